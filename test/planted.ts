@@ -1431,8 +1431,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a request for the second of two models is answered by the first",
     file: "src/http/exchange.ts",
-    text: "=> card.names.includes(name))\n  if (named)",
-    fault: "=> card.names.length > 0)\n  if (named)",
+    text: "=> card.names.includes(own))",
+    fault: "=> card.names.length > 0)",
     test: "src/http/http.test.ts",
   },
   {

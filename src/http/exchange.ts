@@ -78,7 +78,9 @@ export function modelOf({ state }: Pick<Exchange, "state">, name?: string | null
   const [first] = state.models
   if (!first) throw new Error("internal: no model behind a route that needs one")
   if (typeof name !== "string") return first
-  const named = state.models.find(({ card }) => card.names.includes(name))
+  // Ollama's clients write a name with a tag where they found it so, on other paths as well.
+  const called = (own: string) => state.models.find(({ card }) => card.names.includes(own))
+  const named = called(name) ?? called(name.replace(/:latest$/, ""))
   if (named) return named
   const served = state.models.flatMap(({ card }) => card.names).join(", ")
   throw problem("model_not_found", { model: JSON.stringify(cut(name, 100)), served }, "model")

@@ -29,7 +29,7 @@ test("every endpoint of the table answers, under /openai too", async () => {
 })
 
 test("models are listed under every name, and found by it, slashes and all", async () => {
-  const { server } = parrot()
+  const { server, post } = parrot()
   const { data, ...list } = (await server.inject("/v1/models")).json()
   expect(list).toEqual({
     object: "list",
@@ -54,6 +54,9 @@ test("models are listed under every name, and found by it, slashes and all", asy
   for (const path of ["models/tiny", "models%2Ftiny"]) {
     expect((await server.inject(`/v1/models/${path}`)).json()).toEqual(data[1])
   }
+  expect((await server.inject("/v1/models/tiny:latest")).statusCode).toBe(200)
+  expect((await post({ ...hi, model: "tiny:latest" })).statusCode).toBe(200)
+  expect((await post({ ...hi, model: "tiny:newest" })).statusCode).toBe(404)
 })
 
 test("what the request says reaches the chat room", async () => {

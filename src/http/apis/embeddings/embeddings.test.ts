@@ -46,13 +46,15 @@ test.each([
 })
 
 test("as Ollama's clients ask", async () => {
-  expect(await ask({ model: "tiny:latest", input: "ab" }, "/api/embed")).toMatchObject({
+  expect(
+    await ask({ model: "tiny:latest", input: "ab", keep_alive: "5m" }, "/api/embed"),
+  ).toMatchObject({
     status: 200,
     model: "tiny:latest",
     embeddings: [row(0.6, 2, 0.8)],
     prompt_eval_count: 1,
   })
-  const old = await ask({ model: "tiny", prompt: "abcd" }, "/api/embeddings")
+  const old = await ask({ model: "tiny", prompt: "abcd", keep_alive: -1 }, "/api/embeddings")
   expect(old).toEqual({ status: 200, embedding: row(0.6, 4, 0.8) })
 })
 

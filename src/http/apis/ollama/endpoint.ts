@@ -2,7 +2,7 @@
 // change which models there are is refused in a sentence.
 
 import { createHash } from "node:crypto"
-import type { ChatReply } from "../../../chat/conversation.ts"
+import type { ChatReply, ChatRequest } from "../../../chat/conversation.ts"
 import { problem } from "../../../errors.ts"
 import { checking } from "../../check.ts"
 import { type Answer, type Exchange, json, modelOf, serviceOf } from "../../exchange.ts"
@@ -33,29 +33,37 @@ export function ollamaVersion(): Answer {
 
 export async function ollamaChat(exchange: Exchange): Promise<Answer> {
   const body = await inTurns(checking(OllamaChatRequest, exchange.body))
-  const service = await serviceOf(exchange, nameOf(exchange, body.model))
+  const service = await serviceOf(exchange, body.model)
   reportIgnored(exchange, OllamaChatRequest)
   const shape = { model: body.model, write: shapes.chat }
   if (!body.messages?.length) return loaded(exchange, body, shape)
   const request = await inTurns(readingOllamaChat(body, service, originOf(exchange)))
+  tellSeed(exchange, request)
   const reply = await service.chat.reply(request, exchange.signal, exchange.client)
   return send(exchange, reply, shape, body)
 }
 
 export async function ollamaGenerate(exchange: Exchange): Promise<Answer> {
   const body = await inTurns(checking(OllamaGenerateRequest, exchange.body))
-  const service = await serviceOf(exchange, nameOf(exchange, body.model))
+  const service = await serviceOf(exchange, body.model)
   reportIgnored(exchange, OllamaGenerateRequest)
   const shape = { model: body.model, write: shapes.generate }
   if (!body.prompt) return loaded(exchange, body, shape)
   const { chat } = service
   const origin = originOf(exchange)
   const { signal, client } = exchange
-  const isPlain = body.raw || body.suffix
-  const reply = isPlain
-    ? await chat.complete(await inTurns(readingOllamaRaw(body, service, origin)), signal, client)
-    : await chat.reply(await inTurns(readingOllamaText(body, service, origin)), signal, client)
-  return send(exchange, reply, shape, body)
+  if (body.raw || body.suffix) {
+    const request = await inTurns(readingOllamaRaw(body, service, origin))
+    tellSeed(exchange, request)
+    return send(exchange, await chat.complete(request, signal, client), shape, body)
+  }
+  const request = await inTurns(readingOllamaText(body, service, origin))
+  tellSeed(exchange, request)
+  return send(exchange, await chat.reply(request, signal, client), shape, body)
+}
+
+function tellSeed(exchange: Exchange, { sampling }: Pick<ChatRequest, "sampling">): void {
+  exchange.setHeader("x-seed", String(sampling.seed))
 }
 
 export async function ollamaEmbed(exchange: Exchange): Promise<Answer> {
@@ -64,7 +72,7 @@ export async function ollamaEmbed(exchange: Exchange): Promise<Answer> {
   const { model, input, truncate, dimensions } = body
   reportIgnored(exchange, OllamaEmbedRequest)
   const texts = typeof input === "string" ? [input] : input
-  const service = await serviceOf(exchange, nameOf(exchange, model))
+  const service = await serviceOf(exchange, model)
   const asked = {
     ...{ texts, field: "input", truncate: truncate ?? true },
     dimensions: dimensions ?? undefined,
@@ -86,7 +94,7 @@ export async function ollamaEmbed(exchange: Exchange): Promise<Answer> {
 export async function ollamaEmbedding(exchange: Exchange): Promise<Answer> {
   const { model, prompt } = await inTurns(checking(OllamaEmbeddingRequest, exchange.body))
   reportIgnored(exchange, OllamaEmbeddingRequest)
-  const service = await serviceOf(exchange, nameOf(exchange, model))
+  const service = await serviceOf(exchange, model)
   const asked = { texts: [prompt], field: "prompt", truncate: true, dimensions: undefined }
   const { vectors } = await embedded(exchange, service, asked)
   return json(`{"embedding":${floats(vectors[0]!)}}`)
@@ -115,12 +123,6 @@ function originOf({ id, scope, options }: Exchange) {
   return { id, scope, reasoning: options.reasoning }
 }
 
-/** Clients write a name with a tag where they found it so. */
-function nameOf({ state }: Exchange, name: string): string {
-  const plain = name.replace(/:latest$/, "")
-  return state.models.some(({ card }) => card.names.includes(plain)) ? plain : name
-}
-
 export function listTags({ state }: Exchange): Answer {
   return json(writeJson({ models: entriesOf(state.models) }))
 }
@@ -143,7 +145,7 @@ export function listRunning({ state }: Exchange): Answer {
 
 export async function showModelInfo(exchange: Exchange): Promise<Answer> {
   const name = await nameIn(exchange)
-  const { card } = modelOf(exchange, nameOf(exchange, name))
+  const { card } = modelOf(exchange, name)
   const { details, contextLength, capabilities, created } = card
   const family = String(details.architecture ?? "unknown")
   return json(
@@ -169,7 +171,7 @@ export async function showModelInfo(exchange: Exchange): Promise<Answer> {
 
 /** What is served is here already; nothing else can be had while serving. */
 export async function pull(exchange: Exchange): Promise<Answer> {
-  modelOf(exchange, nameOf(exchange, await nameIn(exchange)))
+  modelOf(exchange, await nameIn(exchange))
   const text = writeJson({ status: "success" })
   const { stream: isStream } = exchange.body as { stream?: boolean }
   return isStream === false ? json(text) : lineOf(text, ollamaApi)

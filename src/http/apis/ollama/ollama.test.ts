@@ -94,6 +94,24 @@ test("messages, options and formats reach the chat room; results go to calls by 
   })
 })
 
+test("a result that names its tool goes to the first call of it", async () => {
+  const { post, asked } = parrot()
+  const call = (name: string) => ({ function: { name, arguments: {} } })
+  const messages = [
+    { role: "assistant", content: "", tool_calls: [call("sun"), call("rain"), call("wind")] },
+    { role: "tool", content: "1", tool_name: "rain" },
+    { role: "tool", content: "2" },
+    { role: "tool", content: "3", tool_call_id: "call_0_2", tool_name: "sun" },
+    { role: "tool", content: "4" },
+  ]
+  const seed = 7
+  const answer = await post({ model: "tiny", messages, options: { seed } }, {}, "/api/chat")
+  const { messages: read } = asked[0] as ChatRequest
+  const ids = read.slice(1).map(({ toolCallId }) => toolCallId)
+  expect(ids).toEqual(["call_0_1", "call_0_0", "call_0_2", undefined])
+  expect([answer.statusCode, answer.headers["x-seed"]]).toEqual([200, "7"])
+})
+
 test("a request that asks nothing is told that the model is here", async () => {
   const { post, asked } = parrot()
   const [line] = linesOf((await post({ model: "tiny" }, {}, "/api/chat")).payload)

@@ -83,26 +83,36 @@ function readThink({ think }: Common) {
 }
 
 function renamed(messages: readonly OllamaMessage[]): ChatCompletionMessage[] {
-  const waiting: string[] = [] // ids of calls without a result
-  return messages.map(({ role, content, thinking, tool_calls, tool_call_id }, index) => {
+  const waiting: Waiting[] = []
+  return messages.map((message, index) => {
+    const { role, content, thinking, tool_calls } = message
     const calls = (tool_calls ?? []).map((call, at) => ({
       ...call,
       id: call.id ?? `call_${index}_${at}`,
     }))
-    waiting.push(...calls.map(({ id }) => id))
+    waiting.push(...calls.map(({ id, function: { name } }) => ({ id, name })))
     return {
       role,
       content: content ?? null,
       ...(thinking && { reasoning_content: thinking }),
       ...(calls.length > 0 && { tool_calls: calls }),
-      ...(role === "tool" && { tool_call_id: answered(tool_call_id, waiting) }),
+      ...(role === "tool" && { tool_call_id: answered(message, waiting) }),
     }
   })
 }
 
-function answered(id: string | null | undefined, waiting: string[]): string | null {
-  if (typeof id !== "string") return waiting.shift() ?? null
-  const at = waiting.indexOf(id)
-  if (at >= 0) waiting.splice(at, 1)
-  return id
+/** A call without a result. */
+interface Waiting {
+  id: string
+  name: string
+}
+
+/** The call that a result names, by its id or its tool; else the first that has none. */
+function answered(
+  { tool_call_id: id, tool_name: tool }: OllamaMessage,
+  waiting: Waiting[],
+): string | null {
+  const named = waiting.findIndex((call) => (id ? call.id === id : call.name === tool))
+  const [call] = waiting.splice(id ? named : Math.max(named, 0), id && named < 0 ? 0 : 1)
+  return id ?? call?.id ?? null
 }

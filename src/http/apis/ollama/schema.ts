@@ -25,6 +25,8 @@ const Options = Type.Object({
   frequency_penalty: sampling.frequency_penalty,
 })
 
+const duration = Type.Union([text, Type.Number()])
+
 const common = {
   model,
   stream: optional(flag, "Whether to send the reply line by line.", true),
@@ -40,7 +42,7 @@ const common = {
     Type.Union([flag, Type.Enum(["low", "medium", "high", "max"])]),
     "Whether, or how much, the model thinks first.",
   ),
-  keep_alive: optional(Type.Union([text, Type.Number()]), "Accepted; the model stays in memory."),
+  keep_alive: optional(duration, "Accepted; the model stays in memory."),
   logprobs: optional(Type.Literal(false), "POST /v1/chat/completions tells them."),
 }
 
@@ -147,7 +149,7 @@ export const OllamaGenerateResponse = Type.Object(
 )
 
 const ignoredByEmbedding = {
-  keep_alive: optional(anything, "Not used: a model stays loaded as the server was told."),
+  keep_alive: optional(duration, "Not used: a model stays loaded as the server was told."),
   options: optional(anything, "Not used."),
 }
 
