@@ -60,8 +60,8 @@ export function isLoopback(name: string): boolean {
 export function readScope({ digests }: Keys, headers: IncomingHttpHeaders): string {
   if (digests.length === 0) return ""
   const { authorization, "x-api-key": key } = headers
-  const given = digest(authorization === undefined ? String(key) : tokenOf(authorization))
-  const match = digests.find((key) => timingSafeEqual(key, given))
+  const given = [String(key ?? ""), tokenOf(authorization ?? "")].map(digest)
+  const match = digests.find((known) => given.some((each) => timingSafeEqual(known, each)))
   if (!match) throw problem("invalid_api_key", {})
   return match.toString("hex")
 }

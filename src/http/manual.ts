@@ -91,6 +91,8 @@ Such a model is served for this alone. A pair that is longer than the model read
   are refused, and all others always.
 - Every event has its name, \`sequence_number\` and the indexes of what it is about; the last one, \`response.completed\`,
   \`response.incomplete\` or \`response.failed\`, has the whole response. There is no \`[DONE]\`.
+- \`instructions\` and what a developer says ahead of all others are one message of the system. A \`function_call\` that the end of a
+  reply cut off may come back: the model reads it without arguments.
 - Thinking is a \`reasoning\` item. \`reasoning.summary\` repeats it as a summary, and \`encrypted_content\` in \`include\` adds it in a
   form that clients hand back.
 - Log probabilities, \`background\`, \`conversation\` and \`prompt\` are refused.
@@ -104,8 +106,8 @@ Such a model is served for this alone. A pair that is longer than the model read
 - \`max_tokens\` is a bound and not a demand: it may be larger than the context.
 - Blocks of text are joined. Thinking comes first, in a block of its own. Server tools (\`web_search_…\` and the like) beside others
   are left out, and \`x-ignored-tools\` lists them; alone they are refused, as are pictures and documents.
-- A first system text that begins \`x-anthropic-billing-header:\` is left out: it differs in each request of Claude Code, and no
-  prefix would be found again.
+- A first line \`x-anthropic-billing-header:\` of a system text is left out: it differs in each request of Claude Code, and no prefix
+  would be found again.
 - \`count_tokens\` counts what the prompt of the same body has.
 
 ## Ollama's clients
@@ -116,7 +118,8 @@ Paths under \`/api\` speak Ollama's API, at the level that \`/api/version\` tell
 - \`/api/chat\` and \`/api/generate\` stream lines of JSON unless \`stream\` is false; arguments of calls are maps; an error is a text.
 - What \`options\` leaves out is what this server has as defaults, not what Ollama has. The context is the server's, whatever
   \`num_ctx\` says, and the model stays loaded, whatever \`keep_alive\` says.
-- Names may end in \`:latest\`. \`/api/pull\` succeeds for what is served; whatever would change the models is refused.
+- Names may end in \`:latest\`, on every path. A result of a tool goes to the call with its \`tool_call_id\`, else to the first one of
+  its \`tool_name\` without a result, else to the first. \`/api/pull\` succeeds for what is served; whatever would change the models is refused.
 
 ## Answers
 

@@ -61,7 +61,7 @@ test("no tools ask for nothing", () => {
 test.each([
   [{ tools: [tool("")] }, "tools[0].function.name"],
   [{ tools: [tool("a b")] }, "tools[0].function.name"],
-  [{ tools: [tool("x".repeat(65))] }, "tools[0].function.name"],
+  [{ tools: [tool("x".repeat(129))] }, "tools[0].function.name"],
   [{ tools: [tool("f"), tool("f")] }, "tools[1].function.name"],
   [{ tools: [tool("f", { parameters: { type: "string" } })] }, "tools[0].function.parameters.type"],
   [{ tool_choice: "required" }, "tool_choice"],

@@ -30,8 +30,8 @@ export function assertNames(tools: readonly Tool[], field: string): void {
   const seen = new Set<string>()
   for (const [index, { name }] of tools.entries()) {
     const path = `tools[${index}].${field}`
-    if (!/^[\w.-]{1,64}$/.test(name)) {
-      throw mustBe(path, "1 to 64 letters, digits, underscores, hyphens and dots", name)
+    if (!/^[\w.-]{1,128}$/.test(name)) {
+      throw mustBe(path, "1 to 128 letters, digits, underscores, hyphens and dots", name)
     }
     if (seen.has(name)) throw fault(path, `names ${name} a second time`)
     seen.add(name)

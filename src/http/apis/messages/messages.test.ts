@@ -103,7 +103,11 @@ test("blocks become messages, results of tools ahead of what is said beside them
       ...small,
       system: [
         { type: "text", text: "x-anthropic-billing-header: cch=1;" },
-        { type: "text", text: "Be ", cache_control: { type: "ephemeral" } },
+        {
+          type: "text",
+          text: "x-anthropic-billing-header: cch=2;\nBe ",
+          cache_control: { type: "ephemeral" },
+        },
         { type: "text", text: "brief." },
       ],
       messages: [
@@ -202,6 +206,8 @@ test("its errors go by status, below its paths too, and its key is one of the se
   const key = { "x-api-key": "k", "anthropic-version": "2023-06-01" }
   const { error } = (await post(small, key, `${url}?beta=true`)).json()
   expect(error.message).toMatch(/^prompt is too long: 6231 tokens > 4096 maximum/)
+  const both = { ...key, authorization: "Bearer another" }
+  expect((await post(small, both, url)).json().error.message).toBe(error.message)
   const missing = await server.inject({ url: `${url}/batches`, headers: key })
   expect([missing.statusCode, missing.json().error.type]).toEqual([404, "not_found_error"])
 })

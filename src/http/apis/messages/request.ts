@@ -56,11 +56,11 @@ type Block = Readonly<Record<string, Json | undefined>>
 type Content = CountTokensRequest["messages"][number]["content"]
 
 // Claude Code's first block is a line for Anthropic's accounts, another in each request: no prefix would ever be found again.
-const BILLING = /^x-anthropic-billing-header:/
+const BILLING = /^x-anthropic-billing-header:.*(\n|$)/
 
 function readSystem(given: CountTokensRequest["system"]): ChatMessage[] {
   const texts = blocksOf(given ?? []).map((block, index) => textOf(block, `system[${index}]`))
-  const content = texts.filter((text) => !BILLING.test(text)).join("")
+  const content = texts.map((text) => text.replace(BILLING, "")).join("")
   return content === "" ? [] : [{ role: "system", content }]
 }
 
