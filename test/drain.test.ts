@@ -52,7 +52,9 @@ test("a stream that outlasts --shutdown-timeout is told so, and the exit code is
   const { code, err } = await server.stop("SIGTERM")
   expect({ code, err }).toEqual({ code: 0, err: "" })
   const texts = await Promise.all(waiting.map(({ text }) => text))
-  expect(texts.at(-1)).toMatch(/data: \{"error":[^\n]*server_closing[^\n]*\}\n\n$/)
+  expect(texts.at(-1)).toMatch(
+    /data: \{"error":[^\n]*server_closing[^\n]*\}\n\ndata: \[DONE\]\n\n$/,
+  )
 })
 
 test("a second signal ends it now, whatever runs", async () => {

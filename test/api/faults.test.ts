@@ -190,7 +190,9 @@ test("a stream that fails on its way is told so in an event of its own", async (
     body: bodyOf({ ...good, stream: true }),
   })
   expect(response.status).toBe(200)
-  expect(await response.text()).toMatch(/data: \{"error":[^\n]*too late[^\n]*\}\n\n$/)
+  expect(await response.text()).toMatch(
+    /data: \{"error":[^\n]*too late[^\n]*\}\n\ndata: \[DONE\]\n\n$/,
+  )
 })
 
 test("blocks run out: everybody gets what they get alone", async () => {
