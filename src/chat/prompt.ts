@@ -106,9 +106,11 @@ function withOtherCalls(rendering: Rendering): Rendering[] {
 function withSystemAhead(rendering: Rendering): Rendering | undefined {
   const isOfSystem = ({ role }: Rendering["messages"][number]) => role === "system"
   if (!rendering.messages.slice(1).some(isOfSystem)) return undefined
-  const content = rendering.messages.filter(isOfSystem).map((message) => message.content ?? "")
+  const texts = rendering.messages
+    .filter(isOfSystem)
+    .map(({ content }) => (typeof content === "string" ? content : ""))
   const others = rendering.messages.filter((message) => !isOfSystem(message))
-  const system = { role: "system", content: content.join("\n\n") }
+  const system = { role: "system", content: texts.join("\n\n") }
   return { ...rendering, messages: [system, ...others] }
 }
 
