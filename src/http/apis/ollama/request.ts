@@ -112,7 +112,8 @@ function answered(
   { tool_call_id: id, tool_name: tool }: OllamaMessage,
   waiting: Waiting[],
 ): string | null {
-  const named = waiting.findIndex((call) => (id ? call.id === id : call.name === tool))
-  const [call] = waiting.splice(id ? named : Math.max(named, 0), id && named < 0 ? 0 : 1)
-  return id ?? call?.id ?? null
+  const at = waiting.findIndex((call) => (id ? call.id === id : call.name === tool))
+  if (!id) return waiting.splice(Math.max(at, 0), 1)[0]?.id ?? null
+  if (at >= 0) waiting.splice(at, 1)
+  return id
 }
