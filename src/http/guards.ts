@@ -60,7 +60,8 @@ export function isLoopback(name: string): boolean {
 export function readScope({ digests }: Keys, headers: IncomingHttpHeaders): string {
   if (digests.length === 0) return ""
   const { authorization, "x-api-key": key } = headers
-  const given = [String(key ?? ""), tokenOf(authorization ?? "")].map(digest)
+  const texts = [String(key ?? ""), tokenOf(authorization ?? "")]
+  const given = texts.filter((text) => text !== "").map(digest)
   const match = digests.find((known) => given.some((each) => timingSafeEqual(known, each)))
   if (!match) throw problem("invalid_api_key", {})
   return match.toString("hex")
