@@ -84,9 +84,9 @@ function assertJsonKind({ headers }: IncomingMessage): void {
   }
 }
 
-/** Browsers say where a page that posts comes from, and of which kind the request is. */
+/** Browsers say where a page that posts comes from. Node's fetch sends one of their other headers, `Sec-Fetch-Mode`. */
 function isOfPage(headers: IncomingHttpHeaders): boolean {
-  return "origin" in headers || "sec-fetch-site" in headers || "sec-fetch-mode" in headers
+  return "origin" in headers || "sec-fetch-site" in headers
 }
 
 function assertWithin({ pieces, size }: Body, most: number): void {

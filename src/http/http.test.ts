@@ -459,6 +459,7 @@ test("a body of no kind is JSON, unless a page posts it; a compressed one is 415
       payload: JSON.stringify(hi),
     })
   expect((await ask({})).statusCode).toBe(200)
+  expect((await ask({ "sec-fetch-mode": "cors" })).statusCode).toBe(200)
   expect((await ask({ origin: "http://127.0.0.1" })).statusCode).toBe(415)
   expect((await post(hi, { "content-encoding": "gzip" })).statusCode).toBe(415)
 })
