@@ -242,7 +242,7 @@ export function copyingGains(): string {
   return table(head, rows)
 }
 
-/** Two decimals where one would hide the difference. */
+/** Two decimals where one would hide the difference, none where it shows anyhow. */
 const times = (ratio: number) =>
   ratio >= 100 ? ratio.toFixed(0) : ratio.toFixed(ratio < 1.25 ? 2 : 1)
 const percent = (share: number) => `${(100 * share).toFixed(0)} %`
