@@ -183,6 +183,7 @@ export interface ChatMessage {
   reasoning?: string // of assistants: thinking they showed, for templates that ask for it
   name?: string
   toolCalls?: readonly ToolCall[] // of assistants
+  isWhole?: true // of assistants: a reply that comes last is not gone on with
   toolCallId?: string // of tools
 }
 

@@ -52,6 +52,15 @@ test.each(["llama3", "qwen", "mistral"])("%s: a last answer is continued", async
   expect(prompt).toMatchObject({ continues: true, begun: "One, two," })
 })
 
+test("a last answer that is whole is not continued: another begins", async () => {
+  const asked = { role: "user", content: "hi" } as const
+  const prompt = await prepare(CHATML, [
+    asked,
+    { role: "assistant", content: "One.", isWhole: true },
+  ])
+  expect(prompt).toMatchObject({ continues: false, begun: "<|im_end|>\n<|im_start|>assistant\n" })
+})
+
 test("an empty conversation is refused", async () => {
   await expect(prepare(CHATML, [])).rejects.toMatchObject({
     code: "invalid_value",

@@ -44,9 +44,10 @@ export function visibleTools({ tools, toolChoice }: ConversationRequest): readon
   return toolChoice?.mode === "none" ? [] : (tools ?? [])
 }
 
-/** A last message of the assistant is the beginning of the reply. */
+/** A last message of the assistant is the beginning of the reply, unless it is said to be whole. */
 function isUnfinished(last: ChatMessage): boolean {
-  return last.role === "assistant" && !last.toolCalls?.length && Boolean(last.content)
+  const { role, content, toolCalls, isWhole } = last
+  return role === "assistant" && !toolCalls?.length && !isWhole && Boolean(content)
 }
 
 function renderingOf(

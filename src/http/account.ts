@@ -15,6 +15,7 @@ export class Account {
   #firstMs: number | undefined
   #usage: Usage | undefined
   #hasLeft = false
+  #isRefused = false
   readonly #reasons: FinishReason[] = []
 
   /** Milliseconds since it arrived. */
@@ -46,6 +47,11 @@ export class Account {
     this.#hasLeft = true
   }
 
+  /** It is told so in a stream, whose status says nothing of it. */
+  refused(): void {
+    this.#isRefused = true
+  }
+
   finished(reason: FinishReason): void {
     this.#reasons.push(reason)
   }
@@ -73,7 +79,7 @@ export class Account {
   #outcome(status: number): Told["outcome"] {
     if (this.#hasLeft) return "left"
     if (status >= 500) return "failed"
-    if (status >= 400) return "refused"
+    if (status >= 400 || this.#isRefused) return "refused"
     return this.#admitted && !this.#usage ? "failed" : "answered"
   }
 }

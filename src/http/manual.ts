@@ -90,7 +90,9 @@ Such a model is served for this alone. A pair that is longer than the model read
   \`tool_search\`, \`image_generation\` and \`local_shell\` beside others are left out, and \`x-ignored-tools\` lists them; alone they
   are refused, and all others always.
 - Every event has its name, \`sequence_number\` and the indexes of what it is about; the last one, \`response.completed\`,
-  \`response.incomplete\` or \`response.failed\`, has the whole response. There is no \`[DONE]\`.
+  \`response.incomplete\` or \`response.failed\`, has the whole response. There is no \`[DONE]\`. A long silence between items is broken by \`response.in_progress\`.
+- A streamed prompt that is too long is told within the stream, as \`response.failed\` with \`context_length_exceeded\`.
+- An answer at the end of the input is gone on with where its status is \`in_progress\` or \`incomplete\`; else a new one begins.
 - \`instructions\` and what a developer says ahead of all others are one message of the system. A \`function_call\` that the end of a
   reply cut off may come back: the model reads it without arguments.
 - Thinking is a \`reasoning\` item. \`reasoning.summary\` repeats it as a summary, and \`encrypted_content\` in \`include\` adds it in a

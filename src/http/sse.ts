@@ -10,13 +10,13 @@ import { beginStream } from "./turns.ts"
 export class EventStream {
   readonly #outflow: Outflow
   readonly #framing: Framing
-  readonly #signOfLife: string
+  readonly #signOfLife: () => string
   readonly #heartbeat: NodeJS.Timeout
 
-  /** @param signOfLife what is sent after `timeouts.keepAlive` of silence: a whole event or a comment. */
+  /** @param signOfLife asked what is sent after `timeouts.keepAlive` of silence: a whole event or a comment */
   constructor(
     exchange: Pick<Exchange, "takeOver" | "options">,
-    signOfLife: string,
+    signOfLife: () => string,
     framing: Framing = SERVER_SENT,
   ) {
     this.#framing = framing
@@ -51,7 +51,7 @@ export class EventStream {
 
   #beat(): void {
     const { raw } = this.#outflow
-    if (raw.writableLength === 0) raw.write(this.#signOfLife)
+    if (raw.writableLength === 0) raw.write(this.#signOfLife())
     this.#heartbeat.refresh()
   }
 }

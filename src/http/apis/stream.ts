@@ -5,11 +5,11 @@ import { type Answer, type Exchange, problemOf } from "../exchange.ts"
 import { EventStream } from "../sse.ts"
 import type { ServerEvent } from "./api.ts"
 
-/** @param signOfLife what breaks a long silence: a whole event or a comment. */
+/** @param signOfLife asked what breaks a long silence: a whole event or a comment */
 export async function stream(
   exchange: Exchange,
   chunks: AsyncIterable<ServerEvent>,
-  signOfLife: string,
+  signOfLife: () => string,
 ): Promise<Answer> {
   const events = new EventStream(exchange, signOfLife, exchange.api.framing)
   try {

@@ -51,6 +51,6 @@ export async function chatCompletions(exchange: Exchange): Promise<Answer> {
   if (!body.stream) return whole(exchange, wholeAnswer(events, envelope, shape))
 
   const isChunk = shape.dialect.signOfLife === "chunk"
-  const signOfLife = isChunk ? event(emptyChunk(envelope, shape)) : COMMENT
+  const signOfLife = () => (isChunk ? event(emptyChunk(envelope, shape)) : COMMENT)
   return stream(exchange, chunks(events, envelope, shape), signOfLife)
 }

@@ -54,7 +54,7 @@ export async function completions(exchange: Exchange): Promise<Answer> {
     if (!body.stream) return await whole(exchange, wholeText(events, envelope, shape))
 
     const isChunk = dialects[exchange.dialect].signOfLife === "chunk"
-    const signOfLife = isChunk ? event(emptyTextChunk(envelope, shape)) : COMMENT
+    const signOfLife = () => (isChunk ? event(emptyTextChunk(envelope, shape)) : COMMENT)
     return await stream(exchange, textChunks(events, envelope, shape), signOfLife)
   } finally {
     ending.abort()

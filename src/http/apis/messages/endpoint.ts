@@ -28,7 +28,7 @@ export async function messages(exchange: Exchange): Promise<Answer> {
   const head = { id: `msg_${randomBytes(12).toString("hex")}`, model: body.model, promptTokens }
   const events = exchange.metrics.watch(reply.events, [reply], exchange.account)
   if (!body.stream) return whole(exchange, wholeMessage(events, head))
-  return stream(exchange, messageEvents(events, head), event(PING))
+  return stream(exchange, messageEvents(events, head), () => event(PING))
 }
 
 export async function countTokens(exchange: Exchange): Promise<Answer> {

@@ -106,7 +106,7 @@ function send(exchange: Exchange, reply: ChatReply, shape: Shape, body: Asked): 
   reportUnenforced(exchange, reply.unenforced)
   const events = exchange.metrics.watch(reply.events, [reply], exchange.account)
   if (body.stream === false) return whole(exchange, wholeReply(events, shape))
-  return stream(exchange, replyLines(events, shape), `${emptyLine(shape)}\n`)
+  return stream(exchange, replyLines(events, shape), () => `${emptyLine(shape)}\n`)
 }
 
 /** A request that asks nothing loads a model in Ollama. */

@@ -1,10 +1,10 @@
 // POST /v1/responses, what is kept of them, and how many tokens one would read.
 
-import { problem } from "../../../errors.ts"
+import type { ChatReply, ReplyEvent } from "../../../chat/conversation.ts"
+import { Problem, problem } from "../../../errors.ts"
 import { checking } from "../../check.ts"
 import { type Answer, type Exchange, json, problemOf, serviceOf } from "../../exchange.ts"
 import { type Json, writeJson } from "../../json.ts"
-import { COMMENT } from "../../sse.ts"
 import { inTurns } from "../../turns.ts"
 import { reportIgnored, reportIgnoredTools, reportUnenforced } from "../ignored.ts"
 import { stream } from "../stream.ts"
@@ -13,7 +13,7 @@ import {
   type Done,
   type Head,
   newStem,
-  responseEvents,
+  ResponseStream,
   responseId,
   wholeResponse,
 } from "./reply.ts"
@@ -31,25 +31,43 @@ export async function respond(exchange: Exchange): Promise<Answer> {
   const { temperature, topP, seed } = request.sampling
   report(exchange, asked)
   exchange.setHeader("x-seed", String(body.seed ?? seed))
-  const reply = await service.chat.reply(request, exchange.signal, exchange.client)
-  const { callables } = asked
-  reportUnenforced(exchange, reply.unenforced)
   const head: Head = {
     stem: newStem(),
     repeated: repeatedOf(body, { temperature, top_p: topP }),
     createdAt: Math.floor(Date.now() / 1000),
-    callables,
+    callables: asked.callables,
     wantsSummary: Boolean(body.reasoning?.summary),
     wantsUnread: body.include?.includes("reasoning.encrypted_content") ?? false,
   }
   const done = keeping(exchange, body, asked, head)
-  const events = exchange.metrics.watch(reply.events, [reply], exchange.account)
-  if (!body.stream) return whole(exchange, wholeResponse(events, head, done))
-  const told = (error: unknown) => {
-    if (exchange.signal.aborted) throw error
-    return problemOf(error, exchange)
+  const written = (events: AsyncIterable<ReplyEvent>) => {
+    if (!body.stream) return whole(exchange, wholeResponse(events, head, done))
+    const told = (error: unknown) => {
+      if (exchange.signal.aborted) throw error
+      return problemOf(error, exchange)
+    }
+    const response = new ResponseStream(head)
+    return stream(exchange, response.events(events, done, told), () => response.signOfLife())
   }
-  return stream(exchange, responseEvents(events, head, done, told), COMMENT)
+  let reply: ChatReply
+  try {
+    reply = await service.chat.reply(request, exchange.signal, exchange.client)
+  } catch (error) {
+    if (!isTooLong(error)) throw error
+    // Whoever streams is told within the stream, as OpenAI does it: only there Codex knows that it has to compact.
+    exchange.account.refused()
+    return written(failing(error))
+  }
+  reportUnenforced(exchange, reply.unenforced)
+  return written(exchange.metrics.watch(reply.events, [reply], exchange.account))
+}
+
+const isTooLong = (error: unknown) =>
+  error instanceof Problem && error.code === "context_length_exceeded"
+
+// biome-ignore lint/correctness/useYield: it is the stream of a reply that never began
+async function* failing(error: unknown): AsyncGenerator<ReplyEvent> {
+  throw error
 }
 
 export async function countInput(exchange: Exchange): Promise<Answer> {

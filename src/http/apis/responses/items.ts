@@ -39,18 +39,21 @@ export function* readingItems(items: readonly Json[], from: number): Work<ChatMe
 interface Said {
   content: string
   hasContent: boolean
+  /** Its last text was cut off. */
+  isCut: boolean
   reasoning: string
   calls: ToolCall[]
 }
 
 function nothingSaid(): Said {
-  return { content: "", hasContent: false, reasoning: "", calls: [] }
+  return { content: "", hasContent: false, isCut: false, reasoning: "", calls: [] }
 }
 
-function messageOf({ content, hasContent, reasoning, calls }: Said): ChatMessage {
+function messageOf({ content, hasContent, isCut, reasoning, calls }: Said): ChatMessage {
   return {
     role: "assistant",
     content: hasContent ? content : null,
+    ...(!isCut && { isWhole: true }),
     ...(reasoning !== "" && { reasoning }),
     ...(calls.length > 0 && { toolCalls: calls }),
   }
@@ -71,6 +74,7 @@ function* readingItem(
       const said = assistant()
       said.content += content
       said.hasContent = true
+      said.isCut = item.status === "incomplete" || item.status === "in_progress"
       return undefined
     }
     case "reasoning":

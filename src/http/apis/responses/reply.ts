@@ -2,8 +2,9 @@
 
 import { randomBytes } from "node:crypto"
 import type { ReplyEvent } from "../../../chat/conversation.ts"
-import type { Problem } from "../../../errors.ts"
+import type { ErrorCode, Problem } from "../../../errors.ts"
 import { type Json, writeJson } from "../../json.ts"
+import { COMMENT, event as sseEvent } from "../../sse.ts"
 import type { ServerEvent } from "../api.ts"
 import { endOf, type Part, partsOf, type ReplyEnd } from "../parts.ts"
 import { unread } from "./items.ts"
@@ -41,49 +42,76 @@ export async function* wholeResponse(
 
 export type Done = (response: Json, output: readonly Json[]) => void
 
-/** @param told what a client is told of an error; throws one that nobody is there to be told */
-export async function* responseEvents(
-  events: AsyncIterable<ReplyEvent>,
-  head: Head,
-  done: Done,
-  told: (error: unknown) => Problem,
-): AsyncGenerator<ServerEvent> {
-  let sequence_number = 0
-  const write = (type: string, members: Members): ServerEvent => ({
-    name: type,
-    data: writeJson({ type, sequence_number: sequence_number++, ...members }),
-  })
-  const begun = { response: responseJson(head, "in_progress", []) }
-  yield write("response.created", begun)
-  yield write("response.in_progress", begun)
-  try {
-    for await (const event of partsOf(events)) {
-      if (event.kind !== "end") {
-        for (const [type, members] of itemEvents(head, event)) yield write(type, members)
-        continue
-      }
-      const { end } = event
-      if (end.parts.length === 0) {
-        const empty = emptyText(end)
-        for (const kind of ["open", "close"] as const) {
-          for (const [type, members] of itemEvents(head, { kind, part: empty })) {
-            yield write(type, members)
-          }
+/** A response as numbered events, and what is sent where they are silent. */
+export class ResponseStream {
+  readonly #head: Head
+  #number = 0
+  #isBetweenItems = false
+
+  constructor(head: Head) {
+    this.#head = head
+  }
+
+  /** @param told what a client is told of an error; throws one that nobody is there to be told */
+  async *events(
+    events: AsyncIterable<ReplyEvent>,
+    done: Done,
+    told: (error: unknown) => Problem,
+  ): AsyncGenerator<ServerEvent> {
+    const head = this.#head
+    yield this.#event("response.created", this.#begun())
+    yield this.#event("response.in_progress", this.#begun())
+    this.#isBetweenItems = true
+    try {
+      for await (const event of partsOf(events)) {
+        this.#isBetweenItems = false
+        if (event.kind !== "end") {
+          yield* this.#item(event)
+          this.#isBetweenItems = event.kind === "close"
+          continue
         }
+        const { end } = event
+        if (end.parts.length === 0) {
+          const empty = emptyText(end)
+          for (const kind of ["open", "close"] as const) yield* this.#item({ kind, part: empty })
+        }
+        const type = isCut(end) ? "response.incomplete" : "response.completed"
+        yield this.#event(type, { response: finished(head, end, done) })
       }
-      const type = isCut(end) ? "response.incomplete" : "response.completed"
-      yield write(type, { response: finished(head, end, done) })
+    } catch (error) {
+      this.#isBetweenItems = false
+      const { message, type, code: own, param = null } = told(error)
+      const code = KNOWN_CODES.has(own) ? own : "server_error"
+      const failure = { code, message }
+      yield this.#event("error", { ...failure, param, error: { type, ...failure, param } })
+      const response = responseJson(head, "failed", [], { error: failure })
+      yield this.#event("response.failed", { response })
     }
-  } catch (error) {
-    const { message, param = null } = told(error)
-    const failure = { code: "server_error", message }
-    const error_ = { type: "server_error", ...failure, param }
-    yield write("error", { ...failure, param, error: error_ })
-    yield write("response.failed", {
-      response: responseJson(head, "failed", [], { error: failure }),
-    })
+  }
+
+  /** Between items an event, which wakes clients that a comment does not; within one nothing may come but what is its own. */
+  signOfLife(): string {
+    return this.#isBetweenItems
+      ? sseEvent(this.#event("response.in_progress", this.#begun()))
+      : COMMENT
+  }
+
+  *#item(event: PartEvent): Generator<ServerEvent> {
+    for (const [type, members] of itemEvents(this.#head, event)) yield this.#event(type, members)
+  }
+
+  #begun(): Members {
+    return { response: responseJson(this.#head, "in_progress", []) }
+  }
+
+  #event(type: string, members: Members): ServerEvent {
+    const numbered = { type, sequence_number: this.#number++, ...members }
+    return { name: type, data: writeJson(numbered) }
   }
 }
+
+/** Of errors within a stream those that clients act on; any other is the server's. */
+const KNOWN_CODES: ReadonlySet<string> = new Set<ErrorCode>(["context_length_exceeded"])
 
 type Members = Readonly<Record<string, Json>>
 type Named = [type: string, members: Members]

@@ -2,10 +2,13 @@
 
 import { expect, test } from "vitest"
 import { type Parrot, parrot, type Script, saying, usage } from "../../../../test/parrot.ts"
-import type { ChatRequest } from "../../../chat/conversation.ts"
+import type { ChatRequest, ReplyEvent } from "../../../chat/conversation.ts"
 import { problem } from "../../../errors.ts"
 import type { Json } from "../../json.ts"
+import { COMMENT, event } from "../../sse.ts"
+import { ResponseStream } from "./reply.ts"
 import { ResponseStore } from "./store.ts"
+import { readCallables } from "./tools.ts"
 import { Unwrapped } from "./unwrapped.ts"
 
 const url = "/v1/responses"
@@ -126,6 +129,50 @@ test("one that fails ends with an error and a failed response", async () => {
   expect((await post(hello, {}, url)).statusCode).toBe(500)
 })
 
+test("a streamed prompt that is too long is told in the stream, where clients look for it", async () => {
+  const tooLong = problem("context_length_exceeded", { tokens: 9, limit: 8, cure: "" }, "input")
+  const { post } = parrot(saying("Hi"), {}, () => tooLong)
+  const { payload, statusCode } = await post({ ...hello, stream: true }, {}, url)
+  expect(statusCode).toBe(200)
+  const events = numbered(payload)
+  expect(events.map(({ type }) => type)).toEqual([
+    ...["response.created", "response.in_progress", "error", "response.failed"],
+  ])
+  const error = { code: "context_length_exceeded", message: tooLong.message }
+  expect(events.at(-2)).toMatchObject({ ...error, param: "input" })
+  expect(events.at(-1)!.response).toMatchObject({ status: "failed", error })
+  expect((await post(hello, {}, url)).statusCode).toBe(400)
+})
+
+test("a sign of life is an event with the next number, but a comment within an item", async () => {
+  const response = new ResponseStream({
+    ...{ stem: "1", repeated: {}, createdAt: 0, callables: readCallables([]) },
+    ...{ wantsSummary: false, wantsUnread: false },
+  })
+  const sent: string[] = []
+  const silent = () => sent.push(response.signOfLife())
+  const reply = (async function* (): AsyncGenerator<ReplyEvent> {
+    silent()
+    silent()
+    yield { kind: "content", choice: 0, text: "Hi", logprobs: [] }
+    silent()
+    yield { kind: "finish", choice: 0, reason: "stop" }
+    yield { kind: "usage", usage }
+  })()
+  const told = (error: unknown) => {
+    throw error
+  }
+  for await (const own of response.events(reply, () => {}, told)) sent.push(event(own))
+  expect(sent.filter((text) => text === COMMENT)).toHaveLength(1)
+  expect(sent[7]).toBe(COMMENT)
+  const events = numbered(sent.filter((text) => text !== COMMENT).join(""))
+  expect(events.map(({ type }) => type.slice(9))).toEqual([
+    ...["created", "in_progress", "in_progress", "in_progress"],
+    ...["output_item.added", "content_part.added", "output_text.delta"],
+    ...["output_text.done", "content_part.done", "output_item.done", "completed"],
+  ])
+})
+
 test("items become messages: what the assistant said, thought and called is one", async () => {
   const { post, asked } = parrot()
   const input = [
@@ -196,6 +243,19 @@ test("a call that a reply's end cut off may come back, and no other that holds n
   })
 })
 
+test("a last message is gone on with where it was cut off, and else answered", async () => {
+  const { post, asked } = parrot()
+  for (const status of ["incomplete", "in_progress", "completed", undefined]) {
+    const input = [
+      { role: "user", content: "hi" },
+      { role: "assistant", content: "On", status },
+    ]
+    await post({ model: "tiny", input }, {}, url)
+  }
+  const last = asked.map((request) => (request as ChatRequest).messages.at(-1)!)
+  expect(last.map(({ isWhole }) => isWhole)).toEqual([undefined, undefined, true, true])
+})
+
 test("a response is gone on from, shown and forgotten; of another key nobody sees it", async () => {
   const running = parrot(saying("One."), { apiKeys: ["k", "other"] })
   const { post, asked } = running
@@ -205,7 +265,7 @@ test("a response is gone on from, shown and forgotten; of another key nobody see
   const second = (await post({ ...goOn, stream: true }, key, url)).payload
   expect((asked[1] as ChatRequest).messages).toEqual([
     { role: "user", content: "hi" },
-    { role: "assistant", content: "One." },
+    { role: "assistant", content: "One.", isWhole: true },
     { role: "user", content: "And?" },
   ])
   const id = numbered(second)[0]!.response.id
@@ -217,7 +277,9 @@ test("a response is gone on from, shown and forgotten; of another key nobody see
     { role: "user", content: "?" },
   ]
   await post({ model: "tiny", input: referred }, key, url)
-  expect((asked[3] as ChatRequest).messages[0]).toEqual({ role: "assistant", content: "One." })
+  expect((asked[3] as ChatRequest).messages[0]).toEqual({
+    ...{ role: "assistant", content: "One.", isWhole: true },
+  })
 
   const other = await post(goOn, { authorization: "Bearer other" }, url)
   expect([other.statusCode, other.json().error.code]).toEqual([400, "previous_response_not_found"])
