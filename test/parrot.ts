@@ -146,7 +146,7 @@ export function parrot(
       capabilities: ["chat", "completion"],
       contextLength: 2048,
       vocabularySize: 1000,
-      details: { format: "q0f32" },
+      details: { format: "q0f32", embedding_length: 64 },
     },
     fingerprint: "fp_test",
     defaults: {},

@@ -25,6 +25,7 @@ export function cardOf(prepared: PreparedModel, created: number): ModelCard {
     details: {
       architecture: summary.architecture,
       parameters: summary.parameters,
+      embedding_length: files.config.shapes.hidden,
       format: summary.format,
       device: `${device.name}:${device.id}`,
       target: summary.target,

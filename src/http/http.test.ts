@@ -50,6 +50,7 @@ test("models are listed under every name, and found by it, slashes and all", asy
     max_model_len: 2048,
     capabilities: ["chat", "completion"],
     format: "q0f32",
+    embedding_length: 64,
   })
   for (const path of ["models/tiny", "models%2Ftiny"]) {
     expect((await server.inject(`/v1/models/${path}`)).json()).toEqual(data[1])

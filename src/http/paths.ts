@@ -28,7 +28,8 @@ function plainOf(path: string): string {
 /** Whose errors a path is answered with: also one below a path of an API that has no route itself. */
 export function apiOf(path: string): Api {
   const below = `${plainOf(path)}/`
-  return routes.find(({ api, path: own }) => api && below.startsWith(`${own}/`))?.api ?? openaiApi
+  const own = routes.find(({ api, path }) => api && below.startsWith(`${api.root ?? path}/`))
+  return own?.api ?? openaiApi
 }
 
 /** None where there is no such path. */

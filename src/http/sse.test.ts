@@ -24,7 +24,10 @@ test("a stream says that it lives after its interval of silence, however long it
       end: () => {},
     }) as unknown as ServerResponse
     const options = { timeouts: { keepAlive: 100, write: 1000 } } as HttpOptions
-    const stream = new EventStream({ takeOver: () => ({ raw, headers: {} }), options }, () => COMMENT)
+    const stream = new EventStream(
+      { takeOver: () => ({ raw, headers: {} }), options },
+      () => COMMENT,
+    )
     for (let i = 0; i < 10; i++) {
       await stream.send("{}")
       vi.advanceTimersByTime(60)

@@ -14,6 +14,8 @@ export interface Framing {
 }
 
 export interface Api {
+  /** Below this path it answers what has no route, too; absent: below its routes. */
+  root?: string
   /** The header in which its clients look for a request's id; absent: x-request-id alone. */
   idHeader?: string
   /** An error as JSON. */

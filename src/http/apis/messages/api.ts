@@ -34,10 +34,19 @@ function errorBody(problem: Problem): string {
   return writeJson({ type: "error", error: { type, message: sentenceOf(problem) } })
 }
 
-/** Claude Code shortens its conversation when it reads these words, and only then. */
+const CLAUDE_CODE =
+  "Claude Code asks for the models that ANTHROPIC_MODEL and ANTHROPIC_DEFAULT_HAIKU_MODEL name."
+
+/** Claude Code shortens its conversation when it reads that the prompt is too long, and only then. */
 function sentenceOf({ code, message, values }: Problem): string {
-  if (code !== "context_length_exceeded") return message
-  return `prompt is too long: ${values.tokens} tokens > ${values.limit} maximum. ${message}`
+  switch (code) {
+    case "context_length_exceeded":
+      return `prompt is too long: ${values.tokens} tokens > ${values.limit} maximum. ${message}`
+    case "model_not_found":
+      return `${message} ${CLAUDE_CODE}`
+    default:
+      return message
+  }
 }
 
 export function messagesEvent(type: string, members: Readonly<Record<string, Json>> = {}) {

@@ -208,6 +208,8 @@ test("its errors go by status, below its paths too, and its key is one of the se
   expect(error.message).toMatch(/^prompt is too long: 6231 tokens > 4096 maximum/)
   const both = { ...key, authorization: "Bearer another" }
   expect((await post(small, both, url)).json().error.message).toBe(error.message)
+  const other = (await post({ ...small, model: "claude-haiku" }, key, url)).json()
+  expect(other.error.message).toMatch(/served: tiny.* ANTHROPIC_DEFAULT_HAIKU_MODEL name\.$/)
   const missing = await server.inject({ url: `${url}/batches`, headers: key })
   expect([missing.statusCode, missing.json().error.type]).toEqual([404, "not_found_error"])
 })

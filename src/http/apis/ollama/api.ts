@@ -7,6 +7,7 @@ import type { Api } from "../api.ts"
 import { text } from "../fields.ts"
 
 export const ollamaApi: Api = {
+  root: "/api",
   errorBody,
   ErrorBody: Type.Object({ error: text }, { title: "OllamaError" }),
   framing: {

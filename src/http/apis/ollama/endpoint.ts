@@ -160,6 +160,7 @@ export async function showModelInfo(exchange: Exchange): Promise<Answer> {
         "general.basename": name,
         "general.parameter_count": details.parameters ?? 0,
         [`${family}.context_length`]: contextLength,
+        [`${family}.embedding_length`]: details.embedding_length ?? 0,
       },
       capabilities: capabilities.flatMap((each) =>
         each === "completion" || each === "tools" || each === "embedding" ? [each] : [],

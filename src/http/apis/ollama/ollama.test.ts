@@ -144,7 +144,11 @@ test("what is served is listed and shown under its names", async () => {
   const shown = (await post({ name: "tiny" }, {}, "/api/show")).json()
   expect(shown).toMatchObject({
     capabilities: ["completion"],
-    model_info: { "general.basename": "tiny", "unknown.context_length": 2048 },
+    model_info: {
+      "general.basename": "tiny",
+      "unknown.context_length": 2048,
+      "unknown.embedding_length": 64,
+    },
     parameters: "num_ctx 2048",
   })
   expect((await post({ model: "tiny", stream: false }, {}, "/api/pull")).json()).toEqual({
@@ -165,6 +169,7 @@ test.each<[string, string, object, number]>([
   ["/api/chat", "logprobs", { ...hi, logprobs: true }, 400],
   ["/api/generate", "context", { model: "tiny", prompt: "x", context: [1] }, 400],
   ["/api/create", "models", { model: "x" }, 400],
+  ["/api/experimental", "what it does not know", {}, 404],
 ])("%s refuses %s in a text", async (path, _what, body, status) => {
   const { post, asked } = parrot()
   const answer = await post(body, {}, path)
