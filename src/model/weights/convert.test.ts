@@ -59,3 +59,12 @@ test("codes that are floats become floats: each times the scale of its group", (
   const floats = widen(convert(stored, 33, "e4m3", "f32").values, "f32")
   expect([...floats.subarray(0, 4), floats[32]]).toEqual([2, -2, 2 ** -8, 896, 6])
 })
+
+test("codes become floats of 32 bits, which hold what they stand for, and no other codec", () => {
+  const packed = quantise(row.slice(), 1, 40, "q4f16_1")
+  const floats = widen(convert(packed, 40, "q4f16_1", "f32").values, "f32")
+  // Of the first group every float is a whole number of the published scale.
+  expect([...floats.subarray(0, 32)].map((x) => x / 0.125).every(Number.isInteger)).toBe(true)
+  expect(floats[0]).toBe(-0.875)
+  expect(() => convert(packed, 40, "q4f16_1", "f16")).toThrow("cannot become")
+})

@@ -1,7 +1,7 @@
 // From the codec a tensor is stored in to the one a parameter is wanted in. Floats are widened and rounded; floats become
 // codes by group quantisation, byte for byte as MLC's: every single operation is rounded to the model's type, and halves
 // go to the even neighbour. Codes are never unpacked into another codec, as what was rounded away cannot be had back: but for
-// those that are floats.
+// those that are floats, and into floats of 32 bits for what is never packed (`exact`).
 
 import { narrow, nearestEven, rounding, widen } from "../../runtime/dtype.ts"
 import {
@@ -33,7 +33,7 @@ export function convert(
   to: CodecName,
 ): StoredRows {
   if (from === to) return stored
-  if (isIntegerCodec(from)) throw new Error(`internal: ${from} cannot become ${to}`)
+  if (isIntegerCodec(from) && to !== "f32") throw new Error(`internal: ${from} cannot become ${to}`)
   const values = isGroupCodec(from)
     ? unpackedRows(stored, columns, from)
     : widen(stored.values, from)
