@@ -1,10 +1,11 @@
 // The way in: a conversation becomes tokens. Whatever can be refused is refused here, before anything is admitted.
 
-import { createHash } from "node:crypto"
 import { Problem, problem } from "../errors.ts"
 import type { Caller } from "../worker/lane.ts"
+import { otherwise } from "./concessions.ts"
 import type { ChatMessage, ConversationRequest, Tool } from "./conversation.ts"
 import { inPlainWords, type WordedFormat } from "./instructions.ts"
+import { OutOfSteps } from "./jinja/meter.ts"
 import type { Text } from "./jinja/text.ts"
 import { FROM_LAST_MESSAGE, type Rendering } from "./rendering.ts"
 import type { Template } from "./template.ts"
@@ -30,7 +31,8 @@ export async function preparePrompt(
   }
   const continues = isUnfinished(messages.at(-1)!)
   const rendering = renderingOf(request, template, format, continues)
-  const rendered = await render(rendering, template, caller)
+  const inWords = () => renderingOf(request, { ...template, ...UNKNOWING }, format, continues)
+  const rendered = await render(rendering, template, caller, rendering.tools && inWords)
   const text = continues ? upToLastMessage(rendered) : rendered
   return {
     tokens: await encode(text),
@@ -38,6 +40,8 @@ export async function preparePrompt(
     begun: continues ? messages.at(-1)!.content! : lastHeader(text),
   }
 }
+
+const UNKNOWING = { knowsTools: false, knowsCalls: false }
 
 /** The tools that the model is told of. */
 export function visibleTools({ tools, toolChoice }: ConversationRequest): readonly Tool[] {
@@ -69,68 +73,27 @@ function renderingOf(
   }
 }
 
-// Mistral's templates want call ids of nine letters and digits, and DeepSeek's arguments as text. Where a template refuses a
-// conversation with calls, it is asked again with what it may have wanted: ids of that form, made from the given ones so that
-// calls and results still meet, or arguments as they were written. Qwen's want one message of the system, ahead of all others.
+/** A template that refuses is asked again with what it may have wanted; if it wants nothing, its first refusal says why. */
 async function render(
   rendering: Rendering,
   template: Template,
   caller: Caller | undefined,
+  inWords: (() => Rendering) | undefined,
 ): Promise<Text> {
   try {
     return await template.render(rendering, caller)
   } catch (refusal) {
-    if (!(refusal instanceof Problem)) throw refusal
-    for (const other of otherwise(rendering)) {
+    const isOfTemplate = refusal instanceof Problem && refusal.code === "template_failed"
+    if (!isOfTemplate || refusal.cause instanceof OutOfSteps) throw refusal
+    for (const other of otherwise(rendering, inWords)) {
       try {
         return await template.render(other, caller)
-      } catch {
-        // then the first refusal says why
+      } catch (again) {
+        if (again instanceof Problem && again.cause instanceof OutOfSteps) break
       }
     }
     throw refusal
   }
-}
-
-function otherwise(rendering: Rendering): Rendering[] {
-  const ahead = withSystemAhead(rendering)
-  return [...withOtherCalls(rendering), ...(ahead ? [ahead, ...withOtherCalls(ahead)] : [])]
-}
-
-function withOtherCalls(rendering: Rendering): Rendering[] {
-  const short = withShortIds(rendering)
-  const hasCalls = rendering.messages.some(({ toolCalls }) => toolCalls?.length)
-  return [...(short ? [short] : []), ...(hasCalls ? [{ ...rendering, argumentsAsText: true }] : [])]
-}
-
-/** All that the system says as one message at the beginning. Undefined where it is. */
-function withSystemAhead(rendering: Rendering): Rendering | undefined {
-  const isOfSystem = ({ role }: Rendering["messages"][number]) => role === "system"
-  if (!rendering.messages.slice(1).some(isOfSystem)) return undefined
-  const texts = rendering.messages
-    .filter(isOfSystem)
-    .map(({ content }) => (typeof content === "string" ? content : ""))
-  const others = rendering.messages.filter((message) => !isOfSystem(message))
-  const system = { role: "system", content: texts.join("\n\n") }
-  return { ...rendering, messages: [system, ...others] }
-}
-
-/** Undefined when no id would change. */
-function withShortIds(rendering: Rendering): Rendering | undefined {
-  let changed = false
-  const shorten = (id: string) => {
-    if (/^[A-Za-z0-9]{9}$/.test(id)) return id
-    changed = true
-    return createHash("sha256").update(id).digest("hex").slice(0, 9)
-  }
-  const messages = rendering.messages.map((message) => ({
-    ...message,
-    ...(message.toolCalls && {
-      toolCalls: message.toolCalls.map((call) => ({ ...call, id: shorten(call.id) })),
-    }),
-    ...(message.toolCallId !== undefined && { toolCallId: shorten(message.toolCallId) }),
-  }))
-  return changed ? { ...rendering, messages } : undefined
 }
 
 /** What the template wrote after everything that came with the request. */

@@ -4,7 +4,7 @@
 import { codeRoot } from "../code-root.ts"
 import { type Caller, Lane } from "../worker/lane.ts"
 import { Worker, WorkerLost } from "../worker/worker.ts"
-import { TemplateError } from "./jinja/meter.ts"
+import { OutOfSteps, TemplateError } from "./jinja/meter.ts"
 import { type Span, Text } from "./jinja/text.ts"
 import type { Rendering, TemplateOptions } from "./rendering.ts"
 
@@ -18,7 +18,9 @@ export interface Order {
   steps: number
 }
 
-export type Answer = { value: string; spans: readonly Span[] } | { refusal: string }
+export type Answer =
+  | { value: string; spans: readonly Span[] }
+  | { refusal: string; isOutOfSteps: boolean }
 
 interface Limits {
   milliseconds: number // for one conversation
@@ -62,7 +64,8 @@ export class RenderThread {
     const answer = await this.#lane.run(work, SIZE, caller).catch((error: unknown) => {
       throw refusalOf(error) ?? error
     })
-    if ("refusal" in answer) throw new TemplateError(answer.refusal)
+    if ("refusal" in answer)
+      throw new (answer.isOutOfSteps ? OutOfSteps : TemplateError)(answer.refusal)
     return new Text(answer.value, answer.spans)
   }
 
@@ -73,7 +76,7 @@ export class RenderThread {
 }
 
 /** What a conversation costs is the conversation's own fault. */
-function refusalOf(error: unknown): TemplateError | undefined {
+function refusalOf(error: unknown): OutOfSteps | undefined {
   if (!(error instanceof WorkerLost) || !error.isCost) return undefined
-  return new TemplateError(`${error.why}.`)
+  return new OutOfSteps(`${error.why}.`)
 }

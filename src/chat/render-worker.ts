@@ -1,7 +1,7 @@
 // What runs in the thread of render-thread.ts.
 
 import { serve } from "../worker/serve.ts"
-import { TemplateError } from "./jinja/meter.ts"
+import { OutOfSteps, TemplateError } from "./jinja/meter.ts"
 import type { Answer, Opening, Order } from "./render-thread.ts"
 import { openRenderer, type Renderer } from "./rendering.ts"
 
@@ -16,7 +16,8 @@ serve({
       const { value, spans } = render(rendering, steps)
       return { value, spans }
     } catch (error) {
-      if (error instanceof TemplateError) return { refusal: error.message }
+      if (error instanceof TemplateError)
+        return { refusal: error.message, isOutOfSteps: error instanceof OutOfSteps }
       throw error
     }
   },

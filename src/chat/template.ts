@@ -20,7 +20,7 @@ export interface Template {
   /** Whether it shows tools to the model, and calls and their results. */
   readonly knowsTools: boolean
   readonly knowsCalls: boolean
-  /** Rejects with the problem `template_failed`, in the template's own words; `queue_full`; or the signal's reason. */
+  /** Rejects with the problem `template_failed`, in the template's own words and caused by them; `queue_full`; or the signal's reason. */
   render(rendering: Rendering, caller?: Caller): Promise<Text>
   /** Ends its thread, if a conversation ever needed it. */
   close(): Promise<void>
@@ -66,5 +66,7 @@ function open(source: string, file: string, options: TemplateOptions): Renderer 
 
 function refusalOf(error: unknown): unknown {
   if (!(error instanceof TemplateError)) return error
-  return problem("template_failed", { problem: error.message }, "messages")
+  const refusal = problem("template_failed", { problem: error.message }, "messages")
+  refusal.cause = error
+  return refusal
 }

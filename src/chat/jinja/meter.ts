@@ -12,7 +12,7 @@ export class TemplateError extends Error {
   }
 }
 
-/** The steps granted are used up. */
+/** The steps granted are used up, or time or memory: asking once more would cost as much. */
 export class OutOfSteps extends TemplateError {}
 
 /** Characters that native code reads or copies in one step. */
