@@ -428,8 +428,10 @@ class Loop implements Engine {
         if (output.kind === "cancelled" && Atomics.load(this.#cancel, 0) === 0)
           throw new Error("it gave up unasked")
         this.#stepTime = this.#now() - since
-        const isOver = step.parts.every(({ sequence }) => sequence.state === "ended")
+        const isOver = step.parts.every(hasEnded)
         if (output.kind === "done" && !isOver) this.#results.handOut(step.parts, output, since)
+        // Who waits for a place or for blocks may come, which no chain lets anybody.
+        if (step.parts.some(hasEnded) && this.#scheduler.hasWaiting) this.#isCalled = true
         if (!next) return
         if (!this.#step.some(isRunning)) Atomics.store(this.#cancel, 0, 1)
         await breathe() // for whoever reads what was handed out, and may leave
@@ -514,6 +516,7 @@ interface RunningStep {
 }
 
 const isRunning = ({ state }: Sequence) => state === "running"
+const hasEnded = ({ sequence }: Part) => sequence.state === "ended"
 
 /** For whoever asks for more than a sequence may have, by what bound it. */
 const cures = {

@@ -190,6 +190,27 @@ test.each(both)(
   },
 )
 
+test.each(both)(
+  "who waits for a place comes as soon as a reply is long enough, %s",
+  async (chains) => {
+    const all = setUpChained({ chains, sequences: 2 })
+    const lengths = [20, 100, 5]
+    const choices = lengths.map(
+      (maxTokens) => all.engine.generate(request(10, { maxTokens })).choices[0]!,
+    )
+    const ended: number[] = []
+    await Promise.all(
+      choices.map(async (choice, i) => {
+        await collect(choice)
+        ended.push(i)
+      }),
+    )
+    expect(ended).toEqual([0, 2, 1])
+    expect(chained(all.program)).toBeGreaterThan(80)
+    all.isClean()
+  },
+)
+
 test.each(both)("a row that is not finite costs its own sequence, %s", async (chains) => {
   const all = setUpChained({ chains })
   let calls = 0

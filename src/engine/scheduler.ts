@@ -61,6 +61,10 @@ export class Scheduler {
     )
   }
 
+  get hasWaiting(): boolean {
+    return this.#sequenceGroups.some(({ live }) => live.some(({ state }) => state === "waiting"))
+  }
+
   /** What those who run wait for before they can draw. */
   get pending(): readonly Promise<void>[] {
     return this.#running.flatMap(({ constraint }) => constraint?.pending ?? [])
