@@ -101,7 +101,7 @@ class WithinVocabulary implements Constraint {
   }
 
   mask(into: Uint32Array): void {
-    into.set(this.#allowed)
+    into.fill(0).set(this.#allowed.subarray(0, into.length))
   }
 
   accept(token: number): void {

@@ -85,6 +85,7 @@ export class DistantConstraint implements Constraint {
   #fault: Error | undefined
   #pending: Promise<void> | undefined
   #settle = () => {}
+  #isClosed = false
 
   /** @param sequence its number, among all constraints */
   constructor(
@@ -125,7 +126,7 @@ export class DistantConstraint implements Constraint {
     if (only !== undefined) into[only >>> 5] = 1 << (only & 31)
     else {
       const row = isForced ? 0 : at * this.#words
-      into.set(this.#shared.masks.subarray(row, row + this.#words))
+      into.set(this.#shared.masks.subarray(row, row + Math.min(this.#words, into.length)))
     }
   }
 
@@ -149,6 +150,7 @@ export class DistantConstraint implements Constraint {
   }
 
   close(): void {
+    this.#isClosed = true
     this.#opened?.thread.tell(this.#sequence)
     this.#settle()
   }
@@ -207,6 +209,7 @@ export class DistantConstraint implements Constraint {
     const isLost = error instanceof WorkerLost
     const isSlow = isLost && error.isCost && thread === this.#threads.quick
     if (isSlow) this.#known.isSlow = true
+    if (this.#isClosed) return
     if (isSlow || (isLost && error.isInnocent)) {
       if (this.pending) this.#go(this.#draft)
       return

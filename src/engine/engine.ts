@@ -154,7 +154,7 @@ class Loop implements Engine {
     if (program.chains && !isAlone) this.#other = new Batch(shape)
     this.#closing.add(program)
     if (speculative) {
-      this.#speculation = new Speculation(speculative, sequences, memory, options)
+      this.#speculation = new Speculation(speculative, { sequences, vocabulary }, memory, options)
       this.#closing.add(this.#speculation.drafter)
     }
     const parts = {

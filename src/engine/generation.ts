@@ -62,7 +62,8 @@ export interface Constraint {
   /** There until `mask` can be asked; its sequence draws nothing meanwhile, and others go on. It never rejects. */
   readonly pending?: Promise<void> | undefined
   /**
-   * Fills `into` [ceil(vocabulary / 32)] with the tokens allowed now, end tokens included when the value may end here.
+   * Fills `into` [ceil(vocabulary / 32)] with the tokens allowed now, end tokens included when the value may end here. Where a drafter
+   * asks, the vocabulary is the drafter's, which may be padded to more rows or fewer.
    * @param after so many of the drafted tokens: 0 unless said otherwise, at most `drafted`
    */
   mask(into: Uint32Array, after?: number): void

@@ -138,7 +138,7 @@ export class Results {
     let right = 0
     for (let goesOn = true; goesOn; ) {
       const row = first + right
-      this.#draw(sequence, output, row)
+      this.#draw(sequence, output, row, right)
       goesOn = output.tokens[row] === drafts[right]
       if (goesOn) right++
       if (sequence.state === "ended") break
@@ -147,11 +147,13 @@ export class Results {
     this.#parts.speculation?.verified(sequence, right)
   }
 
-  #draw(sequence: Sequence, output: StepDone, row: number): void {
+  /** @param behind so many drafted tokens that have come true */
+  #draw(sequence: Sequence, output: StepDone, row: number, behind: number): void {
     const { memory } = this.#parts.scheduler
+    const { fault } = sequence
     const { promptTokens, request } = sequence.sequenceGroup
     try {
-      if (sequence.fault !== undefined) throw sequence.fault
+      if (fault && behind >= fault.behind) throw fault.error
       if (output.finite[row] === 0) throw new Error(NOT_FINITE)
       sequence.verified = sequence.computed
       memory.publish(sequence, promptTokens)

@@ -149,10 +149,14 @@ export class Sampler {
     all.biasStarts[row + 1] = at
   }
 
-  /** A constraint that throws, or allows nothing, must cost its own sequence and nobody else's. */
+  /**
+   * A constraint that throws, or allows nothing, must cost its own sequence and nobody else's; and that only once its row is drawn. A
+   * drafter goes on without a mask.
+   */
   #addMask(row: number, sequence: Sequence, drafted: number): void {
     const all = this.#fixed
     all.maskRow[row] = UNMASKED
+    if (this.#draws && drafted === 0) sequence.fault = undefined
     if (!sequence.constraint || (drafted > 0 && !this.#draws)) return
     const mask = this.#nextMask()
     try {
@@ -160,7 +164,7 @@ export class Sampler {
       if (mask.every((word) => word === 0)) throw new Error("its constraint allows no token")
       all.maskRow[row] = this.#masked++
     } catch (error) {
-      sequence.fault = error
+      if (this.#draws) sequence.fault ??= { behind: drafted, error }
     }
   }
 

@@ -146,8 +146,8 @@ export class Sequence {
   /** How many of the first blocks stand in the prefix cache. */
   shared = 0
 
-  /** What its constraint threw; the sequence fails when the step is over. */
-  fault: unknown
+  /** What its constraint threw behind so many drafted tokens; the sequence fails when that row is drawn. */
+  fault: { behind: number; error: unknown } | undefined
 
   constructor(sequenceGroup: SequenceGroup, choice: number, outbox: Outbox, groups: number) {
     const { prompt, constraint } = sequenceGroup.request

@@ -338,6 +338,112 @@ test("a model that draws as the program does is always right, and reads every to
   isClean()
 })
 
+/** Allows whatever there is, along any draft; as those of threads do, it looks at the draft when it is asked for what is left of it. */
+function lenient(changes: Partial<Constraint> = {}): Constraint {
+  let ahead: readonly number[] = []
+  return {
+    mask: (into) => void into.fill(0xffff_ffff),
+    accept: () => {
+      ahead = []
+    },
+    draft: (tokens) => {
+      ahead = tokens
+    },
+    get drafted() {
+      return ahead.length
+    },
+    ...changes,
+  }
+}
+
+test("a drafter of fewer rows that no mask fits costs nobody's reply", async () => {
+  const limits = { ...limitsOf({}, 12), rows: 4 }
+  const { manifest, ...whole } = historyProgram({ limits, context: 1024 })
+  const shapes = { ...manifest.shapes, vocabulary: 64 }
+  const draft = { ...whole, manifest: { ...manifest, shapes } }
+  const drafter = (memory: Memory) => createSmallDraft(draft, memory)
+  const given = { mode: "small_draft", drafter, length: 4, room: 12 } as const
+  const { engine, isClean } = setUp({ options: { speculative: given } })
+  const words = Math.ceil(VOCABULARY / 32)
+  const constraint = lenient({
+    mask: (into) => into.set(new Uint32Array(words).fill(0xffff_ffff)),
+  })
+  const input = request(20, { maxTokens: 40, constraint: () => constraint })
+  const said = await collect(engine.generate(input).choices[0]!)
+  expect(said.tokens).toEqual(expectedReply(input, 0).tokens)
+  expect(engine.stats().drafts!.drafted[0]).toBeGreaterThan(5)
+  isClean()
+})
+
+test("tokens that a drafter alone has are not tried, and what follows them neither", async () => {
+  const input = request(20, { maxTokens: 40 })
+  const { tokens } = expectedReply(input, 0)
+  const own = standIn(new Map([[`${input.id} 0`, tokens]]), () => true)
+  const drafter: Drafter = {
+    ...own,
+    async propose(step, cancel) {
+      await own.propose(step, cancel)
+      for (const { drafts } of step) if (drafts.length > 2) drafts[2] = VOCABULARY + 3
+    },
+  }
+  const { engine, program, isClean } = setUp({ options: { speculative: speculative(drafter, 4) } })
+  expect((await collect(engine.generate(input).choices[0]!)).tokens).toEqual(tokens)
+  expect(Math.max(...program.steps.map(({ rows }) => rows))).toBe(3)
+  isClean()
+})
+
+test("a draft whose masks come late is tried in the step behind", async () => {
+  let pending: Promise<void> | undefined
+  const inner = lenient()
+  const constraint: Constraint = {
+    mask: (into, after) => inner.mask(into, after),
+    accept: (token) => inner.accept(token),
+    draft(tokens) {
+      inner.draft!(tokens)
+      pending = turns(40).then(() => {
+        pending = undefined
+      })
+    },
+    get drafted() {
+      return pending ? 0 : inner.drafted!
+    },
+    get pending() {
+      return pending
+    },
+  }
+  const input = request(20, { maxTokens: 40, constraint: () => constraint })
+  const { tokens } = expectedReply(input, 0)
+  const drafter = standIn(new Map([[`${input.id} 0`, tokens]]), () => true)
+  const { engine, isClean } = setUp({ options: { speculative: speculative(drafter, 4) } })
+  expect((await collect(engine.generate(input).choices[0]!)).tokens).toEqual(tokens)
+  const { drafted, accepted } = engine.stats().drafts!
+  expect(accepted[0]).toBeGreaterThan(5)
+  expect(accepted).toEqual(drafted)
+  isClean()
+})
+
+test("a mask that fails behind a draft which does not come true costs nothing", async () => {
+  const input = (constraint: Constraint) =>
+    request(20, { maxTokens: 40, constraint: () => constraint })
+  const constraint = lenient({
+    mask(into, after = 0) {
+      if (after > 0) throw new Error("planted")
+      into.fill(0xffff_ffff)
+    },
+  })
+  for (const isRight of [false, true]) {
+    const asked = input(constraint)
+    const { tokens } = expectedReply(asked, 0)
+    const drafter = standIn(new Map([[`${asked.id} 0`, tokens]]), () => isRight)
+    const options = { speculative: speculative(drafter, 4) }
+    const { engine, isClean } = setUp({ options })
+    const said = await collect(engine.generate(asked).choices[0]!)
+    expect(said.tokens.length).toBe(isRight ? 2 : 40)
+    expect(said.tokens).toEqual(tokens.slice(0, said.tokens.length))
+    isClean()
+  }
+})
+
 test("an EAGLE head follows chunks, choices, and prefixes that were taken over", async () => {
   const setting = { tokens: 24, chunk: 20, sequences: 3 }
   const limits = { ...limitsOf(setting, 6), rows: 3 }

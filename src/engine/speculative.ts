@@ -59,6 +59,12 @@ export interface Speculative {
   room: number
 }
 
+/** Of the program that draws. */
+interface Shape {
+  sequences: number
+  vocabulary: number
+}
+
 interface Watchers {
   log?: Log
   trace?: Trace
@@ -77,6 +83,7 @@ export class Speculation {
   /** Tokens that were computed ahead because a constraint left no choice. */
   forced = 0
   readonly #room: number
+  readonly #vocabulary: number
   readonly #longest: number // 0: nobody proposes, and how much to ask for need not be weighed
   readonly #isThrifty: boolean
   readonly #memory: Memory
@@ -94,11 +101,13 @@ export class Speculation {
   #replayed = 0
   #accepted = 0
 
-  constructor(given: Speculative, mostSequences: number, memory: Memory, watchers: Watchers) {
+  constructor(given: Speculative, shape: Shape, memory: Memory, watchers: Watchers) {
     const { length, room, thrifty } = given
+    const { sequences: mostSequences, vocabulary } = shape
     const drafter = given.drafter(memory)
     this.drafter = drafter
     this.#room = room
+    this.#vocabulary = vocabulary
     this.#longest = Math.min(MAX_DRAFT, drafter.longest)
     this.#memory = memory
     this.#lengths = thrifty
@@ -306,8 +315,12 @@ export class Speculation {
 
   /** Cuts drafts where their constraints refuse a token. Masks come together, since they are asked for together. */
   async #look(candidates: readonly Sequence[]): Promise<void> {
+    for (const { drafts } of candidates) {
+      const unknown = drafts.findIndex((token) => token >= this.#vocabulary)
+      if (unknown >= 0) drafts.length = unknown // a drafter may be padded to more rows
+    }
     const held = candidates.filter(({ constraint, drafts }) => constraint && drafts.length > 0)
-    for (const { constraint, drafts } of held) constraint!.draft!(drafts)
+    for (const { constraint, drafts } of held) constraint!.draft!([...drafts]) // what is kept of them may be cut
     for (let turn = 0; turn < MASK_TURNS && held.some(waits); turn++) await breathe()
     for (const { constraint, drafts } of held) {
       if (!constraint!.pending) drafts.length = Math.min(drafts.length, constraint!.drafted ?? 0)
