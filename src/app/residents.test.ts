@@ -30,7 +30,10 @@ function residents(options: Partial<ResidentsOptions> = {}) {
           }
           return { name, close }
         },
-        close: async () => void events.push(`given up ${name}`),
+        close: async () => {
+          events.push(`given up ${name}`)
+          await turn()
+        },
       }
     },
   })
@@ -95,6 +98,24 @@ test("nothing is closed for whoever has left", async () => {
   expect((await next).value).toBe(held.value)
   expect(events).toEqual(["+a", "given up b"])
   await expect(all.lease(1, leaving.signal)).rejects.toThrow("left")
+})
+
+test("who comes while another's wish is being given up is served all the same", async () => {
+  const { all, events } = residents()
+  const held = await all.lease(0)
+  const leaving = new AbortController()
+  const left = all.lease(1, leaving.signal)
+  await settle()
+  leaving.abort()
+  await expect(left).rejects.toThrow()
+  const again = all.lease(1)
+  await settle()
+  held.release()
+  const { value, release } = await again
+  expect(value.name).toBe("b")
+  release()
+  ;(await all.lease(0)).release()
+  expect(events).toEqual(["+a", "given up b", "-a", "+b", "-b", "+a"])
 })
 
 test("what cannot be prepared closes no other, and what cannot be opened is not tried again at once", async () => {

@@ -172,8 +172,7 @@ export class Residents<Value extends Closable> {
   async #serve(): Promise<void> {
     for (let seat = this.#next(); seat; seat = this.#next()) {
       try {
-        await this.#openAt(seat)
-        this.#grantAll(seat)
+        if (await this.#openAt(seat)) this.#grantAll(seat)
       } catch (error) {
         for (const { reject } of seat.waiting.splice(0)) reject(error)
       }
@@ -185,12 +184,17 @@ export class Residents<Value extends Closable> {
     return leastBy(wanted, ({ waiting }) => waiting[0]!.since)
   }
 
-  async #openAt(seat: Seat<Value>): Promise<void> {
+  /** @returns false if nobody waited for it any more; whoever has come since then waits for the next time */
+  async #openAt(seat: Seat<Value>): Promise<boolean> {
     await seat.closing
     const prepared = await seat.source.prepare()
     try {
-      if (!(await this.#makeRoom(seat))) return await prepared.close()
+      if (!(await this.#makeRoom(seat))) {
+        await prepared.close()
+        return false
+      }
       seat.value = await this.#opened(seat, prepared)
+      return true
     } catch (error) {
       await prepared.close()
       throw error
