@@ -408,6 +408,24 @@ test("a request that takes too long is told so, running or waiting", async () =>
   isClean()
 })
 
+test("a request that takes too long is told so while a step still runs, and the step gives up", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] })
+  onTestFinished(() => void vi.useRealTimers())
+  const setting = { sequences: 1, turns: 1e6, options: { requestTimeout: 10_000 } }
+  const { engine, program, isClean } = setUp(setting)
+  const ends = [request(5), request(5)].map((each) => collect(engine.generate(each).choices[0]!))
+  await turns(5)
+  program.clock = 10_000
+  vi.advanceTimersByTime(10_000)
+  for (const { tokens, end } of await Promise.all(ends)) {
+    expect(tokens).toEqual([])
+    expect(end).toMatchObject({ problem: { code: "request_timeout" } })
+  }
+  await engine.drain()
+  expect(program.steps).toMatchObject([{ cancelled: true }])
+  isClean()
+})
+
 /** Resolves when no more steps are taken. */
 async function untilStill({ steps }: HistoryProgram): Promise<void> {
   for (let before = -1; before !== steps.length; ) {

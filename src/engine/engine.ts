@@ -188,6 +188,7 @@ class Loop implements Engine {
     signal?.addEventListener("abort", abort, { once: true })
     sequenceGroup.onEnd = () => signal?.removeEventListener("abort", abort)
     this.#scheduler.add(sequenceGroup)
+    if (!this.#alarm) this.#setAlarm() // those who come later are over later
     this.#options.trace?.mark(request.id, "queued", {
       choices: request.choices,
       prompt: request.prompt.length,
@@ -377,13 +378,18 @@ class Loop implements Engine {
     }
   }
 
-  /** While there are no steps, nobody else looks at the clock. */
+  /** Between steps the loop looks at the clock; in a long one, and while there are none, nobody else does. */
   #setAlarm(): void {
     clearTimeout(this.#alarm)
+    this.#alarm = undefined
     const next = Math.min(...this.#scheduler.sequenceGroups.map(({ deadline }) => deadline))
     if (next === Number.POSITIVE_INFINITY) return
     const delay = Math.min(Math.ceil(next - this.#now()), MAX_TIMER)
-    this.#alarm = setTimeout(() => this.#wake(), delay)
+    this.#alarm = setTimeout(() => {
+      this.#expire()
+      this.#setAlarm()
+      this.#wake()
+    }, delay)
   }
 
   async #take(step: readonly Sequence[]): Promise<void> {
