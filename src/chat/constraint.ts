@@ -91,17 +91,17 @@ export function anyTokens(tokens: number, rows: number): () => Constraint {
 }
 
 class WithinVocabulary implements Constraint {
-  readonly #allowed: Uint32Array
+  readonly always: Uint32Array
   readonly #tokens: number
   #ahead: readonly number[] = []
 
   constructor(allowed: Uint32Array, tokens: number) {
-    this.#allowed = allowed
+    this.always = allowed
     this.#tokens = tokens
   }
 
   mask(into: Uint32Array): void {
-    into.fill(0).set(this.#allowed.subarray(0, into.length))
+    into.fill(0).set(this.always.subarray(0, into.length))
   }
 
   accept(token: number): void {

@@ -67,6 +67,8 @@ export interface Constraint {
    * @param after so many of the drafted tokens: 0 unless said otherwise, at most `drafted`
    */
   mask(into: Uint32Array, after?: number): void
+  /** The mask [ceil(vocabulary / 32)], where it is the same whatever has been drawn. */
+  readonly always?: Uint32Array
   /** Moves on by a token that the mask allowed. By the next drafted one it goes without waiting, and the others stay drafted. */
   accept(token: number): void
   /** Looks ahead along tokens; `pending` until it is done. What was drafted before is forgotten. */

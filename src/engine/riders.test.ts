@@ -9,7 +9,7 @@ import {
   type HistoryProgram,
   VOCABULARY,
 } from "../../test/history-program.ts"
-import type { GenerationRequest } from "./generation.ts"
+import type { Constraint, GenerationRequest } from "./generation.ts"
 import { nobody } from "./speculative.ts"
 
 const setUpChained = (setting: Setting = {}) => setUp({ chains: "told", turns: 2, ...setting })
@@ -126,6 +126,33 @@ test.each<[string, Partial<GenerationRequest>]>([
     asked.map((each) => expectedReply(each, 0).tokens),
   )
   expect(chained(all.program)).toBe(0)
+  all.isClean()
+})
+
+test("who is held to the same tokens throughout rides, and all of them need one mask", async () => {
+  const all = setUpChained({ chains: "drawn" })
+  const always = new Uint32Array(3).fill(0xffff_ffff)
+  always[0] = 0xffff_fff0 // none of the first four tokens
+  const mask = (into: Uint32Array) => into.set(always)
+  const masks: number[] = []
+  all.program.before = ({ sampling }) => void masks.push(sampling.masks.length)
+  const held = (changes: object) => ({ mask, accept: () => {}, ...changes })
+  const replyOf = async (constraint: () => Constraint) => {
+    const asked = [12, 9, 7].map((length) => {
+      const prompt = Int32Array.from({ length }, (_, i) => (i * 31 + length) % VOCABULARY)
+      return request(0, { prompt, maxTokens: 30, constraint })
+    })
+    const read = await Promise.all(
+      asked.map((each) => collect(all.engine.generate(each).choices[0]!)),
+    )
+    return read.map(({ tokens }) => tokens)
+  }
+  const alone = await replyOf(() => held({}))
+  expect(chained(all.program)).toBe(0)
+  expect(Math.max(...masks.splice(0))).toBe(9)
+  expect(await replyOf(() => held({ always }))).toEqual(alone)
+  expect(chained(all.program)).toBeGreaterThan(20)
+  expect(Math.max(...masks)).toBe(3)
   all.isClean()
 })
 

@@ -33,7 +33,8 @@ export function ridersOf(parts: readonly Part[], scheduler: Scheduler): Part[] {
 function rides({ sequence, from, end, rows, hidden }: Part): boolean {
   const { state, length, replyTokens, constraint, sequenceGroup } = sequence
   const draws = end === length && end - from === 1 && rows === 1 && hidden === 0
-  const knows = !constraint && !penalises(sequenceGroup.request.sampling) // masks and counts are the host's
+  const isFree = !constraint || constraint.always !== undefined
+  const knows = isFree && !penalises(sequenceGroup.request.sampling) // other masks and counts are the host's
   return draws && knows && replyTokens > 0 && state === "running" && !sequence.isBehindWith(1)
 }
 

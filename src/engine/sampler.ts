@@ -11,6 +11,7 @@ export class Sampler {
   readonly #draws: boolean
   readonly #vocabulary: number
   readonly #fixed: SamplingRows // as long as the most rows; the lists at the end grow
+  readonly #shared = new Map<Uint32Array, number>() // masks that are the same for several rows, and where they stand
   #rows = 0
   #masked = 0
 
@@ -45,6 +46,7 @@ export class Sampler {
   clear(): void {
     this.#rows = 0
     this.#masked = 0
+    this.#shared.clear()
   }
 
   /** A row for the token of `sequence` that will stand at `position`, if the drafts before it are its tokens. */
@@ -157,15 +159,29 @@ export class Sampler {
     const all = this.#fixed
     all.maskRow[row] = UNMASKED
     if (this.#draws && drafted === 0) sequence.fault = undefined
-    if (!sequence.constraint || (drafted > 0 && !this.#draws)) return
+    const { constraint } = sequence
+    if (!constraint || (drafted > 0 && !this.#draws)) return
+    if (constraint.always) {
+      all.maskRow[row] = this.#rowOf(constraint.always)
+      return
+    }
     const mask = this.#nextMask()
     try {
-      sequence.constraint.mask(mask, drafted)
+      constraint.mask(mask, drafted)
       if (mask.every((word) => word === 0)) throw new Error("its constraint allows no token")
       all.maskRow[row] = this.#masked++
     } catch (error) {
       if (this.#draws) sequence.fault ??= { behind: drafted, error }
     }
+  }
+
+  #rowOf(always: Uint32Array): number {
+    const known = this.#shared.get(always)
+    if (known !== undefined) return known
+    const mask = this.#nextMask().fill(0)
+    mask.set(always.subarray(0, mask.length))
+    this.#shared.set(always, this.#masked)
+    return this.#masked++
   }
 
   #nextMask(): Uint32Array {
