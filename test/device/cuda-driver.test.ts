@@ -40,6 +40,7 @@ const kinds = [
     open: openCuda,
     missing: "cuModuleGetFunction answers CUDA_ERROR_NOT_FOUND",
     lost: "CUDA_ERROR_LAUNCH_FAILED",
+    code: "",
     servers: [
       { devices: 1, named: "cuda:0 (Stand-in)", generation: undefined },
       { devices: 1, named: "cuda:0 (Stand-in)", generation: "HOPPER" },
@@ -50,14 +51,15 @@ const kinds = [
     kind: "rocm",
     open: openHip,
     missing: "hipModuleGetFunction answers hipErrorNotFound",
-    lost: "hipErrorLaunchFailure",
+    lost: "hipErrorAssert",
+    code: "710",
     servers: [
       { devices: 2, named: "rocm:0, rocm:1 (Stand-in) in 2 shards", generation: undefined },
     ],
   },
 ] as const
 
-describe.each(kinds)("$kind", ({ kind, open, missing, lost, servers }) => {
+describe.each(kinds)("$kind", ({ kind, open, missing, lost, code, servers }) => {
   let device: GpuDevice
   beforeAll(async () => {
     if (!isSkipped) device = await open(0, [standIn.library])
@@ -157,7 +159,7 @@ describe.each(kinds)("$kind", ({ kind, open, missing, lost, servers }) => {
       expect(once.status).toBe(200)
       expect((await ask()).body.choices).toEqual(once.body.choices)
       expect(once.body.choices[0]!.message.content).toBe("I am the tiny model inside sinter.")
-      writeFileSync(standIn.lost, "")
+      writeFileSync(standIn.lost, code)
       expect(await ask()).toMatchObject({
         status: 503,
         body: { error: { message: expect.stringContaining(lost) } },

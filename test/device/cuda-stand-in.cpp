@@ -12,7 +12,7 @@
 // With STAND_IN_HOPPER they are of compute capability 9.0: a kernel that waits for the one before it itself must be ordered so, and one
 // of matrix units must not, which is to have the device for itself.
 //
-// Where there is a file of the name that STAND_IN_LOST says, the devices are lost. With STAND_IN_OLD no PTX is old enough for
+// Where there is a file of the name that STAND_IN_LOST says, the devices are lost, with the code that stands in it. With STAND_IN_OLD no PTX is old enough for
 // the driver, and HIPRTC compiles nothing. It is NVRTC as well: what that makes of text is the text, behind a mark where it is to be an architecture's code.
 
 #include <algorithm>
@@ -150,9 +150,14 @@ int run(const Graph &graph, const Allocated &allocated) {
   return DONE;
 }
 
-bool is_lost() {
+/** What the file says that a lost device answers, if there is one. */
+int loss() {
   const char *name = getenv("STAND_IN_LOST");
-  return name && access(name, F_OK) == 0;
+  std::ifstream file(name ? name : "");
+  int code = LOST;
+  if (!file) return DONE;
+  file >> code;
+  return file ? code : LOST;
 }
 
 /** The kernels' text with a table of what is in it. */
@@ -311,7 +316,7 @@ int cuStreamSynchronize(void *stream) {
   wait_while_held();
   IN_CONTEXT
   OF_STREAM(stream)
-  if (is_lost()) return sticky = LOST;
+  if (int code = loss()) return sticky = code;
   return advance(*current, handed);
 }
 int cuMemsetD8Async(uint64_t at, unsigned char value, size_t bytes, void *stream) {
@@ -402,7 +407,7 @@ int cuEventSynchronize(Event *event) {
   wait_while_held();
   IN_CONTEXT
   if (!events.count(event) || event->device != current || event->at == 0) return BAD_HANDLE;
-  if (is_lost()) return sticky = LOST;
+  if (int code = loss()) return sticky = code;
   return advance(*current, event->at);
 }
 int cuStreamWaitEvent(void *stream, Event *event, unsigned flags) {

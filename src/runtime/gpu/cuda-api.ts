@@ -101,21 +101,27 @@ export function callsOf(kind: CudaKind, { take }: DriverLibrary): CudaCalls {
 /** What the codes are called that a sound program can meet. */
 const codes: Readonly<Record<number, readonly [cuda: string, rocm: string]>> = {
   2: ["CUDA_ERROR_OUT_OF_MEMORY", "hipErrorOutOfMemory"],
+  4: ["CUDA_ERROR_DEINITIALIZED", "hipErrorDeinitialized"],
   46: ["CUDA_ERROR_DEVICE_UNAVAILABLE", "hipErrorDeviceUnavailable"],
+  201: ["CUDA_ERROR_INVALID_CONTEXT", "hipErrorInvalidContext"],
   209: ["CUDA_ERROR_NO_BINARY_FOR_GPU", "hipErrorNoBinaryForGpu"],
   214: ["CUDA_ERROR_ECC_UNCORRECTABLE", "hipErrorECCNotCorrectable"],
   218: ["CUDA_ERROR_INVALID_PTX", "hipErrorInvalidKernelFile"],
+  220: ["CUDA_ERROR_NVLINK_UNCORRECTABLE", "220"],
   222: ["CUDA_ERROR_UNSUPPORTED_PTX_VERSION", "222"],
   500: ["CUDA_ERROR_NOT_FOUND", "hipErrorNotFound"],
   700: ["CUDA_ERROR_ILLEGAL_ADDRESS", "hipErrorIllegalAddress"],
   701: ["CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "hipErrorLaunchOutOfResources"],
   702: ["CUDA_ERROR_LAUNCH_TIMEOUT", "hipErrorLaunchTimeOut"],
+  709: ["CUDA_ERROR_CONTEXT_IS_DESTROYED", "hipErrorContextIsDestroyed"],
+  710: ["CUDA_ERROR_ASSERT", "hipErrorAssert"],
   714: ["CUDA_ERROR_HARDWARE_STACK_ERROR", "714"],
   715: ["CUDA_ERROR_ILLEGAL_INSTRUCTION", "715"],
   716: ["CUDA_ERROR_MISALIGNED_ADDRESS", "716"],
   717: ["CUDA_ERROR_INVALID_ADDRESS_SPACE", "717"],
   718: ["CUDA_ERROR_INVALID_PC", "718"],
   719: ["CUDA_ERROR_LAUNCH_FAILED", "hipErrorLaunchFailure"],
+  999: ["CUDA_ERROR_UNKNOWN", "hipErrorUnknown"],
 }
 
 export function failureOf(kind: CudaKind, code: number, call: string): string {

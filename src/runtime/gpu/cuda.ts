@@ -9,7 +9,7 @@
 
 import { codeRoot } from "../../code-root.ts"
 import { problem } from "../../errors.ts"
-import { Worker } from "../../worker/worker.ts"
+import { Worker, WorkerLost } from "../../worker/worker.ts"
 import { driverLibraries } from "../devices.ts"
 import { listCuda, listHip } from "../drivers/cuda.ts"
 import { type DriverDevice, DriverObstacle } from "../drivers/driver.ts"
@@ -146,8 +146,10 @@ const REACHED_ALREADY = 704
 /** Not text that is to be compiled: an ELF file. */
 const isCode = (module: Uint8Array) => module[0] === 0x7f && module[1] === 0x45
 
-/** The device will do nothing more. */
-const LOSSES = new Set([46, 214, 700, 702, 714, 715, 716, 717, 718, 719])
+/** The device will do nothing more, or nothing for this process. */
+const LOSSES = new Set([
+  ...[4, 46, 201, 214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 999],
+])
 
 function check(kind: CudaKind, code: number, call: string): void {
   if (code !== 0) throw new DriverObstacle("driver_failed", failureOf(kind, code, call))
@@ -461,8 +463,12 @@ class CudaDevice implements PeerDevice {
     this.#freeStaging.push(...copied)
   }
 
+  /** Without its thread nobody waits for the device any more: it is lost as well. */
   async #ask(order: CudaOrder, name: CallName): Promise<void> {
-    this.#check((await this.#thread.ask(order)).code, name)
+    const { code } = await this.#thread.ask(order).catch((error: unknown) => {
+      throw error instanceof WorkerLost ? this.#lose(`${this.description}: ${error.why}`) : error
+    })
+    this.#check(code, name)
   }
 
   /** One of at least so many bytes, that nobody else has. */
@@ -590,9 +596,12 @@ class CudaDevice implements PeerDevice {
 
   #fail(code: number, call: string): never {
     const words = `${this.description}: ${failureOf(this.#opened.kind, code, call)}`
-    if (!LOSSES.has(code)) throw new Error(`internal: ${words}`)
+    throw LOSSES.has(code) ? this.#lose(words) : new Error(`internal: ${words}`)
+  }
+
+  #lose(words: string): ProgramLost {
     this.#lost = new ProgramLost(words)
-    throw this.#lost
+    return this.#lost
   }
 }
 
