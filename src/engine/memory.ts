@@ -269,6 +269,7 @@ export class Memory {
     sequence.shared = 0
     sequence.computed = 0
     sequence.verified = 0
+    this.#takeBack(sequence)
   }
 
   /** Lets others find the sequence's first `length` positions, as far as they are verified. */
@@ -338,5 +339,13 @@ export class Memory {
     sequenceGroup.cached += reached - sequenceGroup.reached
     this.cachedTokens += reached - sequenceGroup.reached
     sequenceGroup.reached = reached
+  }
+
+  /** What a request has to compute after all, as its prefix was taken from it before it ran. */
+  #takeBack({ sequenceGroup }: Sequence): void {
+    if (sequenceGroup.begun) return
+    this.cachedTokens -= sequenceGroup.cached
+    sequenceGroup.cached = 0
+    sequenceGroup.reached = 0
   }
 }

@@ -36,6 +36,25 @@ test("the next turn of a chat takes over the reply as well", async () => {
   isClean()
 })
 
+test("a prefix that is taken from a request before it has run does not count as cached", async () => {
+  const { engine, isClean } = setUp({ blocks: 10, sequences: 2 })
+  const prompt = Int32Array.from({ length: 60 }, (_, at) => at % VOCABULARY)
+  await collect(engine.generate(request(0, { prompt, maxTokens: 1 })).choices[0]!)
+  const long = engine.generate(request(16, { maxTokens: 140 }))
+  const read = collect(long.choices[0]!)
+  await turns(60)
+  const again = engine.generate(request(0, { prompt, maxTokens: 5 }))
+  await Promise.all([read, collect(again.choices[0]!)])
+  const { promptTokens, cachedTokens, recomputedTokens } = engine.stats()
+  expect(again.cachedTokens).toBe(0)
+  expect({ promptTokens, cachedTokens, recomputedTokens }).toEqual({
+    promptTokens: 60 + 16 + 60,
+    cachedTokens: 0,
+    recomputedTokens: 0,
+  })
+  isClean()
+})
+
 test("what was drawn past the token at which a reader left is not kept", async () => {
   const { engine, isClean } = setUp()
   const first = request(32, { prompt: prompt(32), maxTokens: 100 })
