@@ -101,6 +101,16 @@ test("frequencies: theta^(-2i/d), and what scaling makes of them", () => {
   expect(scaled({ type: "yarn", factor: 8, attention_factor: 1.5 }).factor).toBe(1.5)
 })
 
+test("the names that Phi 3 had for longrope at first mean it, as in transformers' Phi3Config", () => {
+  const factors = { short_factor: [1, 1.5, 2, 3], long_factor: [1, 2, 4, 8] }
+  const phi3 = { model_type: "phi3", original_max_position_embeddings: 64 }
+  const [wanted, ...others] = ["longrope", "su", "yarn"].map((type) =>
+    rotationOf({ ...phi3, rope_scaling: { type, ...factors } }),
+  )
+  close(wanted!.frequencies, [1, 0.1 / 2, 0.01 / 4, 0.001 / 8])
+  expect(others).toEqual([wanted, wanted])
+})
+
 test("windows: mistral's is used when it is there, qwen's when it is switched on", () => {
   const all = (window: number | undefined) => Array(4).fill(window)
   expect(windowsOf({ model_type: "mistral", sliding_window: 24 })).toEqual(all(24))

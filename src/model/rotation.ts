@@ -99,10 +99,13 @@ const ways = {
     return { frequencies: plain(head).map((frequency) => frequency / factor), factor: 1 }
   },
   llama3,
-  yarn,
+  yarn: (scaling, head, fields) =>
+    (scaling.has("short_factor") ? longrope : yarn)(scaling, head, fields),
   longrope,
   dynamic,
   proportional,
+  // What Phi 3 called longrope at first, besides "yarn": its configuration in transformers takes both for that.
+  su: longrope,
 } as const satisfies Record<string, Way>
 
 /** Slow turns are stretched by `factor`, fast ones are left, in between they are blended. */
