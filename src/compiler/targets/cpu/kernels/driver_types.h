@@ -109,9 +109,9 @@ INLINE void head_item(const struct head_loop *loop, const struct head_kind kind,
       vec sums[TILE_ROWS][4];
       const float *rows = in + row * kind.in_stride;
       switch (height) {
-#define TILE(n)                                               \
-  case n:                                                     \
-    tile_floats(w, n, 0, panel, rows, kind.in_stride, sums);  \
+#define TILE(n)                                                  \
+  case n:                                                        \
+    tile_unrounded(w, n, 0, panel, rows, kind.in_stride, sums);  \
     break;
 #if TILE_ROWS == 6
         TILE(6) TILE(5) TILE(4) TILE(3) TILE(2)

@@ -311,6 +311,16 @@ INLINE void tile_e4m3(const struct panels w, const int tile, const int ahead, co
   for (int r = 0; r < tile; r++) sums[r][0] = total[r][0], sums[r][1] = total[r][1];
 }
 
+// Of either kind.
+INLINE void tile_unrounded(const struct panels w, const int tile, const int ahead,
+                           const uint8_t *panel, const float *rows, const int64_t stride,
+                           vec sums[TILE_ROWS][4]) {
+  if (w.codes == CODES_E4M3)
+    tile_e4m3(w, tile, ahead, panel, rows, stride, sums);
+  else
+    tile_floats(w, tile, ahead, panel, rows, stride, sums);
+}
+
 INLINE void product_tile(const struct panels w, const int quantized, const int tile,
                          const int across, const int ahead, const int64_t in_stride,
                          const struct product *p, int64_t index, int64_t row) {
@@ -323,10 +333,9 @@ INLINE void product_tile(const struct panels w, const int quantized, const int t
   if (quantized)
     tile_codes(w, tile, across, ahead, NO_FETCH, (struct chunk){panel, 0, panels_groups(w), NULL},
                p->rows + row * quantized_bytes(w.columns, w.group), sums);
-  else if (w.codes == CODES_E4M3)
-    tile_e4m3(w, tile, ahead, panel, (const float *)p->rows + row * in_stride, in_stride, sums);
   else
-    tile_floats(w, tile, ahead, panel, (const float *)p->rows + row * in_stride, in_stride, sums);
+    tile_unrounded(w, tile, ahead, panel, (const float *)p->rows + row * in_stride, in_stride,
+                   sums);
 #pragma GCC unroll 6
   for (int r = 0; r < tile; r++)
 #pragma GCC unroll 2

@@ -26,6 +26,7 @@ test.each<[CodecName, number, number, number]>([
   ["f32", 19, 70, 0],
   ["f16", 40, 66, 5],
   ["q4f16_1", 45, 7, 130],
+  ["e4m3", 45, 7, 130],
 ])("%s of %i columns, %i of a head and %i kept", (codec, columns, outputs, kept) => {
   const weights = randomWeights(codec, HEADS * outputs, columns)
   const [given, made] = [HEADS * (kept + columns), HEADS * (outputs + kept)]
