@@ -4,17 +4,25 @@ import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, expect, test } from "vitest"
+import { planOf } from "../../src/app/plan.ts"
 import { compile } from "../../src/compiler/compile.ts"
+import { shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
+import { findCompiler } from "../../src/compiler/targets/cpu/toolchain.ts"
+import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
 import { openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
-import { goldenFolder, readGolden } from "./golden.ts"
-import { blocksFor, limitsFor, prefill, worstDifference } from "./steps.ts"
+import { float8Values } from "../../src/runtime/dtype.ts"
+import { openLibrary } from "../../src/runtime/library.ts"
+import { type GoldenPrompt, goldenFolder, readGolden } from "./golden.ts"
+import { arithmeticHere, blocksFor, limitsFor, prefill, worstDifference } from "./steps.ts"
 
+const limits = { blocks: 12, tokens: 150, sequences: 1, rows: 150 }
 const scratch = mkdtempSync(join(tmpdir(), "sinter-repacked-"))
 afterAll(() => rmSync(scratch, { recursive: true }))
 
 interface Tensor {
+  dtype?: string // BF16 unless said otherwise
   shape: number[]
   rows: Buffer[]
 }
@@ -48,10 +56,10 @@ function read(path: string): Tensors {
 
 function write(path: string, tensors: Tensors): void {
   let end = 0
-  const header = [...tensors].map(([name, { shape, rows }]) => {
+  const header = [...tensors].map(([name, { dtype = "BF16", shape, rows }]) => {
     const begin = end
     end += Buffer.concat(rows).length
-    return [name, { dtype: "BF16", shape, data_offsets: [begin, end] }] as const
+    return [name, { dtype, shape, data_offsets: [begin, end] }] as const
   })
   const json = Buffer.from(JSON.stringify(Object.fromEntries(header)))
   const length = Buffer.alloc(8)
@@ -162,26 +170,122 @@ test.each([
   ],
 ] as const)("%s", async (model_type, fields, repack) => {
   const golden = goldenFolder("models", "qwen3-5")
-  const folder = mkdtempSync(join(scratch, model_type))
+  const tensors = read(join(golden, "model.safetensors"))
+  repack(tensors)
+  const folder = folderOf(golden, { ...fields, model_type }, tensors)
+  const prompts = readGolden(golden)
+  const { architecture, logits } = await run(folder, prompts)
+  expect(architecture).toBe(model_type)
+  for (const [i, prompt] of prompts.entries())
+    expect(worstDifference(logits[i]!, prompt.logits)).toBeLessThan(1e-4)
+})
+
+const floatOf = (bits: Buffer, i: number) => {
+  const wide = Buffer.alloc(4)
+  bits.copy(wide, 2, 2 * i, 2 * i + 2)
+  return wide.readFloatLE()
+}
+
+/** What is above in bfloat16, which holds it exactly. */
+const upperHalf = (value: number) => {
+  const wide = Buffer.alloc(4)
+  wide.writeFloatLE(value)
+  return wide.subarray(2)
+}
+
+/** A golden model whose heads' keys and values are made by floats of 8 bits in blocks, and by the floats that they stand for. */
+function latentInFloats8() {
+  const golden = goldenFolder("models", "deepseek-v3")
+  const [packed, floats] = [0, 0].map(() => read(join(golden, "model.safetensors"))) as [
+    Tensors,
+    Tensors,
+  ]
+  const tall = 8 // the heads' 12 rows of keys and 10 of values lie across the blocks
+  for (const name of [...packed.keys()].filter((name) => name.includes("kv_b_proj"))) {
+    const { shape, rows } = packed.get(name)!
+    const scaleOf = (row: number) => 2 ** ((Math.floor(row / tall) % 3) - 6)
+    const codes = rows.map((row, r) =>
+      Buffer.from(Array.from({ length: shape[1]! }, (_, k) => code(floatOf(row, k) / scaleOf(r)))),
+    )
+    packed.set(name, { dtype: "F8_E4M3", shape, rows: codes })
+    const scales = Array.from({ length: Math.ceil(rows.length / tall) }, (_, block) =>
+      upperHalf(scaleOf(block * tall)),
+    )
+    packed.set(`${name}_scale_inv`, whole(scales, 1))
+    const values = codes.map((row, r) =>
+      Buffer.concat([...row].map((byte) => upperHalf(float8Values[byte]! * scaleOf(r)))),
+    )
+    floats.set(name, { shape, rows: values })
+  }
+  const quantization_config = { quant_method: "fp8", weight_block_size: [tall, 128] }
+  return {
+    prompts: readGolden(golden),
+    packed: folderOf(golden, { quantization_config }, packed),
+    floats: folderOf(golden, {}, floats),
+  }
+}
+
+test("latent attention by floats of 8 bits in blocks computes what those stand for", async () => {
+  const { prompts, packed, floats } = latentInFloats8()
+  const [ours, wanted] = [await run(packed, prompts), await run(floats, prompts)]
+  expect(ours.logits).toEqual(wanted.logits)
+})
+
+const compiler = await findCompiler()
+test.skipIf(!compiler)(
+  `compiled kernels compute the same of latent attention by floats of 8 bits${compiler ? "" : ": no C compiler on this machine"}`,
+  async () => {
+    const { prompts, packed } = latentInFloats8()
+    const model = await openModel(packed)
+    const plan = planOf(model, model.format, {}, traitsOf("cpu"))
+    const { path } = await shelvedCpu(plan, "cpu")
+    const { tokens, firstRow } = prompts.at(-1)!
+    const logits: Float32Array[] = []
+    for (const program of [
+      openReference(plan, limitsFor(plan, limits), arithmeticHere),
+      await openLibrary(path, limitsFor(plan, limits)),
+    ]) {
+      await loadParameters(model.weights, program.manifest, program)
+      logits.push(await prefill(program, tokens, blocksFor(tokens.length), { firstRow }))
+      await program.close()
+    }
+    await model.close()
+    expect(logits[1]).toEqual(logits[0])
+  },
+  240_000,
+)
+
+/** The code of the float of 8 bits that is nearest. */
+function code(value: number): number {
+  let best = 0
+  for (let byte = 0; byte < 256; byte++)
+    if (Math.abs(float8Values[byte]! - value) < Math.abs(float8Values[best]! - value)) best = byte
+  return best
+}
+
+/** The golden's texts, and its configuration changed, with these tensors. */
+function folderOf(golden: string, changes: object, tensors: Tensors): string {
+  const folder = mkdtempSync(join(scratch, "model-"))
   for (const name of ["tokenizer.json", "tokenizer_config.json"])
     copyFileSync(join(golden, name), join(folder, name))
   const config = JSON.parse(readFileSync(join(golden, "config.json"), "utf8"))
-  writeFileSync(join(folder, "config.json"), JSON.stringify({ ...config, ...fields, model_type }))
-  const tensors = read(join(golden, "model.safetensors"))
-  repack(tensors)
+  writeFileSync(join(folder, "config.json"), JSON.stringify({ ...config, ...changes }))
   write(join(folder, "model.safetensors"), tensors)
+  return folder
+}
 
+/** By the reference: logits of each prompt's last rows. */
+async function run(folder: string, prompts: readonly GoldenPrompt[]) {
   const model = await openModel(folder)
-  expect(model.architecture).toBe(model_type)
-  const { graph, format } = model
-  const plan = compile(graph, { format, activations: "float", kv: "f32" })
-  const limits = { blocks: 12, tokens: 150, sequences: 1, rows: 150 }
+  const { architecture, graph, format, codecOf } = model
+  const options = { format, activations: "float", kv: "f32" } as const
+  const plan = compile(graph, { ...options, ...(codecOf && { codecOf }) })
   const program = openReference(plan, limitsFor(plan, limits))
   await loadParameters(model.weights, program.manifest, program)
   await model.close()
-  for (const { tokens, firstRow, logits } of readGolden(golden)) {
-    const ours = await prefill(program, tokens, blocksFor(tokens.length), { firstRow })
-    expect(worstDifference(ours, logits)).toBeLessThan(1e-4)
-  }
+  const logits: Float32Array[] = []
+  for (const { tokens, firstRow } of prompts)
+    logits.push(await prefill(program, tokens, blocksFor(tokens.length), { firstRow }))
   await program.close()
-})
+  return { architecture, logits }
+}

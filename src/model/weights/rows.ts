@@ -5,7 +5,7 @@ import { narrow, widen } from "../../runtime/dtype.ts"
 import { log } from "../../runtime/elementary.ts"
 import { type CodecName, type FloatType, isGroupCodec } from "../../runtime/format.ts"
 import { unpackedRows } from "../../runtime/unpack.ts"
-import type { StoredRows } from "./convert.ts"
+import { convert, type StoredRows } from "./convert.ts"
 import { type Source, storedRow } from "./names.ts"
 import type { Tensor } from "./weights.ts"
 
@@ -34,16 +34,15 @@ export function rowsOf(
   columns: number,
   addend?: Tensor,
 ): Tensor {
+  if (source.turnedRuns) return turnedRuns(stored, source, source.turnedRuns, columns)
   const { codec } = stored
   const read = source.transposed
     ? source.stacked
       ? turnedMatrix(stored, source, source.stacked, columns)
       : (first: number, count: number) => readTransposed(stored, source, columns, first, count)
-    : source.turnedRuns
-      ? (first: number, count: number) => readTurnedRuns(stored, source, columns, first, count)
-      : source.rows || source.neighbours
-        ? (first: number, count: number) => readScattered(stored, source, first, count)
-        : (first: number, count: number) => stored.read(first, count)
+    : source.rows || source.neighbours
+      ? (first: number, count: number) => readScattered(stored, source, first, count)
+      : (first: number, count: number) => stored.read(first, count)
   const { plus = 0, exponential } = source
   if (plus === 0 && !addend && !exponential) return { codec, read }
   // The sum is rounded to float, not to what the tensor is stored in.
@@ -157,29 +156,34 @@ function turnedMatrix(
   }
 }
 
-/** Run by run, each whole: its rows become columns. */
-async function readTurnedRuns(
+/** Run by run, each whole: its rows become columns. Codes become what they stand for, as a group of them lies along a row. */
+function turnedRuns(
   stored: StoredTensor,
-  { rows: runs, turnedRuns }: Source,
+  { rows: runs }: Source,
+  { width }: NonNullable<Source["turnedRuns"]>,
   columns: number,
-  first: number,
-  count: number,
-): Promise<StoredRows> {
-  const size = elementBytes(stored.codec)
-  const { width } = turnedRuns!
-  const values = new Uint8Array(count * columns * size)
-  for (let run = Math.floor(first / width); run * width < first + count; run++) {
-    const part = (await stored.read(runs!.from + run * runs!.every, columns)).values
-    const begin = Math.max(first, run * width)
-    const end = Math.min(first + count, (run + 1) * width)
-    for (let row = begin; row < end; row++)
-      for (let column = 0; column < columns; column++) {
-        const from = (column * width + row - run * width) * size
-        const to = ((row - first) * columns + column) * size
-        for (let byte = 0; byte < size; byte++) values[to + byte] = part[from + byte]!
+): Tensor {
+  const codec = isGroupCodec(stored.codec) ? "f32" : stored.codec
+  const size = elementBytes(codec)
+  return {
+    codec,
+    async read(first, count) {
+      const values = new Uint8Array(count * columns * size)
+      for (let run = Math.floor(first / width); run * width < first + count; run++) {
+        const rows = await stored.read(runs!.from + run * runs!.every, columns)
+        const part = convert(rows, width, stored.codec, codec).values
+        const begin = Math.max(first, run * width)
+        const end = Math.min(first + count, (run + 1) * width)
+        for (let row = begin; row < end; row++)
+          for (let column = 0; column < columns; column++) {
+            const from = (column * width + row - run * width) * size
+            const to = ((row - first) * columns + column) * size
+            for (let byte = 0; byte < size; byte++) values[to + byte] = part[from + byte]!
+          }
       }
+      return { rows: count, values }
+    },
   }
-  return { rows: count, values }
 }
 
 function elementBytes(codec: CodecName): number {

@@ -296,8 +296,7 @@ function findPacked(
   rows: number,
   columns: number,
 ): PackedTensor | undefined {
-  if (!packed || columns === 1 || source.turnedRuns || source.constant !== undefined)
-    return undefined
+  if (!packed || columns === 1 || source.constant !== undefined) return undefined
   const name = source.tensor.replace(/\.weight$/, "")
   const between = name === source.tensor ? "_" : "."
   const nameOf = (kind: string) => name + between + kind
@@ -305,7 +304,7 @@ function findPacked(
   const matrix: Matrix = {
     name,
     rows: source.rows?.of ?? rows,
-    columns,
+    columns: source.turnedRuns?.width ?? columns,
     stacked: source.stacked ?? 1,
     part: (kind) => {
       const located = part(kind)
