@@ -25,10 +25,11 @@ import { type BlockTypeName, blockTypes, codecOfType } from "../../src/model/ggu
 import { ggufIn } from "../../src/model/locate.ts"
 import { type Model, openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
-import { widen } from "../../src/runtime/dtype.ts"
+import { narrow, widen } from "../../src/runtime/dtype.ts"
 import { groupCodecs, isGroupCodec, rowLayout } from "../../src/runtime/format.ts"
 import { openLibrary } from "../../src/runtime/library.ts"
 import { allocated } from "../allocated.ts"
+import { type GgufTensor, rewritten } from "./gguf-file.ts"
 import { type GoldenPrompt, readGolden, readTensors } from "./golden.ts"
 import {
   arithmeticHere,
@@ -133,6 +134,40 @@ function changedFile(path: string, change: (bytes: Buffer) => Buffer): string {
   writeFileSync(changed, change(readFileSync(path)))
   return changed
 }
+
+/** Rows of bf16 as blocks of Q8_0, and the floats that those stand for: https://github.com/ggml-org/llama.cpp, block_q8_0 */
+function inQ8({ dims, data }: GgufTensor): Record<"packed" | "floats", GgufTensor> {
+  const values = widen(new Uint8Array(data), "bf16")
+  const blocks: Uint8Array[] = []
+  const floats: number[] = []
+  for (let at = 0; at < values.length; at += 32) {
+    const block = values.subarray(at, at + 32)
+    const scale = narrow(Float32Array.of(Math.max(...block.map(Math.abs)) / 127), "f16")
+    const [d] = widen(scale, "f16") as unknown as [number]
+    const codes = Int8Array.from(block, (value) => Math.round(value / d))
+    blocks.push(scale, new Uint8Array(codes.buffer))
+    floats.push(...[...codes].map((code) => code * d))
+  }
+  return {
+    packed: { type: "Q8_0", dims, data: Buffer.concat(blocks) },
+    floats: { type: "F32", dims, data: Buffer.from(Float32Array.from(floats).buffer) },
+  }
+}
+
+// llama.cpp packs the former, and other programs the latter, too.
+test("packed gates of states and packed routers are what their blocks stand for", async () => {
+  const exact = /\.(ssm_alpha|ssm_beta|ffn_gate_inp)\.weight$/
+  const kept = (as: "packed" | "floats") =>
+    changedFile(convertedFile("qwen3-5.moe"), (bytes) =>
+      rewritten(bytes, ({ tensors }) => {
+        const names = [...tensors.keys()].filter((name) => exact.test(name))
+        expect(names.length).toBeGreaterThan(8)
+        for (const name of names) tensors.set(name, inQ8(tensors.get(name)!)[as])
+      }),
+    )
+  const prompts = readGolden(join(models, "qwen3-5"))
+  expect(await logitsOf(kept("packed"), prompts)).toEqual(await logitsOf(kept("floats"), prompts))
+})
 
 test("a key that changes the mathematics and is not known of the architecture is refused", async () => {
   const key = "ernie4_5.attention.value_length"
