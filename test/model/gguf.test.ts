@@ -135,6 +135,37 @@ function changedFile(path: string, change: (bytes: Buffer) => Buffer): string {
   return changed
 }
 
+test("gates and ups of experts in one tensor, as llama.cpp joins them on request, are those apart", async () => {
+  const joined = changedFile(convertedFile("qwen3-moe"), (bytes) =>
+    rewritten(bytes, ({ tensors }) => {
+      for (const layer of [1, 2]) {
+        const [gate, up] = ["gate", "up"].map((name) => {
+          const key = `blk.${layer}.ffn_${name}_exps.weight`
+          const tensor = tensors.get(key)!
+          tensors.delete(key)
+          return tensor
+        }) as [GgufTensor, GgufTensor]
+        const [columns, rows, experts] = gate.dims as [number, number, number]
+        const each = gate.data.length / experts
+        const ofExpert = ({ data }: GgufTensor, expert: number) =>
+          data.subarray(expert * each, (expert + 1) * each)
+        const data = Array.from({ length: experts }, (_, expert) =>
+          [gate, up].map((tensor) => ofExpert(tensor, expert)),
+        )
+        tensors.set(`blk.${layer}.ffn_gate_up_exps.weight`, {
+          type: gate.type,
+          dims: [columns, 2 * rows, experts],
+          data: Buffer.concat(data.flat()),
+        })
+      }
+    }),
+  )
+  const prompts = readGolden(join(models, "qwen3-moe"))
+  const ours = await logitsOf(joined, prompts)
+  for (const [i, { logits }] of prompts.entries())
+    expect(worstDifference(ours[i]!, logits)).toBeLessThan(1e-3)
+})
+
 /** Rows of bf16 as blocks of Q8_0, and the floats that those stand for: https://github.com/ggml-org/llama.cpp, block_q8_0 */
 function inQ8({ dims, data }: GgufTensor): Record<"packed" | "floats", GgufTensor> {
   const values = widen(new Uint8Array(data), "bf16")

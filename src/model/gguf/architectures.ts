@@ -134,7 +134,7 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     model: "gemma4_text",
     varies: true,
     fields: gemma4Fields,
-    parts: (_, { blocks: [block], shapes: { hidden } }) => ({
+    parts: () => ({
       "self_attn.v_norm": { name: "attn_v_norm", constant: 1 },
       "router.scale": { name: "ffn_gate_inp.scale", bare: true },
       "router.per_expert_scale": { name: "ffn_down_exps.scale", bare: true },
@@ -148,10 +148,6 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
       per_layer_input_gate: "inp_gate",
       per_layer_projection: "proj",
       post_per_layer_input_norm: "post_norm",
-      ...stackedExperts(
-        { count: block!.experts?.count ?? 1, intermediate: block!.mlp.intermediate, hidden },
-        { gateUp: "ffn_gate_up_exps", down: "ffn_down_exps" },
-      ),
     }),
   },
   phi2: { model: "phi", epsilon: "layer_norm_eps", turned: "partial_rotary_factor" },
@@ -583,21 +579,28 @@ const parts: Naming["parts"] = {
   "mlp.shared_expert.down_proj": "ffn_down_shexp",
 }
 
-/** Each projection of all experts is one tensor. */
-function expertParts({ blocks, shapes: { hidden } }: ModelConfig): Naming["parts"] {
-  const block = blocks.find(({ experts }) => experts)
-  if (!block) return {}
-  const { count: stacked } = block.experts!
+/** Each projection of all experts is one tensor. Any architecture's gates and ups may be joined: first an expert's gate. */
+function expertParts(
+  { blocks, shapes: { hidden } }: ModelConfig,
+  { has }: Pick<Tensors, "has">,
+): Naming["parts"] {
+  const first = blocks.findIndex(({ experts }) => experts)
+  if (first < 0) return {}
+  const { experts, mlp } = blocks[first]!
+  const { count } = experts!
+  const { intermediate } = mlp
+  const names = { gateUp: "ffn_gate_up_exps", down: "ffn_down_exps" }
+  if (has(`blk.${first}.${names.gateUp}.weight`))
+    return stackedExperts({ count, intermediate, hidden }, names)
   const part = (name: string, run: number): Part => ({
     name,
-    stacked,
-    rows: { of: stacked * run, from: 0, run, every: run },
+    stacked: count,
+    rows: { of: count * run, from: 0, run, every: run },
   })
-  const { intermediate } = block.mlp
   return {
     "mlp.experts.*.gate_proj": part("ffn_gate_exps", intermediate),
     "mlp.experts.*.up_proj": part("ffn_up_exps", intermediate),
-    "mlp.experts.*.down_proj": part("ffn_down_exps", hidden),
+    "mlp.experts.*.down_proj": part(names.down, hidden),
   }
 }
 
@@ -632,7 +635,7 @@ export function ggufNaming(
             "mlp.up_proj": { name: "ffn_up", rows: up },
           }
         : {}),
-      ...expertParts(config),
+      ...expertParts(config, tensors),
       ...architecture.parts?.(tensors, config),
     },
   }
