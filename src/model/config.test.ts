@@ -1,6 +1,6 @@
 import { expect, test } from "vitest"
 import { type ArchitectureName, architectureOf, architectures } from "./architectures.ts"
-import { commonWindow, type ModelConfig } from "./config.ts"
+import { commonWindow, type ModelConfig, readDirection, seesBothWays } from "./config.ts"
 import { Fields } from "./fields.ts"
 import type { Json } from "./folder.ts"
 import { decoder } from "./layers.ts"
@@ -204,6 +204,22 @@ test.each<[Json, string]>([
   ],
 ])("%j is refused", (changes, words) => {
   expect(() => read(changes)).toThrow(words)
+})
+
+test("is_causal false sees both ways, where all layers attend to everything", () => {
+  const directed = (changes: Json) => {
+    const fields = fieldsOf({ ...plain, is_causal: false, ...changes })
+    return readDirection(fields, architectures[architectureOf(fields)].read(fields))
+  }
+  for (const model_type of ["llama", "mistral", "ministral3", "qwen2", "qwen3"])
+    expect(directed({ model_type }).blocks.every(({ attention }) => attention.bidirectional)).toBe(
+      true,
+    )
+  expect(seesBothWays(directed({ is_causal: true }))).toBe(false)
+  const refused = "is_causal is false, which is known of layers that attend to everything"
+  for (const changes of [{ model_type: "mistral", sliding_window: 24 }, latent])
+    expect(() => directed(changes)).toThrow(refused)
+  expect(() => directed({ is_causal: "no" })).toThrow('is_causal is "no", not true or false')
 })
 
 test("a compiled folder's configuration in the words of a plain one", () => {

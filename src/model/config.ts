@@ -222,6 +222,23 @@ export function seeingBothWays(config: ModelConfig): ModelConfig {
 export const seesBothWays = ({ blocks }: ModelConfig) =>
   blocks.some(({ attention }) => attention.bidirectional)
 
+/**
+ * As `is_causal` says, which transformers (masking_utils.py) and vLLM read in any decoder's configuration: where it is false, each token
+ * sees those after it, too. How far a window then goes they do not agree on.
+ */
+export function readDirection(fields: Fields, config: ModelConfig): ModelConfig {
+  if (fields.flag("is_causal", true) || seesBothWays(config)) return config
+  if (config.blocks.every(attendsToAll)) return seeingBothWays(config)
+  throw fields.wrong(
+    "is_causal",
+    "is false, which is known of layers that attend to everything, without windows, states or latent attention",
+  )
+}
+
+function attendsToAll({ attention: { window, latent }, convolution, delta }: Block): boolean {
+  return ![window, latent, convolution, delta].some((part) => part !== undefined)
+}
+
 /** A sliding window, for architectures that switch it on and off: qwen's. */
 export function readOptionalWindow(fields: Fields, config: ModelConfig): ModelConfig {
   if (!fields.flag("use_sliding_window", false) || !fields.has("sliding_window")) return config

@@ -25,6 +25,7 @@ export function modelsPage(): string {
     "All of them run on the processor and on GPUs of every kind ([devices.md](devices.md)).",
     "What a configuration says that would change the mathematics and is not known is refused by name, never left out.",
     "Models that also see or hear are served as the text model inside of them.",
+    "A decoder whose configuration says `is_causal: false` sees both ways, and so it embeds.",
     "Without a `tokenizer.json`, SentencePiece's `tokenizer.model` is read: BPE and Unigram.",
     "Weights in PyTorch's own files (`.bin`, `.pt`, `.pth`) are pickles, which can run any program: they are refused, with the line that",
     "converts them.",

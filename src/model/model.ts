@@ -15,7 +15,7 @@ import {
   architectures,
   textFields,
 } from "./architectures.ts"
-import { type ModelConfig, seesBothWays } from "./config.ts"
+import { type ModelConfig, readDirection, seesBothWays } from "./config.ts"
 import { Fields } from "./fields.ts"
 import { Folder, type Json } from "./folder.ts"
 import { openGguf } from "./gguf/gguf.ts"
@@ -179,7 +179,7 @@ async function plainSource(folder: Folder): Promise<Source> {
   const fields = textFields(whole)
   const packing = readPacking(whole) ?? readPacking(fields) ?? (await packingBeside(folder))
   const { read, naming } = architectures[architecture]
-  const config = read(fields)
+  const config = readDirection(fields, read(fields))
   return {
     configuration: PLAIN,
     fields,
@@ -205,7 +205,7 @@ async function mlcSource(folder: Folder): Promise<Source> {
   const { chat, fields, format } = await readMlcConfig(folder)
   const architecture = architectureOf(fields)
   const { read, mlcAttention: attention } = architectures[architecture]
-  const config = read(fields)
+  const config = readDirection(fields, read(fields))
   return {
     configuration: MLC,
     fields,

@@ -192,6 +192,26 @@ test.each([
   await expect(openModel(folder)).rejects.toThrow(words)
 })
 
+test("a decoder whose configuration says is_causal: false sees both ways, compiled, too", async () => {
+  const golden = goldenFolder("embeddings", "qwen3-embedding")
+  const read = (name: string) => JSON.parse(readFileSync(join(golden, name), "utf8"))
+  const folder = copyOf(golden)
+  const directed = { ...read("config.json"), is_causal: false }
+  writeFileSync(join(folder, "config.json"), JSON.stringify(directed))
+  const compiled = join(copyOf(golden), "compiled")
+  const source = await openModel(folder)
+  await compileFolder(source, compiled, { format: "q0f32" })
+  await source.close()
+  const expected: number[][] = read("both-ways.json")
+  for (const path of [folder, compiled]) {
+    const model = await load(path, { target: "reference", quantization: "q0f32" })
+    const vectors = await model.embed(read("embeddings.json").texts)
+    await model.close()
+    for (const [i, vector] of vectors.entries())
+      expect(farthest(vector, expected[i]!)).toBeLessThan(1e-5)
+  }
+}, 120_000)
+
 test("a folder that embeds need hold no head", async () => {
   const folder = copyOf(goldenFolder("embeddings", "qwen3-embedding"))
   const config = JSON.parse(readFileSync(join(folder, "config.json"), "utf8"))
