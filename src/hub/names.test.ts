@@ -64,6 +64,13 @@ test.each<[string, string[], string | undefined, string[], string]>([
     "",
   ],
   [
+    "a template in a file of its own, or of a model that sees in its processor's",
+    ["chat_template.jinja", "chat_template.json", "preprocessor_config.json", "model.safetensors"],
+    undefined,
+    [...CONFIG, "chat_template.jinja", "chat_template.json", "model.safetensors"],
+    "",
+  ],
+  [
     "shards, those that the index names",
     [
       "model.safetensors.index.json",

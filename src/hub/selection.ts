@@ -19,6 +19,7 @@ const TEXTS = [
   "tokenizer_config.json",
   "special_tokens_map.json",
   "chat_template.jinja",
+  "chat_template.json",
 ]
 /** Read where there is no tokenizer.json. */
 const TOKENIZER_MODEL = ["tokenizer.model", "added_tokens.json"]

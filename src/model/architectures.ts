@@ -38,7 +38,13 @@ import { nemotronNaming, readNemotron } from "./architectures/nemotron.ts"
 import { nomicBertNaming, readNomicBert } from "./architectures/nomic-bert.ts"
 import { normsBehind, readOlmo2, readOlmo3 } from "./architectures/olmo.ts"
 import { phi3Naming, phiNaming, readPhi, readPhi3 } from "./architectures/phi.ts"
-import { readQwen2, readQwen2Moe, readQwen3, readQwen3Moe } from "./architectures/qwen.ts"
+import {
+  qwen3MoeNaming,
+  readQwen2,
+  readQwen2Moe,
+  readQwen3,
+  readQwen3Moe,
+} from "./architectures/qwen.ts"
 import {
   qwen3NextNaming,
   qwen35MoeNaming,
@@ -51,7 +57,8 @@ import { readStablelm, stablelmNaming } from "./architectures/stablelm.ts"
 import { readStarcoder2, starcoder2Naming } from "./architectures/starcoder2.ts"
 import type { ModelConfig } from "./config.ts"
 import type { Fields } from "./fields.ts"
-import { llamaNaming, type Naming } from "./weights/names.ts"
+import type { Json } from "./folder.ts"
+import { llamaNaming, type Naming, nested } from "./weights/names.ts"
 
 export interface Architecture {
   /** Which published models are of it. */
@@ -87,15 +94,26 @@ export const architectures = {
     "grouped queries; linear, llama3, yarn and longrope turning",
     readLlama,
   ),
-  mistral: row("Mistral 7B and Nemo, Ministral 8B, Zephyr", "windows", readMistral),
+  mistral: row(
+    "Mistral 7B and Nemo, Ministral 8B, Zephyr, the text model of Mistral Small from 3.1 on (`mistral3`)",
+    "windows",
+    readMistral,
+    nested(llamaNaming),
+  ),
   qwen2: row(
-    "Qwen 2 and 2.5, dense",
+    "Qwen 2 and 2.5, dense, the text model of those that see (`qwen2_vl`, `qwen2_5_vl`), too",
     "biases on queries, keys and values; windows in later layers",
     readQwen2,
-    llamaNaming,
+    nested(llamaNaming),
     "c_attn",
   ),
-  qwen3: row("Qwen 3, dense", "norms on query and key heads", readQwen3, llamaNaming, "c_attn"),
+  qwen3: row(
+    "Qwen 3, dense, the text model of those that see (`qwen3_vl`), too",
+    "norms on query and key heads",
+    readQwen3,
+    nested(llamaNaming),
+    "c_attn",
+  ),
   mixtral: row("Mixtral 8x7B and 8x22B", "2 of 8 experts; windows", readMixtral, mixtralNaming),
   qwen2_moe: row(
     "Qwen 1.5 MoE A2.7B, Qwen 2 57B-A14B",
@@ -105,10 +123,10 @@ export const architectures = {
     "c_attn",
   ),
   qwen3_moe: row(
-    "Qwen 3 30B-A3B and 235B-A22B, Qwen 3 Coder",
+    "Qwen 3 30B-A3B and 235B-A22B, Qwen 3 Coder, the text model of those that see (`qwen3_vl_moe`), too",
     "8 of 128 experts; norms on query and key heads",
     readQwen3Moe,
-    llamaNaming,
+    qwen3MoeNaming,
     "c_attn",
   ),
   gemma: row(
@@ -147,7 +165,12 @@ export const architectures = {
     readPhi3,
     phi3Naming,
   ),
-  ministral3: row("Ministral 3", "yarn; queries that grow with their position", readMinistral3),
+  ministral3: row(
+    "Ministral 3, Devstral 2, the text model of those that see (`mistral3`), too",
+    "yarn; queries that grow with their position",
+    readMinistral3,
+    nested(llamaNaming),
+  ),
   smollm3: row("SmolLM3", "every fourth layer is not turned", readSmollm3),
   olmo2: row(
     "OLMo 2",
@@ -310,22 +333,43 @@ export const architectures = {
 
 export type ArchitectureName = keyof typeof architectures
 
-/** Models that also see or hear, and the architecture of the text model that is inside `text_config`. */
-const seeing: Readonly<Record<string, ArchitectureName>> = {
-  gemma3: "gemma3_text",
-  gemma4: "gemma4_text",
-  qwen3_5: "qwen3_5_text",
-  qwen3_5_moe: "qwen3_5_moe_text",
+interface Seeing {
+  /** What the text model inside of `text_config` may be: where it is one of several it says which, or is the first. */
+  texts: readonly [ArchitectureName, ...ArchitectureName[]]
+  /** What holds where it is not said, other than of that architecture by itself. */
+  absent?: Json
+}
+
+/** Models that also see or hear. Qwen 2's have the fields of their text model outside, as they were published. */
+const seeing: Readonly<Record<string, Seeing>> = {
+  gemma3: { texts: ["gemma3_text"] },
+  gemma4: { texts: ["gemma4_text"] },
+  mistral3: { texts: ["mistral", "ministral3"] },
+  qwen2_vl: { texts: ["qwen2"] },
+  qwen2_5_vl: { texts: ["qwen2"] },
+  qwen3_vl: { texts: ["qwen3"] },
+  qwen3_vl_moe: { texts: ["qwen3_moe"], absent: { norm_topk_prob: true } },
+  qwen3_5: { texts: ["qwen3_5_text"] },
+  qwen3_5_moe: { texts: ["qwen3_5_moe_text"] },
 }
 
 export function architectureOf(fields: Fields): ArchitectureName {
   const name = fields.text("model_type")
   if (Object.hasOwn(architectures, name)) return name as ArchitectureName
-  if (Object.hasOwn(seeing, name)) return seeing[name]!
+  if (Object.hasOwn(seeing, name)) return textsOf(fields, seeing[name]!)
   throw fields.wrong(
     "model_type",
     `is "${name}", which is not known; docs/models.md lists the ${Object.keys(architectures).length} that are`,
   )
+}
+
+function textsOf(fields: Fields, { texts }: Seeing): ArchitectureName {
+  const inner = fields.object("text_config")
+  if (texts.length === 1 || !inner) return texts[0]
+  const name = inner.text("model_type", texts[0])
+  const known = texts.find((text) => text === name)
+  if (known) return known
+  throw inner.wrong("model_type", `is "${name}"; known: ${texts.join(", ")}`)
 }
 
 /** What may stand outside of `text_config` alone. */
@@ -336,5 +380,6 @@ export function textFields(fields: Fields): Fields {
   const inner = fields.object("text_config")
   if (!inner) return fields
   const outside = OUTSIDE.flatMap((name) => (fields.has(name) ? [[name, fields.json[name]]] : []))
-  return inner.with(Object.fromEntries(outside))
+  const { absent } = seeing[fields.text("model_type")] ?? {}
+  return inner.with({ ...absent, ...Object.fromEntries(outside) })
 }

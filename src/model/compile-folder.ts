@@ -46,6 +46,7 @@ const COPIED = [
   "tokenizer_config.json",
   "special_tokens_map.json",
   "chat_template.jinja",
+  "chat_template.json",
   "generation_config.json",
 ]
 

@@ -92,8 +92,10 @@ function stretched(fields: Fields, scaling: Fields, head: Head): Rotation {
 
 type Way = (scaling: Fields, head: Head, fields: Fields) => Rotation
 
+const plainly: Way = (_, head) => ({ frequencies: plain(head), factor: 1 })
+
 const ways = {
-  default: (_, head) => ({ frequencies: plain(head), factor: 1 }),
+  default: plainly,
   linear: (scaling, head) => {
     const factor = scaling.positive("factor")
     return { frequencies: plain(head).map((frequency) => frequency / factor), factor: 1 }
@@ -106,6 +108,8 @@ const ways = {
   proportional,
   // What Phi 3 called longrope at first, besides "yarn": its configuration in transformers takes both for that.
   su: longrope,
+  // Of Qwen 2 that sees: some pairs turn by time, some by height, some by width, which of a text are one and the same.
+  mrope: plainly,
 } as const satisfies Record<string, Way>
 
 /** Slow turns are stretched by `factor`, fast ones are left, in between they are blended. */

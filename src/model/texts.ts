@@ -102,7 +102,12 @@ async function textFile(folder: Folder, file: string): Promise<TextFile> {
   return { file: `${folder.path}/${file}`, text: await folder.text(file) }
 }
 
-/** A file of its own wins over tokenizer_config.json, where a template is a text or a list of named ones. */
+const PROCESSOR = "chat_template.json" // of models that see, whose processor had it before there was a file of its own
+
+/**
+ * A file of its own wins over tokenizer_config.json, where a template is a text or a list of named ones, and what a processor has is
+ * read where neither says one.
+ */
 async function readTemplates(folder: Folder, config: Json): Promise<Map<string, TextFile>> {
   const templates = new Map<string, TextFile>()
   const file = `${folder.path}/tokenizer_config.json`
@@ -113,6 +118,14 @@ async function readTemplates(folder: Folder, config: Json): Promise<Map<string, 
       templates.set(entry.name, { file, text: entry.template })
   if (await folder.has("chat_template.jinja"))
     templates.set("default", await textFile(folder, "chat_template.jinja"))
+  const json = templates.has("default") ? undefined : await folder.jsonIfThere(PROCESSOR)
+  if (json) {
+    const fields = new Fields(json, (what) => folder.broken(PROCESSOR, what))
+    templates.set("default", {
+      file: `${folder.path}/${PROCESSOR}`,
+      text: fields.text("chat_template"),
+    })
+  }
   return templates
 }
 

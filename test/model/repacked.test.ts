@@ -10,6 +10,7 @@ import { shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
 import { findCompiler } from "../../src/compiler/targets/cpu/toolchain.ts"
 import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
+import type { Json } from "../../src/model/folder.ts"
 import { openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { float8Values } from "../../src/runtime/dtype.ts"
@@ -178,6 +179,98 @@ test.each([
   expect(architecture).toBe(model_type)
   for (const [i, prompt] of prompts.entries())
     expect(worstDifference(logits[i]!, prompt.logits)).toBeLessThan(1e-4)
+})
+
+/** Experts of each layer in one tensor, turned around. */
+function stackedByColumns(tensors: Tensors): void {
+  const layers = [...tensors.keys()].flatMap((name) => /^(.+)\.0\.gate_proj/.exec(name)?.[1] ?? [])
+  for (const experts of layers) {
+    const matrices = (name: string) =>
+      Array.from({ length: 8 }, (_, expert) => {
+        const key = `${experts}.${expert}.${name}_proj.weight`
+        const { rows } = tensors.get(key)!
+        tensors.delete(key)
+        return rows
+      })
+    const stack = (all: Buffer[][]): Tensor => {
+      const [count, columns] = [all[0]!.length, all[0]![0]!.length / 2]
+      const turned = all.flatMap((rows) =>
+        Array.from({ length: columns }, (_, k) =>
+          Buffer.concat(rows.map((row) => row.subarray(2 * k, 2 * k + 2))),
+        ),
+      )
+      return { shape: [all.length, columns, count], rows: turned }
+    }
+    const [gate, up, down] = ["gate", "up", "down"].map(matrices) as [
+      Buffer[][],
+      Buffer[][],
+      Buffer[][],
+    ]
+    const both = gate.map((rows, expert) => [...rows, ...up[expert]!])
+    tensors.set(`${experts}.gate_up_proj`, stack(both))
+    tensors.set(`${experts}.down_proj`, stack(down))
+  }
+}
+
+const renamed = (name: (old: string) => string) => (tensors: Tensors) => {
+  for (const [old, tensor] of [...tensors]) {
+    tensors.delete(old)
+    tensors.set(name(old), tensor)
+  }
+}
+const inside = (model_type: string) => (config: Json) => ({
+  text_config: { ...config, model_type },
+})
+const older = renamed((name) => `language_model.${name}`)
+const newer = renamed((name) => name.replace(/^model\./, "model.language_model."))
+
+// As folders are published: https://huggingface.co/mistralai/Mistral-Small-3.1-24B-Instruct-2503, Ministral-3-3B-Instruct-2512,
+// Qwen/Qwen2-VL-2B-Instruct, Qwen3-VL-4B-Instruct, Qwen3-VL-30B-A3B-Instruct; and as later versions of transformers save them.
+test.each<[string, string, (config: Json) => object, (tensors: Tensors) => void]>([
+  ["mistral3", "mistral-swa", inside("mistral"), older],
+  ["mistral3", "ministral3", inside("ministral3"), older],
+  ["mistral3", "ministral3", inside("ministral3"), newer],
+  [
+    "qwen2_vl",
+    "qwen2",
+    (config) => ({ ...config, rope_scaling: { type: "mrope", mrope_section: [2, 3, 3] } }),
+    () => {},
+  ],
+  ["qwen2_5_vl", "qwen2", inside("qwen2_5_vl_text"), newer],
+  ["qwen3_vl", "qwen3", inside("qwen3_vl_text"), newer],
+  [
+    "qwen3_vl_moe",
+    "qwen3-moe",
+    (config) => inside("qwen3_vl_moe_text")({ ...config, norm_topk_prob: undefined }),
+    (tensors) => {
+      stackedByColumns(tensors)
+      newer(tensors)
+    },
+  ],
+])("%s is the text model that is inside of it, %s", async (model_type, name, wrap, rename) => {
+  const golden = goldenFolder("models", name)
+  const tensors = read(join(golden, "model.safetensors"))
+  rename(tensors)
+  tensors.set("model.visual.blocks.0.attn.qkv.weight", whole([Buffer.alloc(8)], 4))
+  const config = JSON.parse(readFileSync(join(golden, "config.json"), "utf8"))
+  const vision_config = { hidden_size: 4, model_type }
+  const folder = folderOf(golden, {}, tensors)
+  const wrapped = { ...wrap(config), model_type, vision_config }
+  writeFileSync(join(folder, "config.json"), JSON.stringify(wrapped))
+  const prompts = readGolden(golden).filter(({ tokens }) => tokens.length <= limits.tokens)
+  const { architecture, logits } = await run(folder, prompts)
+  expect(architecture).toBe(config.model_type)
+  for (const [i, prompt] of prompts.entries())
+    expect(worstDifference(logits[i]!, prompt.logits)).toBeLessThan(1e-4)
+})
+
+test("a text model that is not known inside of one that sees is refused by name", async () => {
+  const golden = goldenFolder("models", "ministral3")
+  const changes = { model_type: "mistral3", text_config: { model_type: "mistral4" } }
+  const folder = folderOf(golden, changes, read(join(golden, "model.safetensors")))
+  await expect(openModel(folder)).rejects.toThrow(
+    'text_config.model_type is "mistral4"; known: mistral, ministral3',
+  )
 })
 
 const floatOf = (bits: Buffer, i: number) => {

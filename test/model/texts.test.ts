@@ -75,6 +75,20 @@ describe("a plain folder", () => {
     })
   })
 
+  test("a template of a model that sees may be its processor's", async () => {
+    const processor = { "chat_template.json": JSON.stringify({ chat_template: "processor" }) }
+    const files = { "tokenizer_config.json": { chat_template: undefined }, ...processor }
+    const model = await open(["models", "llama-tied"], files)
+    expect(model.texts.templates.get("default")).toEqual({
+      file: join(folder, "chat_template.json"),
+      text: "processor",
+    })
+    const both = await open(["models", "llama-tied"], processor)
+    expect(both.texts.templates.get("default")!.file).toBe(join(folder, "tokenizer_config.json"))
+    const broken = open(["models", "llama-tied"], { ...files, "chat_template.json": "{}" })
+    await expect(broken).rejects.toThrow("chat_template.json: chat_template is missing")
+  })
+
   test("ends are generation_config's, else config's; a special token may be an object", async () => {
     const model = await open(["models", "llama-tied"], {
       "generation_config.json": undefined,

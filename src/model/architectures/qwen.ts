@@ -2,11 +2,13 @@
 // dense models: a norm on each query and key head before it is turned, and heads wider than hidden / heads;
 // `attention_bias`, mostly false, biases all four projections. Configurations write a sliding window that most of them do
 // not use. Their mixtures have experts in the place of the MLP, but in layers that are named; Qwen2's has beside them one that
-// all tokens go to, under a gate of its own. Sources: modeling_qwen2.py, modeling_qwen3.py and those of _moe in transformers.
+// all tokens go to, under a gate of its own. Those that see have the same text models, Qwen3-VL's mixtures with stacked experts. Sources:
+// modeling_qwen2.py, modeling_qwen3.py and those of _moe and _vl in transformers.
 
 import { type Experts, withAttention, withBlocks, withMlp } from "../block.ts"
 import { checkLayerTypes, type ModelConfig, readDecoder, readOptionalWindow } from "../config.ts"
 import type { Fields } from "../fields.ts"
+import { llamaNaming, type Naming, nested, stackedExperts } from "../weights/names.ts"
 import { readRouting } from "./experts.ts"
 
 export function readQwen2(fields: Fields): ModelConfig {
@@ -66,4 +68,16 @@ export function withExperts(
       ? block
       : { ...withMlp(block, { intermediate }), experts },
   )
+}
+
+/** Experts are kept one by one; of those that see stacked and turned around. */
+export function qwen3MoeNaming({ shapes: { hidden }, blocks }: ModelConfig): Naming {
+  const single = nested(llamaNaming)
+  const first = blocks.findIndex(({ experts }) => experts)
+  if (first < 0) return single
+  const { experts, mlp } = blocks[first]!
+  const names = { gateUp: "mlp.experts.gate_up_proj", down: "mlp.experts.down_proj" }
+  const sizes = { count: experts!.count, intermediate: mlp.intermediate, hidden }
+  const parts = stackedExperts(sizes, names, { bare: true, transposed: true })
+  return { ...single, instead: { stored: `${first}.${names.gateUp}`, parts } }
 }

@@ -65,7 +65,7 @@ export interface Naming {
    * has another of its own.
    */
   parts: Readonly<Record<string, Part>>
-  /** Other parts, where the folder has a tensor of that name in its first layer: some are kept in two ways. */
+  /** Other parts, where the folder has that tensor in its layers, whose number comes first: some are kept in two ways. */
   instead?: { stored: string; parts: Naming["parts"] }
 }
 
@@ -165,7 +165,7 @@ export function sourcesOf(naming: Naming, stored: (name: string) => boolean): So
   const match = naming.roots.find(({ root }) => stored(`${root}${embedding}.weight`))
   const { root, head } = match ?? naming.roots[0]!
   const parts =
-    instead && stored(`${root}${layers}0.${instead.stored}`)
+    instead && stored(`${root}${layers}${instead.stored}`)
       ? { ...naming.parts, ...instead.parts }
       : naming.parts
   const partOf = (name: string) => partIn(parts, name)
