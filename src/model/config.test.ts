@@ -99,6 +99,7 @@ test("frequencies: theta^(-2i/d), and what scaling makes of them", () => {
   close(yarn.frequencies, [1, ramp(0.1, 1 / 3), ramp(0.01, 2 / 3), 0.001 / 8])
   close([yarn.factor], [0.1 * Math.log(8) + 1])
   expect(scaled({ type: "yarn", factor: 8, attention_factor: 1.5 }).factor).toBe(1.5)
+  expect(scaled({ type: "yarn", factor: 8, attn_factor: 0.5 }).factor).toBe(yarn.factor)
 })
 
 test("the names that Phi 3 had for longrope at first mean it, as in transformers' Phi3Config", () => {

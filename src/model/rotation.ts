@@ -148,13 +148,19 @@ function yarn(scaling: Fields, head: Head, fields: Fields): Rotation {
   return { frequencies, factor: yarnFactor(scaling, factor) }
 }
 
+/** A configuration's attn_factor is not read, as transformers does not read it: the goldens are its. */
 function yarnFactor(scaling: Fields, factor: number): number {
   if (scaling.has("attention_factor")) return scaling.positive("attention_factor")
-  const grown = (scale: number) => (factor <= 1 ? 1 : 0.1 * scale * log(factor) + 1)
   const [one, all] = ["mscale", "mscale_all_dim"].map((name) =>
     scaling.has(name) ? scaling.number(name) : 0,
   ) as [number, number]
-  return one && all ? grown(one) / grown(all) : grown(1)
+  return yarnGrowth(factor, one && all ? { one, all } : undefined)
+}
+
+/** What cosines and sines grow by where no number is given for it. */
+export function yarnGrowth(factor: number, scales?: { one: number; all: number }): number {
+  const grown = (scale: number) => (factor <= 1 ? 1 : 0.1 * scale * log(factor) + 1)
+  return scales ? grown(scales.one) / grown(scales.all) : grown(1)
 }
 
 /**

@@ -28,6 +28,20 @@ export function rewritten(bytes: Buffer, change: (parts: GgufFileParts) => void)
   return write(parts)
 }
 
+export function float32(value: number): Buffer {
+  const bytes = Buffer.alloc(8)
+  bytes.writeUInt32LE(6)
+  bytes.writeFloatLE(value, 4)
+  return bytes
+}
+
+export function string(value: string): Buffer {
+  const bytes = Buffer.alloc(12)
+  bytes.writeUInt32LE(STRING)
+  bytes.writeUInt32LE(Buffer.byteLength(value), 4)
+  return Buffer.concat([bytes, Buffer.from(value)])
+}
+
 function read(bytes: Buffer): GgufFileParts {
   let at = 8
   const take = (length: number) => {

@@ -29,7 +29,7 @@ import { narrow, widen } from "../../src/runtime/dtype.ts"
 import { groupCodecs, isGroupCodec, rowLayout } from "../../src/runtime/format.ts"
 import { openLibrary } from "../../src/runtime/library.ts"
 import { allocated } from "../allocated.ts"
-import { type GgufTensor, rewritten } from "./gguf-file.ts"
+import { float32, type GgufTensor, rewritten, string } from "./gguf-file.ts"
 import { type GoldenPrompt, readGolden, readTensors } from "./golden.ts"
 import {
   arithmeticHere,
@@ -198,6 +198,52 @@ test("packed gates of states and packed routers are what their blocks stand for"
     )
   const prompts = readGolden(join(models, "qwen3-5"))
   expect(await logitsOf(kept("packed"), prompts)).toEqual(await logitsOf(kept("floats"), prompts))
+})
+
+/** A file whose heads are stretched fourfold, and what the first layer's cosines and sines are multiplied with. */
+async function growthOf(keys: Record<string, Buffer>): Promise<number> {
+  const path = changedFile(convertedFile("qwen3-moe"), (bytes) =>
+    rewritten(bytes, ({ pairs }) => {
+      const all = { type: string("yarn"), factor: float32(4), ...keys }
+      for (const [key, value] of Object.entries(all))
+        pairs.set(`qwen3moe.rope.scaling.${key}`, value)
+    }),
+  )
+  const model = await openModel(path)
+  await model.close()
+  return model.config.blocks[0]!.attention.rotation!.query.factor
+}
+
+// llama-context.cpp and rope_yarn in ggml-cpu/ops.cpp of llama.cpp: attn_factor * (0.1 ln factor + 1), or the quotient of two such
+// where there is a log multiplier; yarn_attn_factor is not read there, and transformers takes an attention_factor for all of it.
+const usual = 0.1 * Math.log(4) + 1
+test.each<[Record<string, number>, number]>([
+  [{}, usual],
+  [{ attn_factor: 1 }, usual],
+  [{ attn_factor: 0.75 }, 0.75 * usual],
+  [{ attn_factor: 0.75, yarn_log_multiplier: 0.5 }, (0.75 * usual) / (0.05 * Math.log(4) + 1)],
+  [{ yarn_attn_factor: 0.8782488562869419 }, usual], // DeepSeek-R1-0528-Qwen3-8B says attn_factor so
+  [{ yarn_attn_factor: 1.25 }, 1.25],
+])("yarn with %j grows by %f", async (keys, growth) => {
+  const values = Object.entries(keys).map(([key, value]) => [key, float32(value)] as const)
+  expect(await growthOf(Object.fromEntries(values))).toBeCloseTo(growth, 6)
+})
+
+test("OLMo 3's attn_factor is its configuration's attention_factor, and growth without a stretch is refused", async () => {
+  const olmo = changedFile(convertedFile("olmo3"), (bytes) =>
+    rewritten(bytes, ({ pairs }) => {
+      const key = "olmo2.rope.scaling."
+      pairs.set(`${key}attn_factor`, pairs.get(`${key}yarn_attn_factor`)!)
+      pairs.delete(`${key}yarn_attn_factor`)
+    }),
+  )
+  const prompts = readGolden(join(models, "olmo3"))
+  const ours = await logitsOf(olmo, prompts)
+  for (const [i, { logits }] of prompts.entries())
+    expect(worstDifference(ours[i]!, logits)).toBeLessThan(1e-3)
+  await expect(growthOf({ type: string("linear"), attn_factor: float32(1.5) })).rejects.toThrow(
+    "rope.scaling.attn_factor is 1.5, which is known of yarn and of lists of divisors",
+  )
 })
 
 test("a key that changes the mathematics and is not known of the architecture is refused", async () => {

@@ -152,7 +152,15 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
   },
   phi2: { model: "phi", epsilon: "layer_norm_eps", turned: "partial_rotary_factor" },
   phi3: { model: "phi3", turned: "partial_rotary_factor" },
-  olmo2: { model: (file) => (file.has("attention.sliding_window") ? "olmo3" : "olmo2") },
+  olmo2: {
+    model: (file) => (file.has("attention.sliding_window") ? "olmo3" : "olmo2"),
+    // Here converters write a configuration's attention_factor, which is all of it, to what llama.cpp multiplies.
+    fields: (file, { rope_scaling }) => {
+      const attention_factor = file.numberIfThere("rope.scaling.attn_factor")
+      if (!rope_scaling || attention_factor === undefined) return {}
+      return { rope_scaling: { ...rope_scaling, attention_factor } }
+    },
+  },
   granite: {
     model: "granite",
     neighbours: true,

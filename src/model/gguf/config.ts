@@ -5,6 +5,7 @@
 
 import type { ModelConfig } from "../config.ts"
 import type { Json } from "../folder.ts"
+import { yarnGrowth } from "../rotation.ts"
 import type { Naming } from "../weights/names.ts"
 import type { Keys } from "./keys.ts"
 
@@ -171,15 +172,17 @@ function scalingOf(file: GgufFile): Json | null {
   const factor =
     file.numberIfThere("rope.scaling.factor") ?? file.numberIfThere("rope.scale_linear") ?? 0
   const type = file.keys.textIfThere(file.key("rope.scaling.type")) ?? "linear"
+  if (type === "yarn" && factor !== 0)
+    return yarn(file, factor, original ?? file.count("context_length"))
+  const growth = file.numberIfThere("rope.scaling.attn_factor") ?? 1
+  if (growth !== 1)
+    throw file.wrong(
+      "rope.scaling.attn_factor",
+      `is ${growth}, which is known of yarn and of lists of divisors`,
+    )
   if (type === "none" || factor === 0 || (type === "linear" && factor === 1)) return null
-  switch (type) {
-    case "linear":
-      return { rope_type: "linear", factor }
-    case "yarn":
-      return yarn(file, factor, original ?? file.count("context_length"))
-    default:
-      throw file.wrong("rope.scaling.type", `is "${type}"; known: none, linear, yarn`)
-  }
+  if (type === "linear") return { rope_type: "linear", factor }
+  throw file.wrong("rope.scaling.type", `is "${type}"; known: none, linear, yarn`)
 }
 
 function yarn(file: GgufFile, factor: number, original: number): Json {
@@ -188,15 +191,28 @@ function yarn(file: GgufFile, factor: number, original: number): Json {
   if (extrapolation !== 1)
     throw file.wrong("rope.scaling.yarn_ext_factor", `is ${extrapolation}; only 1 is known`)
   const all = file.factor("rope.scaling.yarn_log_multiplier")
+  const grown = yarnGrowth(factor, all === undefined ? undefined : { one: 1, all })
   return {
     rope_type: "yarn",
     factor,
     original_max_position_embeddings: original,
     beta_fast: own("yarn_beta_fast"),
     beta_slow: own("yarn_beta_slow"),
-    attention_factor: own("yarn_attn_factor") ?? own("attn_factor"),
+    attention_factor: attentionFactor(file, grown),
     ...(all === undefined ? {} : { mscale: 1, mscale_all_dim: all }),
   }
+}
+
+/**
+ * What cosines and sines grow by, where it is not what YaRN says by itself. llama.cpp multiplies that with `attn_factor` (llama-context.cpp,
+ * rope_yarn of ggml-cpu/ops.cpp). Into `yarn_attn_factor` its converter writes a configuration's attention_factor, which is all of it, or
+ * its attn_factor, which neither transformers nor llama.cpp applies: below 1 it can only be the latter, as YaRN never shrinks.
+ */
+function attentionFactor(file: GgufFile, grown: number): number | undefined {
+  const whole = file.numberIfThere("rope.scaling.yarn_attn_factor")
+  if (whole !== undefined && whole >= 1) return whole
+  const before = file.numberIfThere("rope.scaling.attn_factor") ?? 1
+  return before === 1 ? undefined : before * grown
 }
 
 /** Which layers have the window, where the file says so: every one but each n-th, or as a list has it. */
