@@ -81,6 +81,11 @@ test("names of the environment that no option has are refused; those that Kubern
   const ports = { SINTER_PORT: "tcp://10.0.0.1:8000", SINTER_PORT_8000_TCP_ADDR: "10.0.0.1" }
   assertKnownNames({ ...links, ...ports, SINTER_HOME: "/srv", SINTER_MAX_TOKENS: "5", PATH: "" })
   expect(readOptions(serveOptions, {}, { ...links, ...ports })["--port"]).toBe(8000)
+  // Of the Service sinter-epp: its name in upper case, with _ for -
+  const picker = { SINTER_EPP_SERVICE_HOST: "10.0.0.2", SINTER_EPP_SERVICE_PORT_GRPC_EXT: "9002" }
+  const its = { SINTER_EPP_PORT: "tcp://10.0.0.2:9002", SINTER_EPP_PORT_9002_TCP_PROTO: "tcp" }
+  assertKnownNames({ ...picker, SINTER_EPP_SERVICE_PORT: "9002", ...its })
+  expect(() => assertKnownNames({ SINTER_HTTP_PORT: "8000" })).toThrow("is the name of no option")
   expect(() => assertKnownNames({ SINTER_PROT: "1" })).toThrow(
     "SINTER_PROT: is the name of no option; did you mean SINTER_PORT?",
   )

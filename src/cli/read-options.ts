@@ -58,10 +58,13 @@ export function assertKnownNames(environment: Environment): void {
   }
 }
 
-/** Where a service is called sinter, Kubernetes puts its addresses into the environment of every pod. */
+/**
+ * Where a service is called sinter or sinter-something, Kubernetes puts its addresses into the environment of every pod:
+ * https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
+ */
 function isServiceLink(name: string, text: string): boolean {
-  if (name === "SINTER_PORT") return /^\w+:\/\//.test(text)
-  return /^SINTER_(SERVICE_(HOST|PORT\w*)|PORT_\d+_\w+)$/.test(name)
+  if (/^SINTER_(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT_\d+_\w+)$/.test(name)) return true
+  return /^SINTER_(\w+_)?PORT$/.test(name) && /^\w+:\/\//.test(text)
 }
 
 export function environmentName(option: string): string {
