@@ -3,7 +3,7 @@
 // JavaScript: its fields stand here as its API reference lists them (InferencePool, inference.networking.k8s.io/v1).
 
 import { spawnSync } from "node:child_process"
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { HTTPRoute } from "@kubernetes-models/gateway-api/gateway.networking.k8s.io/v1/HTTPRoute"
@@ -15,7 +15,7 @@ import { describe, expect, onTestFinished, test } from "vitest"
 import { parseAllDocuments } from "yaml"
 import { routes } from "../src/http/routes.ts"
 import { configurationsOf } from "./proxies.ts"
-import { serve } from "./sinter.ts"
+import { serving, start } from "./sinter.ts"
 
 interface Manifest {
   kind?: string
@@ -171,9 +171,15 @@ describe("the manifests of docs/scaling.md", () => {
       "Deployment",
     )
     const [container] = spec.template.spec.containers
-    const [serves, model, ...options] = container!.args
-    expect([serves, model]).toEqual(["serve", "/models/my-model"])
-    const server = await serve(["tiny", ...options.filter((each) => each !== "--host=0.0.0.0")])
+    // What a container runs is its image's ENTRYPOINT with the manifest's args behind it.
+    const image = readFileSync(new URL("../deploy/Containerfile", import.meta.url), "utf8")
+    const entry: string[] = JSON.parse(/^ENTRYPOINT (.*)$/m.exec(image)![1]!)
+    const [program, main, ...typed] = [...entry, ...container!.args]
+    expect([program, main]).toEqual(["node", "/opt/sinter/build/cli/main.js"])
+    const here = typed
+      .map((each) => (each === "/models/my-model" ? "tiny" : each))
+      .filter((each) => each !== "--host=0.0.0.0")
+    const server = await serving(start([...here, "--port", "0"]))
     onTestFinished(() => void server.stop())
     const { startupProbe, readinessProbe, livenessProbe } = container!
     for (const { httpGet } of [startupProbe, readinessProbe, livenessProbe])
