@@ -1,8 +1,16 @@
 // The whole way, as a user meets it: `sinter serve` as a process, the official client, signals, and what goes wrong.
 
-import { mkdtempSync, readdirSync, rmSync } from "node:fs"
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { join, resolve } from "node:path"
 import OpenAI from "openai"
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest"
 import { built, fromSources, run, type Serving, serve, start } from "./sinter.ts"
@@ -180,6 +188,40 @@ test("a model that is not there: where it looked, and what is there", async () =
   const { code, err } = await run(["serve", "nosuchmodel"])
   expect(code).toBe(2)
   expect(err).toMatch(/^sinter: No model nosuchmodel: looked in .+tiny.*\n$/)
+})
+
+test("of a folder of models those are served that can be; the others are named, and refused where they are typed", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "sinter-models-"))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  for (const name of ["tiny", "tiny-eagle", "tiny-medusa"])
+    symlinkSync(resolve("models", name), join(folder, name))
+  mkdirSync(join(folder, "llava"))
+  writeFileSync(join(folder, "llava/config.json"), '{"model_type": "llava"}')
+  const own = await serve([folder, "--log-level", "warn"])
+  const { data } = await new OpenAI({ baseURL: `${own.url}/v1`, apiKey: "none" }).models.list()
+  expect(data.map(({ id }) => id)).toEqual([join(folder, "tiny"), "tiny"])
+  const { code, err } = await own.stop()
+  const said = err.trim().split("\n")
+  expect([code, said.map((line) => JSON.parse(line).msg)]).toEqual([
+    0,
+    [
+      expect.stringMatching(
+        /llava is passed over: .+config\.json: model_type is "llava", which is/,
+      ),
+      expect.stringMatching(
+        /tiny-eagle is passed over: it holds an EAGLE head, .+--additional-mod/,
+      ),
+      expect.stringMatching(
+        /tiny-medusa is passed over: it holds Medusa heads, .+--additional-mod/,
+      ),
+    ],
+  ])
+  const refused = /^sinter: .+config\.json: model_type is "llava", which is not known.+\n$/
+  const typed = await run(["serve", join(folder, "tiny"), join(folder, "llava")])
+  expect([typed.code, typed.err]).toEqual([2, expect.stringMatching(refused)])
+  renameSync(join(folder, "tiny"), join(folder, "llava/tiny"))
+  const none = await run(["serve", folder])
+  expect([none.code, none.err]).toEqual([2, expect.stringMatching(refused)])
 })
 
 test("a device that is not here: what was found", async () => {

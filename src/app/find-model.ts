@@ -4,7 +4,10 @@
 import { Problem } from "../errors.ts"
 import { fetchModel, type HubOptions } from "../hub/hub.ts"
 import { parseName } from "../hub/names.ts"
-import { locateModel } from "../model/locate.ts"
+import type { Log } from "../log.ts"
+import { headKindOf, headTitles } from "../model/head.ts"
+import { locateModel, modelsAt } from "../model/locate.ts"
+import { openModel } from "../model/model.ts"
 
 /** @throws `model_missing`, or the sentences of a hub where it could be one of its names */
 export async function findModel(name: string, options: HubOptions = {}): Promise<string> {
@@ -16,4 +19,41 @@ export async function findModel(name: string, options: HubOptions = {}): Promise
     if (!remote || !(error instanceof Problem)) throw error
     return fetchModel(remote, options)
   }
+}
+
+/**
+ * The models to serve where these were named: a folder of models stands for those in it that can be served, and the log says which
+ * cannot. What was named itself is not looked at yet.
+ * @throws `model_broken` for a folder of models of which none can be served, of the first of them
+ */
+export async function findServed(given: readonly string[], log: Log): Promise<string[]> {
+  const served: string[] = []
+  for (const name of given) {
+    const listed = modelsAt(name)
+    served.push(...(listed.includes(name) ? listed : await servableOf(listed, log)))
+  }
+  return served
+}
+
+async function servableOf(listed: readonly string[], log: Log): Promise<string[]> {
+  const servable: string[] = []
+  const refused: { path: string; error: Problem }[] = []
+  for (const path of listed) {
+    try {
+      await (await openModel(path, { verify: false })).close()
+      servable.push(path)
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error
+      refused.push({ path, error })
+    }
+  }
+  if (servable.length === 0) throw refused[0]!.error
+  for (const { path, error } of refused) {
+    const kind = await headKindOf(path).catch(() => undefined) // what is wrong with it has been said
+    const why = kind
+      ? `it holds ${headTitles[kind]}, which --additional-models takes beside its model.`
+      : error.message
+    log.warn(`${path} is passed over: ${why}`)
+  }
+  return servable
 }

@@ -36,7 +36,7 @@ export function commandLine(): Command {
   const serving = program
     .command("serve")
     .description("Serve a model, or several, over HTTP.")
-    .argument("[MODEL...]", `${MODEL_HELP}; or a folder of models, all of which are served`)
+    .argument("[MODEL...]", `${MODEL_HELP}; or a folder of models: all that can be are served`)
     .usage("MODEL... [options]")
   withOptions(serving, serveOptions, async (options, { models }) => {
     const named = serving.args.length > 0 ? serving.args : models

@@ -1,12 +1,14 @@
 // What every command that opens a model says of it, from the options that they share.
 
 import type { ModelOptions } from "../app/options.ts"
-import { createLog } from "../log.ts"
+import { createLog, type Log } from "../log.ts"
 import type { modelOptions } from "./options.ts"
 import { downloadProgress, progressBar } from "./progress.ts"
 import type { Values } from "./read-options.ts"
 
-export function openingOf(options: Values<typeof modelOptions>): Omit<ModelOptions, "model"> {
+export function openingOf(
+  options: Values<typeof modelOptions>,
+): Omit<ModelOptions, "model"> & { log: Log } {
   return {
     device: options["--device"],
     target: options["--target"],

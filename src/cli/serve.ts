@@ -2,9 +2,9 @@
 // people goes to stdout; the log goes to stderr.
 
 import { networkInterfaces } from "node:os"
+import { findServed } from "../app/find-model.ts"
 import { createApp, type Ready, type Summary } from "../app.ts"
 import type { Chosen, MemoryShares } from "../engine/limits.ts"
-import { modelsAt } from "../model/locate.ts"
 import { version } from "../version.ts"
 import { GiveBack } from "../worker/give-back.ts"
 import { openingOf } from "./opening.ts"
@@ -17,12 +17,13 @@ type Options = Values<typeof serveOptions>
 
 export async function serve(given: readonly string[], options: Options): Promise<void> {
   const begun = performance.now()
-  const models = given.flatMap((model) => modelsAt(model))
+  const opening = openingOf(options)
+  const models = await findServed(given, opening.log)
   if (models.length > 1) refuseForOne(options)
   const end = endSignal()
   speakToNobody()
   const starting = createApp({
-    ...openingOf(options),
+    ...opening,
     model: models,
     maxLoaded: options["--max-loaded"],
     idleUnload: options["--idle-unload"] && options["--idle-unload"] * 1000,
