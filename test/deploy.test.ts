@@ -26,3 +26,24 @@ test("what the unit's user writes lies in the one folder that it may write", () 
   expect(hubCache(env).startsWith(own)).toBe(true)
   expect(join(cacheHome(env), "sinter/shelf").startsWith(own)).toBe(true)
 })
+
+test("a fault that passes is outlived for minutes, and one that stays is given up", () => {
+  const [burst, pause] = [Number(unit("StartLimitBurst")), Number(unit("RestartSec"))]
+  expect(unit("Restart")).toBe("on-failure")
+  expect(unit("RestartPreventExitStatus")).toBe(undefined) // 2 is also a port in use, and a hub out of reach
+  expect(burst * pause).toBeGreaterThan(120)
+  expect(burst * pause).toBeLessThan(Number(unit("StartLimitIntervalSec")) / 2) // starting takes time, too
+})
+
+test("secrets that only root may read are named where systemd puts them", () => {
+  // systemd.exec(5): LoadCredential=ID:PATH is the file ID in $CREDENTIALS_DIRECTORY, /run/credentials/UNIT for a system's unit.
+  const loaded = textOf("sinter.service").matchAll(/^# LoadCredential=(.+):(.+)$/gm)
+  const secrets = Array.from(loaded, ([, id, path]) => ({ id: id!, path: path! }))
+  const paths = textOf("sinter.conf").matchAll(/^# (?:api-key-file|tls-cert|tls-key) = (.+)$/gm)
+  expect(secrets.map(({ path }) => path)).toEqual(Array.from(paths, ([, path]) => path))
+  const page = readFileSync(new URL("../docs/service.md", import.meta.url), "utf8")
+  const named = page.matchAll(/^(?:api-key-file|tls-cert|tls-key) = (.+sinter\.service.+)$/gm)
+  expect(Array.from(named, ([, path]) => path)).toEqual(
+    secrets.map(({ id }) => `/run/credentials/sinter.service/${id}`),
+  )
+})
