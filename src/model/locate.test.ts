@@ -1,4 +1,5 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { execFileSync } from "node:child_process"
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { homedir, tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { afterEach, beforeEach, expect, test } from "vitest"
@@ -92,6 +93,42 @@ test("what is not there is answered with where it was looked for and what lies t
     `${join(cwd, "models")} has llama; ${join(cwd, "package")} has tiny`,
   )
   expect(() => locate("./lama")).toThrow(/no models lie there/)
+})
+
+test("what is there and is no model is told so", () => {
+  mkdirSync(join(cwd, "empty"))
+  writeFileSync(join(cwd, "notes.txt"), "")
+  const lacks = "neither config.json, mlc-chat-config.json nor one GGUF file"
+  const [empty, notes] = [join(cwd, "empty"), join(cwd, "notes.txt")]
+  expect(() => locate("empty")).toThrow(`${empty} which is there but holds ${lacks}, ${cwd}/dist/`)
+  expect(() => locate("notes.txt")).toThrow(`${notes} which is a file and does not end in .gguf, `)
+})
+
+test("a model that this user may not read is not called missing", () => {
+  const locked = model("locked")
+  model("closed/inside")
+  for (const name of ["locked", "closed"]) chmodSync(join(cwd, name), 0o000)
+  chmodSync(cwd, 0o755)
+  // Root may read everything.
+  const script = `
+    const { locateModel } = await import("./locate.ts")
+    const options = { cwd: ${JSON.stringify(cwd)}, env: {}, packaged: "/none" }
+    if (process.getuid() === 0) process.setuid(65534)
+    for (const name of JSON.parse(process.argv[1]))
+      try {
+        console.log(locateModel(name, options))
+      } catch (error) {
+        console.log(error.message)
+      }`
+  const names = ["locked", locked, join(cwd, "closed/inside")]
+  const run = ["--import", "tsx", "--input-type=module", "--eval", script, JSON.stringify(names)]
+  const out = execFileSync(process.execPath, run, { cwd: import.meta.dirname, encoding: "utf8" })
+  for (const name of ["locked", "closed"]) chmodSync(join(cwd, name), 0o700)
+  const said = out.trim().split("\n")
+  const barred = ["locked", "locked", "closed/inside"].map(
+    (path) => `looked in ${join(cwd, path)} which may not be read by this user (EACCES)`,
+  )
+  expect(said).toEqual(barred.map((words) => expect.stringContaining(words)))
 })
 
 test("a folder of models stands for all of them, unless it has a model's name", () => {

@@ -1,8 +1,8 @@
 // Where a model is looked for when it is given by name. A path that is there is taken as it is; a name is tried in the
-// places where compiled models and downloads lie. What is not found is answered with where it was looked for and what
-// lies there instead.
+// places where compiled models and downloads lie. What is not found is answered with where it was looked for, what keeps
+// a place from being a model, and what lies there instead.
 
-import { readdirSync, type Stats, statSync } from "node:fs"
+import { accessSync, constants, readdirSync, type Stats, statSync } from "node:fs"
 import { isAbsolute, join, resolve } from "node:path"
 import { fileURLToPath } from "node:url"
 import { codeRoot } from "../code-root.ts"
@@ -27,7 +27,8 @@ export function locateModel(name: string, options: LocateOptions = {}): string {
   const cwd = options.cwd ?? process.cwd()
   if (isAbsolute(name) || /^\.{1,2}([/\\]|$)/.test(name)) {
     const path = resolve(cwd, name)
-    if (isFolder(path) || isFile(path)) return path // a folder without a configuration is opened, to be told what it lacks
+    const isThere = isFolder(path) || isFile(path)
+    if (isThere && !barAt(path)) return path // a folder without a configuration is opened, to be told what it lacks
     throw missing(name, [path], [resolve(path, "..")])
   }
   const roots = rootsOf(cwd, options)
@@ -117,9 +118,30 @@ function missing(name: string, looked: readonly string[], roots: readonly string
   })
   return problem("model_missing", {
     model: name,
-    looked: looked.join(", "),
+    looked: looked.map((path) => path + flawOf(path)).join(", "),
     found: models.length > 0 ? models.join("; ") : "no models lie there",
   })
+}
+
+/** Why what lies at `path` is no model; nothing where nothing lies there. */
+function flawOf(path: string): string {
+  const bar = barAt(path)
+  if (bar) return ` which may not be read by this user (${bar})`
+  if (isFile(path)) return " which is a file and does not end in .gguf"
+  const lacks = `neither ${CONFIGURATIONS.join(", ")} nor one GGUF file`
+  return look(path) ? ` which is there but holds ${lacks}` : ""
+}
+
+/** What the system answers where this user may not look at what lies at `path`, or into it. */
+function barAt(path: string): string | undefined {
+  try {
+    accessSync(path, constants.R_OK)
+    statSync(join(path, CONFIGURATIONS[0]!))
+  } catch (error) {
+    const { code = "" } = error as NodeJS.ErrnoException
+    if (["EACCES", "EPERM"].includes(code)) return code
+  }
+  return undefined
 }
 
 const MAX_NAMES = 20
