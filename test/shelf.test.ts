@@ -1,10 +1,12 @@
 // `sinter shelf`, as a user meets it: what starts left behind, and taking it away.
 
+import { spawnSync } from "node:child_process"
 import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, expect, test } from "vitest"
-import { run } from "./sinter.ts"
+import { isLeftOut } from "./left-out.ts"
+import { built, type Installed, run } from "./sinter.ts"
 
 const cache = mkdtempSync(join(tmpdir(), "sinter-shelf-"))
 const folder = join(cache, "sinter", "shelf")
@@ -50,3 +52,31 @@ test("the shelf is listed and pruned", async () => {
     err: 'sinter: --older-than: expected days or hours like 30d or 12h, got "30".\n',
   })
 })
+
+/** Runs a command in a world of its own where `folder` is mounted noexec, and once more with that as the temporary folder, too. */
+const noexec = (folder: string) => {
+  const script = 'mount -t tmpfs -o noexec tmpfs "$0" && "$@" && TMPDIR="$0" exec "$@"'
+  return ["unshare", "-rm", "sh", "-c", script, folder]
+}
+const [unshare, ...words] = [...noexec(cache), "true"]
+const mounts = spawnSync(unshare!, words).status === 0
+const reason = mounts ? "" : " (skipped: nothing may be mounted here)"
+
+test.skipIf(isLeftOut(mounts))(
+  `where the cache is mounted noexec a copy of the library is opened, and where nothing else is the cure is said${reason}`,
+  async () => {
+    const barred = mkdtempSync(join(tmpdir(), "sinter-noexec-"))
+    const within: Installed = { ...built, command: [...noexec(barred), ...built.command] }
+    const options = ["--target", "cpu", "--max-tokens", "3"]
+    const { code, out, err } = await run(["run", "tiny", "Hello!", ...options], "", within, {
+      XDG_CACHE_HOME: barred,
+    })
+    expect(out).toMatch(/\w/)
+    expect(err).toContain(`${join(barred, "sinter/shelf")} is mounted noexec: a copy`)
+    expect(code).toBe(2)
+    expect(err).toMatch(
+      /sinter: .+\.so cannot be used .+ mounted noexec, .+; set TMPDIR or XDG_CACHE_HOME to a folder elsewhere\.\n$/,
+    )
+    rmSync(barred, { recursive: true })
+  },
+)

@@ -5,8 +5,9 @@
 //   | shared object | manifest, JSON | SHA-256 of what stands before, 32 | length of the manifest, 4 LE | "SINTERLB" |
 
 import { createHash } from "node:crypto"
-import { readFileSync } from "node:fs"
+import { accessSync, constants, readFileSync, statSync } from "node:fs"
 import { availableParallelism } from "node:os"
+import { dirname } from "node:path"
 import { problem } from "../errors.ts"
 import { checkStep } from "./check-step.ts"
 import { processorFeatures } from "./features.ts"
@@ -173,10 +174,13 @@ export async function openLibrary(
   try {
     native = loadNative(path)
   } catch (error) {
-    throw problem("library_unusable", {
-      file: path,
-      problem: `the system cannot load it: ${(error as Error).message}`,
-    })
+    const folder = dirname(path)
+    throw unusable(
+      path,
+      isNoexec(path)
+        ? `${folder} is mounted noexec, so that no code is loaded from there; set TMPDIR or XDG_CACHE_HOME to a folder elsewhere`
+        : `the system cannot load it: ${(error as Error).message}`,
+    )
   }
   const processor = await processors.borrow(0, () => openProcessor(native, threads))
   const { blocks, tokens, sequences, rows } = limits
@@ -190,6 +194,18 @@ export async function openLibrary(
     })
   }
   return program(native, opened.model, manifest, limits, processor)
+}
+
+/** Whether a file that this user may execute may not be executed where it lies: so access(2) tells of what is mounted noexec. */
+export function isNoexec(path: string): boolean {
+  const { mode, uid } = statSync(path)
+  const right = uid === process.getuid?.() ? 0o100 : 0o001
+  try {
+    if (mode & right) accessSync(path, constants.X_OK)
+    return false
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EACCES"
+  }
 }
 
 /** enum sinter_code of abi.h */

@@ -156,7 +156,8 @@ function keep(bytes: Buffer, place: string): boolean {
   }
 }
 
-function besides(bytes: Buffer, name: string): string {
+/** The path of a file with these bytes, in a temporary folder of its own until the process ends. @throws `scratch_refused` */
+export function besides(bytes: Buffer, name: string): string {
   const { folder } = openScratch("sinter-library")
   process.once("exit", () => rmSync(folder, { recursive: true, force: true }))
   const path = join(folder, name)

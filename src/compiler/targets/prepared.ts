@@ -1,10 +1,13 @@
 // A program that has not been opened: its manifest says what it is and what it will take.
 
+import { readFileSync } from "node:fs"
 import { availableParallelism } from "node:os"
+import { Problem } from "../../errors.ts"
 import type { Log } from "../../log.ts"
+import { isNoexec } from "../../runtime/library.ts"
 import { bufferBytes, type Manifest } from "../../runtime/manifest.ts"
 import type { LoadableProgram } from "../../runtime/program.ts"
-import { openShelf } from "../../runtime/shelf.ts"
+import { besides, openShelf } from "../../runtime/shelf.ts"
 import type { Plan } from "../plan.ts"
 import type { LibraryKind, Prepared } from "./target.ts"
 
@@ -25,7 +28,12 @@ export async function prepareBuilt(
   return prepared(manifest, devices, origin, async (limits, signal, progress) => {
     const { path, kept } = await shelf.get(name, () => library.build({ signal, progress }), signal)
     if (!kept) log?.warn(`The library is built at every start: ${shelf.folder} cannot hold it.`)
-    const program = await kind.open(path, limits, devices)
+    const program = await kind.open(path, limits, devices).catch((error) => {
+      const isRefused = error instanceof Problem && error.code === "library_unusable"
+      if (!isRefused || !kept || !isNoexec(path)) throw error
+      log?.warn(`${shelf.folder} is mounted noexec: a copy of the library is opened elsewhere.`)
+      return kind.open(besides(readFileSync(path), name), limits, devices)
+    })
     if (!other || !kept) return program
     return withBuild(program, async (signal) => {
       try {
