@@ -1,6 +1,15 @@
 // The command line from outside: what a user typed wrong is one line on stderr and exit code 2.
 
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
+import { spawnSync } from "node:child_process"
+import {
+  closeSync,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs"
 import module from "node:module"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -57,6 +66,23 @@ test.each([[[]], [["serve"]], [["chat"]], [["compile"]], [["shelf", "prune"]]])(
     const options: Record<string, { help: string }> =
       { serve: serveOptions, chat: chatOptions }[command[0] ?? ""] ?? {}
     for (const { help } of Object.values(options)) expect(words).toContain(help)
+  },
+)
+
+const full = existsSync("/dev/full")
+const unknown = full ? "" : " (skipped: no /dev/full is here)"
+test.skipIf(!full)(
+  `words that a full disk does not take are one sentence, exit code 2${unknown}`,
+  () => {
+    const [program, ...first] = built.command
+    const output = openSync("/dev/full", "w") // full(4): a write fails with ENOSPC
+    const stdio = ["ignore", output, "pipe"] as const
+    const { status, stderr } = spawnSync(program!, [...first, "--help"], { stdio: [...stdio] })
+    closeSync(output)
+    expect([status, String(stderr)]).toEqual([
+      2,
+      "sinter: The system refused write: no space left on device (ENOSPC).\n",
+    ])
   },
 )
 

@@ -10,7 +10,10 @@ export async function takeCommandLine(): Promise<void> {
   // Whoever read our output has seen enough (`sinter chat … | head`).
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code === "EPIPE") process.exit(0)
-    throw error
+    const problem = systemProblem(error)
+    if (!problem) throw error
+    complain(problem.message)
+    process.exit()
   })
   try {
     await commandLine().parseAsync()
