@@ -232,8 +232,12 @@ test("a device that is not here: what was found", async () => {
   )
 })
 
-test("an address that is not this machine's", async () => {
-  const { code, err } = await run(["serve", "tiny", "--host", "203.0.113.7", "--port", "0"])
+test.each([
+  ["that is not this machine's", "203.0.113.7"],
+  ["without its interface", "fe80::1"], // EINVAL of Linux: ipv6(7) on sin6_scope_id
+])("an address %s", async (_, host) => {
+  const { code, err } = await run(["serve", "tiny", "--host", host, "--port", "0"])
   expect(code).toBe(2)
   expect(err).toMatch(/^sinter: --host: .+\n$/)
+  expect(err).toContain(`: ${host} `)
 })

@@ -30,6 +30,10 @@ function unavailable(error: NodeJS.ErrnoException, host: string, port: number): 
     case "EAI_AGAIN":
       return refuse("--host", `${host} is no address of this machine; 0.0.0.0 means all of them.`)
     default:
-      return error
+      if (!error.syscall) return error
+      return refuse(
+        "--host",
+        `${host} cannot be listened on (${error.code}); an address of this machine can, and one that begins with fe80 takes its interface, as in fe80::1%eth0.`,
+      )
   }
 }
