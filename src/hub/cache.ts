@@ -11,9 +11,8 @@
 // Nothing here asks anybody anything. https://huggingface.co/docs/huggingface_hub/guides/manage-cache
 
 import { lstatSync, readdirSync, readFileSync, realpathSync, type Stats, statSync } from "node:fs"
-import { homedir } from "node:os"
 import { join, relative, resolve, sep } from "node:path"
-import { cacheHome } from "../runtime/cache.ts"
+import { cacheHome, home } from "../runtime/cache.ts"
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -28,7 +27,7 @@ export function hubCache(env: Environment = process.env): string {
 }
 
 export function expanded(path: string): string {
-  return resolve(path.replace(/^~(?=$|\/)/, homedir()))
+  return resolve(path.replace(/^~(?=$|\/)/, home))
 }
 
 const PREFIX = "models--"

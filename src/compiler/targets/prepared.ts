@@ -27,7 +27,10 @@ export async function prepareBuilt(
   const origin = library.origin ?? found ?? `built now by ${library.builder}`
   return prepared(manifest, devices, origin, async (limits, signal, progress) => {
     const { path, kept } = await shelf.get(name, () => library.build({ signal, progress }), signal)
-    if (!kept) log?.warn(`The library is built at every start: ${shelf.folder} cannot hold it.`)
+    if (!kept)
+      log?.warn(
+        `The library is built at every start: ${shelf.folder} cannot hold it; XDG_CACHE_HOME names another place.`,
+      )
     const program = await kind.open(path, limits, devices).catch((error) => {
       const isRefused = error instanceof Problem && error.code === "library_unusable"
       if (!isRefused || !kept || !isNoexec(path)) throw error
