@@ -57,13 +57,19 @@ test("a stream that outlasts --shutdown-timeout is told so, and the exit code is
   )
 })
 
-test("a second signal ends it now, whatever runs", async () => {
-  const server = await serving()
-  const { text } = await streaming(server, LONG)
-  const cut = expect(text).rejects.toThrow()
-  void server.stop("SIGTERM")
-  await expect.poll(health(server)).toBe(503) // two signals at once would be one
-  const { code, signal, err } = await server.stop("SIGTERM")
-  expect({ code, signal, err }).toEqual({ code: 143, signal: null, err: "" })
-  await cut
-})
+test.each([
+  ["SIGTERM", 143], // bash(1): 128 and the signal's number
+  ["SIGINT", 130],
+  ["SIGHUP", 129],
+] as const)(
+  "a second signal ends it now, whatever runs: %s behind SIGTERM",
+  async (second, code) => {
+    const server = await serving()
+    const { text } = await streaming(server, LONG)
+    const cut = expect(text).rejects.toThrow()
+    void server.stop("SIGTERM")
+    await expect.poll(health(server)).toBe(503) // two signals at once would be one
+    expect(await server.stop(second)).toMatchObject({ code, signal: null, err: "" })
+    await cut
+  },
+)

@@ -10,8 +10,9 @@ export function settleSignals(): void {
   if (isUnderNohup()) process.on("SIGHUP", () => {})
 }
 
-/** Resolves at the first SIGINT, SIGTERM, or SIGHUP of a terminal that closes; a second one ends the process at once. */
+/** Resolves at the first SIGINT, SIGTERM, or SIGHUP of a terminal that closes; a second one, of any kind, ends the process at once. */
 export function endSignal(): Promise<undefined> {
+  let isEnding = false
   return new Promise((resolve) => {
     for (const [signal, code] of [
       ["SIGINT", 130],
@@ -19,9 +20,10 @@ export function endSignal(): Promise<undefined> {
       ["SIGHUP", 129],
     ] as const) {
       if (signal === "SIGHUP" && isUnderNohup()) continue
-      process.once(signal, () => {
+      process.on(signal, () => {
+        if (isEnding) process.exit(code)
+        isEnding = true
         resolve(undefined)
-        process.once(signal, () => process.exit(code))
       })
     }
   })
