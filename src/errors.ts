@@ -297,6 +297,11 @@ export const errors = {
     type: "startup_error",
     text: "No C compiler is here (looked for {looked}); install gcc or clang, or name one in CC.",
   },
+  compiler_unusable: {
+    status: 0,
+    type: "startup_error",
+    text: "CC names {command}, which does not run; unset it, or name a C compiler that does.",
+  },
   cuda_compiler_missing: {
     status: 0,
     type: "startup_error",

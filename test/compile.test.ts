@@ -496,16 +496,16 @@ test("without a C compiler the embedded model is interpreted, with a warning tha
   await server.stop()
 })
 
-test("without a C compiler there is no --target cpu", async () => {
-  const { code, err } = await start(
-    ["serve", "tiny", "--port", "0", "--target", "cpu"],
-    built,
-    withoutCompiler(),
-  ).ended
+test.each([
+  ["", /^sinter: No C compiler is here \(looked for cc, clang, gcc, zig\); install gcc/],
+  ["/nowhere/cc -m64", /^sinter: CC names "\/nowhere\/cc -m64", which does not run; unset it, or /],
+])("without a C compiler there is no --target cpu: CC=%s", async (CC, words) => {
+  const { code, err } = await start(["serve", "tiny", "--port", "0", "--target", "cpu"], built, {
+    ...withoutCompiler(),
+    CC,
+  }).ended
   expect(code).toBe(2)
-  expect(err).toMatch(
-    /^sinter: No C compiler is here \(looked for cc, clang, gcc, zig\); install gcc/,
-  )
+  expect(err).toMatch(words)
 })
 
 test("a cache that cannot be written costs the caching alone", async () => {

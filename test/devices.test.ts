@@ -99,10 +99,17 @@ test.skipIf(without)(titled("the same as data"), async () => {
 })
 
 test("without a C compiler, what is lacking and the cure stand beside the targets that need one", async () => {
-  const env = { CC: "/nowhere/cc" }
-  const { out } = await run(["devices"], "", undefined, env)
-  expect(out).toMatch(/^ +runs +cpu \(not here: No C compiler is here; install gcc or clang\)$/m)
-  expect(out).toMatch(/^ +reference \(an interpreter\)$/m)
+  const lacks = {
+    "No C compiler is here; install gcc or clang": { PATH: "/nowhere", CC: undefined },
+    'CC names "/nowhere/cc", which does not run; unset it, or name a C compiler that does': {
+      CC: "/nowhere/cc",
+    },
+  }
+  for (const [lack, env] of Object.entries(lacks)) {
+    const { out } = await run(["devices"], "", undefined, env)
+    expect(out).toContain(` cpu (not here: ${lack})\n`)
+    expect(out).toMatch(/^ +reference \(an interpreter\)$/m)
+  }
 })
 
 test("a device of a kind that nothing is compiled for yet says so at the start, with what is here", async () => {

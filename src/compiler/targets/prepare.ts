@@ -75,7 +75,7 @@ const MAX_INTERPRETED = 50e6 // parameters
 
 /**
  * @param plan with the traits of the wish's device
- * @throws `library_unusable`, `option_invalid` for what was asked for, shards included; `compiler_missing` when there is none and the model is large
+ * @throws `library_unusable`, `option_invalid` for what was asked for, shards included; `compiler_missing` or `compiler_unusable` when there is none and the model is large
  */
 export async function prepareProgram(plan: Plan, wish: ProgramWish): Promise<Prepared> {
   const { device, library, log } = wish
@@ -94,14 +94,15 @@ export async function prepareProgram(plan: Plan, wish: ProgramWish): Promise<Pre
   try {
     return await best.prepare(plan, devices, log) // which finds out what it lacks
   } catch (error) {
-    const lack = mayInterpret && isOf(error, "compiler_missing") ? await best.lacks() : undefined
+    const isLacking = error instanceof Problem && NO_COMPILER.has(error.code)
+    const lack = mayInterpret && isLacking ? await best.lacks() : undefined
     if (!lack) throw error
     log.warn(`${lack.problem}, so the model runs in the interpreter, which is slow; ${lack.cure}.`)
     return targets.reference.prepare(plan)
   }
 }
 
-const isOf = (error: unknown, code: ErrorCode) => error instanceof Problem && error.code === code
+const NO_COMPILER = new Set<ErrorCode>(["compiler_missing", "compiler_unusable"])
 
 /** One for each shard; the first alone where nothing in the plan is divided, as in heads that draft. */
 function devicesFor(

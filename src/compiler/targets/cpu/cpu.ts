@@ -43,7 +43,7 @@ type Usable = readonly [Level, ...Level[]]
 /**
  * For the best instruction set that the processor runs and the compiler knows; plain C for `cpu:baseline`. A compiler that is
  * here and builds nothing (it has no headers, say) is none, if there is a generic library.
- * @throws `compiler_missing` where there is no generic library either
+ * @throws `compiler_missing` or `compiler_unusable` where there is no generic library either
  */
 export async function prepareCpu(
   plan: Plan,
@@ -72,6 +72,12 @@ function levelsFor(target: CpuTarget): Usable {
 
 export async function lackOfCompiler(): Promise<Lack | undefined> {
   if ((await genericFor("cpu")) || (await findCompiler())) return undefined
+  const { CC } = process.env
+  if (CC)
+    return {
+      problem: `CC names ${JSON.stringify(CC)}, which does not run`,
+      cure: "unset it, or name a C compiler that does",
+    }
   return { problem: "No C compiler is here", cure: "install gcc or clang" }
 }
 

@@ -110,11 +110,13 @@ async function ask(
   }
 }
 
-/** @throws `compiler_missing` */
+/** @throws `compiler_missing`; `compiler_unusable` where CC names none */
 export async function requireCompiler(): Promise<Compiler> {
   const compiler = await findCompiler()
-  if (!compiler) throw problem("compiler_missing", { looked: process.env.CC ?? looked.join(", ") })
-  return compiler
+  if (compiler) return compiler
+  const { CC } = process.env
+  if (CC) throw problem("compiler_unusable", { command: JSON.stringify(CC) })
+  throw problem("compiler_missing", { looked: looked.join(", ") })
 }
 
 /**
