@@ -14,10 +14,10 @@ import type { HttpOptions } from "./service.ts"
 
 /** Sends the answer where there is one already. */
 export async function arrive(room: Room, request: FastifyRequest, reply: FastifyReply) {
-  const { options, servers, running } = room
+  const { options, state, servers, running } = room
   prepare(room, request, reply)
   running.add(request, reply)
-  assertHost(options, request.raw)
+  assertHost(state.address, options.allowedHosts, request.raw)
   if (!routesOf(pathOf(request)).some(({ open }) => open)) {
     servers.assertServed(request.raw.socket)
   }

@@ -3,6 +3,7 @@
 import { once } from "node:events"
 import { Agent, request } from "node:http"
 import { type AddressInfo, connect, type Socket } from "node:net"
+import { networkInterfaces } from "node:os"
 import { setTimeout as sleep } from "node:timers/promises"
 import { expect, test } from "vitest"
 import { hi, parrot, type Script, saying, usage } from "../../test/parrot.ts"
@@ -55,6 +56,30 @@ test("without keys a connection is one client, and another one another", async (
   expect(other).toEqual([other[0], other[0]])
   expect(other[0]).not.toBe(first)
 })
+
+const ipv6 = Object.values(networkInterfaces()).some((all) =>
+  all?.some(({ address }) => address === "::1"),
+)
+const why = ipv6 ? "" : " (skipped: no IPv6 is here)"
+
+// However getaddrinfo(3) and inet_aton(3) read loopback.
+test.each(["LOCALHOST", "127.1"])("--host %s is loopback, as what it binds is", answersAsLoopback)
+test.skipIf(!ipv6).each(["0:0:0:0:0:0:0:1", "::ffff:127.0.0.1"])(
+  `--host %s is loopback, as what it binds is${why}`,
+  answersAsLoopback,
+)
+
+async function answersAsLoopback(host: string) {
+  const { server, listen } = parrot(saying("x"), { host })
+  await listen(0)
+  for (const [name, status] of [
+    ["localhost:8000", 200],
+    ["evil.example", 403],
+  ] as const) {
+    const answer = await server.inject({ url: "/v1/models", headers: { host: name } })
+    expect(answer.statusCode, name).toBe(status)
+  }
+}
 
 /** `stays`: the client does not end when the server does. */
 async function dial(

@@ -49,6 +49,8 @@ export interface Exchange {
 export interface State {
   models: readonly ServedModel[]
   draining: boolean
+  /** The address that is bound, which --host may name in many ways; until one is, what --host says. */
+  address: string
 }
 
 /** The body of an answer 200 unless it says otherwise; "sent" when the handler has written it itself. */

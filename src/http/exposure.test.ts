@@ -20,7 +20,12 @@ test.each([
   [{ ...local, cors: { ...cors, credentials: false } }, []],
   [{ host: "0.0.0.0", apiKeys: [], cors }, [/--host/, /--allow-credentials/]],
 ] as const)("%j is told as %j", (options, sentences) => {
-  const told = exposures(options)
+  const told = exposures(options, options.host)
   expect(told).toHaveLength(sentences.length)
   for (const [index, sentence] of sentences.entries()) expect(told[index]).toMatch(sentence)
+})
+
+test("what is bound decides, however --host names it", () => {
+  expect(exposures({ ...local, host: "LOCALHOST" }, "127.0.0.1")).toEqual([])
+  expect(exposures({ ...local, host: "localhost" }, "192.168.1.5")).toHaveLength(1) // as a hosts file may have it
 })

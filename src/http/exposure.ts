@@ -3,15 +3,19 @@
 import { isLoopback } from "./guards.ts"
 import type { HttpOptions } from "./service.ts"
 
-export function exposures({
-  host,
-  apiKeys,
-  apiKeyFile,
-  cors,
-}: Pick<HttpOptions, "host" | "apiKeys" | "apiKeyFile" | "cors">): string[] {
+/** @param address that is bound, which `host` may name in many ways */
+export function exposures(
+  {
+    host,
+    apiKeys,
+    apiKeyFile,
+    cors,
+  }: Pick<HttpOptions, "host" | "apiKeys" | "apiKeyFile" | "cors">,
+  address: string,
+): string[] {
   const sentences: string[] = []
   const isOpen = apiKeys.length === 0 && apiKeyFile === undefined
-  if (!isLoopback(host) && isOpen) {
+  if (!isLoopback(address) && isOpen) {
     sentences.push(
       `--host ${host} without --api-key: every machine that reaches this one may use the server.`,
     )

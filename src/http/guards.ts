@@ -2,18 +2,20 @@
 
 import { timingSafeEqual } from "node:crypto"
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http"
+import { BlockList, isIP } from "node:net"
 import { problem } from "../errors.ts"
 import { cut } from "./check.ts"
 import { digest, type Keys } from "./keys.ts"
-import type { HttpOptions } from "./service.ts"
 
 /**
  * Throws `host_refused` unless a server on loopback is called by a loopback name or an allowed one. A web page can make
  * its own name point to 127.0.0.1 (DNS rebinding); the Host header then still says that name. What stands before this server
  * may go by one of two Host headers and we by the other, so that two are no request at all.
+ * @param address that is bound
  */
 export function assertHost(
-  { host, allowedHosts }: Pick<HttpOptions, "host" | "allowedHosts">,
+  address: string,
+  allowedHosts: readonly string[],
   {
     url = "",
     rawHeaders,
@@ -26,7 +28,7 @@ export function assertHost(
   if (given.length === 0 && httpVersion !== "1.0") {
     throw problem("invalid_http", { problem: "it has no Host header." }) // no browser speaks 1.0
   }
-  if (!isLoopback(host) && allowedHosts.length === 0) return
+  if (!isLoopback(address) && allowedHosts.length === 0) return
   const [, authority] = /^[a-z]+:\/\/([^/?#]*)/i.exec(url) ?? [] // as requests to a proxy begin
   for (const called of authority === undefined ? given : [...given, authority]) {
     const name = called.replace(/^.*@/, "").replace(/:\d*$/, "").toLowerCase()
@@ -44,13 +46,16 @@ function valuesOf(name: string, rawHeaders: readonly string[]): string[] {
   return rawHeaders.filter((_, at) => at % 2 === 1 && rawHeaders[at - 1]?.toLowerCase() === name)
 }
 
+const loopback = new BlockList()
+loopback.addSubnet("127.0.0.0", 8) // in IPv6's notation, too
+loopback.addAddress("::1", "ipv6")
+
+/** Of a name, or an address however it is written. */
 export function isLoopback(name: string): boolean {
-  return (
-    /^(.+\.)?localhost$/.test(name) ||
-    /^127(\.\d{1,3}){3}$/.test(name) ||
-    name === "::1" ||
-    name === "[::1]"
-  )
+  const address = name.replace(/^\[(.*)\]$/, "$1")
+  const version = isIP(address)
+  if (version === 0) return /^(.+\.)?localhost$/.test(name)
+  return loopback.check(address, version === 4 ? "ipv4" : "ipv6")
 }
 
 /**

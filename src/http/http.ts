@@ -2,6 +2,7 @@
 // models. Every request takes one way: it arrives (arrival.ts), is handled (handling.ts), and fails in one place
 // (failing.ts). Fastify (framework.ts) routes and frames.
 
+import type { AddressInfo } from "node:net"
 import type { FastifyInstance } from "fastify"
 import type { Log } from "../log.ts"
 import { ResponseStore } from "./apis/responses/store.ts"
@@ -33,7 +34,9 @@ export function createHttp(options: HttpOptions, log: Log, watchers: Watchers = 
   const room = openRoom(options, log, watchers)
   const server = newFastify(room)
   server.server.once("listening", () => {
-    for (const sentence of exposures(options)) log.warn(sentence) // not of an address that cannot be had
+    const { address } = server.server.address() as AddressInfo
+    room.state.address = address
+    for (const sentence of exposures(options, address)) log.warn(sentence) // not of an address that cannot be had
   })
   return {
     server,
@@ -55,7 +58,7 @@ export function createHttp(options: HttpOptions, log: Log, watchers: Watchers = 
 }
 
 function openRoom(options: HttpOptions, log: Log, watchers: Watchers): Room {
-  const state = { models: [], draining: false }
+  const state = { models: [], draining: false, address: options.host }
   const servers = new Servers(options, unreadDialect(options), log)
   const running = new Running(state, log, watchers)
   const keys = new Keys(options, log)

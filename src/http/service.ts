@@ -12,7 +12,7 @@ export interface Activity {
 export interface HttpOptions {
   /** The product's own, for /version and /openapi.json. */
   version: string
-  /** The address that will be bound; on loopback, only loopback's own names and `allowedHosts` are answered. */
+  /** What will be bound: an address, or a name of one; on loopback, only loopback's own names and `allowedHosts` are answered. */
   host: string
   allowedHosts: readonly string[]
   /** Absent: no cross-origin headers at all, so no web page may read the server. */
