@@ -15,6 +15,7 @@ import {
 import type { Prepared } from "../compiler/targets/target.ts"
 import { lackFor, targetOf, targets } from "../compiler/targets/targets.ts"
 import { chooseLimits, type EngineLimits, type Mode } from "../engine/limits.ts"
+import type { Log } from "../log.ts"
 import { checkFormat } from "../model/compile-folder.ts"
 import { type Model, openModel } from "../model/model.ts"
 import {
@@ -93,7 +94,7 @@ export async function prepareModel(
     const encoder = closing.add(new Encoder(log)) // what takes longest goes first
     readAhead(folder, encoder)
     const files = closing.add(await openModel(folder, { verify: false })) // when it is read
-    const tokenizer = readTokenizer(files, encoder)
+    const tokenizer = readTokenizer(files, encoder, log)
     const format = settings.quantization ?? files.format
     checkFormat(files, format)
     const plan = planOf(files, format, overrides, traitsOf(device.name))
@@ -157,11 +158,24 @@ function readAhead(folder: string, encoder: Encoder): void {
   if (existsSync(path)) encoder.readAhead(realpathSync(path))
 }
 
-function readTokenizer({ texts, config }: Model, encoder: Encoder): Promise<Tokenizer> {
+function readTokenizer({ texts, config }: Model, encoder: Encoder, log: Log): Promise<Tokenizer> {
   const { text: json, file, place: path } = texts.tokenizer
-  const tokenizer = openTokenizer({ json, path }, file, config.shapes.vocabulary, encoder)
-  tokenizer.catch(() => {}) // whoever waits for it is told
+  const rows = config.shapes.vocabulary
+  const tokenizer = openTokenizer({ json, path }, file, rows, encoder)
+  const warn = ({ beyond }: Tokenizer) => {
+    if (beyond.length > 0)
+      log.warn(`${file} adds ${listed(beyond)} to a model of ${rows} tokens; they are left out.`)
+  }
+  tokenizer.then(warn, () => {}) // whoever waits for it is told
   return tokenizer
+}
+
+const MAX_LISTED = 3
+
+function listed(tokens: Tokenizer["beyond"]): string {
+  const names = tokens.map(({ content, id }) => `${JSON.stringify(content)} (${id})`)
+  const some = names.slice(0, MAX_LISTED).join(", ")
+  return names.length > MAX_LISTED ? `${some} and ${names.length - MAX_LISTED} more` : some
 }
 
 /** An equal part of what is free for each, on the device that has least. */

@@ -37,13 +37,26 @@ async function read({ from, limit }: Opening): Promise<Read> {
   return { encoding, opened: { prefix, suffix, between, vocabulary, longest, hash } }
 }
 
+/** Read again with the model's own limit, it would be the same. */
+function fits({ vocabulary }: Opened, limit: number): boolean {
+  return vocabulary.size <= limit && vocabulary.beyond.length === 0
+}
+
+/** What stands around a text is said by number, whatever becomes of the tokens of those numbers. */
+function checkAround({ prefix, suffix, between }: Opened, limit: number): void {
+  const far = [...prefix, ...between, ...suffix].find((id) => id >= limit)
+  if (far === undefined) return
+  throw new Error(`its post_processor adds the token ${far}, but the model has ${limit} tokens`)
+}
+
 serve({
   async open(opening: Opening): Promise<Opened> {
     const { from, limit } = opening
     const before = "path" in from && from.path === ahead?.path ? await ahead.read : undefined
     ahead = undefined
-    const isRight = before && before.opened.vocabulary.size <= limit
+    const isRight = before && fits(before.opened, limit)
     const { encoding: right, opened } = isRight ? before : await read(opening)
+    checkAround(opened, limit)
     encoding = right
     return opened
   },

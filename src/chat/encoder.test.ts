@@ -125,6 +125,25 @@ test("a file that was read ahead is opened as any other, and refused as any othe
   expect(await open(far)).toEqual(plain) // a token of the id 4,000,000,000
 })
 
+test("a token that the model has no row for is none, whoever has read the file before", async () => {
+  const scratch = mkdtempSync(join(tmpdir(), "sinter-encoder-"))
+  onTestFinished(() => rmSync(scratch, { recursive: true }))
+  const path = join(realpathSync(scratch), "tokenizer.json")
+  const json = JSON.parse(readFileSync(`${folder}/tokenizer.json`, "utf8"))
+  json.added_tokens.push({ ...json.added_tokens[0], id: 1000, content: "some" })
+  writeFileSync(path, JSON.stringify(json))
+  const plain = await opened()
+  for (const ahead of [true, false]) {
+    const encoder = new Encoder()
+    onTestFinished(() => encoder.close())
+    if (ahead) encoder.readAhead(path)
+    const { vocabulary } = await encoder.open({ json: JSON.stringify(json), path, limit: 1000 })
+    expect(vocabulary.beyond.map(({ id }) => id)).toEqual([1000])
+    const own = { value: "some text", own: Int32Array.of(0, 9) }
+    expect(await encoder.encode(own, caller)).toEqual(await plain.encode(own, caller))
+  }
+})
+
 test("a process that replaces another has the same file, whatever has become of it", async () => {
   const scratch = mkdtempSync(join(tmpdir(), "sinter-encoder-"))
   onTestFinished(() => rmSync(scratch, { recursive: true }))

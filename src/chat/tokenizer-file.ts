@@ -1,5 +1,6 @@
 // What a tokenizer.json says, read once: its tokens, and the files that the encoder is opened with. Those are without the
-// control tokens, wherever the encoder would find them in plain text: see encoding.ts.
+// control tokens, wherever the encoder would find them in plain text (see encoding.ts), and without those that the model has
+// no row for.
 
 import type { EncoderFiles } from "./encoding.ts"
 import { longestToken } from "./longest-token.ts"
@@ -17,7 +18,7 @@ import { type AddedToken, readVocabulary, type Vocabulary } from "./vocabulary.t
 export interface TokenizerSource {
   /** The text of a tokenizer.json. */
   json: string
-  /** No token's id may reach it. */
+  /** How many rows the model's embedding has. */
   limit: number
 }
 
@@ -33,7 +34,9 @@ export function readTokenizer({ json, limit }: TokenizerSource): {
   checkUnknown(file.model, lists)
   const controls = controlsOf(vocabulary)
   const ids = new Map(controls.map(({ content, id }) => [content, id]))
-  const added_tokens = (file.added_tokens ?? []).filter(({ content }) => !ids.has(content))
+  const added_tokens = (file.added_tokens ?? []).filter(
+    ({ id, content }) => id < limit && !ids.has(content),
+  )
   const { model, printed } = withoutControls(file.model, lists, ids)
   const plain = { ...file, added_tokens, model }
   const files = {

@@ -186,6 +186,37 @@ describe("added tokens", () => {
     expect([...(await other.encode(new Text("<|eot_id|><a>")))]).toEqual([509, 513])
   })
 
+  // As transformers and llama.cpp's converter do ("ignore token N: id is out of range"): nobody looks at such a token.
+  test("that the model has no row for are as good as not there", async () => {
+    const within = { content: "<in>", rstrip: true }
+    const tokenizer = await open(within, { id: 600, content: "<far>" }, { id: 601, content: "  " })
+    const without = await open(within)
+    expect(tokenizer.beyond.map(({ content }) => content)).toEqual(["<far>", "  "])
+    expect(tokenizer.size).toBe(without.size)
+    expect(tokenizer.control("<far>")).toBeUndefined()
+    for (const text of ["a<far>b", "<in>  <far>", "a  b"])
+      for (const input of [new Text(text), foreign(text, 1)])
+        expect(await tokenizer.encode(input)).toEqual(await without.encode(input))
+  })
+
+  test("that the model has no row for may not stand around a text", async () => {
+    const special_tokens = { "<far>": { id: "<far>", ids: [600], tokens: ["<far>"] } }
+    const around = (...names: string[]) => [
+      ...names.map((id) => ({ SpecialToken: { id, type_id: 0 } })),
+      { Sequence: { id: "A", type_id: 0 } },
+    ]
+    const post_processor = {
+      type: "TemplateProcessing",
+      single: around("<far>"),
+      pair: [...around(), { Sequence: { id: "B", type_id: 1 } }],
+      special_tokens,
+    }
+    const json = JSON.stringify({ ...sound, post_processor })
+    await expect(openTokenizer(json, "tokenizer.json", 600)).rejects.toThrow(
+      "its post_processor adds the token 600, but the model has 600 tokens",
+    )
+  })
+
   test("that are blanks are text", async () => {
     const tokenizer = await open({ content: "    " })
     expect([...(await tokenizer.encode(foreign("    ", 1)))]).toEqual([515])

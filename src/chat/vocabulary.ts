@@ -8,6 +8,8 @@ export interface Vocabulary {
   readonly size: number
   readonly bytes: TokenBytes
   readonly added: readonly AddedToken[]
+  /** Added tokens that the model has no row for: as good as not there. */
+  readonly beyond: readonly AddedToken[]
   /** Tokens that are no text and show as nothing. */
   readonly special: ReadonlySet<number>
   /** Whether decoding drops one blank at the very start of a text. */
@@ -49,21 +51,22 @@ interface Words {
 }
 
 /**
- * Reads a parsed tokenizer.json. No id may reach `limit`. Throws what is wrong with it, in words.
+ * Reads a parsed tokenizer.json. No id of its model's own words may reach `limit`. Added tokens that do are set apart: the
+ * embedding was never grown for them, and other programs that run such a model never meet them. Throws what is wrong, in words.
  * @param words of its model, where they are no list of pieces
  */
 export function readVocabulary(json: unknown, words: Words | undefined, limit: number): Vocabulary {
   if (!isObject(json) || !isObject(json.model)) throw new Error("it has no tokenizer model")
   const contents = words ? wordsById(words, limit) : piecesById(json.model.vocab, limit)
   if (contents.length === 0) throw new Error("its model has no vocabulary")
-  const added = Array.isArray(json.added_tokens)
-    ? json.added_tokens.map((token) => addedToken(token, limit))
-    : []
+  const listed = Array.isArray(json.added_tokens) ? json.added_tokens.map(addedToken) : []
+  const added = listed.filter(({ id }) => id < limit)
   for (const { id, content } of added) contents[id] = content
   const { stripsLeadingSpace, ...writers } = spellingOf(json.decoder)
   return {
     ...tableOf(contents, writers, new Set(added.map(({ id }) => id))),
     added,
+    beyond: listed.filter(({ id }) => id >= limit),
     special: new Set(added.filter(({ special }) => special).map(({ id }) => id)),
     stripsLeadingSpace,
   }
@@ -93,18 +96,27 @@ function piecesById(pieces: unknown, limit: number): string[] {
 }
 
 function checkedId(content: unknown, id: unknown, limit: number): number {
+  const whole = wholeId(content, id)
+  if (whole < limit) return whole
+  const name = JSON.stringify(content)
+  throw new Error(`the token ${name} has the id ${whole}, but the model has ${limit} tokens`)
+}
+
+const MOST_IDS = 2 ** 32 // what the encoder's library counts to
+
+function wholeId(content: unknown, id: unknown): number {
   if (typeof content !== "string") throw new Error("a token's content is no text")
   const name = () => `the token ${JSON.stringify(content)}`
   if (typeof id !== "number" || !Number.isInteger(id) || id < 0) {
     throw new Error(`${name()} has no whole number as its id`)
   }
-  if (id >= limit) throw new Error(`${name()} has the id ${id}, but the model has ${limit} tokens`)
+  if (id >= MOST_IDS) throw new Error(`${name()} has the id ${id}, which 32 bits do not hold`)
   return id
 }
 
-function addedToken(token: unknown, limit: number): AddedToken {
+function addedToken(token: unknown): AddedToken {
   if (!isObject(token)) throw new Error("an added token is no object")
-  const id = checkedId(token.content, token.id, limit)
+  const id = wholeId(token.content, token.id)
   if (token.content === "") throw new Error(`the added token ${id} is empty`)
   return {
     id,
