@@ -46,6 +46,10 @@ function changed(file: string, change: (json: Record<string, unknown>) => object
 test.each<[string, () => Partial<AppOptions>]>([
   ["once more", () => ({})],
   ["from a copy of the folder", () => ({ model: changed("tokenizer_config.json", () => ({})) })],
+  [
+    "without the number of the tokenizer's own end",
+    () => ({ model: changed("generation_config.json", () => ({ eos_token_id: [0] })) }),
+  ],
   ["under another name", () => ({ servedName: "other" })],
   ["in mode server", () => ({ mode: "server" })],
   ["with other limits", () => ({ overrides: { max_num_sequence: 2, prefill_chunk_size: 64 } })],
@@ -65,7 +69,7 @@ test.each<[string, () => Partial<AppOptions>]>([
   ["kv_dtype", () => ({ overrides: { kv_dtype: "f32" } })],
   [
     "other end tokens",
-    () => ({ model: changed("generation_config.json", () => ({ eos_token_id: [0] })) }),
+    () => ({ model: changed("generation_config.json", () => ({ eos_token_id: [2] })) }),
   ],
   [
     "another template",

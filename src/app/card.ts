@@ -8,7 +8,10 @@ import type { Templates } from "./texts.ts"
 
 /** What decides a text beside what was prepared. */
 export interface Decided
-  extends Pick<Deciding, "program" | "weights" | "tokenizer" | "now" | "sampling" | "reasoning"> {
+  extends Pick<
+    Deciding,
+    "program" | "weights" | "tokenizer" | "endTokens" | "now" | "sampling" | "reasoning"
+  > {
   templates: Templates
 }
 
@@ -56,12 +59,11 @@ export function fingerprintFor(
   { files, settings, summary }: PreparedModel,
   { templates, ...deciding }: Decided,
 ): string {
-  const { specialTokens, endTokens } = files.texts
+  const { specialTokens } = files.texts
   return fingerprintOf({
     ...deciding,
     templates: [templates.template?.source, templates.toolTemplate?.source],
     specialTokens,
-    endTokens,
     context: summary.limits.context.value,
     toolFormat: settings.toolFormat,
   })

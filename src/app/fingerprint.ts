@@ -18,7 +18,7 @@ export interface Deciding {
   /** What `strftime_now` tells. */
   now: Date
   specialTokens: Readonly<Record<string, string>>
-  endTokens: readonly number[]
+  endTokens: ReadonlySet<number>
   /** Tokens in the longest sequence: where a reply ends that nothing else ends. */
   context: number
   /** What requests leave open. */
@@ -36,7 +36,7 @@ export function fingerprintOf(deciding: Deciding): string {
     templates: templates.map((source) => source ?? null),
     told: templates.map((source) => toldBy(source ?? "", now)),
     specialTokens: sorted(specialTokens),
-    endTokens: endTokens.toSorted((one, other) => one - other),
+    endTokens: [...endTokens].sort((one, other) => one - other),
     sampling: sorted(sampling),
     others: sorted(others),
   }

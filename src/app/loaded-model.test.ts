@@ -91,3 +91,20 @@ test("who is held to a schema when the server ends is told that it ends", async 
   await read
   expect(problems).toEqual(["server_closing"])
 })
+
+// As vLLM does it, which always stops at the tokenizer's own end.
+test("a reply ends at what the tokenizer calls its end, whatever the numbers say", async () => {
+  const tuned = join(folder, "../tuned")
+  cpSync(tiny, tuned, { recursive: true })
+  writeFileSync(join(tuned, "generation_config.json"), '{"eos_token_id":0}') // not <|im_end|>
+  const app = await start({ model: tuned, target: "auto" })
+  const { chat } = await app.ready
+  const { events } = await chat.reply({
+    messages: [{ role: "user", content: "Hello!" }],
+    sampling: { temperature: 0 },
+  })
+  const reasons: unknown[] = []
+  for await (const event of events) if (event.kind === "finish") reasons.push(event.reason)
+  expect(reasons).toEqual(["stop"])
+  await app.close()
+})

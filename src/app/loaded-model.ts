@@ -79,10 +79,11 @@ async function load(loading: Loading): Promise<LoadedModel> {
   const templates = closing.add(openTemplates(files, now))
   const [tokenizer, running] = await openBoth(loading)
   const { engine, weights, program } = closing.add(running)
-  const chat = closing.add(chatOver(engine, tokenizer, templates, loading))
+  const endTokens = endsOf(files, tokenizer)
+  const chat = closing.add(chatOver(engine, tokenizer, templates, endTokens, loading))
   closing.add(running) // before the chat, which it asks for masks
   const defaults = settings.generationDefaults === "model" ? files.texts.sampling : {}
-  const decided = { program, weights: weights.hash, now, sampling: defaults, reasoning }
+  const decided = { program, weights: weights.hash, endTokens, now, sampling: defaults, reasoning }
   const fingerprint = fingerprintFor(loading, { ...decided, tokenizer: tokenizer.hash, templates })
   running.finish()
   const model = cardOf(loading, Math.floor(now.getTime() / 1000))
@@ -94,6 +95,12 @@ async function load(loading: Loading): Promise<LoadedModel> {
     weightsFrom: weights.from,
     close: () => closing.close(),
   }
+}
+
+/** Who teaches a model to talk changes the tokenizer's end, and often leaves the numbers of the model it was made from. */
+function endsOf({ texts }: PreparedModel["files"], tokenizer: Tokenizer): ReadonlySet<number> {
+  const own = texts.endSpelling === undefined ? undefined : tokenizer.control(texts.endSpelling)
+  return new Set(own === undefined ? texts.endTokens : [...texts.endTokens, own])
 }
 
 /** Both at once, as each has threads of its own; a model that is interpreted is small and has no hurry. */
@@ -253,6 +260,7 @@ function chatOver(
   engine: Engine,
   tokenizer: Tokenizer,
   { template, toolTemplate }: Templates,
+  endTokens: ReadonlySet<number>,
   { files, settings, summary }: Loading,
 ): OpenChat {
   const { toolFormat, maxQueue, log } = settings
@@ -271,7 +279,7 @@ function chatOver(
     },
     template,
     toolTemplate,
-    endTokens: new Set(files.texts.endTokens),
+    endTokens,
     toolFormat,
     maxQueue,
     log,

@@ -28,6 +28,7 @@ export function modelsPage(): string {
     "A decoder whose configuration says `is_causal: false` sees both ways, and so it embeds.",
     "Without a `tokenizer.json`, SentencePiece's `tokenizer.model` is read: BPE and Unigram.",
     "Added tokens that the embedding has no row for (Gemma 3's `<image_soft_token>`) are left out, with a line in the log.",
+    "An answer ends with the tokens that `generation_config.json` names, or else `config.json`, and always with the tokenizer's `eos_token`.",
     "Weights in PyTorch's own files (`.bin`, `.pt`, `.pth`) are pickles, which can run any program: they are refused, with the line that",
     "converts them.",
     "",

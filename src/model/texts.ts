@@ -14,6 +14,8 @@ export interface ModelTexts {
   specialTokens: Readonly<Record<string, string>>
   /** Tokens that end an answer, as far as configurations say so by number. */
   endTokens: readonly number[]
+  /** One more, by its spelling: the tokenizer's own end. Absent: they are all of them. */
+  endSpelling?: string | undefined
   beginToken: number | undefined
   /** Sampling as the model's makers advise; absent fields were not said. */
   sampling: AdvisedSampling
@@ -48,11 +50,13 @@ export async function readTexts(
   const special = (await folder.jsonIfThere("special_tokens_map.json")) ?? {}
   const generation = await generationFields(folder)
   const ends = generation?.has("eos_token_id") ? generation : config
+  const specialTokens = { ...spellings(special), ...spellings(tokenizerConfig) }
   return {
     tokenizer: await readTokenizer(folder, tokenizerConfig),
     templates: await readTemplates(folder, tokenizerConfig),
-    specialTokens: { ...spellings(special), ...spellings(tokenizerConfig) },
+    specialTokens,
     endTokens: ends.tokens("eos_token_id", vocabulary),
+    endSpelling: specialTokens.eos_token,
     beginToken: config.tokens("bos_token_id", vocabulary)[0],
     sampling: generation ? advised(generation) : {},
   }
