@@ -83,6 +83,14 @@ test.each<[string, () => Partial<AppOptions>]>([
   expect(await fingerprint(options())).not.toBe(plain)
 })
 
+test("whether a text begins with a token, though the tokenizer's file is the same", async () => {
+  const flagged = (add_bos_token: boolean) => {
+    const config = { tokenizer_class: "LlamaTokenizer", bos_token: "<|im_start|>", add_bos_token }
+    return fingerprint({ model: changed("tokenizer_config.json", () => config) })
+  }
+  expect(await flagged(true)).not.toBe(await flagged(false))
+})
+
 test("the day that a template tells, and no other template's", async () => {
   const tells = (directive: string) =>
     changed("tokenizer_config.json", () => ({

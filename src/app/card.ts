@@ -8,10 +8,7 @@ import type { Templates } from "./texts.ts"
 
 /** What decides a text beside what was prepared. */
 export interface Decided
-  extends Pick<
-    Deciding,
-    "program" | "weights" | "tokenizer" | "endTokens" | "now" | "sampling" | "reasoning"
-  > {
+  extends Omit<Deciding, "templates" | "specialTokens" | "context" | "toolFormat"> {
   templates: Templates
 }
 

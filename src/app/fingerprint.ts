@@ -13,6 +13,8 @@ export interface Deciding {
   weights: string
   /** Of its file's text. */
   tokenizer: string
+  /** Tokens before a text that is no chat: not the tokenizer's file alone decides them. */
+  prefix: readonly number[]
   /** As the folder has them, the one for every purpose first. */
   templates: readonly (string | undefined)[]
   /** What `strftime_now` tells. */

@@ -83,8 +83,10 @@ async function load(loading: Loading): Promise<LoadedModel> {
   const chat = closing.add(chatOver(engine, tokenizer, templates, endTokens, loading))
   closing.add(running) // before the chat, which it asks for masks
   const defaults = settings.generationDefaults === "model" ? files.texts.sampling : {}
-  const decided = { program, weights: weights.hash, endTokens, now, sampling: defaults, reasoning }
-  const fingerprint = fingerprintFor(loading, { ...decided, tokenizer: tokenizer.hash, templates })
+  const { hash, prefix } = tokenizer
+  const texts = { tokenizer: hash, prefix, endTokens, templates, now }
+  const decided = { program, weights: weights.hash, sampling: defaults, reasoning }
+  const fingerprint = fingerprintFor(loading, { ...decided, ...texts })
   running.finish()
   const model = cardOf(loading, Math.floor(now.getTime() / 1000))
   return {

@@ -31,19 +31,32 @@ export interface Tokenizer extends Vocabulary {
   close(): Promise<void>
 }
 
+/** What a tokenizer is opened from. */
+export interface TokenizerText {
+  /** The text of a tokenizer.json. */
+  json: string
+  /** Where the same text lies, if it does. */
+  path?: string | undefined
+  /** Spellings of what stands before a text and behind it; a side that is absent, or not among the tokens: as the file says. */
+  around?:
+    | { begin?: readonly string[] | undefined; end?: readonly string[] | undefined }
+    | undefined
+}
+
 /**
  * Opens a tokenizer.json. `limit` is the number of rows of the model's embedding, `encoder` a process
  * that was started before; it ends with the tokenizer, or when there is none.
  * Throws `model_broken`, naming `file`, when it is not one that can be read exactly.
  */
 export async function openTokenizer(
-  text: string | { json: string; path: string | undefined },
+  text: string | TokenizerText,
   file: string,
   limit: number,
   encoder = new Encoder(),
 ): Promise<Tokenizer> {
-  const { prefix, suffix, between, vocabulary, longest, hash } = await encoder
-    .open({ ...(typeof text === "string" ? { json: text } : text), limit })
+  const { json, path, around }: TokenizerText = typeof text === "string" ? { json: text } : text
+  const { vocabulary, longest, hash, ...frame } = await encoder
+    .open({ json, path, limit })
     .catch(async (error: unknown) => {
       await encoder.close()
       throw refusalOf(error, file)
@@ -51,9 +64,7 @@ export async function openTokenizer(
   const ids = new Map(controlsOf(vocabulary).map(({ content, id }) => [content, id]))
   return {
     ...vocabulary,
-    prefix,
-    suffix,
-    between,
+    ...framed(frame, around, ids),
     hash,
     control: (content) => ids.get(content),
     atLeast: ({ value }) => (longest ? Math.ceil(Buffer.byteLength(value) / longest) : 0),
@@ -61,6 +72,24 @@ export async function openTokenizer(
       encoder.encode({ value: text.value, own: ownRuns(text) }, caller),
     close: () => encoder.close(),
   }
+}
+
+type Frame = Pick<Tokenizer, "prefix" | "suffix" | "between">
+
+/** Between two texts stands what ends the first, and what begins the second. */
+function framed(
+  frame: Frame,
+  around: TokenizerText["around"],
+  ids: ReadonlyMap<string, number>,
+): Frame {
+  const known = (tokens: readonly string[] | undefined) => {
+    const found = tokens?.flatMap((content) => ids.get(content) ?? [])
+    return found?.length === tokens?.length ? found : undefined
+  }
+  const [begin, end] = [known(around?.begin), known(around?.end)]
+  if (!begin && !end) return frame
+  const [prefix, suffix] = [begin ?? frame.prefix, end ?? frame.suffix]
+  return { prefix, suffix, between: [...suffix, ...prefix] }
 }
 
 const NOBODY: Caller = { client: "" }

@@ -27,6 +27,8 @@ export function modelsPage(): string {
     "Models that also see or hear are served as the text model inside of them.",
     "A decoder whose configuration says `is_causal: false` sees both ways, and so it embeds.",
     "Without a `tokenizer.json`, SentencePiece's `tokenizer.model` is read: BPE and Unigram.",
+    "What stands around a text is `tokenizer.json`'s to say; of Llama's, Code Llama's and Gemma's classes of tokenizers `add_bos_token` and",
+    "`add_eos_token` in `tokenizer_config.json` decide it.",
     "Added tokens that the embedding has no row for (Gemma 3's `<image_soft_token>`) are left out, with a line in the log.",
     "An answer ends with the tokens that `generation_config.json` names, or else `config.json`, and always with the tokenizer's `eos_token`.",
     "Weights in PyTorch's own files (`.bin`, `.pt`, `.pth`) are pickles, which can run any program: they are refused, with the line that",

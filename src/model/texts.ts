@@ -29,6 +29,14 @@ export interface TextFile {
 export interface TokenizerText extends TextFile {
   /** Where the same text lies, its links followed; absent: it was made of others. */
   place?: string | undefined
+  /** What stands around a text where another file decides it; absent, or a side of it: as this one says. */
+  around?: Around | undefined
+}
+
+/** Spellings of tokens before a text, and behind it. */
+export interface Around {
+  begin: readonly string[] | undefined
+  end: readonly string[] | undefined
 }
 
 export interface AdvisedSampling {
@@ -52,7 +60,7 @@ export async function readTexts(
   const ends = generation?.has("eos_token_id") ? generation : config
   const specialTokens = { ...spellings(special), ...spellings(tokenizerConfig) }
   return {
-    tokenizer: await readTokenizer(folder, tokenizerConfig),
+    tokenizer: await readTokenizer(folder, tokenizerConfig, specialTokens),
     templates: await readTemplates(folder, tokenizerConfig),
     specialTokens,
     endTokens: ends.tokens("eos_token_id", vocabulary),
@@ -92,13 +100,39 @@ async function generationFields(folder: Folder): Promise<Fields | undefined> {
 }
 
 /** A tokenizer.json, or what a tokenizer.model says in the words of one. */
-async function readTokenizer(folder: Folder, config: Json): Promise<TokenizerText> {
+async function readTokenizer(
+  folder: Folder,
+  config: Json,
+  specialTokens: ModelTexts["specialTokens"],
+): Promise<TokenizerText> {
   const file = "tokenizer.json"
-  if ((await folder.has(file)) || !(await folder.has(TOKENIZER_MODEL)))
-    return { ...(await textFile(folder, file)), place: await folder.place(file) }
+  if ((await folder.has(file)) || !(await folder.has(TOKENIZER_MODEL))) {
+    const around = aroundBy(config, specialTokens)
+    return { ...(await textFile(folder, file)), place: await folder.place(file), around }
+  }
   return {
     file: `${folder.path}/${TOKENIZER_MODEL}`,
     text: await readTokenizerModel(folder, config),
+  }
+}
+
+/** Whose flags count for more than the post-processor of their tokenizer.json. */
+const FLAGGED = /^(Llama|CodeLlama|Gemma)Tokenizer(Fast)?$/
+
+/**
+ * What such a class makes of its flags: update_post_processor of
+ * https://github.com/huggingface/transformers/blob/v4.51.3/src/transformers/models/llama/tokenization_llama_fast.py
+ */
+function aroundBy(config: Json, specialTokens: ModelTexts["specialTokens"]): Around | undefined {
+  const { tokenizer_class: name } = config
+  if (typeof name !== "string" || !FLAGGED.test(name)) return undefined
+  const side = (flag: unknown, token: string | undefined) => {
+    if (flag === false) return []
+    return flag === true && token !== undefined ? [token] : undefined
+  }
+  return {
+    begin: side(config.add_bos_token, specialTokens.bos_token),
+    end: side(config.add_eos_token, specialTokens.eos_token),
   }
 }
 

@@ -108,6 +108,62 @@ describe("a plain folder", () => {
   })
 })
 
+// transformers' LlamaTokenizerFast.update_post_processor: `bos $A eos`, and of two texts `bos $A eos bos $B eos`.
+describe("flags of the tokenizer's class decide what stands around a text", () => {
+  const [BOS, EOS] = [506, 509]
+  const file = { prefix: [BOS], suffix: [], between: [BOS] } // as llama-tied's post-processor has it
+  test.each<[string, Changes, object]>([
+    [
+      "both",
+      { add_bos_token: true, add_eos_token: true },
+      { prefix: [BOS], suffix: [EOS], between: [EOS, BOS] },
+    ],
+    [
+      "none",
+      { add_bos_token: false, add_eos_token: false },
+      { prefix: [], suffix: [], between: [] },
+    ],
+    [
+      "one, and the other is the file's",
+      { add_eos_token: true },
+      { prefix: [BOS], suffix: [EOS], between: [EOS, BOS] },
+    ],
+    ["not said", {}, file],
+    ["null", { add_bos_token: null }, file],
+    ["of a token that is none", { add_bos_token: true, bos_token: "<none>" }, file],
+    [
+      "of another class",
+      { tokenizer_class: "PreTrainedTokenizerFast", add_bos_token: false },
+      file,
+    ],
+  ])("%s", async (_, changes, around) => {
+    const config = { tokenizer_class: "LlamaTokenizerFast", ...changes }
+    const { texts } = await open(["models", "llama-tied"], { "tokenizer_config.json": config })
+    const { text: json, file, ...place } = texts.tokenizer
+    const tokenizer = await openTokenizer({ json, ...place }, file, 512)
+    expect(tokenizer).toMatchObject(around)
+    await tokenizer.close()
+  })
+
+  test("where tokenizer.json says nothing of it, as DeepSeek's does", async () => {
+    const { texts } = await open(["models", "llama-tied"], {
+      "tokenizer.json": {
+        post_processor: {
+          type: "ByteLevel",
+          add_prefix_space: true,
+          trim_offsets: false,
+          use_regex: true,
+        },
+      },
+      "tokenizer_config.json": { tokenizer_class: "LlamaTokenizerFast", add_bos_token: true },
+    })
+    const { text: json, file, around } = texts.tokenizer
+    const tokenizer = await openTokenizer({ json, around }, file, 512)
+    expect(tokenizer).toMatchObject({ prefix: [BOS], suffix: [], between: [BOS] })
+    await tokenizer.close()
+  })
+})
+
 describe("a compiled folder", () => {
   const messages = [
     { role: "user", content: "Hi" },
