@@ -41,3 +41,18 @@ test("added tokens that the model has no row for are left out, and the log is to
     `${folder}/tokenizer.json adds "<t2560>" (2560), "<t2561>" (2561), "<t2562>" (2562) and 1 more to a model of 2560 tokens; they are left out.`,
   ])
 })
+
+test("a GGUF file that does not say how texts are cut is told of", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "sinter-prepared-"))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const golden = join(import.meta.dirname, "../../test/golden/gguf/llama-f32/llama-f32.gguf")
+  const bytes = readFileSync(golden)
+  const key = Buffer.from("tokenizer.ggml.pre")
+  bytes[bytes.indexOf(key) + key.length - 1] = "x".charCodeAt(0)
+  const file = join(folder, "old.gguf")
+  writeFileSync(file, bytes)
+  const { told } = await prepare(file)
+  expect(told).toEqual([
+    `${file}: it does not say how texts are cut (tokenizer.ggml.pre); the rule default is taken. Files converted since May 2024 say it.`,
+  ])
+})

@@ -159,7 +159,8 @@ function readAhead(folder: string, encoder: Encoder): void {
 }
 
 function readTokenizer({ texts, config }: Model, encoder: Encoder, log: Log): Promise<Tokenizer> {
-  const { text: json, file, place: path, around } = texts.tokenizer
+  const { text: json, file, place: path, around, doubt } = texts.tokenizer
+  if (doubt) log.warn(`${file}: ${doubt}`)
   const rows = config.shapes.vocabulary
   const tokenizer = openTokenizer({ json, path, around }, file, rows, encoder)
   const warn = ({ beyond }: Tokenizer) => {

@@ -31,6 +31,8 @@ export interface TokenizerText extends TextFile {
   place?: string | undefined
   /** What stands around a text where another file decides it; absent, or a side of it: as this one says. */
   around?: Around | undefined
+  /** What had to be guessed of it, for the log. */
+  doubt?: string | undefined
 }
 
 /** Spellings of tokens before a text, and behind it. */

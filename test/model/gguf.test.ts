@@ -374,16 +374,45 @@ test("each pre-tokenizer's name has the patterns that others cut texts with", ()
 })
 
 /** The keys of a vocabulary of byte pairs. */
-const bytePairKeys = (pre: string, tokens: readonly string[], merges: readonly string[]) =>
+const bytePairKeys = (
+  pre: string | undefined,
+  tokens: readonly string[],
+  merges: readonly string[],
+  architecture = "llama",
+) =>
   new Keys(
     new Map<string, string | readonly string[]>([
+      ["general.architecture", architecture],
       ["tokenizer.ggml.model", "gpt2"],
-      ["tokenizer.ggml.pre", pre],
+      ...(pre === undefined ? [] : [["tokenizer.ggml.pre", pre] as const]),
       ["tokenizer.ggml.tokens", tokens],
       ["tokenizer.ggml.merges", merges],
     ]),
     (what) => new Folder(root).broken("x.gguf", what),
   )
+
+// What llama.cpp names them in converters that write the key; Llama 3's vocabulary is nobody else's.
+test.each([
+  ["llama", 128_256, "llama-bpe"],
+  ["qwen2", 128_256, "llama-bpe"],
+  ["qwen2", 9, "qwen2"],
+  ["phi2", 9, "gpt-2"],
+  ["gpt2", 9, "gpt-2"],
+  ["falcon", 9, "falcon"],
+  ["starcoder2", 9, "starcoder"],
+  ["llama", 9, "default"],
+  ["constructor", 9, "default"],
+])("without a pre-tokenizer's name %s of %i tokens cuts texts by %s", (name, count, pre) => {
+  const tokens = Array.from({ length: count }, (_, id) => `t${id}`)
+  const named = bytePairKeys(pre, tokens, [])
+  const unnamed = bytePairKeys(undefined, tokens, [], name)
+  const guessed = readTokenizer(unnamed, count)
+  expect(guessed.json).toBe(readTokenizer(named, count).json)
+  expect([guessed, readTokenizer(named, count)]).toMatchObject([
+    { guessedPre: pre },
+    { guessedPre: undefined },
+  ])
+})
 
 const byteLevel = (text: string) =>
   [...Buffer.from(text)].map((byte) => byteLevelCharacter(byte)).join("")

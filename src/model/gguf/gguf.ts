@@ -290,13 +290,18 @@ function textsOf(folder: Folder, file: string, keys: Keys, vocabulary: number): 
     if (key.startsWith(PREFIX))
       templates.set(key.slice(PREFIX.length), { file: path, text: keys.text(key) })
   return {
-    tokenizer: { file: path, text: tokenizer.json },
+    tokenizer: { file: path, text: tokenizer.json, doubt: doubtOf(tokenizer.guessedPre) },
     templates,
     specialTokens: tokenizer.specialTokens,
     endTokens: tokenizer.endTokens,
     beginToken: tokenizer.beginToken,
     sampling: samplingOf(keys),
   }
+}
+
+function doubtOf(guessedPre: string | undefined): string | undefined {
+  if (guessedPre === undefined) return undefined
+  return `it does not say how texts are cut (tokenizer.ggml.pre); the rule ${guessedPre} is taken. Files converted since May 2024 say it.`
 }
 
 function samplingOf(keys: Keys): AdvisedSampling {

@@ -21,13 +21,15 @@ const { NORMAL, UNKNOWN, CONTROL, USER, UNUSED } = KINDS
 
 export interface TokenizerTexts {
   json: string // a tokenizer.json
+  /** By whose rule texts are cut, where the file does not say it. */
+  guessedPre: string | undefined
   specialTokens: Record<string, string>
   endTokens: number[]
   beginToken: number | undefined
 }
 
 interface Kind {
-  partsOf: (keys: Keys, lists: Lists, pre: string | undefined) => Json
+  partsOf: (keys: Keys, lists: Lists, pre: string) => Json
   /** Ids where a file does not name them. */
   usual: Partial<SpecialIds>
   /** A text may spell the unknown token. */
@@ -61,9 +63,10 @@ export function readTokenizer(keys: Keys, vocabulary: number): TokenizerTexts {
       `is "${kind}"; known: ${Object.keys(kinds).join(", ")}`,
     )
   const { partsOf, usual, unknown, around } = kinds[kind]!
-  const pre = kind === "gpt2" ? keys.textIfThere("tokenizer.ggml.pre") : undefined
+  const told = kind === "gpt2" ? keys.textIfThere("tokenizer.ggml.pre") : ""
+  const pre = told ?? guessedPre(keys, lists)
   const ids = specialIds(keys, usual, lists)
-  const begins = around ?? (kind !== "gpt2" || begun.has(pre ?? ""))
+  const begins = around ?? (kind !== "gpt2" || begun.has(pre))
   const adds = {
     begin: keys.flag("tokenizer.ggml.add_bos_token", begins),
     end: keys.flag("tokenizer.ggml.add_eos_token", around ?? false),
@@ -90,10 +93,28 @@ export function readTokenizer(keys: Keys, vocabulary: number): TokenizerTexts {
   })
   return {
     json: JSON.stringify(json),
+    guessedPre: told === undefined ? pre : undefined,
     specialTokens: Object.fromEntries(specialTokens),
     endTokens: endTokens(keys, lists, ids.eos),
     beginToken: ids.bos,
   }
+}
+
+const TOKENS_OF_LLAMA_3 = 128_256
+
+/** Those whose models were all taught with one rule. */
+const pres: ReadonlyMap<string, string> = new Map([
+  ["qwen2", "qwen2"],
+  ["phi2", "gpt-2"],
+  ["gpt2", "gpt-2"],
+  ["falcon", "falcon"],
+  ["starcoder2", "starcoder"],
+])
+
+/** Files have had the key since May 2024: https://github.com/ggml-org/llama.cpp/pull/6920 */
+function guessedPre(keys: Keys, { tokens }: Lists): string {
+  if (tokens.length === TOKENS_OF_LLAMA_3) return "llama-bpe"
+  return pres.get(keys.textIfThere("general.architecture") ?? "") ?? "default"
 }
 
 function readLists(keys: Keys, vocabulary: number): Lists {
@@ -198,8 +219,8 @@ function unigram(keys: Keys, lists: Lists): Json {
   }
 }
 
-function bytePairs(keys: Keys, { tokens, kinds }: Lists, pre: string | undefined): Json {
-  const row = cuts.find(({ names }) => names.includes(pre ?? "default"))
+function bytePairs(keys: Keys, { tokens, kinds }: Lists, pre: string): Json {
+  const row = cuts.find(({ names }) => names.includes(pre))
   if (!row)
     throw keys.wrong(
       "tokenizer.ggml.pre",
@@ -224,7 +245,7 @@ function bytePairs(keys: Keys, { tokens, kinds }: Lists, pre: string | undefined
     use_regex: false,
   }
   return {
-    normalizer: composed.has(pre ?? "") ? { type: "NFC" } : null,
+    normalizer: composed.has(pre) ? { type: "NFC" } : null,
     pre_tokenizer: { type: "Sequence", pretokenizers: [...isolated, bytes] },
     decoder: { ...bytes, add_prefix_space: true, use_regex: true },
     model: {
@@ -232,7 +253,7 @@ function bytePairs(keys: Keys, { tokens, kinds }: Lists, pre: string | undefined
       unk_token: null,
       fuse_unk: false,
       byte_fallback: false,
-      ignore_merges: wholeWords.has(pre ?? ""),
+      ignore_merges: wholeWords.has(pre),
     },
   }
 }
