@@ -99,12 +99,17 @@ const SPLIT = /-(\d{5})-of-(\d{5})\.gguf$/
 const TYPE =
   /(?:^|[-._])((?:UD[-_])?(?:I?Q\d+(?:_[A-Z\d]+)*|TQ\d_\d|BF16|F16|F32|FP16|FP32|MXFP4(?:_[A-Z\d]+)*))$/i
 
-/** The models that a repository has as GGUF. Projectors of images and tables of importance are none. */
+/** Projectors of images and tables of importance lie beside models, and are none. */
+export function isBeside(name: string): boolean {
+  return /mmproj|imatrix/i.test(name)
+}
+
+/** The models that a repository has as GGUF. */
 export function ggufGroups(paths: readonly string[]): GgufGroup[] {
   const groups = new Map<string, string[]>()
   for (const path of [...paths].sort()) {
     const name = path.split("/").at(-1)!
-    if (!name.endsWith(".gguf") || /mmproj|imatrix/i.test(name)) continue
+    if (!name.endsWith(".gguf") || isBeside(name)) continue
     const stem = path.replace(SPLIT, "").replace(/\.gguf$/, "")
     groups.set(stem, [...(groups.get(stem) ?? []), path])
   }

@@ -75,7 +75,8 @@ test("a GGUF file, or a folder with one, is a model", () => {
   expect(() => locate("other.gguf")).toThrow("No model other.gguf")
   const folder = join(cwd, "models", "split")
   mkdirSync(folder, { recursive: true })
-  for (const part of ["a-00001-of-00002.gguf", "a-00002-of-00002.gguf", "mmproj-a.gguf"])
+  const beside = ["mmproj-a.gguf", "imatrix.gguf", "a.imatrix.gguf"]
+  for (const part of ["a-00001-of-00002.gguf", "a-00002-of-00002.gguf", ...beside])
     writeFileSync(join(folder, part), "GGUF")
   expect(locate("split")).toBe(folder)
   expect(ggufIn(folder)).toBe("a-00001-of-00002.gguf")

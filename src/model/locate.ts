@@ -7,6 +7,7 @@ import { isAbsolute, join, resolve } from "node:path"
 import { fileURLToPath } from "node:url"
 import { codeRoot } from "../code-root.ts"
 import { problem } from "../errors.ts"
+import { isBeside } from "../hub/selection.ts"
 import { cacheHome } from "../runtime/cache.ts"
 
 export interface LocateOptions {
@@ -80,13 +81,18 @@ function rootsOf(cwd: string, options: LocateOptions): Root[] {
 
 /** The one model that lies in a folder as a GGUF file, by the name of its first part. */
 export function ggufIn(folder: string): string | undefined {
-  const files = list(folder).filter((name) => name.endsWith(".gguf") && isFirstPart(name))
+  const files = ggufsIn(folder)
   return files.length === 1 ? files[0] : undefined
 }
 
-/** Not another part of a file that is split, nor what belongs to a model that sees. */
+/** All of them. */
+export function ggufsIn(folder: string): string[] {
+  return list(folder).filter((name) => name.endsWith(".gguf") && isFirstPart(name))
+}
+
+/** Not another part of a file that is split, nor what belongs to a model or was used to make it. */
 function isFirstPart(name: string): boolean {
-  return !/-(?!00001)\d{5}-of-\d{5}\.gguf$/.test(name) && !/mmproj/i.test(name)
+  return !/-(?!00001)\d{5}-of-\d{5}\.gguf$/.test(name) && !isBeside(name)
 }
 
 function isFile(path: string): boolean {
@@ -147,7 +153,11 @@ function barAt(path: string): string | undefined {
 const MAX_NAMES = 20
 
 function modelsIn(root: string): string[] {
-  const names = list(root).filter((name) => isModel(join(root, name)))
+  return someOf(list(root).filter((name) => isModel(join(root, name))))
+}
+
+/** As many names as a sentence may have. */
+export function someOf(names: string[]): string[] {
   return names.length > MAX_NAMES ? [...names.slice(0, MAX_NAMES), "…"] : names
 }
 

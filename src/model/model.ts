@@ -21,7 +21,7 @@ import { Folder, type Json } from "./folder.ts"
 import { openGguf } from "./gguf/gguf.ts"
 import { weightsOf } from "./graph-weights.ts"
 import { decoder } from "./layers.ts"
-import { ggufIn } from "./locate.ts"
+import { ggufsIn, someOf } from "./locate.ts"
 import { MLC, readMlcConfig } from "./mlc-config.ts"
 import { withOrders } from "./packed/orders.ts"
 import { type Packing, readPacking } from "./packed/packing.ts"
@@ -30,7 +30,7 @@ import { ranks, readRanking } from "./ranking.ts"
 import { type ModelTexts, readMlcTexts, readTexts } from "./texts.ts"
 import { openMlc } from "./weights/mlc.ts"
 import { mlcNames } from "./weights/mlc-names.ts"
-import { openSafetensors } from "./weights/safetensors.ts"
+import { holdsWeights, openSafetensors } from "./weights/safetensors.ts"
 import type { Weights } from "./weights/weights.ts"
 
 export interface Model {
@@ -144,9 +144,19 @@ async function openSource(path: string): Promise<{ folder: Folder; source: Sourc
   const folder = new Folder(path)
   if (!stats?.isDirectory()) throw folder.broken(".", "there is no such folder")
   if (await folder.has(MLC)) return { folder, source: await mlcSource(folder) }
-  const file = (await folder.has(PLAIN)) ? undefined : ggufIn(path)
+  const file = await ggufOf(folder)
   const source = file ? await ggufSource(folder, file) : await plainSource(folder)
   return { folder, source }
+}
+
+/** The GGUF file that is a folder's model: downloads bring a configuration along with it, which then describes no weights. */
+async function ggufOf(folder: Folder): Promise<string | undefined> {
+  const files = ggufsIn(folder.path)
+  const [first, ...others] = files
+  if (first === undefined || ((await folder.has(PLAIN)) && holdsWeights(folder))) return undefined
+  if (others.length === 0) return first
+  const names = someOf(files.sort()).join(", ")
+  throw folder.broken(".", `it holds ${files.length} models; name one of ${names}`)
 }
 
 async function ggufSource(folder: Folder, file: string): Promise<Source> {

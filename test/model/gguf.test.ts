@@ -1,6 +1,14 @@
 // GGUF files against logits, tokens and texts that other programs computed from them: see test/golden/gguf/README.md.
 
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import {
+  copyFileSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs"
 import { tmpdir } from "node:os"
 import { basename, dirname, join } from "node:path"
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest"
@@ -490,4 +498,41 @@ test.each(tokenizers)("%s splits texts as %s says", async (name, golden) => {
   }
   await opened.close()
   await model.close()
+})
+
+describe("a folder with a configuration, as a hub's client downloads it", () => {
+  const file = "llama-f32.gguf"
+  const golden = join(root, "llama-f32", file)
+
+  /** The configuration of the file that it is opened by, or why it is not. */
+  async function opened(...others: string[]): Promise<string> {
+    const folder = mkdtempSync(join(tmpdir(), "sinter-beside-"))
+    onTestFinished(() => rmSync(folder, { recursive: true }))
+    copyFileSync(golden, join(folder, file))
+    writeFileSync(join(folder, "config.json"), '{"model_type":"llama"}')
+    for (const other of others) writeFileSync(join(folder, other), "")
+    return openModel(folder).then(
+      async (model) => {
+        await model.close()
+        return model.configuration
+      },
+      (error: Error) => error.message.replace(folder, ""),
+    )
+  }
+
+  test("is the one GGUF model in it, whatever lies beside that", async () => {
+    for (const others of [[], ["imatrix_unsloth.gguf", "mmproj-F16.gguf", "README.md"]])
+      expect(await opened(...others)).toBe(file)
+  })
+
+  test("is none where it has weights of its own", async () => {
+    for (const own of ["model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"])
+      expect(await opened(own)).toMatch(/^\/config\.json: /)
+  })
+
+  test("lists the models that it has", async () => {
+    expect(await opened("b.gguf", "c-00001-of-00002.gguf", "c-00002-of-00002.gguf")).toBe(
+      ": it holds 3 models; name one of b.gguf, c-00001-of-00002.gguf, llama-f32.gguf",
+    )
+  })
 })

@@ -3,6 +3,7 @@
 // found sound. Format: 8 bytes of header length, the header in JSON, then the data without gaps.
 // https://github.com/huggingface/safetensors
 
+import { readdirSync } from "node:fs"
 import type { FileHandle } from "node:fs/promises"
 import { openWhole } from "../../closing.ts"
 import type { Problem } from "../../errors.ts"
@@ -106,6 +107,12 @@ export async function openSafetensors(
       close: () => closing.close(),
     }
   })
+}
+
+/** Whether a folder has weights in such files, or should have: an index names them, or pickles must be made into them. */
+export function holdsWeights(folder: Folder): boolean {
+  const isOurs = (name: string) => name === INDEX || name.endsWith(".safetensors")
+  return readdirSync(folder.path).some(isOurs) || pickleIn(folder) !== undefined
 }
 
 function missing(folder: Folder): Problem {
