@@ -115,14 +115,19 @@ export class Fields {
 
   /** Token ids: one number, a list of them, or none. */
   tokens(name: string, vocabulary: number): number[] {
+    const ids = this.ids(name)
+    const far = ids.find((id) => id >= vocabulary)
+    if (far === undefined) return ids
+    throw this.wrong(name, `holds ${far}, but the vocabulary has ${vocabulary} tokens`)
+  }
+
+  /** The same, whatever the vocabulary is. */
+  ids(name: string): number[] {
     if (!this.has(name)) return []
     const value = this.json[name]
     return (Array.isArray(value) ? value : [value]).map((id: unknown) => {
-      if (typeof id !== "number" || !Number.isInteger(id) || id < 0)
-        throw this.wrong(name, `holds ${shown(id)}, which is no token id`)
-      if (id >= vocabulary)
-        throw this.wrong(name, `holds ${id}, but the vocabulary has ${vocabulary} tokens`)
-      return id
+      if (typeof id === "number" && Number.isInteger(id) && id >= 0) return id
+      throw this.wrong(name, `holds ${shown(id)}, which is no token id`)
     })
   }
 

@@ -59,13 +59,13 @@ export async function readTexts(
   const tokenizerConfig = (await folder.jsonIfThere("tokenizer_config.json")) ?? {}
   const special = (await folder.jsonIfThere("special_tokens_map.json")) ?? {}
   const generation = await generationFields(folder)
-  const ends = generation?.has("eos_token_id") ? generation : config
+  const ends = generation?.ids("eos_token_id").filter((id) => id < vocabulary) ?? []
   const specialTokens = { ...spellings(special), ...spellings(tokenizerConfig) }
   return {
     tokenizer: await readTokenizer(folder, tokenizerConfig, specialTokens),
     templates: await readTemplates(folder, tokenizerConfig),
     specialTokens,
-    endTokens: ends.tokens("eos_token_id", vocabulary),
+    endTokens: ends.length > 0 ? ends : config.tokens("eos_token_id", vocabulary),
     endSpelling: specialTokens.eos_token,
     beginToken: config.tokens("bos_token_id", vocabulary)[0],
     sampling: generation ? advised(generation) : {},
@@ -207,13 +207,13 @@ function advisedByMlc(chat: Fields): AdvisedSampling {
   return sampling
 }
 
-/** generation_config.json; `do_sample: false` means the likeliest token always. */
+/** generation_config.json; `do_sample: false` means the likeliest token always, as a temperature of 0 does, and a `top_k` of -1 or 0 no limit. */
 function advised(fields: Fields): AdvisedSampling {
   const sampling: AdvisedSampling = {}
-  if (fields.has("temperature")) sampling.temperature = fields.positive("temperature")
+  if (fields.has("temperature")) sampling.temperature = fields.number("temperature")
   if (!fields.flag("do_sample", true)) sampling.temperature = 0
   if (fields.has("top_p")) sampling.topP = fields.positive("top_p")
-  if (fields.has("top_k")) sampling.topK = fields.count("top_k", undefined, 0)
+  if (fields.has("top_k")) sampling.topK = Math.max(0, fields.count("top_k", undefined, -1))
   if (fields.has("min_p")) sampling.minP = fields.number("min_p")
   if (fields.has("repetition_penalty"))
     sampling.repetitionPenalty = fields.positive("repetition_penalty")

@@ -101,6 +101,32 @@ describe("a plain folder", () => {
     expect(model.texts.sampling).toEqual({})
   })
 
+  // vLLM reads a temperature of 0 and a top_k of -1 so; ids that no token has are ignored in GGUF files, too.
+  test("advice that switches something off is taken, and ends that no token has are not", async () => {
+    const generation = { temperature: 0.0, top_k: -1, eos_token_id: [509, 512, 2 ** 40] }
+    const files = { "generation_config.json": generation }
+    const { texts } = await open(["models", "llama-tied"], files)
+    expect(texts.sampling).toEqual({ temperature: 0, topP: 0.9, topK: 0 })
+    expect(texts.endTokens).toEqual([509])
+    const none = { "generation_config.json": { eos_token_id: 512, top_k: 0 } }
+    const other = await open(["models", "llama-tied"], {
+      ...none,
+      "config.json": { eos_token_id: 7 },
+    })
+    expect(other.texts.endTokens).toEqual([7])
+    expect(other.texts.sampling.topK).toBe(0)
+  })
+
+  test.each<[Changes, string]>([
+    [{ temperature: -0.1 }, "temperature is -0.1, not a number from 0 on"],
+    [{ top_k: -2 }, "top_k is -2, not between -1 and 2147483647"],
+    [{ top_k: 0.5 }, "top_k is 0.5, not a whole number"],
+    [{ eos_token_id: [509, -1] }, "eos_token_id holds -1, which is no token id"],
+  ])("advice that means nothing is refused: %j", async (generation, words) => {
+    const opening = open(["models", "llama-tied"], { "generation_config.json": generation })
+    await expect(opening).rejects.toThrow(`generation_config.json: ${words}`)
+  })
+
   test("do_sample: false is temperature 0", async () => {
     const files = { "generation_config.json": { do_sample: false, top_k: 50, min_p: 0.05 } }
     const { texts } = await open(["models", "llama-tied"], files)
