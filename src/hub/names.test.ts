@@ -83,6 +83,13 @@ test.each<[string, string[], string | undefined, string[], string]>([
     "",
   ],
   [
+    "one file, beside an index of shards that it has replaced",
+    ["model.safetensors.index.json", "model-1.safetensors", "model.safetensors"],
+    undefined,
+    [...CONFIG, "model.safetensors"],
+    "",
+  ],
+  [
     "a GGUF beside safetensors",
     ["model.safetensors", "a-Q8_0.gguf"],
     "q8_0",

@@ -68,8 +68,8 @@ export async function selectModel(
     if (has("config.json") && has(INDEX)) {
       const shards = shardsOf(await readIndex(), unfit)
       const lost = shards.find((shard) => !has(shard))
-      if (lost) throw unfit(`${INDEX} names ${lost}, which is not there`)
-      return folder([INDEX, ...shards])
+      if (!lost) return folder([INDEX, ...shards])
+      if (!has(SINGLE)) throw unfit(`${INDEX} names ${lost}, which is not there`)
     }
     if (has("config.json") && has(SINGLE)) return folder([SINGLE])
   }

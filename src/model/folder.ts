@@ -76,7 +76,7 @@ export class Folder {
 
   /** Opens a file by a name that may have been read from another file. */
   async open(file: string, namedBy: string): Promise<{ handle: FileHandle; size: number }> {
-    if (!/^[^/\\\0]+$/.test(file) || file === "." || file === "..")
+    if (!isFileName(file))
       throw this.broken(
         namedBy,
         `it names ${JSON.stringify(file)}, which is no file of this folder`,
@@ -157,6 +157,11 @@ function belongsTo(real: string, path: string): boolean {
   if (!snapshot) return isBlob(path) // older downloads link there from any folder
   const { folder: repository } = snapshot
   return [repository, dirname(repository)].some((owner) => isInside(path, join(owner, "blobs")))
+}
+
+/** Whether a name that may have been read from another file is that of a file, and no path. */
+export function isFileName(name: string): boolean {
+  return /^[^/\\\0]+$/.test(name) && name !== "." && name !== ".."
 }
 
 function isInside(path: string, folder: string): boolean {

@@ -75,6 +75,43 @@ describe("what a folder has in place of safetensors", () => {
   })
 })
 
+describe("an index beside one file of weights", () => {
+  let folder: string
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), "sinter-broken-"))
+    cpSync(goldenFolder("broken", "sound-hf"), folder, { recursive: true })
+  })
+  afterEach(() => rmSync(folder, { recursive: true }))
+
+  /** An index that says that some file holds all tensors. */
+  const indexOf = (file: string) => {
+    const bytes = readFileSync(join(folder, "model.safetensors"))
+    const header = JSON.parse(bytes.toString("utf8", 8, 8 + Number(bytes.readBigUInt64LE())))
+    const names = Object.keys(header).filter((name) => name !== "__metadata__")
+    const weight_map = Object.fromEntries(names.map((name) => [name, file]))
+    writeFileSync(join(folder, "model.safetensors.index.json"), JSON.stringify({ weight_map }))
+  }
+
+  test("of shards that are gone says nothing: the one file has all", async () => {
+    indexOf("model-00001-of-00002.safetensors")
+    const model = await openModel(folder)
+    expect(new Set(model.weights.entries.map(({ file }) => file))).toEqual(
+      new Set(["model.safetensors"]),
+    )
+    await model.close()
+  })
+
+  test("of shards that are there is followed, and one that leads out is refused", async () => {
+    cpSync(join(folder, "model.safetensors"), join(folder, "other.safetensors"))
+    indexOf("other.safetensors")
+    const model = await openModel(folder)
+    expect(model.weights.entries[0]!.file).toBe("other.safetensors")
+    await model.close()
+    indexOf("../nowhere.safetensors")
+    expect((await refusal(folder))!.message).toContain("which is no file of this folder")
+  })
+})
+
 test("the sentences name the fault", async () => {
   const sentence = async (name: string) => {
     const folder = goldenFolder("broken", name)

@@ -9,7 +9,7 @@ import { openWhole } from "../../closing.ts"
 import type { Problem } from "../../errors.ts"
 import { type FloatType, floatBytes } from "../../runtime/format.ts"
 import { isListOfCounts } from "../fields.ts"
-import { type Folder, isObject, type Json, readExactly } from "../folder.ts"
+import { type Folder, isFileName, isObject, type Json, readExactly } from "../folder.ts"
 import type { PackedTensor } from "../packed/groups.ts"
 import type { Matrix, Part } from "../packed/matrix.ts"
 import { partNamed } from "../packed/orders.ts"
@@ -58,8 +58,7 @@ export async function openSafetensors(
   naming?: Naming,
   packing?: Packing,
 ): Promise<Weights> {
-  const index = await folder.jsonIfThere(INDEX)
-  const promised = index && readIndex(folder, index)
+  const promised = await readPromises(folder)
   if (!promised && !(await folder.has(SINGLE))) throw missing(folder)
   const files = promised ? [...new Set(promised.values())] : [SINGLE]
   return openWhole(async (closing) => {
@@ -122,7 +121,16 @@ function missing(folder: Folder): Problem {
   return pickled(folder, file, convert)
 }
 
-/** Which file each tensor is in. */
+/** Which file each tensor is in; nothing where one file has them all, maybe beside the index of shards that it has replaced. */
+async function readPromises(folder: Folder): Promise<Map<string, string> | undefined> {
+  const index = await folder.jsonIfThere(INDEX)
+  const promised = index && readIndex(folder, index)
+  if (!promised || !(await folder.has(SINGLE))) return promised
+  for (const file of new Set(promised.values()))
+    if (isFileName(file) && !(await folder.has(file))) return undefined
+  return promised
+}
+
 function readIndex(folder: Folder, index: Json): Map<string, string> {
   const { weight_map: map } = index
   if (!isObject(map)) throw folder.broken(INDEX, "weight_map is not an object")
