@@ -611,8 +611,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a request whose reader has paused is never over",
     file: "src/engine/engine.ts",
-    text: "this.#alarm = setTimeout(() => this.#wake(), delay)",
-    fault: "void delay",
+    text: "    }, delay)",
+    fault: "    }, MAX_TIMER + 0 * delay)",
     test: "src/engine/engine.test.ts",
   },
   {

@@ -382,7 +382,8 @@ class Loop implements Engine {
   #setAlarm(): void {
     clearTimeout(this.#alarm)
     this.#alarm = undefined
-    const next = Math.min(...this.#scheduler.sequenceGroups.map(({ deadline }) => deadline))
+    const staying = this.#scheduler.sequenceGroups.filter(({ live }) => live.some(stays))
+    const next = Math.min(...staying.map(({ deadline }) => deadline))
     if (next === Number.POSITIVE_INFINITY) return
     const delay = Math.min(Math.ceil(next - this.#now()), MAX_TIMER)
     this.#alarm = setTimeout(() => {
@@ -523,6 +524,7 @@ interface RunningStep {
 
 const isRunning = ({ state }: Sequence) => state === "running"
 const hasEnded = ({ sequence }: Part) => sequence.state === "ended"
+const stays = ({ state }: Sequence) => state !== "leaving"
 
 /** For whoever asks for more than a sequence may have, by what bound it. */
 const cures = {
