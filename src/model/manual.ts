@@ -39,6 +39,7 @@ export function modelsPage(): string {
     "whose way of cutting texts is not known. A file from before May 2024, which has no `pre`, is cut as its vocabulary's size (Llama 3) or its",
     "architecture tells, and the log says how.",
     "A folder is its one GGUF model where it holds no other weights, whatever else lies there: a `config.json`, an `imatrix`, an `mmproj`.",
+    "Of Gemma 3, the files that Ollama's converter wrote open, too, as the text model inside of them.",
     "",
     "Folders that were quantised before they were published open with the `quant_method` `gptq` (4 and 8 bits, both versions), `awq`",
     "(gemm), `compressed-tensors` (whole numbers of 4 and 8 bits, FP8, MXFP4), `mxfp4` (gpt-oss's) and `fp8` (for each tensor, row or block).",

@@ -28,18 +28,34 @@ export function rewritten(bytes: Buffer, change: (parts: GgufFileParts) => void)
   return write(parts)
 }
 
+const kindOf = (kind: number) => Buffer.from(Uint32Array.of(kind).buffer)
+
 export function float32(value: number): Buffer {
-  const bytes = Buffer.alloc(8)
-  bytes.writeUInt32LE(6)
-  bytes.writeFloatLE(value, 4)
-  return bytes
+  return Buffer.concat([kindOf(6), Buffer.from(Float32Array.of(value).buffer)])
+}
+
+export function uint32(value: number): Buffer {
+  return Buffer.concat([kindOf(4), Buffer.from(Uint32Array.of(value).buffer)])
+}
+
+export function bool(value: boolean): Buffer {
+  return Buffer.concat([kindOf(7), Buffer.of(Number(value))])
 }
 
 export function string(value: string): Buffer {
-  const bytes = Buffer.alloc(12)
-  bytes.writeUInt32LE(STRING)
-  bytes.writeUInt32LE(Buffer.byteLength(value), 4)
-  return Buffer.concat([bytes, Buffer.from(value)])
+  return Buffer.concat([kindOf(STRING), counted(value)])
+}
+
+/** A list with one more element. */
+export function longer(list: Buffer, element: Buffer): Buffer {
+  const bytes = Buffer.concat([list, element])
+  bytes.writeBigUInt64LE(list.readBigUInt64LE(8) + 1n, 8) // behind the kinds of the list and of its elements
+  return bytes
+}
+
+export function counted(value: string): Buffer {
+  const length = Buffer.from(BigUint64Array.of(BigInt(Buffer.byteLength(value))).buffer)
+  return Buffer.concat([length, Buffer.from(value)])
 }
 
 function read(bytes: Buffer): GgufFileParts {
@@ -97,17 +113,16 @@ function write({ pairs, tensors }: GgufFileParts): Buffer {
     bytes.writeBigUInt64LE(BigInt(value))
     return bytes
   }
-  const text = (value: string) => [u64(Buffer.byteLength(value)), Buffer.from(value)]
   const padded = (data: Buffer) =>
     Buffer.concat([data, Buffer.alloc((ALIGNMENT - (data.length % ALIGNMENT)) % ALIGNMENT)])
   let offset = 0
   const infos = [...tensors].flatMap(([name, { type, dims, data }]) => {
     const at = u64(offset)
     offset += padded(data).length
-    return [...text(name), u32(dims.length), ...dims.map(u64), u32(blockTypes[type].id), at]
+    return [counted(name), u32(dims.length), ...dims.map(u64), u32(blockTypes[type].id), at]
   })
   const head = [Buffer.from("GGUF"), u32(3), u64(tensors.size), u64(pairs.size)]
-  const keys = [...pairs].flatMap(([key, value]) => [...text(key), value])
+  const keys = [...pairs].flatMap(([key, value]) => [counted(key), value])
   const data = [...tensors.values()].map(({ data }) => padded(data))
   return Buffer.concat([padded(Buffer.concat([...head, ...keys, ...infos])), ...data])
 }

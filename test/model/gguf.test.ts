@@ -25,7 +25,7 @@ import { Problem } from "../../src/errors.ts"
 import { Folder } from "../../src/model/folder.ts"
 import { ggufArchitectures } from "../../src/model/gguf/architectures.ts"
 import { unpackBlocks } from "../../src/model/gguf/blocks.ts"
-import { readContainer } from "../../src/model/gguf/container.ts"
+import { readContainer, type Value } from "../../src/model/gguf/container.ts"
 import { cuts } from "../../src/model/gguf/cuts.ts"
 import { Keys } from "../../src/model/gguf/keys.ts"
 import { readTokenizer } from "../../src/model/gguf/tokenizer.ts"
@@ -37,7 +37,17 @@ import { narrow, widen } from "../../src/runtime/dtype.ts"
 import { groupCodecs, isGroupCodec, rowLayout } from "../../src/runtime/format.ts"
 import { openLibrary } from "../../src/runtime/library.ts"
 import { allocated } from "../allocated.ts"
-import { float32, type GgufTensor, rewritten, string } from "./gguf-file.ts"
+import {
+  bool,
+  counted,
+  float32,
+  type GgufFileParts,
+  type GgufTensor,
+  longer,
+  rewritten,
+  string,
+  uint32,
+} from "./gguf-file.ts"
 import { type GoldenPrompt, readGolden, readTensors } from "./golden.ts"
 import {
   arithmeticHere,
@@ -252,6 +262,58 @@ test("OLMo 3's attn_factor is its configuration's attention_factor, and growth w
   await expect(growthOf({ type: string("linear"), attn_factor: float32(1.5) })).rejects.toThrow(
     "rope.scaling.attn_factor is 1.5, which is known of yarn and of lists of divisors",
   )
+})
+
+/** As https://registry.ollama.ai/library/gemma3 has its models of text, 1b, and those that see, 4b and larger. */
+const byOllama: Record<string, (parts: GgufFileParts) => void> = {
+  "of text": ({ pairs }) => {
+    pairs.delete("gemma3.rope.freq_base")
+    pairs.set("gemma3.rope.global.freq_base", float32(1e6))
+    pairs.set("gemma3.rope.local.freq_base", float32(1e4))
+    pairs.set("gemma3.final_logit_softcapping", float32(30))
+  },
+  "that see": ({ pairs, tensors }) => {
+    for (const key of ["freq_base", "scaling.type", "scaling.factor"])
+      pairs.delete(`gemma3.rope.${key}`)
+    pairs.delete("gemma3.attention.layer_norm_rms_epsilon")
+    pairs.set("gemma3.context_length", uint32(131072))
+    pairs.set("gemma3.mm.tokens_per_image", uint32(256))
+    for (const name of ["v.blk.0.attn_k.bias", "mm.mm_soft_emb_norm.weight"])
+      tensors.set(name, { type: "F32", dims: [2], data: Buffer.alloc(8) })
+  },
+}
+
+test.each(Object.entries(byOllama))(
+  "Ollama's own files of Gemma 3 %s are the model that was converted",
+  async (_, change) => {
+    const path = changedFile(convertedFile("gemma3"), (bytes) =>
+      rewritten(bytes, (parts) => {
+        const { pairs } = parts
+        pairs.set("tokenizer.ggml.add_unknown_token", bool(false))
+        const key = "tokenizer.ggml.tokens"
+        pairs.set(key, longer(pairs.get(key)!, counted("<image_soft_token>")))
+        change(parts)
+      }),
+    )
+    const prompts = readGolden(join(models, "gemma3"))
+    const ours = await logitsOf(path, prompts)
+    for (const [i, { logits }] of prompts.entries())
+      expect(worstDifference(ours[i]!, logits)).toBeLessThan(1e-3)
+  },
+)
+
+test("no text of Ollama's files of Gemma 3 begins with a blank", async () => {
+  const folder = join(root, "llama-q4_0") // whose vocabulary says so
+  const { pairs, handle } = await readContainer(new Folder(folder), ggufIn(folder)!)
+  await handle.close()
+  const count = (pairs.get("tokenizer.ggml.tokens") as unknown[]).length
+  const textOf = (pairs: ReadonlyMap<string, Value>) =>
+    readTokenizer(new Keys(pairs, (what) => new Folder(root).broken("x.gguf", what)), count).json
+  const silent = new Map(pairs)
+  expect(silent.delete("tokenizer.ggml.add_space_prefix")).toBe(true)
+  expect(textOf(silent)).not.toBe(textOf(pairs))
+  silent.set("general.architecture", "gemma3").set("tokenizer.ggml.add_unknown_token", false)
+  expect(textOf(silent)).toBe(textOf(pairs))
 })
 
 test("a key that changes the mathematics and is not known of the architecture is refused", async () => {

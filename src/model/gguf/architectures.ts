@@ -13,6 +13,7 @@ import type { ModelConfig } from "../config.ts"
 import type { Json } from "../folder.ts"
 import { joinedRows, type Naming, type Part, stackedExperts } from "../weights/names.ts"
 import type { GgufArchitecture, GgufFile, Tensors } from "./config.ts"
+import { isByOllama } from "./keys.ts"
 
 /**
  * Qwen 3.5 and Qwen 3 Next. Value heads of the former's files take turns with those of other key heads. Of the latter's, older
@@ -122,7 +123,7 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
   },
   gemma: { model: "gemma" },
   gemma2: { model: "gemma2", fields: (file, usual) => gemmaFields(file, usual, 46) },
-  gemma3: { model: "gemma3_text", fields: gemma3Fields },
+  gemma3: { model: "gemma3_text", sees: true, fields: gemma3Fields },
   "gemma-embedding": {
     model: "gemma3_text",
     fields: (file, usual) => {
@@ -499,10 +500,23 @@ function gemmaFields(
   }
 }
 
+/**
+ * Ollama's converter has thetas under other names, or none where they are usual; beside the former it wrote a cap that the model has
+ * not; and it leaves out how models of 128k are stretched (convert/convert_gemma3.go, llama/compat).
+ */
 function gemma3Fields(file: GgufFile, usual: Json): Json {
+  const theta = (...names: string[]) =>
+    names.map((name) => file.numberIfThere(`rope.${name}`)).find((value) => value !== undefined)
+  const isStretched =
+    isByOllama(file.keys) &&
+    !file.has("rope.scaling.type") &&
+    (usual.max_position_embeddings as number) >= 131072
   return {
     ...gemmaFields(file, usual, 62),
-    rope_local_base_freq: file.numberIfThere("rope.freq_base_swa") ?? 10000,
+    rope_theta: theta("freq_base", "global.freq_base") ?? 1e6,
+    rope_local_base_freq: theta("freq_base_swa", "local.freq_base") ?? 10000,
+    ...(file.has("rope.global.freq_base") && { final_logit_softcapping: null }),
+    ...(isStretched && { rope_scaling: { rope_type: "linear", factor: 8 } }),
   }
 }
 

@@ -24,6 +24,8 @@ export interface GgufArchitecture {
   varies?: true
   /** Its last layers guess tokens further ahead. They are not read. */
   guessesAhead?: true
+  /** Its files may hold what sees beside the text model. It is not read. */
+  sees?: true
   /** Tensors that have other names than most architectures give them. */
   parts?: (tensors: Pick<Tensors, "has">, config: ModelConfig) => Naming["parts"]
 }

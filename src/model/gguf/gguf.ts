@@ -15,7 +15,7 @@ import { constantTensor, rowsOf } from "../weights/rows.ts"
 import type { Tensor, Weights } from "../weights/weights.ts"
 import { ggufArchitectures, ggufNaming } from "./architectures.ts"
 import { unpackBlocks } from "./blocks.ts"
-import { configOf, GgufFile, type Tensors } from "./config.ts"
+import { configOf, type GgufArchitecture, GgufFile, type Tensors } from "./config.ts"
 import { type Container, readContainer, type StoredTensor } from "./container.ts"
 import { Keys } from "./keys.ts"
 import { readTokenizer } from "./tokenizer.ts"
@@ -55,7 +55,8 @@ export async function openGguf(folder: Folder, file: string): Promise<GgufModel>
       weights: (config) => {
         const naming = ggufNaming(architecture, config, its.tensors)
         const sources = sourcesOf(naming, (tensor) => tensors.has(tensor))
-        const read = architecture.guessesAhead ? withoutBlocks(tensors, config) : tensors
+        const isRead = readOf(architecture, config)
+        const read = new Map([...tensors].filter(([name]) => isRead(name)))
         return weightsOf({ folder, file, tensors: read, sources, config, close })
       },
       texts: ({ shapes }) => textsOf(folder, file, keys, shapes.vocabulary),
@@ -177,13 +178,14 @@ interface Opened {
   close: () => Promise<void>
 }
 
-/** Without the blocks behind the last layer. */
-function withoutBlocks(
-  tensors: ReadonlyMap<string, StoredTensor>,
+/** Neither the blocks behind the last layer nor what sees, where an architecture has those. */
+function readOf(
+  { guessesAhead, sees }: GgufArchitecture,
   { shapes }: ModelConfig,
-): ReadonlyMap<string, StoredTensor> {
-  const isRead = (name: string) => Number(/^blk\.(\d+)\./.exec(name)?.[1] ?? 0) < shapes.layers
-  return new Map([...tensors].filter(([name]) => isRead(name)))
+): (name: string) => boolean {
+  return (name) =>
+    !(guessesAhead && Number(/^blk\.(\d+)\./.exec(name)?.[1] ?? 0) >= shapes.layers) &&
+    !(sees && /^(v|mm)\./.test(name))
 }
 
 function weightsOf(opened: Opened): Weights {

@@ -113,3 +113,6 @@ export class Keys {
     throw this.wrong(key, `is not a list of ${type}s`)
   }
 }
+
+/** Files by Ollama's converter, and not by llama.cpp's, have this key (llama/compat and convert/convert.go of Ollama). */
+export const isByOllama = (keys: Pick<Keys, "has">) => keys.has("tokenizer.ggml.add_unknown_token")

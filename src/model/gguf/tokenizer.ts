@@ -15,7 +15,7 @@ import {
   sentencePieces,
 } from "../sentence-pieces.ts"
 import { begun, composed, cuts, wholeWords } from "./cuts.ts"
-import type { Keys } from "./keys.ts"
+import { isByOllama, type Keys } from "./keys.ts"
 
 const { NORMAL, UNKNOWN, CONTROL, USER, UNUSED } = KINDS
 
@@ -117,8 +117,13 @@ function guessedPre(keys: Keys, { tokens }: Lists): string {
   return pres.get(keys.textIfThere("general.architecture") ?? "") ?? "default"
 }
 
+/** Ollama's files of Gemma 3 list tokens of pictures, too, which have no rows, and do not say that no text begins with a blank. */
+const isGemmaByOllama = (keys: Keys) =>
+  keys.textIfThere("general.architecture") === "gemma3" && isByOllama(keys)
+
 function readLists(keys: Keys, vocabulary: number): Lists {
-  const tokens = keys.texts("tokenizer.ggml.tokens")
+  const listed = keys.texts("tokenizer.ggml.tokens")
+  const tokens = isGemmaByOllama(keys) ? listed.slice(0, vocabulary) : listed
   if (tokens.length !== vocabulary)
     throw keys.wrong(
       "tokenizer.ggml.tokens",
@@ -132,7 +137,9 @@ function readLists(keys: Keys, vocabulary: number): Lists {
     )
   return {
     tokens,
-    kinds: kinds.map((kind, id) => (looksSpecial(tokens[id]!, kind) ? CONTROL : kind)),
+    kinds: kinds
+      .slice(0, tokens.length)
+      .map((kind, id) => (looksSpecial(tokens[id]!, kind) ? CONTROL : kind)),
   }
 }
 
@@ -274,8 +281,13 @@ function piecesOf(keys: Keys, lists: Lists): Json {
   const merges = listed
     ? listed.map((merge) => splitMerge(keys, merge))
     : scoredMerges(lists, scoresOf(keys, lists))
-  const prefixed = keys.flag("tokenizer.ggml.add_space_prefix", true) ? "each" : "none"
-  return sentencePieces({ ...lists, by: { merges }, prefixed, normalizers: [] })
+  const prefixed = keys.flag("tokenizer.ggml.add_space_prefix", !isGemmaByOllama(keys))
+  return sentencePieces({
+    ...lists,
+    by: { merges },
+    prefixed: prefixed ? "each" : "none",
+    normalizers: [],
+  })
 }
 
 function scoresOf(keys: Keys, { tokens }: Lists): readonly number[] {
