@@ -253,6 +253,24 @@ describe.each(FORMATS)("%s", (format) => {
   })
 })
 
+test.each(FORMATS)("%s: an argument that nothing satisfies is left out", async (format) => {
+  // As zod writes z.never().optional(), and with a name as older drafts write it.
+  const parameters = {
+    $id: "https://example.com/odd#",
+    properties: { a: { type: "string", maxLength: 2 }, b: { not: {} }, c: { enum: [] }, d: false },
+    required: ["a"],
+    additionalProperties: false,
+  }
+  const toolChoice = { mode: "required", names: ["odd"] } as const
+  for (const strict of [true, false]) {
+    const more = { tools: [tool("odd", parameters, strict)], toolChoice, parallelToolCalls: false }
+    const { calls, unenforced } = await replyTo(format, more, "", generator(4))
+    const a = expect.stringMatching(/^.{0,2}$/su)
+    expect(calls.map((call) => JSON.parse(call.arguments))).toEqual([{ a }])
+    expect(unenforced ?? []).toEqual([])
+  }
+})
+
 test("GLM-4: the name of a tool opens a call in the first line and nowhere else", async () => {
   const reply = await replyTo("glm4", { tools: TOOLS }, "So:\nget_weather\nis", generator(3))
   expect(reply.content.startsWith("So:\nget_weather\nis")).toBe(true)

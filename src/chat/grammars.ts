@@ -181,16 +181,40 @@ function argumentsPart(tool: Arguments, schemas: CompiledSchemas, unenforced: st
   return compiled.part
 }
 
+/** One by one; a member that may be missing and that nothing satisfies is missing. */
 function membersOf(tool: Arguments, schemas: CompiledSchemas): readonly ToolMember[] {
   const input = inputPart(tool, schemas)
-  return membersOfSchema(argumentsSchema(tool)).map(({ schema, alone, ...member }) => {
-    const json = input ?? schemas.compile(alone, !tool.strict).part
+  return membersOfSchema(withoutFragment(argumentsSchema(tool))).flatMap((member) => {
+    const { name, required, schema, alone } = member
+    const json = input ?? memberPart(alone, required, tool, schemas)
+    if (!json) return []
     const plain = (end: string) => {
       const language = tool.input && input && schemas.language(tool.input)
       return language ? sequence(language, literal(end)) : plainText(json, end)
     }
-    return { ...member, schema, json, plain }
+    return { name, required, schema, json, plain }
   })
+}
+
+function memberPart(
+  alone: unknown,
+  required: boolean,
+  { strict, field = "tools" }: Arguments,
+  schemas: CompiledSchemas,
+): Part | undefined {
+  try {
+    return schemas.compile(alone, !strict).part
+  } catch (error) {
+    if (!(error instanceof SchemaRefusal)) throw error
+    if (error.isUnsatisfiable && !required) return undefined
+    throw refused(error, field)
+  }
+}
+
+/** An `$id` may end in an empty fragment, behind which no reference to a member could stand. */
+function withoutFragment(schema: unknown): unknown {
+  const { $id } = schema as { $id?: unknown }
+  return typeof $id === "string" ? { ...(schema as object), $id: $id.replace(/#$/, "") } : schema
 }
 
 /** The text of a free-form tool, in its quotes; undefined where it cannot be kept to its language. */
