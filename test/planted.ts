@@ -1110,8 +1110,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "the name of a tool opens a call anywhere in a text",
     file: "src/grammar/parts.ts",
-    text: 'if (where === "at the start") {',
-    fault: "if (where === undefined) {",
+    text: "for (const trigger of first) this.add(this.start, trigger)",
+    fault: "for (const trigger of first) this.add(0, trigger)",
     test: "src/chat/constraint.test.ts",
     name: "first line",
   },

@@ -348,6 +348,29 @@ test("in channels an answer and a call are messages, behind thinking or not", as
   await expect(ask({ format: { schema } }, '{"')).rejects.toThrow()
 })
 
+// The headers that gpt-oss' template writes, and those that llama.cpp's grammar for it (common/parsers/gpt-oss.cpp) has besides.
+test.each([
+  " to=functions.get_weather<|channel|>commentary json<|message|>",
+  " to=functions.get_weather<|channel|>commentary <|constrain|>json<|message|>",
+  "<|channel|>analysis to=functions.get_weather <|constrain|>json<|message|>",
+  "Well<|end|><|start|>assistant to=functions.get_weather<|channel|>analysis json<|message|>",
+])("in channels a call behind %s is held to its tool", async (header) => {
+  const ask = (begun: string) =>
+    replyTo("harmony", { tools: TOOLS }, begun, generator(9), "<|channel|>{{ tools }}")
+  const { calls, reason } = await ask(header)
+  expect([calls.length, reason]).toEqual([1, "tool_calls"])
+  assertValid(calls)
+  await expect(ask(`${header}{"street`)).rejects.toThrow()
+  await expect(ask(header.replace("get_weather", "get_whether"))).rejects.toThrow()
+})
+
+test("in channels a text may speak of functions", async () => {
+  const begun = "<|channel|>final<|message|>It went to=functions.get_weather, to=functions.none<"
+  const reply = await replyTo("harmony", { tools: TOOLS }, begun, generator(9), "<|channel|>")
+  expect(reply.calls).toEqual([])
+  expect(reply.content).toMatch(/^It went to=functions.get_weather, to=functions.none</)
+})
+
 describe("a schema that cannot be kept", () => {
   // Nothing says how a string that matches this goes on.
   const odd = { type: "object", properties: { a: { type: "string", pattern: "(a)\\1" } } }

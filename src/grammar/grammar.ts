@@ -24,8 +24,8 @@ export {
   literal,
   type Part,
   sequence,
+  type Trigger,
   text,
-  textOpenedBy,
   until,
 } from "./parts.ts"
 export type { Dialect, Fault } from "./schema-node.ts"

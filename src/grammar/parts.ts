@@ -49,17 +49,22 @@ export function inPython(part: Part): Part {
   return part.kind === "value" ? { ...part, notation: "python" } : part
 }
 
+export interface Trigger {
+  open: string
+  then: Part
+}
+
 /**
  * Any bytes, until one of the triggers has been written: then its part follows, and after it more text when `again` says
  * so. The text may also stop anywhere, before what comes after it.
+ * @param first triggers that count only where the text begins, behind line breaks at most
  */
-export function text(triggers: readonly { open: string; then: Part }[], again: boolean): Part {
-  return { kind: "text", text: new Text(triggers, again, true) }
-}
-
-/** The same, but triggers count only where the text begins, behind line breaks at most. */
-export function textOpenedBy(triggers: readonly { open: string; then: Part }[]): Part {
-  return { kind: "text", text: new Text(triggers, false, true, "at the start") }
+export function text(
+  triggers: readonly Trigger[],
+  again: boolean,
+  first: readonly Trigger[] = [],
+): Part {
+  return { kind: "text", text: new Text(triggers, again, true, first) }
 }
 
 /** Any bytes up to a mark, the mark, and then a part. */
@@ -88,7 +93,7 @@ export function begin(context: Context, part: Part, rest: Rest, out: Frame[]): v
       new ListRest(context, part, 0, rest).start(out)
       return
     case "text":
-      out.push(new TextFrame(context, part.text, 0, rest))
+      out.push(new TextFrame(context, part.text, part.text.start, rest))
       return
     case "language":
       out.push(new LanguageFrame(context, part.language.start(), rest))
@@ -255,29 +260,30 @@ export class Text {
   readonly again: boolean
   /** Whether it may stop without a trigger. */
   readonly stops: boolean
-  private readonly triggers: readonly { open: string; then: Part }[]
+  /** Before anything is written; 0 is where nothing of a trigger has been. */
+  readonly start: number
   private readonly moves: Map<number, number>[] = [new Map()]
   private readonly back: number[] = [0]
   private readonly done: (Part | undefined)[] = [undefined]
-  /** Where a text that has begun without a trigger stays, if only its beginning counts. */
-  private readonly begun: number | undefined
   /** Where each byte leads from each state. */
   readonly table: Int32Array // [states, 256]
 
   constructor(
-    triggers: readonly { open: string; then: Part }[],
+    triggers: readonly Trigger[],
     again: boolean,
     stops: boolean,
-    where: "anywhere" | "at the start" = "anywhere",
+    first: readonly Trigger[] = [],
   ) {
-    this.triggers = triggers
     this.again = again
     this.stops = stops
-    for (const { open, then } of this.triggers) this.add(Buffer.from(open), then)
-    if (where === "at the start") {
-      this.begun = this.state()
-      this.moves[0]!.set(LINE_BREAK, 0)
-    } else this.link()
+    for (const trigger of triggers) this.add(0, trigger)
+    this.link(0)
+    this.start = first.length > 0 ? this.state() : 0
+    if (this.start > 0) {
+      for (const trigger of first) this.add(this.start, trigger)
+      this.link(this.start)
+      this.moves[this.start]!.set(LINE_BREAK, this.start)
+    }
     this.table = Int32Array.from({ length: this.moves.length * 256 }, (_, i) =>
       this.next(i >> 8, i & 255),
     )
@@ -287,17 +293,16 @@ export class Text {
     for (let at = state; ; at = this.back[at]!) {
       const to = this.moves[at]!.get(byte)
       if (to !== undefined) return to
-      if (this.begun !== undefined) return this.begun
       if (at === 0) return 0
     }
   }
 
-  /** Finds for each state the one that a byte is tried in when it leads nowhere. */
-  private link(): void {
-    const queue = [...this.moves[0]!.values()]
+  /** Finds for each state behind one the state that a byte is tried in when it leads nowhere. */
+  private link(root: number): void {
+    const queue = [root]
     for (const state of queue) {
       for (const [byte, to] of this.moves[state]!) {
-        this.back[to] = this.next(this.back[state]!, byte)
+        this.back[to] = state === 0 ? 0 : this.next(this.back[state]!, byte)
         this.done[to] ??= this.done[this.back[to]!]
         queue.push(to)
       }
@@ -309,10 +314,10 @@ export class Text {
     return this.done[state]
   }
 
-  private add(bytes: Uint8Array, then: Part): void {
-    if (bytes.length === 0) throw new Error("internal: a trigger without bytes")
-    let state = 0
-    for (const byte of bytes) {
+  private add(root: number, { open, then }: Trigger): void {
+    if (open === "") throw new Error("internal: a trigger without bytes")
+    let state = root
+    for (const byte of Buffer.from(open)) {
       let to = this.moves[state]!.get(byte)
       if (to === undefined) {
         to = this.state()

@@ -249,6 +249,15 @@ const cases: [FormatName, string, string, Partial<Read>][] = [
   ],
   [
     "harmony",
+    "a function that a text speaks of, and one that it calls",
+    `The message went to=functions.now which is, to=functions.now<b>, odd.<|channel|>commentary to=functions.now json<|message|>{}`,
+    {
+      text: "The message went to=functions.now which is, to=functions.now<b>, odd.",
+      calls: [now],
+    },
+  ],
+  [
+    "harmony",
     "a call that is no JSON",
     `<|channel|>commentary to=functions.now code<|message|>now()`,
     { calls: [{ name: "now", arguments: "", ended: false }], text: "now()", broken: true },

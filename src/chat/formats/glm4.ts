@@ -4,7 +4,7 @@
 //     NAME
 //     {…}
 
-import { choice, list, literal, type Part, sequence, textOpenedBy } from "../../grammar/grammar.ts"
+import { choice, list, literal, type Part, sequence, text } from "../../grammar/grammar.ts"
 import type { CallableTool, CallGrammar, CallText } from "./call-grammar.ts"
 import { type Input, NotACall, type Reading, type Tools } from "./input.ts"
 import { readValue } from "./json.ts"
@@ -16,10 +16,11 @@ export const glm4 = {
     calls: (tools, most) => list(callPart(tools), literal("\n"), 1, most),
     text: (tools, most) => {
       const further = list(sequence(literal("\n"), callPart(tools)), literal(""), 0, most - 1)
-      return textOpenedBy(
+      const opened = tools.map(({ name, json }) => {
         // biome-ignore lint/suspicious/noThenProperty: nobody awaits a trigger
-        tools.map(({ name, json }) => ({ open: `${name}\n`, then: sequence(json, further) })),
-      )
+        return { open: `${name}\n`, then: sequence(json, further) }
+      })
+      return text([], false, opened)
     },
   } satisfies CallGrammar,
   written: (calls: readonly CallText[]) =>

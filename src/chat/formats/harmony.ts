@@ -1,45 +1,84 @@
-// Calls of gpt-oss: messages to functions (../channels.ts). One ends a reply, since the token behind it does.
+// Calls of gpt-oss: messages to functions (../channels.ts). One ends a reply, since the token behind it does. The header of a message
+// names the function behind its channel, as the models write it, or before it, as their template shows past calls:
+//
+//     <|start|>assistant<|channel|>commentary to=functions.NAME <|constrain|>json<|message|>{…}
+//     <|start|>assistant to=functions.NAME<|channel|>commentary json<|message|>{…}
 
-import { choice, literal, type Part, sequence, text } from "../../grammar/grammar.ts"
+import { choice, literal, type Part, sequence, type Trigger, text } from "../../grammar/grammar.ts"
+import { CHANNEL, START } from "../channels.ts"
 import type { CallableTool, CallGrammar, CallText } from "./call-grammar.ts"
 import { type Input, NotACall, type Reading, type Tools } from "./input.ts"
 import { readValue } from "./json.ts"
 
-const OPEN = "<|channel|>commentary to=functions."
-const NAMED = " <|constrain|>json<|message|>"
+const CALL = " to=functions."
+const MESSAGE = "<|message|>"
+const OPEN = `${CHANNEL}commentary${CALL}`
+const THOUGHT = `${CHANNEL}analysis${CALL}`
+const NAMED = ` <|constrain|>json${MESSAGE}`
 
-/** The header of a message may name the function before the channel. */
-const OPENS = [OPEN, "<|channel|>analysis to=functions.", " to=functions."]
+/** Behind a function's name that stands before the channel. */
+const CHANNELS = ["commentary", "analysis"].flatMap((channel) =>
+  [NAMED, ` json${MESSAGE}`].map((rest) => CHANNEL + channel + rest),
+)
+
+const OPENS = [OPEN, THOUGHT, CALL]
 const MAX_HEADER = 256 // characters
 
 export const harmony = {
   family,
   grammar: {
-    calls: (tools) => sequence(literal(OPEN), rests(tools)),
-    // biome-ignore lint/suspicious/noThenProperty: nobody awaits a trigger
-    text: (tools) => text([{ open: OPEN, then: rests(tools) }], false),
+    calls: (tools) =>
+      choice(
+        sequence(literal(OPEN), rests(tools)),
+        sequence(literal(CALL), rests(tools, CHANNELS)),
+      ),
+    text: (tools) => {
+      const named = rests(tools)
+      const namedFirst = rests(tools, CHANNELS)
+      const anywhere = [opens(OPEN, named), opens(THOUGHT, named), opens(START + CALL, namedFirst)]
+      // The prompt ends with the role, and the reply begins behind it.
+      return text(anywhere, false, [opens(CALL, namedFirst)])
+    },
   } satisfies CallGrammar,
   written: (calls: readonly CallText[]) =>
     calls.map(({ name, arguments: json }) => OPEN + name + NAMED + json).join("\n"),
 }
 
+function opens(open: string, part: Part): Trigger {
+  // biome-ignore lint/suspicious/noThenProperty: nobody awaits a trigger
+  return { open, then: part }
+}
+
 /** A call from its name on. */
-function rests(tools: readonly CallableTool[]): Part {
-  return choice(...tools.map(({ name, json }) => sequence(literal(name + NAMED), json)))
+function rests(tools: readonly CallableTool[], headers: readonly string[] = [NAMED]): Part {
+  const header = choice(...headers.map(literal))
+  return choice(...tools.map(({ name, json }) => sequence(literal(name), header, json)))
 }
 
 function* family(input: Input, tools: Tools): Reading<void> {
-  while (yield* input.textUntil(OPENS)) {
-    if (!(yield* input.attempt(true, readCall(input, tools)))) return yield* input.restIsText()
+  for (let open = yield* opened(input); open !== ""; open = yield* opened(input)) {
+    const isMarked = open !== CALL
+    if (yield* input.attempt(isMarked, readName(input, tools, isMarked))) {
+      if (!(yield* input.attempt(true, readArguments(input)))) return yield* input.restIsText()
+    } else if (isMarked) return yield* input.restIsText()
   }
 }
 
-function* readCall(input: Input, tools: Tools): Reading<void> {
+function opened(input: Input): Reading<string> {
+  return input.textUntil(OPENS)
+}
+
+/** Without a mark before it a name is a call's only in a header, which goes on with the channel: a text may speak of it. */
+function* readName(input: Input, tools: Tools, isMarked: boolean): Reading<void> {
   let name = ""
   while (/[\w.-]/.test(yield* input.peek())) name += yield* input.take()
   if (!tools.has(name)) throw new NotACall()
+  if (!isMarked) yield* input.expect(CHANNEL)
   input.announce(name)
-  for (let header = ""; !header.endsWith("<|message|>"); header += yield* input.take())
+}
+
+function* readArguments(input: Input): Reading<void> {
+  for (let header = ""; !header.endsWith(MESSAGE); header += yield* input.take())
     if (header.length > MAX_HEADER || (yield* input.peek()) === "") throw new NotACall()
   yield* input.blanks()
   if ((yield* input.peek()) !== "{") throw new NotACall()
