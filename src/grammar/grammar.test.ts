@@ -316,6 +316,32 @@ test.each([
   for (const text of refused) expect([text, told(text)]).toEqual([text, [false, true]])
 })
 
+// zod 4.6's z.hostname(): what JavaScript's own RegExp says of each text.
+const hostname =
+  "^(?=.{1,253}\\.?$)[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\\.[a-zA-Z0-9](?:[-0-9a-zA-Z]{0,61}[0-9a-zA-Z])?)*\\.?$"
+
+test.each([
+  [hostname, {}],
+  [hostname, { maxLength: 40 }],
+  [hostname, { allOf: [{ pattern: "b" }] }],
+  ["^(?=[^]{3,20}$)(?!.*[._]{2})[a-z._-]", {}],
+  ["^(?=.{2,16}-?$)[^]*b", {}],
+  ["^(?=.{0,16}\n?$)[^]*$", {}],
+])("a look ahead at the length is counted: %s and %j", (pattern, more) => {
+  const schema = { type: "string", pattern, ...more }
+  const plain = grammarOf(JSON.stringify(schema))
+  const not = grammarOf(JSON.stringify({ type: "string", not: schema }))
+  const validate = new Ajv2020().compile(schema)
+  const label = "ab-".repeat(20) // 60 characters
+  const long = [0, 1, 2, 3].map((i) => `${`${label}a.`.repeat(4)}bcdefgh`.slice(0, 252 + i))
+  const short = [1, 2, 3, 4, 16, 17, 18, 20, 21, 40, 41, 63, 64].map((n) => "b".repeat(n))
+  const texts = ["", "a", "a.b", "a..b", "a\nb", "b\n", "-", "é", label, ...short, ...long]
+  for (const text of texts.flatMap((each) => [each, `${each}.`, `${each}-`, `${each}\n`])) {
+    const told = [plain, not].map((each) => accepts(each, JSON.stringify(text)))
+    expect([text, told]).toEqual([text, [validate(text), !validate(text)]])
+  }
+})
+
 describe("branches that overlap", () => {
   test("in lists without repetitions need no repetition to be told apart", () => {
     const paths = { type: "array", items: { type: "string" }, uniqueItems: true }

@@ -15,6 +15,8 @@ export interface Places {
   recursiveReference(node: SchemaNode): SchemaNode["dynamic"] & object
   /** The texts a pattern is found in; equal patterns are one automaton. */
   language(key: string, make: () => Dfa): Dfa
+  /** A schema without a place of its own. */
+  synthetic(pointer: string, resource: string): SchemaNode
   readonly assertsFormats: boolean
   /** The texts of a format; undefined where it is an annotation. */
   formatOf(name: string, node: SchemaNode): { language: Dfa; maxLength: number } | undefined
@@ -119,6 +121,14 @@ class KeywordReader {
     return this.document.language(`pattern ${source}`, () => patternLanguage(source))
   }
 
+  /** A schema that one of some satisfies. */
+  either(...options: Partial<SchemaNode>[]): SchemaNode {
+    const { pointer, resource } = this.node
+    const made = (own: Partial<SchemaNode>): SchemaNode =>
+      Object.assign(this.document.synthetic(pointer, resource), own)
+    return made({ anyOf: options.map(made) })
+  }
+
   /** An integer of so many bits, as OpenAPI's formats say. */
   integer(bits: bigint): void {
     const end = 2n ** (bits - 1n)
@@ -186,8 +196,10 @@ const keywords: Record<string, Read> = {
     const counted = typeof v === "string" ? countedPattern(v) : undefined
     r.node.languages = [counted?.language ?? r.pattern(v)]
     if (!counted) return
-    r.node.minLength = Math.max(r.node.minLength ?? 0, counted.min)
-    r.node.maxLength = Math.min(r.node.maxLength ?? Infinity, counted.max)
+    const { min, max, longer } = counted
+    r.node.minLength = Math.max(r.node.minLength ?? 0, min)
+    r.node.maxLength = Math.min(r.node.maxLength ?? Infinity, longer ? max + 1 : max)
+    if (longer) r.node.allOf = [r.either({ maxLength: max }, { languages: [longer] })]
   },
   format: (r, v) => {
     if (typeof v !== "string" || !r.document.assertsFormats) return
@@ -273,7 +285,7 @@ const keywords: Record<string, Read> = {
     r.node.unevaluatedProperties = r.one()
   },
   allOf: (r, v) => {
-    r.node.allOf = r.list(v)
+    r.node.allOf = [...(r.node.allOf ?? []), ...r.list(v)]
   },
   anyOf: (r, v) => {
     r.node.anyOf = r.list(v)

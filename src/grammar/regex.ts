@@ -7,13 +7,14 @@ import {
   charSet,
   complement,
   digits,
+  intersect,
   lineEnds,
   property,
   spaces,
   union,
   wordChars,
 } from "./charset.ts"
-import type { Dfa } from "./dfa.ts"
+import { combine, type Dfa } from "./dfa.ts"
 import { determinizeLooks, hasLook, PatternFault } from "./looks.ts"
 import { type Assertion, anyText, determinize, isIn, type Re } from "./nfa.ts"
 import { type Priced, priced } from "./work.ts"
@@ -25,21 +26,79 @@ export function patternLanguage(pattern: string): Dfa {
   return kept(pattern, () => language(withoutMore(new Parser(pattern).whole()), anyText))
 }
 
+/** Texts of a language, so many characters long. */
+export interface Counted {
+  language: Dfa
+  min: number
+  max: number
+  /** Those that may have one character more. */
+  longer?: Dfa
+}
+
 /**
- * `^[a-z]{1,40}$` and its like: characters of one kind, and how many. An automaton would count with a state for each, and
- * each state would have masks of its own. Undefined when the pattern says anything else. @throws PatternFault
+ * What counts a whole text's characters. An automaton would count with a state for each, times its other states, and each state
+ * would have masks of its own. Undefined when the pattern says anything else. @throws PatternFault, TooLarge
  */
-export function countedPattern(pattern: string) {
-  const [start, repeat, end, ...more] = itemsOf(new Parser(pattern).whole())
-  if (!start || !repeat || !end || more.length > 0 || !("repeat" in repeat)) return undefined
-  const [each, ...others] = itemsOf(repeat.repeat)
-  const isWhole = isAssertion(start, "start") && isAssertion(end, "end")
-  if (!isWhole || !each || !("chars" in each) || others.length > 0) return undefined
-  const { min, max } = repeat
-  if ((Number.isFinite(max) ? max : min) < worthCounting) return undefined
-  const all: Re = { repeat: each, min: 0, max: Number.POSITIVE_INFINITY }
-  const key = `all of ${each.chars.join()}`
-  return { language: kept(key, () => language(all, { seq: [] })), min, max }
+export function countedPattern(pattern: string): Counted | undefined {
+  const [start, ...items] = itemsOf(new Parser(pattern).whole())
+  if (!start || !isAssertion(start, "start")) return undefined
+  return countedRepeat(items) ?? countedAhead(pattern, [start, ...items])
+}
+
+/** `^[a-z]{1,40}$` and its like: characters of one kind, and how many. */
+function countedRepeat([repeat, end, ...more]: readonly Re[]): Counted | undefined {
+  if (!repeat || !end || more.length > 0 || !isAssertion(end, "end")) return undefined
+  const counts = countsOf(repeat)
+  return counts && { language: repeated(counts.chars), min: counts.min, max: counts.max }
+}
+
+/** `^(?=.{1,253}\.?$)[a-z.]+$` and its like: a count of all characters, perhaps and one more, before what else is asked of them. */
+function countedAhead(pattern: string, [start, ahead, ...rest]: readonly Re[]) {
+  if (!ahead || !("look" in ahead) || ahead.behind || ahead.negative) return undefined
+  const [repeat, ...after] = itemsOf(ahead.look)
+  const end = after.pop()
+  const counts = repeat && countsOf(repeat)
+  if (!counts || !end || !isAssertion(end, "end") || after.length > 1) return undefined
+  const [more] = after
+  const last = more && "repeat" in more && more.min === 0 && more.max === 1 && charsOf(more.repeat)
+  if (more && !(last && isSubset(last, counts.chars))) return undefined
+  const { min, max, chars } = counts
+  const text = kept(`${pattern} uncounted`, () =>
+    combine(
+      [language(withoutMore({ seq: [start!, ...rest] }), anyText), repeated(chars)],
+      (accepted) => !accepted.includes(false),
+    ),
+  )
+  const counted = { language: text, min, max }
+  if (!last) return counted
+  const longer = kept(`${last.join()} at the end`, () =>
+    language({ seq: [{ chars: last }, end] }, anyText),
+  )
+  return { ...counted, longer }
+}
+
+/** A repetition of characters of one kind that is worth counting. */
+function countsOf(re: Re): { chars: CharSet; min: number; max: number } | undefined {
+  if (!("repeat" in re)) return undefined
+  const { repeat, min, max } = re
+  const chars = charsOf(repeat)
+  if (!chars || (Number.isFinite(max) ? max : min) < worthCounting) return undefined
+  return { chars, min, max }
+}
+
+function charsOf(re: Re): CharSet | undefined {
+  const [each, ...others] = itemsOf(re)
+  return each && "chars" in each && others.length === 0 ? each.chars : undefined
+}
+
+function isSubset(set: CharSet, of: CharSet): boolean {
+  return intersect(set, of).join() === set.join()
+}
+
+/** Any number of characters. */
+function repeated(chars: CharSet): Dfa {
+  const all: Re = { repeat: { chars }, min: 0, max: Number.POSITIVE_INFINITY }
+  return kept(`all of ${chars.join()}`, () => language(all, { seq: [] }))
 }
 
 const worthCounting = 16
