@@ -12,7 +12,7 @@ import { glm4 } from "./glm4.ts"
 import { harmony } from "./harmony.ts"
 import { hunyuan } from "./hunyuan.ts"
 import { type CallPiece, Input, type Reading, type Tools } from "./input.ts"
-import { heads, listBehind, markedJson } from "./marked-json.ts"
+import { COMMA, heads, listBehind, markedJson, NAME, named, spelled } from "./marked-json.ts"
 import { glm45, qwen3Coder, seedOss } from "./parameters.ts"
 import { expressions, lfm2, olmo3 } from "./python-calls.ts"
 
@@ -34,6 +34,8 @@ export interface Format {
 }
 
 const TOOL_CALL = ["<tool_call>", "</tool_call>"] as const
+/** Between these and a call as JSON; some templates write none. */
+const LINE = ["\n", ""]
 
 /** In the order in which templates are asked: the first that fits. */
 export const formats = {
@@ -134,8 +136,12 @@ export const formats = {
       open: "",
       between: "\n",
       close: "",
-      call: ['<tool_call>\n{"name": "', '", "arguments": ', "}\n</tool_call>"],
-      triggers: [{ before: "<tool_call>", rest: '\n{"name": "' }],
+      call: [
+        spelled("<tool_call>", LINE, NAME),
+        named("arguments"),
+        spelled("}", LINE, "</tool_call>"),
+      ],
+      triggers: [{ before: "<tool_call>", rest: spelled(LINE, NAME) }],
       textAfter: true,
     }),
   },
@@ -158,7 +164,7 @@ export const formats = {
     family: families.mistral,
     marks: ["[TOOL_CALLS]"],
     shownBy: /\[TOOL_CALLS\]/,
-    ...listBehind("[TOOL_CALLS]", "", " "),
+    ...listBehind("[TOOL_CALLS]", "", [" ", ""]),
   },
   llama3: {
     models: "Llama 3.1 to 3.3",
@@ -169,9 +175,9 @@ export const formats = {
       open: "",
       between: "; ",
       close: "",
-      call: ['{"name": "', '", "parameters": ', "}"],
+      call: [NAME, named("parameters"), "}"],
       triggers: [
-        { before: "<|python_tag|>", rest: '{"name": "' },
+        { before: "<|python_tag|>", rest: NAME },
         ...heads(["parameters", "arguments"], ""),
       ],
       textAfter: false,
@@ -190,9 +196,9 @@ export const formats = {
     shownBy: undefined,
     ...markedJson({
       open: "[",
-      between: ", ",
+      between: COMMA,
       close: "]",
-      call: ['{"name": "', '", "arguments": ', "}"],
+      call: [NAME, named("arguments"), "}"],
       triggers: heads(["arguments", "parameters"], "["),
       textAfter: false,
     }),
