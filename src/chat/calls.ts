@@ -4,7 +4,7 @@ import { createHash } from "node:crypto"
 import { problem } from "../errors.ts"
 import { argumentsSchema } from "./compiled-schemas.ts"
 import type { ChatRequest, Tool } from "./conversation.ts"
-import { type FormatName, formats } from "./formats/formats.ts"
+import { type FormatName, formats, openingOf } from "./formats/formats.ts"
 import type { Arguments, ConstraintSpec } from "./grammars.ts"
 import { visibleTools } from "./prompt.ts"
 import type { CallReading } from "./reply.ts"
@@ -36,7 +36,8 @@ export function callReading(
 ): CallReading {
   const schemas = new Map(tools.map((tool) => [tool.name, argumentsSchema(tool)]))
   const id = (choice: number, index: number) => callId(requestId, choice, index)
-  return { format: formats[toolFormat], tools: schemas, most, id }
+  const format = formats[toolFormat]
+  return { format, tools: schemas, opening: openingOf(format, [...schemas.keys()]), most, id }
 }
 
 /** What of a tool its arguments are held to. */

@@ -57,7 +57,7 @@ async function openModel(format: FormatName) {
 async function replyTo(
   format: FormatName,
   more: Partial<ChatRequest>,
-  begun: string,
+  begun: string | Text,
   random: () => number,
   source?: string,
 ) {
@@ -65,7 +65,8 @@ async function replyTo(
   const template = source
     ? openTemplate(source, "chat_template", { specialTokens: {}, now: new Date() })
     : own.template
-  const forced = begun === "" ? [] : [...(await tokenizer.encode(new Text(begun)))]
+  const text = typeof begun === "string" ? new Text(begun) : begun
+  const forced = text.length === 0 ? [] : [...(await tokenizer.encode(text))]
   async function* choice(constraint: Constraint): AsyncGenerator<GenerationEvent> {
     const mask = new Uint32Array(Math.ceil(tokenizer.size / 32))
     for (let count = 0; count < 1500; count++) {
@@ -115,8 +116,10 @@ function requestOf(more: Partial<ChatRequest>): ChatRequest {
 }
 
 async function collected(events: AsyncIterable<ReplyEvent>) {
-  const reply = { content: "", calls: [] as { name: string; arguments: string }[], reason: "" }
+  const calls: { name: string; arguments: string }[] = []
+  const reply = { reasoning: "", content: "", calls, reason: "" }
   for await (const event of events) {
+    if (event.kind === "reasoning") reply.reasoning += event.text
     if (event.kind === "content") reply.content += event.text
     if (event.kind === "call") reply.calls.push({ name: event.name, arguments: "" })
     if (event.kind === "arguments") reply.calls[event.index]!.arguments += event.text
@@ -323,6 +326,41 @@ describe("a response format", () => {
     expect(ajv.validate(schema, JSON.parse(answered.content))).toBe(true)
     const thinking = await replyTo("hermes", more, "<think>\nhm", generator(8))
     expect(thinking).toMatchObject({ content: "", reason: "length" })
+  })
+})
+
+describe.each([
+  ["qwen3_coder", "\n<function=now>\n"],
+  ["glm45", "now\n"],
+  ["hermes", '\n{"name": "now", '],
+  ["hermes", '{"name":"get_weather",'],
+] as const)("a call in thinking: %s, %j", (format, head) => {
+  const source = "{# <think></think> #}{{ tools }}"
+  const ask = (begun: string | Text, more: Partial<ChatRequest> = {}) => {
+    const asked = { tools: TOOLS, templateArguments: {}, ...more }
+    return replyTo(format, asked, begun, generator(14), source)
+  }
+
+  test("begins with its own token, ends the thinking and is held to its tool", async () => {
+    const toolChoice = { mode: "required", names: ["get_weather", "now"] } as const
+    for (const more of [{}, { toolChoice }, { parallelToolCalls: false }]) {
+      const reply = await ask(`<think>\nI should look.\n<tool_call>${head}`, more)
+      const { calls, reason, reasoning } = reply
+      expect([reasoning, reason]).toEqual(["I should look.", "tool_calls"])
+      assertValid(calls)
+    }
+    await expect(ask(`<think>\n<tool_call>${head}{"street`)).rejects.toThrow()
+  })
+
+  test("is a thought where it is spelled, or where nobody has offered its tool", async () => {
+    const begun = "<think>\nNot <tool_call>"
+    const spelled = new Text(`${begun}${head} or so`, [{ from: 0, to: begun.length, source: 1 }])
+    const other = `${begun}${head.replace(/now|get_weather/, "none")} or so`
+    for (const text of [spelled, other]) {
+      const { calls, content, reasoning } = await ask(text)
+      expect([calls, content]).toEqual([[], ""])
+      expect(reasoning).toMatch(/^Not <tool_call>/)
+    }
   })
 })
 

@@ -61,7 +61,7 @@ function readVocabulary({ tokens, visible, ends }: ConstraintOptions): Vocabular
   const texts = Array.from({ length: size }, (_, id) =>
     special.has(id) && !visible.has(id) ? nothing : bytes.of(id),
   )
-  return new Vocabulary(texts, ends)
+  return new Vocabulary(texts, ends, visible)
 }
 
 /** What a tokenizer and a way to write calls and thinking say together. */

@@ -10,8 +10,10 @@ import {
   literal,
   type Part,
   plainText,
+  remainder,
   SchemaRefusal,
   sequence,
+  type TokenTriggers,
   text,
   until,
 } from "../grammar/grammar.ts"
@@ -25,7 +27,7 @@ import {
 } from "./compiled-schemas.ts"
 import type { LanguageFormat, ResponseFormat, SchemaVerdict, Tool } from "./conversation.ts"
 import type { CallableTool, CallGrammar, ToolMember } from "./formats/call-grammar.ts"
-import { type FormatName, formats } from "./formats/formats.ts"
+import { type FormatName, formats, openingOf } from "./formats/formats.ts"
 import type { Markers } from "./markers.ts"
 
 /** What of a tool its arguments are held to. */
@@ -88,7 +90,7 @@ export class Grammars {
 
   #compile(spec: ConstraintSpec): CompiledGrammar {
     const unenforced: string[] = []
-    const part = afterThinking(this.#answerPart(spec, unenforced), spec)
+    const part = this.#afterThinking(this.#answerPart(spec, unenforced), spec)
     const whole =
       this.#options.stripsLeadingSpace && !spec.continues
         ? choice(part, sequence(literal(" "), part))
@@ -126,6 +128,34 @@ export class Grammars {
     if (calls.required) return must
     return value ? choice(must, value) : this.#calls.text(tools, calls.most)
   }
+
+  /** A model may think first, between its markers, and writes line breaks after them; a call ends its thinking as well. */
+  #afterThinking(answer: Part, { calls, format, reasoning }: ConstraintSpec): Part {
+    if (!reasoning || reasoning.over) return answer
+    const { open, close, inChannels } = reasoning.markers
+    const mustAnswer = calls?.required || format !== undefined
+    if (inChannels) {
+      if (!mustAnswer) return answer // free text, and its thinking is
+      const thinking = until(close, sequence(literal(START), answer))
+      return reasoning.inside ? thinking : choice(answer, sequence(literal(open), thinking))
+    }
+    const then = choice(answer, ...["\n", "\n\n"].map((blank) => sequence(literal(blank), answer)))
+    const called = this.#callIn(answer, calls)
+    const thinking = mustAnswer
+      ? until(close, then, called)
+      : text([{ open: close, then }], false, [], called)
+    return reasoning.inside ? thinking : choice(then, sequence(literal(open), thinking))
+  }
+
+  #callIn(answer: Part, calls: ConstraintSpec["calls"]): TokenTriggers | undefined {
+    const names = calls?.tools.map(({ name }) => name) ?? []
+    const opening = openingOf(formats[this.#options.toolFormat], names)
+    if (!opening) return undefined
+    const { mark, heads } = opening
+    // biome-ignore lint/suspicious/noThenProperty: nobody awaits a trigger
+    const triggers = heads.map((open) => ({ open, then: remainder(answer, mark + open) }))
+    return { token: mark, triggers }
+  }
 }
 
 /** What tells grammars apart: where in a request a schema stood does not. */
@@ -147,21 +177,6 @@ function answering(answer: Part, reasoning: ConstraintSpec["reasoning"]): Part {
   const [open, close] = reasoning.markers.answer
   const between = (blank: string) => sequence(literal(open + blank), answer, literal(blank + close))
   return choice(answer, between(""), between("\n"))
-}
-
-/** A model may think first, between its markers, and writes line breaks after them. */
-function afterThinking(answer: Part, { calls, format, reasoning }: ConstraintSpec): Part {
-  if (!reasoning || reasoning.over) return answer
-  const { open, close, inChannels } = reasoning.markers
-  const mustAnswer = calls?.required || format !== undefined
-  if (inChannels) {
-    if (!mustAnswer) return answer // free text, and its thinking is
-    const thinking = until(close, sequence(literal(START), answer))
-    return reasoning.inside ? thinking : choice(answer, sequence(literal(open), thinking))
-  }
-  const then = choice(answer, ...["\n", "\n\n"].map((blank) => sequence(literal(blank), answer)))
-  const thinking = mustAnswer ? until(close, then) : text([{ open: close, then }], false)
-  return reasoning.inside ? thinking : choice(then, sequence(literal(open), thinking))
 }
 
 function argumentsPart(tool: Arguments, schemas: CompiledSchemas, unenforced: string[]): Part {

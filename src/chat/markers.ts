@@ -23,7 +23,8 @@ export interface Piece {
 
 /** Gives back all text it is given, in order, as pieces; what may be part of a marker waits. */
 export interface Splitter {
-  push(text: string): Piece[]
+  /** @param isMark whether it ends with the token that opens calls, which its spelling is not */
+  push(text: string, isMark?: boolean): Piece[]
   /** What waited, when nothing more comes. */
   flush(): Piece[]
 }

@@ -1,8 +1,9 @@
 // Thinking, told from the answer. A model thinks at the start of its reply, between two markers; some templates write the
 // opening one themselves. The markers belong to neither side, nor do the line breaks next to them. A marker further on is
-// text like any other. Models that speak in channels are read by channels.ts.
+// text like any other. A call that begins in thinking ends it, too. Models that speak in channels are read by channels.ts.
 
 import { CHANNEL, ChannelSplitter, channels } from "./channels.ts"
+import type { Opening } from "./formats/formats.ts"
 import type { Markers, Piece, Splitter } from "./markers.ts"
 import { overlap } from "./stops.ts"
 import type { Template } from "./template.ts"
@@ -57,10 +58,11 @@ export function thinkingIn(
 /** Whether a reply begins before its thinking, in it, or behind it. */
 export type ThinkingAt = "ahead" | "inside" | "over"
 
-export function splitterFor(markers: Markers, at: ThinkingAt): Splitter {
+/** @param opening the calls that end thinking */
+export function splitterFor(markers: Markers, at: ThinkingAt, opening?: Opening): Splitter {
   return markers.inChannels
     ? new ChannelSplitter(at === "inside")
-    : new ReasoningSplitter(markers, at)
+    : new ReasoningSplitter(markers, at, opening)
 }
 
 /** `answer` is behind a mark, and its own is looked for; `content` is text to the end. */
@@ -71,9 +73,12 @@ class ReasoningSplitter implements Splitter {
   #state: State
   #fresh = true // nothing of the thinking, or of a marked answer, has been sent
   #waiting = ""
+  readonly #opening: Opening | undefined
+  #mark: number | undefined // where in what waits the last token stands that opens calls
 
-  constructor(markers: Markers, at: ThinkingAt) {
+  constructor(markers: Markers, at: ThinkingAt, opening: Opening | undefined) {
     this.#markers = markers
+    this.#opening = opening
     this.#state = at === "ahead" ? "start" : at
   }
 
@@ -82,9 +87,10 @@ class ReasoningSplitter implements Splitter {
     return this.#state === "inside"
   }
 
-  push(text: string): Piece[] {
+  push(text: string, isMark = false): Piece[] {
     if (this.#state === "content") return [{ kind: "content", text }]
     this.#waiting += text
+    if (isMark && this.#opening) this.#mark = this.#waiting.length - this.#opening.mark.length
     const pieces: Piece[] = []
     while (this.#waiting !== "" && this.#step(pieces)) {
       // one step for each part that is decided
@@ -150,7 +156,27 @@ class ReasoningSplitter implements Splitter {
   }
 
   #think(pieces: Piece[]): boolean {
-    return this.#upTo(this.#markers.close, pieces, ["reasoning", "nothing"], "after")
+    const called = this.#called()
+    if (called === "no") {
+      return this.#upTo(this.#markers.close, pieces, ["reasoning", "nothing"], "after")
+    }
+    if (this.#fresh) this.#take(pieces, "nothing", lineBreaks(this.#waiting))
+    const left = this.#textTo(this.#mark!, pieces, "reasoning")
+    if (called === "perhaps") return false
+    this.#take(pieces, "nothing", left)
+    this.#state = "content"
+    return true
+  }
+
+  /** Whether a token that opens calls has come, and behind it what shows that a call begins. */
+  #called(): "no" | "perhaps" | "yes" {
+    if (this.#mark === undefined || !this.#opening) return "no"
+    const { mark, heads } = this.#opening
+    const behind = this.#waiting.slice(this.#mark + mark.length)
+    if (heads.some((head) => behind.startsWith(head))) return "yes"
+    if (heads.some((head) => head.startsWith(behind))) return "perhaps"
+    this.#mark = undefined
+    return "no"
   }
 
   /** Text up to its mark, without the line breaks that stand beside marks; false where more of it may come. */
@@ -163,19 +189,26 @@ class ReasoningSplitter implements Splitter {
     if (this.#fresh) this.#take(pieces, hidden, lineBreaks(this.#waiting))
     const end = this.#waiting.indexOf(close)
     const known = end < 0 ? this.#waiting.length - overlap(this.#waiting, close) : end
-    const text = this.#waiting.slice(0, known).replace(/[\r\n]+$/, "")
-    if (text !== "") this.#fresh = false
-    this.#take(pieces, kind, text.length)
+    const left = this.#textTo(known, pieces, kind)
     if (end < 0) return false
-    this.#take(pieces, hidden, known - text.length + close.length)
+    this.#take(pieces, hidden, left + close.length)
     this.#state = next
     return true
+  }
+
+  /** What stands before a place, without the line breaks there, of which it gives the number. */
+  #textTo(place: number, pieces: Piece[], kind: Piece["kind"]): number {
+    const text = this.#waiting.slice(0, place).replace(/[\r\n]+$/, "")
+    if (text !== "") this.#fresh = false
+    this.#take(pieces, kind, text.length)
+    return place - text.length
   }
 
   #take(pieces: Piece[], kind: Piece["kind"], length: number): void {
     if (length === 0) return
     pieces.push({ kind, text: this.#waiting.slice(0, length) })
     this.#waiting = this.#waiting.slice(length)
+    if (this.#mark !== undefined) this.#mark -= length
   }
 }
 

@@ -261,6 +261,41 @@ describe("however the bytes are cut into tokens", () => {
     expect(summary(events)).toMatchObject({ reasoning: "hm", content: "to=me: yes<|en" })
   })
 
+  test("in thinking, a call's own token and a tool's name end it, wherever the stream is cut", async () => {
+    const head = "\n<function=now>"
+    const opening = { mark: "<tool_call>", heads: [head] }
+    const tools = new Map([["now", undefined]])
+    const calls = { format: formats.qwen3_coder, tools, opening, most: 9, id: () => "id" }
+    const reasoning = { markers: THINK, inside: true, inline: false }
+    const random = generator(31)
+    const ask = (text: readonly (string | [string])[]) => {
+      const tokens = text.flatMap((each): Token[] =>
+        typeof each === "string" ? cutAtRandom(new TextEncoder().encode(each), random) : each,
+      )
+      return read(tokens, { reasoning, calls }, undefined, ["<tool_call>"])
+    }
+    const draft = `Not <tool_call>${head}, é\n\n`
+    const call = `${head}\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>`
+    for (let round = 0; round < 60; round++) {
+      const called = await ask([draft, ["<tool_call>"], call])
+      expect(summary(called)).toMatchObject({
+        reasoning: draft.trimEnd(),
+        content: "",
+        reason: "tool_calls",
+      })
+      const told = called.map((event) => (event.kind === "arguments" ? event.text : ""))
+      expect(told.join("")).toBe('{"a": 1}')
+      const thought = await ask(["So ", ["<tool_call>"], "\n<function=none>\n</think>\n\nYes"])
+      expect(summary(thought)).toMatchObject({
+        reasoning: "So <tool_call>\n<function=none>",
+        content: "Yes",
+        reason: "stop",
+      })
+      const cut = await ask(["So\n", ["<tool_call>"], "\n<func"])
+      expect(summary(cut)).toMatchObject({ reasoning: "So\n<tool_call>\n<func", reason: "stop" })
+    }
+  })
+
   test("the tokens listed join to the text that was sent, when no marker stands in between", async () => {
     const text = "über 🙂 水 and STOP"
     const random = generator(3)
@@ -468,7 +503,7 @@ function readingOf(
   const tokenizer = {
     bytes: new TokenBytes(new Uint8Array(Buffer.concat(pieces)), offsets),
     special: new Set([...tokens.keys()].filter((id) => control.includes(String(tokens[id])))),
-    control: () => undefined,
+    control: (text: string) => (control.includes(text) ? tokens.indexOf(text) : undefined),
     stripsLeadingSpace: false,
   } as unknown as Tokenizer
   return {

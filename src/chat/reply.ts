@@ -12,7 +12,7 @@ import type {
 import type { ReplyEvent, TokenLogprob, TokenNames } from "./conversation.ts"
 import { Detokenizer } from "./detokenizer.ts"
 import { characters, type Echo, EchoedTokens } from "./echo.ts"
-import { CallReader, type Format } from "./formats/formats.ts"
+import { CallReader, type Format, type Opening } from "./formats/formats.ts"
 import type { CallPiece, Tools } from "./formats/input.ts"
 import type { Markers, Piece, Splitter } from "./markers.ts"
 import { merged } from "./merged.ts"
@@ -42,6 +42,8 @@ export interface Reading {
 export interface CallReading {
   format: Format
   tools: Tools
+  /** What ends thinking, where its mark is a token of its own; undefined: a call in thinking is a thought. */
+  opening?: Opening | undefined
   /** The reply ends after this many calls. */
   most: number
   id: (choice: number, index: number) => string
@@ -84,6 +86,7 @@ class ChoiceReader {
   readonly #text: Detokenizer
   readonly #thinking: Splitter | undefined
   readonly #calls: CallReader | undefined
+  readonly #mark: number | undefined // the token that opens a call in thinking
   readonly #stops: Stops
   #made = 0 // calls that were announced
   #broken = false
@@ -102,7 +105,9 @@ class ChoiceReader {
     this.#index = index
     this.#reading = reading
     this.#text = new Detokenizer(tokenizer, continues, visibleTokens(reading))
-    this.#thinking = reasoning && splitterFor(reasoning.markers, placeOf(reasoning))
+    this.#mark = calls?.opening && tokenizer.control(calls.opening.mark)
+    const opening = this.#mark === undefined ? undefined : calls?.opening
+    this.#thinking = reasoning && splitterFor(reasoning.markers, placeOf(reasoning), opening)
     this.#calls = calls && new CallReader(calls.format, calls.tools)
     this.#stops = new Stops(stops)
     this.#echo = echo
@@ -119,7 +124,7 @@ class ChoiceReader {
       const { broken, midCharacter } = this.#text
       this.ledger.add(this.#logprobOf(event, broken), text.length, broken, midCharacter)
       this.#offset += characters(text)
-      yield* this.#think(text)
+      yield* this.#think(text, event.token === this.#mark)
       if (this.finished) yield this.#finish({ kind: "end", reason: "stop" })
       return
     }
@@ -140,9 +145,9 @@ class ChoiceReader {
     return { kind: "prompt", choice: this.#index, text: echo.text, logprobs }
   }
 
-  *#think(text: string): Generator<ReplyEvent, void, undefined> {
+  *#think(text: string, isMark = false): Generator<ReplyEvent, void, undefined> {
     if (text === "") return
-    yield* this.#sort(this.#thinking?.push(text) ?? [{ kind: "content", text }])
+    yield* this.#sort(this.#thinking?.push(text, isMark) ?? [{ kind: "content", text }])
   }
 
   *#sort(pieces: readonly Piece[]): Generator<ReplyEvent, void, undefined> {

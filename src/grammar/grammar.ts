@@ -9,7 +9,7 @@ import { Goals } from "./goals.ts"
 import { fromValue, type Json, JsonFault, parseJson } from "./json.ts"
 import { GrammarFault, partOfDfa } from "./languages/rules.ts"
 import { type Masks, masksOf } from "./masks.ts"
-import { begin, literal, type Part, sequence, until } from "./parts.ts"
+import { begin, literal, type Part, sequence, TextFrame, until } from "./parts.ts"
 import { wholeLanguage } from "./regex.ts"
 import { readSchema } from "./schema.ts"
 import { type Dialect, type Fault, SchemaFault, types, UnknownType } from "./schema-node.ts"
@@ -23,7 +23,9 @@ export {
   list,
   literal,
   type Part,
+  remainder,
   sequence,
+  type TokenTriggers,
   type Trigger,
   text,
   until,
@@ -232,8 +234,12 @@ export class Matcher {
       return true
     }
     const bytes = this.vocabulary.tokens[token]
-    if (!bytes || bytes.length === 0 || this.ended > 0) return false
-    return this.acceptBytes(bytes)
+    if (!bytes || bytes.length === 0 || this.ended > 0 || !this.acceptBytes(bytes)) return false
+    if (this.vocabulary.marks.has(token)) {
+      const marked = (frame: Frame) => (frame instanceof TextFrame ? frame.behind(bytes) : frame)
+      this.states.push(this.states.pop()!.map(marked))
+    }
+    return true
   }
 
   /** Moves on by bytes, as by one token; false, and no move, when they do not fit. */

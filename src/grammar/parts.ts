@@ -17,6 +17,7 @@ export type Part =
   | { kind: "text"; text: Text }
   | { kind: "language"; language: StringLanguage }
   | { kind: "rule"; rule: Rule }
+  | { kind: "remainder"; part: Part; begun: Uint8Array }
 
 /** A part that may hold itself, though never as the first thing in it, or it would have no beginning. */
 export interface Rule {
@@ -54,6 +55,12 @@ export interface Trigger {
   then: Part
 }
 
+/** Triggers that count only behind a token that marks something: as text, its spelling is text like any other. */
+export interface TokenTriggers {
+  token: string
+  triggers: readonly Trigger[]
+}
+
 /**
  * Any bytes, until one of the triggers has been written: then its part follows, and after it more text when `again` says
  * so. The text may also stop anywhere, before what comes after it.
@@ -63,14 +70,20 @@ export function text(
   triggers: readonly Trigger[],
   again: boolean,
   first: readonly Trigger[] = [],
+  behind?: TokenTriggers,
 ): Part {
-  return { kind: "text", text: new Text(triggers, again, true, first) }
+  return { kind: "text", text: new Text(triggers, again, true, first, behind) }
 }
 
-/** Any bytes up to a mark, the mark, and then a part. */
-export function until(mark: string, part: Part): Part {
+/** Any bytes up to a mark, the mark, and then a part; triggers behind a token count, too. */
+export function until(mark: string, part: Part, behind?: TokenTriggers): Part {
   // biome-ignore lint/suspicious/noThenProperty: nobody awaits a trigger
-  return { kind: "text", text: new Text([{ open: mark, then: part }], false, false) }
+  return { kind: "text", text: new Text([{ open: mark, then: part }], false, false, [], behind) }
+}
+
+/** What is left of a part when its beginning has been written; nothing, when it cannot begin so. */
+export function remainder(part: Part, begun: string): Part {
+  return { kind: "remainder", part, begun: Buffer.from(begun) }
 }
 
 /** Adds the frames that stand before a part. */
@@ -100,7 +113,21 @@ export function begin(context: Context, part: Part, rest: Rest, out: Frame[]): v
       return
     case "rule":
       beginRule(context, part.rule, rest, out)
+      return
+    case "remainder":
+      for (const frame of remaining(context, part, rest)) out.push(frame)
   }
+}
+
+function remaining(context: Context, { part, begun }: Part & { kind: "remainder" }, rest: Rest) {
+  let frames = context.apart((out) => begin(context, part, rest, out))
+  for (const byte of begun) {
+    const before = frames
+    frames = context.apart((out) => {
+      for (const frame of before) frame.step(byte, out)
+    })
+  }
+  return frames
 }
 
 /** A rule begins once at a position, and whoever waits for its end waits together: ambiguous grammars need no more frames. */
@@ -262,6 +289,9 @@ export class Text {
   readonly stops: boolean
   /** Before anything is written; 0 is where nothing of a trigger has been. */
   readonly start: number
+  /** Where a text is behind the token that has triggers of its own. */
+  private readonly marked: number | undefined
+  private readonly token: Uint8Array | undefined
   private readonly moves: Map<number, number>[] = [new Map()]
   private readonly back: number[] = [0]
   private readonly done: (Part | undefined)[] = [undefined]
@@ -273,6 +303,7 @@ export class Text {
     again: boolean,
     stops: boolean,
     first: readonly Trigger[] = [],
+    behind?: TokenTriggers,
   ) {
     this.again = again
     this.stops = stops
@@ -283,6 +314,13 @@ export class Text {
       for (const trigger of first) this.add(this.start, trigger)
       this.link(this.start)
       this.moves[this.start]!.set(LINE_BREAK, this.start)
+    }
+    if (behind) {
+      this.token = Buffer.from(behind.token)
+      this.marked = this.state()
+      this.back[this.marked] = this.token.reduce((at, byte) => this.next(at, byte), 0)
+      for (const trigger of behind.triggers) this.add(this.marked, trigger)
+      this.link(this.marked)
     }
     this.table = Int32Array.from({ length: this.moves.length * 256 }, (_, i) =>
       this.next(i >> 8, i & 255),
@@ -307,6 +345,11 @@ export class Text {
         queue.push(to)
       }
     }
+  }
+
+  /** Where a text stands behind a token that marks something, if that is not where its spelling leads. */
+  behind(token: Uint8Array): number | undefined {
+    return this.token && Buffer.compare(this.token, token) === 0 ? this.marked : undefined
   }
 
   /** The part that a state opens: a trigger has just been finished. */
@@ -360,8 +403,15 @@ export class TextFrame extends Frame {
     for (const frame of this.left()) frame.step(byte, out)
     const state = this.text.next(this.state, byte)
     const opened = this.text.opens(state)
-    if (!opened) out.push(this.at(state))
-    else begin(this.context, opened, this.text.again ? new TextRest(this) : this.rest, out)
+    const before = out.length
+    if (opened) begin(this.context, opened, this.text.again ? new TextRest(this) : this.rest, out)
+    const isNothing = opened?.kind === "remainder" && out.length === before
+    if (!opened || isNothing) out.push(this.at(state))
+  }
+
+  /** After a token that marks something, beyond its bytes. */
+  behind(token: Uint8Array): TextFrame {
+    return this.at(this.text.behind(token) ?? this.state)
   }
 
   override finishes(): boolean {

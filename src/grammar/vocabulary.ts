@@ -115,6 +115,8 @@ export class Vocabulary {
   /** Words in a mask: bit i & 31 of word i >>> 5 is token i. */
   readonly words: number
   readonly ends: readonly number[]
+  /** Tokens that mark something, which their spelling does not. */
+  readonly marks: ReadonlySet<number>
   readonly tokens: readonly Uint8Array[]
   readonly trie: Trie
   /** Tokens with a quote after plain characters, by these, as Latin-1. */
@@ -138,11 +140,17 @@ export class Vocabulary {
   /**
    * @param tokens the bytes of each id; empty for ids that are no text and may never be generated
    * @param ends ids that end a generation
+   * @param marks ids that mark something
    */
-  constructor(tokens: readonly Uint8Array[], ends: readonly number[]) {
+  constructor(
+    tokens: readonly Uint8Array[],
+    ends: readonly number[],
+    marks: ReadonlySet<number> = new Set(),
+  ) {
     this.size = tokens.length
     this.words = (tokens.length + 31) >>> 5
     this.ends = ends
+    this.marks = marks
     const isEnd = new Set(ends)
     this.tokens = tokens.map((bytes, id) => (isEnd.has(id) ? new Uint8Array() : bytes))
     this.trie = new Trie(this.tokens)

@@ -29,6 +29,8 @@ export interface Format {
   grammar: CallGrammar
   /** Calls in that form, for prompts whose templates show none. */
   written(calls: readonly CallText[]): string
+  /** What shows, in thinking, that a call has begun and the thinking is over. */
+  opening?: { mark: string; heads(name: string): readonly string[] }
   /** Whether templates that know tools show their results as turns of their own, be it that they show no calls. */
   showsResults?: boolean
 }
@@ -97,6 +99,7 @@ export const formats = {
     family: families.behind(["<TOOLCALL>"], "</TOOLCALL>"),
     marks: ["<TOOLCALL>", "</TOOLCALL>"],
     shownBy: /<TOOLCALL>/,
+    opening: { mark: "<TOOLCALL>", heads: (name) => spelled("[", NAME, `${name}"`) },
     ...listBehind("<TOOLCALL>", "</TOOLCALL>"),
   },
   hunyuan: {
@@ -113,18 +116,21 @@ export const formats = {
     models: "Seed OSS",
     marks: ["<seed:tool_call>", "</seed:tool_call>"],
     shownBy: /<seed:tool_call>/,
+    opening: { mark: "<seed:tool_call>", heads: (name) => [`\n<function=${name}>`] },
     ...seedOss,
   },
   qwen3_coder: {
     models: "Qwen 3 Coder, Qwen 3.5 and 3.6",
     marks: [...TOOL_CALL],
     shownBy: /<parameter=/,
+    opening: { mark: "<tool_call>", heads: (name) => [`\n<function=${name}>`] },
     ...qwen3Coder,
   },
   glm45: {
     models: "GLM-4.5, 4.6 and 4.7",
     marks: [...TOOL_CALL, "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"],
     shownBy: /<arg_key>/,
+    opening: { mark: "<tool_call>", heads: (name) => [`${name}\n`] },
     ...glm45,
   },
   hermes: {
@@ -132,6 +138,7 @@ export const formats = {
     family: families.hermes,
     marks: [...TOOL_CALL],
     shownBy: /<tool_call>/,
+    opening: { mark: "<tool_call>", heads: (name) => spelled(LINE, NAME, `${name}"`) },
     ...markedJson({
       open: "",
       between: "\n",
@@ -216,6 +223,18 @@ export function formatOf({ knowsTools, knowsCalls, source }: Template): FormatNa
   const names = Object.keys(formats) as FormatName[]
   const shown = names.find((name) => formats[name].shownBy?.test(source))
   return OTHERS.test(source) && shown !== "qwen3_coder" && shown !== "seed_oss" ? undefined : shown
+}
+
+/** A mark, and what stands behind it where a call of one of some tools begins. */
+export interface Opening {
+  mark: string
+  heads: readonly string[]
+}
+
+/** Undefined where a call in thinking is a thought. */
+export function openingOf({ opening }: Format, names: readonly string[]): Opening | undefined {
+  if (!opening || names.length === 0) return undefined
+  return { mark: opening.mark, heads: names.flatMap((name) => opening.heads(name)) }
 }
 
 /** Reads the calls of one reply. All text given comes back as pieces, in order; what is undecided waits. */
