@@ -145,3 +145,25 @@ test("embed writes a row for each line, in order, empty ones as well", async () 
   expect(empty).not.toEqual(first)
   expect((await rows("Hello!", "--dimensions", "3"))[0]).toHaveLength(3)
 })
+
+test("a line that cannot be embedded is named behind the rows of those before it", async () => {
+  const embed = (lines: string, ...more: string[]) => run(["embed", "tiny", ...more], lines)
+  const whole = await embed("one\ntwo\nthree\n")
+  const empty = await embed("one\ntwo\n\nthree\n")
+  expect(empty).toMatchObject({
+    code: 2,
+    out: `${whole.out.split("\n").slice(0, 2).join("\n")}\n`,
+    err: "sinter: stdin, line 3: texts must hold at least one token.\n",
+  })
+  const long = await embed(`${"one\n".repeat(65)}${"word ".repeat(5000)}\n`) // in the second of its batches
+  expect(long.out.trimEnd().split("\n")).toHaveLength(65)
+  expect([long.code, long.err]).toEqual([
+    2,
+    expect.stringMatching(/^sinter: stdin, line 66: The pr/),
+  ])
+  const option = await embed("one\n", "--dimensions", "9999")
+  expect([option.code, option.err]).toEqual([
+    2,
+    expect.stringMatching(/^sinter: dimensions must be/),
+  ])
+})

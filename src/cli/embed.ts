@@ -1,7 +1,9 @@
-// `sinter embed MODEL < texts`: each line of stdin is a text, and each line of stdout its row of numbers as JSON, in order.
+// `sinter embed MODEL < texts`: each line of stdin is a text, and each line of stdout its row of numbers as JSON, in order. A line
+// that is refused is named once the rows before it are written.
 
 import { createInterface } from "node:readline/promises"
 import { load } from "../app/library.ts"
+import { Problem, problem } from "../errors.ts"
 import { openingOf } from "./opening.ts"
 import type { embedOptions } from "./options.ts"
 import type { Values } from "./read-options.ts"
@@ -15,10 +17,17 @@ export async function embed(model: string, options: Values<typeof embedOptions>)
     ...(dimensions === undefined ? {} : { dimensions }),
     ...(prompt_name === undefined ? {} : { prompt_name }),
   }
+  let printed = 0
   const print = async (texts: readonly string[]) => {
-    const vectors = await loaded.embed(texts, fields)
-    const written = vectors.map((vector) => `${JSON.stringify(vector)}\n`).join("")
+    const rows = await Promise.allSettled(texts.map((text) => loaded.embed([text], fields)))
+    const end = rows.findIndex(({ status }) => status === "rejected")
+    let written = ""
+    for (const row of end < 0 ? rows : rows.slice(0, end))
+      if (row.status === "fulfilled") written += `${JSON.stringify(row.value[0])}\n`
     await new Promise<void>((resolve) => process.stdout.write(written, () => resolve()))
+    const refused = rows[end]
+    if (refused?.status === "rejected") throw ofLine(printed + end + 1, refused.reason)
+    printed += texts.length
   }
   try {
     let texts: string[] = []
@@ -32,4 +41,10 @@ export async function embed(model: string, options: Values<typeof embedOptions>)
   } finally {
     await loaded.close()
   }
+}
+
+/** What is wrong with an option is no line's fault. */
+function ofLine(line: number, error: unknown): unknown {
+  if (!(error instanceof Problem) || error.param !== "texts") return error
+  return problem("option_invalid", { option: `stdin, line ${line}`, problem: error.message })
 }

@@ -46,7 +46,8 @@ One answer on stdout. What is piped in stands behind the prompt, or is it: \`sin
 
 ## sinter embed MODEL
 
-Each line of stdin is a text; its row of numbers is a line of stdout, as JSON.
+Each line of stdin is a text; its row of numbers is a line of stdout, as JSON. A line that is refused, as it is empty or too long, ends
+it with its number, behind the rows of the lines before.
 
 ${table(embedOptions)}
 
