@@ -1,10 +1,13 @@
-// The files of deploy/ beside what the program makes of them. Nothing here starts a service or a container.
+// The files of deploy/ beside what the program makes of them. Nothing here starts a unit or a container.
 
+import { spawnSync } from "node:child_process"
 import { readFileSync } from "node:fs"
-import { join } from "node:path"
-import { expect, test } from "vitest"
+import { join, resolve } from "node:path"
+import { expect, onTestFinished, test } from "vitest"
 import { hubCache } from "../src/hub/cache.ts"
 import { cacheHome } from "../src/runtime/cache.ts"
+import { freePort } from "./proxies.ts"
+import { built, serving, start } from "./sinter.ts"
 
 const textOf = (name: string) => readFileSync(new URL(`../deploy/${name}`, import.meta.url), "utf8")
 
@@ -47,3 +50,24 @@ test("secrets that only root may read are named where systemd puts them", () => 
     secrets.map(({ id }) => `/run/credentials/sinter.service/${id}`),
   )
 })
+
+const tls = {
+  SINTER_TLS_CERT: resolve("test/golden/tls/one.crt"),
+  SINTER_TLS_KEY: resolve("test/golden/tls/one.key"),
+}
+test.each([
+  ["http", {}],
+  ["https", tls],
+])(
+  "the container's health check finds a server that speaks %s where the environment says",
+  async (_, files) => {
+    const [, words] = /^HEALTHCHECK (?:.*\\\n)* *CMD (\[.*\])$/m.exec(textOf("Containerfile"))!
+    const [, ...args]: string[] = JSON.parse(words!)
+    const env = { SINTER_PORT: String(await freePort()), ...files }
+    const check = () => spawnSync(process.execPath, args, { env }).status
+    expect(check()).toBe(1)
+    const server = await serving(start(["serve", "tiny"], built, env))
+    onTestFinished(() => void server.stop())
+    expect(check()).toBe(0)
+  },
+)
