@@ -51,6 +51,22 @@ test("secrets that only root may read are named where systemd puts them", () => 
   )
 })
 
+test("launchd's daemon is not root, and writes into a folder that its user is given", () => {
+  const pairs = textOf("sinter.plist").matchAll(/<key>(\w+)<\/key>\s*<string>([^<]*)<\/string>/g)
+  const said = Object.fromEntries(Array.from(pairs, ([, key, value]) => [key!, value!]))
+  const {
+    UserName: user,
+    XDG_CACHE_HOME: cache,
+    StandardOutPath: out,
+    StandardErrorPath: err,
+  } = said
+  expect(user).toMatch(/^_\w+$/) // as macOS calls those that are nobody's
+  const page = readFileSync(new URL("../docs/service.md", import.meta.url), "utf8")
+  expect(page).toMatch(new RegExp(`^install -d -o ${user} -m 700 ${cache}$`, "m"))
+  for (const path of [hubCache(said), cacheHome(said), out!, err!])
+    expect(join(path, "/").startsWith(join(cache!, "/"))).toBe(true)
+})
+
 const tls = {
   SINTER_TLS_CERT: resolve("test/golden/tls/one.crt"),
   SINTER_TLS_KEY: resolve("test/golden/tls/one.key"),
