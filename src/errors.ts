@@ -275,7 +275,7 @@ export const errors = {
   device_missing: {
     status: 0,
     type: "startup_error",
-    text: "--device {device} {why}; found: {found}. sinter devices lists what is here and why it cannot be used.",
+    text: "{asked} {why}; found: {found}. sinter devices lists what is here and why it cannot be used.",
   },
   device_failed: {
     status: 0,

@@ -224,12 +224,15 @@ test("of a folder of models those are served that can be; the others are named, 
   expect([none.code, none.err]).toEqual([2, expect.stringMatching(refused)])
 })
 
-test("a device that is not here: what was found", async () => {
-  const { code, err } = await run(["serve", "tiny", "--device", "cuda:63"])
+const metal = process.platform === "darwin" ? "cuda" : "metal" // no driver of it is for this system
+test.each([
+  [["--device", "cuda:63"], "--device cuda:63 is not on this machine"],
+  [["--target", metal], `--target ${metal} runs on ${metal}, which is not on this machine`],
+])("a device that is not here, by %j: what was found", async (typed, words) => {
+  const { code, err } = await run(["serve", "tiny", ...typed])
   expect(code).toBe(2)
-  expect(err).toMatch(
-    /^sinter: --device cuda:63 is not on this machine.*; found: .*cpu:0 \(.+\)\. sinter devices lists .+\n$/,
-  )
+  expect(err).toMatch(/; found: .*cpu:0 \(.+\)\. sinter devices lists .+\n$/)
+  expect(err.startsWith(`sinter: ${words}`)).toBe(true)
 })
 
 test.each([

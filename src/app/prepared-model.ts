@@ -13,8 +13,9 @@ import {
   traitsOf,
 } from "../compiler/targets/prepare.ts"
 import type { Prepared } from "../compiler/targets/target.ts"
-import { lackFor, targetOf, targets } from "../compiler/targets/targets.ts"
+import { lackFor, type TargetName, targetOf, targets } from "../compiler/targets/targets.ts"
 import { chooseLimits, type EngineLimits, type Mode } from "../engine/limits.ts"
+import { Problem, problem } from "../errors.ts"
 import type { Log } from "../log.ts"
 import { checkFormat } from "../model/compile-folder.ts"
 import { type Model, openModel } from "../model/model.ts"
@@ -136,13 +137,26 @@ async function deviceFor({ device, target, modelLib, log }: ModelSettings): Prom
   const requested = requestedTarget({ target, library: modelLib }, device.name)
   let usable: readonly DeviceName[] = requested ? targets[requested].devices : deviceNames
   for (;;) {
-    const chosen = await chooseDevice(device, usable)
+    const chosen = await chooseDevice(device, usable).catch((error) => {
+      throw requested && device.name === "auto" ? asTyped(error, requested, modelLib) : error
+    })
     if (requested || device.name !== "auto") return chosen
     const lack = await lackFor(chosen.name)
     if (!lack) return chosen
     log.warn(`${chosen.name}:${chosen.id} is passed over: ${lack.problem}; ${lack.cure}.`)
     usable = usable.filter((name) => name !== chosen.name)
   }
+}
+
+/** Where no device was named, but what needs one. */
+function asTyped(error: unknown, target: TargetName, library: string | undefined): unknown {
+  if (!(error instanceof Problem) || error.code !== "device_missing") return error
+  const { why } = error.values
+  return problem(error.code, {
+    ...error.values,
+    asked: library ? `--model-lib ${library}` : `--target ${target}`,
+    why: `runs on ${targets[target].devices.join(", ")}, which ${why}`,
+  })
 }
 
 /** As many as are to share the model. A device that has none beside it runs it alone. */

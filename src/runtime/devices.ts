@@ -114,13 +114,13 @@ export async function chooseDevice(
     if (device) return described(device)
     surveys.push(survey)
   }
-  const others = [...names.filter((name) => asked.name === name), ...usable]
+  const others = asked.name === "auto" ? [...usable, ...deviceNames] : [asked.name, ...usable]
   const missing = others.filter((name) => surveys.every((survey) => survey.name !== name))
   surveys.push(...(await Promise.all([...new Set(missing)].map((name) => surveyOf(name)))))
   const present = surveys.flatMap(({ devices }) => devices)
   const list = present.map(({ name, id, description }) => `${name}:${id} (${description})`)
   throw problem("device_missing", {
-    device: asked.name === "auto" && asked.id === 0 ? "auto" : `${asked.name}:${asked.id}`,
+    asked: `--device ${asked.name === "auto" && asked.id === 0 ? "auto" : `${asked.name}:${asked.id}`}`,
     why: whyMissing(asked, usable, surveys),
     found: list.join(", ") || "nothing",
   })
@@ -159,13 +159,15 @@ function whyMissing(
   surveys: readonly Survey[],
 ): string {
   const present = surveys.flatMap(({ devices }) => devices)
-  const processor = present.find(({ name, obstacle }) => name !== "cpu" && !obstacle)
+  const mayRun = ({ name }: { name: DeviceName }) => name !== "cpu" && usable.includes(name)
+  const processor = present.find((each) => mayRun(each) && !each.obstacle)
   if (asked.name === "auto" && asked.id === 0 && processor)
     return `takes no processor that a GPU's driver lists, and nothing else here is of ${usable.join(", ")}; --device ${processor.name}:${processor.id} takes it`
   const device = present.find(({ name, id }) => name === asked.name && id === asked.id)
   if (device)
     return `is here, but ${device.obstacle?.problem ?? `what was asked for runs on ${usable.join(", ")} only`}`
-  const isOfKind = ({ name }: Survey) => asked.name === "auto" || name === asked.name
+  const isOfKind = ({ name }: Survey) =>
+    asked.name === "auto" ? usable.includes(name) : name === asked.name
   const obstacles = surveys.filter(isOfKind).flatMap(({ obstacles }) => obstacles)
   return `is not on this machine${obstacles.map((each) => `: ${each.problem}`).join("")}`
 }
