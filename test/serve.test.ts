@@ -33,6 +33,10 @@ test("the start-up lines name both addresses, the model, the device, what was ch
   expect(out).toMatch(/device +cpu:0 \(.+, \d+ threads?\), target \w+/)
   expect(out).toMatch(/sequences +4 at once \(local\)/)
   expect(out).toMatch(/context +4096 tokens, the model's/)
+  // 512 as options.md has it of any step; 16 that a grammar may force, as EngineLimits has them
+  expect(out).toMatch(
+    /prefill +at most 512 prompt tokens a step \(a step's most\), and 16 proposed ones\n/,
+  )
   expect(out).toMatch(
     /memory +weights [\d.]+ MiB, KV [\d.]+ MiB, activations [\d.]+ MiB, buffers [\d.]+ MiB of [\d.]+ MiB that may be taken, 100 % of what (this machine|this process's control group) has left/,
   )

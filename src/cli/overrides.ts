@@ -36,7 +36,7 @@ export const overrideFields = {
   prefill_chunk_size: {
     type: "integer",
     read: integer(1),
-    help: `The most prompt tokens one step takes, never more than ${targets.cpu.steps.stepTokens}; wins over the mode's.`,
+    help: `The most prompt tokens one step takes, and never more than ${targets.cpu.steps.stepTokens} where a prompt may be cut; wins over the mode's.`,
   },
   context_window_size: {
     type: "integer",

@@ -4,7 +4,7 @@
 import { networkInterfaces } from "node:os"
 import { findServed } from "../app/find-model.ts"
 import { createApp, type Ready, type Summary } from "../app.ts"
-import type { Chosen, MemoryShares } from "../engine/limits.ts"
+import type { Chosen, EngineLimits, MemoryShares } from "../engine/limits.ts"
 import { version } from "../version.ts"
 import { GiveBack } from "../worker/give-back.ts"
 import { openingOf } from "./opening.ts"
@@ -148,7 +148,7 @@ function ownAddresses(): string[] {
 
 function startUpTable(summary: Summary): string {
   const { mode, limits, memoryOf } = summary
-  const { context, sequences, total, chunk, program, memory } = limits
+  const { context, sequences, total, program, drafts, memory } = limits
   const rows = [
     [
       "model",
@@ -161,10 +161,7 @@ function startUpTable(summary: Summary): string {
     ["sequences", `${count(sequences)} at once (${sequences.why})`],
     ["context", `${count(context)} tokens, ${context.why}`],
     ["in all", `${total.value} tokens in ${program.blocks.join(" and ")} blocks (${total.why})`],
-    [
-      "prefill",
-      `at most ${chunk.value} prompt tokens a step (${chunk.why}); a step takes ${program.tokens}`,
-    ],
+    ["prefill", `at most ${promptsOf(limits)}${drafts > 0 ? `, and ${drafts} proposed ones` : ""}`],
     ...(summary.drafting ? [["drafts", summary.drafting]] : []),
     [
       "memory",
@@ -172,6 +169,13 @@ function startUpTable(summary: Summary): string {
     ],
   ]
   return rows.map(([name, value]) => `  ${name!.padEnd(10)} ${value}\n`).join("")
+}
+
+/** What the mode or an override wants of a prompt in one step, or what a step has room for. */
+function promptsOf({ chunk, program, drafts }: EngineLimits): string {
+  const room = program.tokens - drafts
+  const { value, why } = chunk.value > room ? { value: room, why: "a step's most" } : chunk
+  return `${value} prompt tokens a step (${why})`
 }
 
 /** Layers that are kept differently long, where there are such. */
