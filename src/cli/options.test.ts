@@ -155,6 +155,19 @@ test.each([
   }
 })
 
+test("compile's help names the fields that its refusal says are compiled in", () => {
+  const refused = () => readOptions(compileOptions, { "--overrides": "max_num_sequence=2" }, {})
+  expect(refused).toThrow("only kv_dtype and tensor_parallel_shards are compiled in.")
+  const taken = { "--overrides": "kv_dtype=f16;tensor_parallel_shards=2" }
+  expect(readOptions(compileOptions, taken, {})["--overrides"]).toEqual({
+    kv_dtype: "f16",
+    tensor_parallel_shards: 2,
+  })
+  expect(help("compile")).toContain(
+    '"field=value;field=value": kv_dtype and tensor_parallel_shards.',
+  )
+})
+
 test("chat and serve say the same of the options they share", () => {
   const shared = Object.keys(chatOptions).filter((name) => name in serveOptions)
   expect(shared.length).toBeGreaterThan(2)

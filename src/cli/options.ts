@@ -7,7 +7,7 @@ import { libraryTargets, targetNames, targets } from "../compiler/targets/target
 import { defaultHttpOptions, defaultTimeouts } from "../http/service.ts"
 import { DRIVER_MILLISECONDS, deviceNames } from "../runtime/devices.ts"
 import { formatNames } from "../runtime/format.ts"
-import { compiledOverrides, overrideFields, overrides } from "./overrides.ts"
+import { compiledNames, compiledOverrides, overrideFields, overrides } from "./overrides.ts"
 import {
   address,
   age,
@@ -473,7 +473,7 @@ export const compileOptions = {
   },
   "--overrides": {
     ...modelOptions["--overrides"],
-    help: 'Fields that are compiled in, as "field=value": kv_dtype.',
+    help: `Fields that are compiled in, as "field=value;field=value": ${compiledNames}.`,
     read: compiledOverrides,
   },
   "--base": {

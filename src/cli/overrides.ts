@@ -91,14 +91,21 @@ export const overrides: Reader<Overrides> = (given, option) => {
 }
 
 /** Those that a library is compiled with. */
+const compiled: readonly string[] = [
+  "kv_dtype",
+  "tensor_parallel_shards",
+] satisfies (keyof Fields)[]
+
+/** The same, as sentences have them. */
+export const compiledNames = compiled.join(" and ")
+
 export const compiledOverrides: Reader<Overrides> = (given, option) => {
   const values = overrides(given, option)
-  const compiled = ["kv_dtype", "tensor_parallel_shards"]
   const other = Object.keys(values).find((field) => !compiled.includes(field))
   if (other)
     refuse(
       option,
-      `${other} is chosen when the model is served; only ${compiled.join(" and ")} are compiled in.`,
+      `${other} is chosen when the model is served; only ${compiledNames} are compiled in.`,
     )
   return values
 }
