@@ -31,7 +31,10 @@ export function readConfigFile(path: string, table: Readonly<Record<string, Opti
     const entry = entryIn(line, where)
     if (!entry) continue
     const { name, text = "true" } = entry
+    if (/^(["']).*\1$/s.test(text))
+      refuse(`${where} ${name}`, "takes its value without quotes; leave them out.") // it may be a secret
     if (name === "model") {
+      if (!entry.text) refuse(`${where} ${name}`, "needs a value: model = MODEL.")
       models.push(text)
       continue
     }
