@@ -547,6 +547,20 @@ test("a name is the same however it is spelled: none comes twice, and none slips
   expect(accepts(grammar, String.raw`{"\u00e9\/":3}`)).toBe(true)
 })
 
+test("half a character of a name lives only while a new name comes of it", () => {
+  const names = ["a", "é", "ê!", "\u{1f642}"]
+  const matcher = grammarOf(
+    JSON.stringify({ propertyNames: { enum: names }, minProperties: 4, type: "object" }),
+  ).matcher(vocabulary)
+  const goesOn = (text: string, ...bytes: number[]) =>
+    [...Buffer.from(text), ...bytes].every((byte) => matcher.accept(byte))
+  expect(goesOn('{"é":1,"', 0xc3, 0xaa)).toBe(true)
+  matcher.rollback(2)
+  expect(goesOn('ê!":1,"')).toBe(true)
+  expect(matcher.accept(0xc3)).toBe(false)
+  expect(goesOn("", 0xf0, 0x9f)).toBe(true)
+})
+
 test("items that may not repeat may be written with escapes after escapes", () => {
   const grammar = grammarOf('{"items":{"type":"string"},"uniqueItems":true}')
   const slashes = String.raw`["a","\\\\","\\\n","\\\u0061","\u0061\u0062","\ud83d\ude00\\"]`

@@ -103,6 +103,21 @@ export class NameProduct {
     return [...new Set(states)]
   }
 
+  /** The characters of a range that lead from one state to another. */
+  between(state: number, next: number, from: number, to: number): Iterable<string> {
+    const { starts, classOf, classes } = this.alphabet
+    const leads = (i: number) => this.next[state * classes + classOf[i]!] === next
+    return {
+      *[Symbol.iterator]() {
+        for (let i = 0; i < starts.length && starts[i]! <= to; i++) {
+          const end = Math.min((starts[i + 1] ?? to + 1) - 1, to)
+          if (!leads(i)) continue
+          for (let c = Math.max(starts[i]!, from); c <= end; c++) yield String.fromCodePoint(c)
+        }
+      },
+    }
+  }
+
   /** Names of some classes, a bit for each, as a language whose states are those here; undefined where none is left. */
   namesFrom(state: number, classes: number): StringPlace | undefined {
     let names = this.languages.get(classes)

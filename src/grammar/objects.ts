@@ -160,9 +160,12 @@ export class ObjectCase implements ObjectPlaces {
       if (!ranges.some(([from, to]) => next >= from && next <= to)) continue
       if (this.waysFor(state, k).length > 0) return true
     }
-    return ranges
-      .flatMap(([from, to]) => this.product.after(place.state, from, to))
-      .some((next) => this.othersLive(state, next, place.text, decoding))
+    return ranges.some(([from, to]) =>
+      this.product.after(place.state, from, to).some((next) => {
+        const characters = this.product.between(place.state, next, from, to)
+        return this.othersLive(state, next, place.text, characters)
+      }),
+    )
   }
 
   after(state: ObjectState, place: NamePlace, owed: number): ObjectState {
@@ -257,18 +260,25 @@ export class ObjectCase implements ObjectPlaces {
     for (let k = place.low; k < place.high; k++) {
       if (this.waysFor(state, k).length > 0) return true
     }
-    return this.othersLive(state, place.state, place.text, between)
+    return this.othersLive(state, place.state, place.text, [""])
   }
 
-  private othersLive(state: ObjectState, at: number, text: string, decoding: Decoding): boolean {
+  /** Whether a new name goes on so: a text, one of some characters, which lead to a state, and more from there. */
+  private othersLive(
+    state: ObjectState,
+    at: number,
+    text: string,
+    characters: Iterable<string>,
+  ): boolean {
     const allowed = (index: number) => this.waysFor(state, this.names.length + index).length > 0
     if (this.product.endlessFrom(at).some(allowed)) return true
     // Few names are left from here: is one of them new?
     for (const [word, index] of this.product.wordsFrom(at)) {
       if (!allowed(index)) continue
-      if (decoding !== between) return true // the character is not known; most of them are new
-      const name = text + word
-      if (!state.others.includes(name) && !this.names.includes(name)) return true
+      for (const character of characters) {
+        const name = text + character + word
+        if (!state.others.includes(name) && !this.names.includes(name)) return true
+      }
     }
     return false
   }
