@@ -8,6 +8,7 @@ import {
   type Language,
   LanguageRefusal,
   type Part,
+  type SchemaOptions,
   SchemaRefusal,
   type TextForm,
 } from "../grammar/grammar.ts"
@@ -21,6 +22,9 @@ export interface Watch {
   end(): void
 }
 
+/** What a value is held to beside its schema. */
+type Held = Pick<SchemaOptions, "names" | "without">
+
 export class CompiledSchemas {
   readonly #watch: Watch | undefined
   readonly #schemas = new Kept<CompiledSchema | SchemaRefusal>()
@@ -31,9 +35,10 @@ export class CompiledSchemas {
   }
 
   /** `lenient`: what cannot be enforced is left out. Throws a SchemaRefusal. */
-  compile(schema: unknown, lenient: boolean): CompiledSchema {
-    const exact = this.#outcome(schema, false)
-    const outcome = lenient && exact instanceof SchemaRefusal ? this.#outcome(schema, true) : exact
+  compile(schema: unknown, lenient: boolean, held: Held = {}): CompiledSchema {
+    const exact = this.#outcome(schema, false, held)
+    const isRefused = exact instanceof SchemaRefusal
+    const outcome = lenient && isRefused ? this.#outcome(schema, true, held) : exact
     if (outcome instanceof SchemaRefusal) throw outcome
     return outcome
   }
@@ -69,11 +74,12 @@ export class CompiledSchemas {
     return this.#languages.of(text, () => this.#watched(text, compile))
   }
 
-  #outcome(schema: unknown, lenient: boolean): CompiledSchema | SchemaRefusal {
+  #outcome(schema: unknown, lenient: boolean, held: Held = {}): CompiledSchema | SchemaRefusal {
     const text = textOf(schema)
-    const options = { lenient, portable: true }
+    const options = { ...held, lenient, portable: true }
     const compile = () => refusedOr(SchemaRefusal, () => compileSchema(schema, options))
-    return this.#schemas.of(`${lenient} ${text}`, () => this.#watched(text, compile))
+    const key = `${lenient} ${textOf(held)} ${text}`
+    return this.#schemas.of(key, () => this.#watched(text, compile))
   }
 
   #watched<Outcome>(text: string, compile: () => Outcome): Outcome {
@@ -120,34 +126,6 @@ export function argumentsSchema({ parameters }: Partial<Tool>): unknown {
   if (typeof parameters !== "object") return parameters
   const { type = "object" } = parameters as { type?: unknown }
   return { ...parameters, type: [type].flat().includes("object") ? "object" : ["object", type] }
-}
-
-interface Member {
-  name: string
-  required: boolean
-  schema: unknown
-  /** The same as a document of its own, in which what it refers to is still there. */
-  alone: unknown
-}
-
-const ALONE = "urn:arguments"
-
-/** The members that a schema of arguments names. */
-export function membersOfSchema(schema: unknown): Member[] {
-  const { properties, required, $schema, $id = ALONE } = schema as Record<string, unknown>
-  if (typeof properties !== "object" || properties === null) return []
-  return Object.entries(properties).map(([name, own]): Member => {
-    const place = name.replaceAll("~", "~0").replaceAll("/", "~1")
-    const $ref = `${String($id)}#/properties/${encodeURIComponent(place)}`
-    const whole = { ...(schema as object), $id }
-    const alone = { ...($schema !== undefined && { $schema }), $ref, $defs: { whole } }
-    return {
-      name,
-      required: Array.isArray(required) && required.includes(name),
-      schema: own,
-      alone,
-    }
-  })
 }
 
 /** A format without a schema is any object. */

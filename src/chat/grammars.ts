@@ -4,11 +4,14 @@
 
 import { type Problem, problem } from "../errors.ts"
 import {
+  type CompiledSchema,
   choice,
   Grammar,
   LanguageRefusal,
   literal,
+  members,
   type Part,
+  type PlainForm,
   plainText,
   remainder,
   SchemaRefusal,
@@ -18,15 +21,10 @@ import {
   until,
 } from "../grammar/grammar.ts"
 import { ANSWER, START } from "./channels.ts"
-import {
-  argumentsSchema,
-  CompiledSchemas,
-  formatSchema,
-  membersOfSchema,
-  textOf,
-} from "./compiled-schemas.ts"
+import { argumentsSchema, CompiledSchemas, formatSchema, textOf } from "./compiled-schemas.ts"
 import type { LanguageFormat, ResponseFormat, SchemaVerdict, Tool } from "./conversation.ts"
-import type { CallableTool, CallGrammar, ToolMember } from "./formats/call-grammar.ts"
+import { type ArgumentKind, kindOfArgument, namesOfArguments } from "./formats/argument-kinds.ts"
+import type { ArgumentForm, CallableTool, CallGrammar } from "./formats/call-grammar.ts"
 import { type FormatName, formats, openingOf } from "./formats/formats.ts"
 import type { Markers } from "./markers.ts"
 
@@ -104,7 +102,7 @@ export class Grammars {
       const { field = "tools", name } = tool
       try {
         const json = argumentsPart(tool, this.#schemas, unenforced)
-        return { name, json, members: () => membersOf(tool, this.#schemas) }
+        return { name, json, members: this.#membersPart(tool, json, unenforced) }
       } catch (error) {
         if (!(error instanceof SchemaRefusal)) throw error
         if (tool.strict || !error.isUnsatisfiable) throw refused(error, field)
@@ -117,6 +115,22 @@ export class Grammars {
       if (refusal) unenforced.push(`${name}#`)
     }
     return callable
+  }
+
+  /** Names that the schema does not mention are taken where it says that there may be others, or where it needs some. */
+  #membersPart(tool: Arguments, json: Part, unenforced: string[]): Part {
+    const { form } = this.#calls
+    if (!form) return json
+    const { names, isOpen } = namesOfArguments(argumentsSchema(tool))
+    const fitting = names.filter((name) => form.names.test(name))
+    if (form.whole && fitting.length < names.length) return form.whole(json)
+    for (const allowed of isOpen ? [form.names.source] : [fitting, form.names.source]) {
+      const part = argumentsOf(tool, form, allowed, this.#schemas, unenforced)
+      if (part) return part
+    }
+    if (form.whole) return form.whole(json)
+    const reason = `no arguments that satisfy it can be written as ${this.#options.toolFormat} calls are`
+    throw new SchemaRefusal({ pointer: "", keyword: "", reason }, true)
   }
 
   /** The reply without its thinking. */
@@ -190,46 +204,54 @@ function argumentsPart(tool: Arguments, schemas: CompiledSchemas, unenforced: st
     )
   if (tool.input) unenforced.push(`${name}#/format/definition`)
   const compiled = schemas.compile(argumentsSchema(tool), !strict)
-  for (const { pointer, keyword } of compiled.unenforced) {
-    unenforced.push(`${name}#${pointer}/${keyword}`)
-  }
+  list(unenforced, tool, compiled)
   return compiled.part
 }
 
-/** One by one; a member that may be missing and that nothing satisfies is missing. */
-function membersOf(tool: Arguments, schemas: CompiledSchemas): readonly ToolMember[] {
-  const input = inputPart(tool, schemas)
-  return membersOfSchema(withoutFragment(argumentsSchema(tool))).flatMap((member) => {
-    const { name, required, schema, alone } = member
-    const json = input ?? memberPart(alone, required, tool, schemas)
-    if (!json) return []
-    const plain = (end: string) => {
-      const language = tool.input && input && schemas.language(tool.input)
-      return language ? sequence(language, literal(end)) : plainText(json, end)
-    }
-    return { name, required, schema, json, plain }
-  })
-}
-
-function memberPart(
-  alone: unknown,
-  required: boolean,
-  { strict, field = "tools" }: Arguments,
-  schemas: CompiledSchemas,
-): Part | undefined {
-  try {
-    return schemas.compile(alone, !strict).part
-  } catch (error) {
-    if (!(error instanceof SchemaRefusal)) throw error
-    if (error.isUnsatisfiable && !required) return undefined
-    throw refused(error, field)
+function list(unenforced: string[], { name }: Arguments, compiled: CompiledSchema): void {
+  for (const { pointer, keyword } of compiled.unenforced) {
+    const place = `${name}#${pointer}/${keyword}`
+    if (!unenforced.includes(place)) unenforced.push(place)
   }
 }
 
-/** An `$id` may end in an empty fragment, behind which no reference to a member could stand. */
-function withoutFragment(schema: unknown): unknown {
-  const { $id } = schema as { $id?: unknown }
-  return typeof $id === "string" ? { ...(schema as object), $id: $id.replace(/#$/, "") } : schema
+/** Arguments one by one; undefined: none of these names satisfy the schema. */
+function argumentsOf(
+  tool: Arguments,
+  form: ArgumentForm,
+  names: readonly string[] | string,
+  schemas: CompiledSchemas,
+  unenforced: string[],
+): Part | undefined {
+  const { end: without } = form
+  const held = { names, ...(without !== undefined && { without }) }
+  const schema = argumentsSchema(tool)
+  const input = inputPart(tool, schemas)
+  try {
+    const compiled = schemas.compile(schema, !tool.strict, held)
+    list(unenforced, tool, compiled)
+    return members(compiled.part, {
+      ...form,
+      kindOf: (name) => kindOfArgument(schema, name),
+      value: (kind, part) => {
+        const json = input ?? part
+        const plain = (plainForm: PlainForm) =>
+          input && tool.input
+            ? textOfLanguage(schemas.language(tool.input), plainForm)
+            : plainText(json, plainForm)
+        return form.value(kind as ArgumentKind, { json, plain })
+      },
+    })
+  } catch (error) {
+    if (error instanceof SchemaRefusal && error.isUnsatisfiable) return undefined
+    throw error
+  }
+}
+
+/** A text of a language up to and with a mark, with the line breaks that are taken away around it. */
+function textOfLanguage(language: Part, { end, inLines }: PlainForm): Part {
+  const [before, after] = inLines ? ["\n", "\n"] : ["", ""]
+  return sequence(literal(before), language, literal(after + end))
 }
 
 /** The text of a free-form tool, in its quotes; undefined where it cannot be kept to its language. */

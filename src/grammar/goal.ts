@@ -5,6 +5,7 @@ import type { Dfa } from "./dfa.ts"
 import type { Literal } from "./facts.ts"
 import type { Quotes } from "./frames.ts"
 import type { NumberLanguage } from "./numbers.ts"
+import type { Mark } from "./plain.ts"
 import type { SchemaFault } from "./schema-node.ts"
 import type { Decoding, StringLanguage, StringPlace } from "./strings.ts"
 
@@ -51,6 +52,8 @@ export interface GoalSource {
   /** The names, as texts, that satisfy the literals. */
   language(literals: readonly Literal[]): Dfa
   readonly literals: { negated(literal: Literal): Literal; readonly never: Literal }
+  /** What no text holds, names included. */
+  readonly without: Mark | undefined
   fault(goal: Goal, reason: string): SchemaFault
   unenforceable(pointer: string, keyword: string, reason: string): SchemaFault
 }

@@ -11,9 +11,10 @@ import type { Case, Goal, GoalSource, Probe } from "./goal.ts"
 import { canonical, type Decimal, parseDecimal } from "./json.ts"
 import { NumberLanguage } from "./numbers.ts"
 import { ObjectCase } from "./objects.ts"
+import { type Mark, markOf } from "./plain.ts"
 import { SchemaFault, types } from "./schema-node.ts"
 import { StringLanguage } from "./strings.ts"
-import { spend, TooLarge } from "./work.ts"
+import { spend, TooLarge, TooMuchWork } from "./work.ts"
 
 const maxGoals = 20_000
 const mostBounds = 1000
@@ -55,12 +56,17 @@ class LiteralsGoal implements Goal {
 export class Goals implements GoalSource {
   readonly literals: Literals
   readonly portable: boolean
+  readonly without: Mark | undefined
   private readonly byKey = new Map<string, Goal>()
 
-  /** @param portable whether integers are written as digits alone */
-  constructor(literals: Literals, portable: boolean) {
+  /**
+   * @param portable whether integers are written as digits alone
+   * @param without what no text holds, names included
+   */
+  constructor(literals: Literals, portable: boolean, without?: string) {
     this.literals = literals
     this.portable = portable
+    this.without = without === undefined ? undefined : markOf(without)
     literals.mayLive = (facts) => this.mayLive(facts, 2)
   }
 
@@ -218,7 +224,7 @@ class FactsCase implements Case {
   }
 
   get strings(): StringLanguage {
-    this.stringLanguage ??= this.guarded(() => stringLanguage(this.facts))
+    this.stringLanguage ??= this.guarded(() => stringLanguage(this.facts, this.goals.without))
     return this.stringLanguage
   }
 
@@ -261,7 +267,7 @@ class FactsCase implements Case {
   }
 
   wholeLanguage(): Dfa {
-    return this.guarded(() => languageOf(this.facts, true))
+    return this.guarded(() => languageOf(this.facts, true, this.goals.without))
   }
 
   private guarded<T>(make: () => T): T {
@@ -311,9 +317,9 @@ function distinct(numbers: readonly Decimal[]): Decimal[] {
 const stringLanguages = new WeakMap<Dfa, Map<string, StringLanguage>>()
 
 /** Equal automata and bounds share a language, and with it what has been found out of it. */
-function stringLanguage(facts: Facts): StringLanguage {
+function stringLanguage(facts: Facts, without: Mark | undefined): StringLanguage {
   const { minLength, maxLength } = facts
-  const dfa = languageOf(facts, false)
+  const dfa = languageOf(facts, false, without)
   const byBounds = stringLanguages.get(dfa) ?? new Map<string, StringLanguage>()
   stringLanguages.set(dfa, byBounds)
   const bounds = `${minLength} ${maxLength}`
@@ -322,8 +328,23 @@ function stringLanguage(facts: Facts): StringLanguage {
   return language
 }
 
-/** @param counted whether length bounds are part of the automaton or kept beside it */
-function languageOf(facts: Facts, counted: boolean): Dfa {
+/**
+ * @param counted whether length bounds are part of the automaton or kept beside it
+ * @param without a mark that none of the texts holds, unless they are too many to keep apart from it
+ */
+function languageOf(facts: Facts, counted: boolean, without: Mark | undefined): Dfa {
+  if (!without) return textsOf(facts, counted)
+  try {
+    const notLanguages = [...facts.notLanguages, without.holding]
+    const isAny = facts.strings === undefined && textsOf(facts, counted) === anything
+    return isAny ? without.others : textsOf({ ...facts, notLanguages }, counted)
+  } catch (error) {
+    if (!(error instanceof TooLarge) || error instanceof TooMuchWork) throw error
+    return textsOf(facts, counted)
+  }
+}
+
+function textsOf(facts: Facts, counted: boolean): Dfa {
   const { minLength: min, maxLength: max, languages, notLanguages, excludedStrings } = facts
   const bounded = min > 0 || max < Number.POSITIVE_INFINITY
   const bounds = counted && bounded ? [lengths(min, max)] : []

@@ -2,7 +2,6 @@
 // vocabulary make a matcher, which says at every moment which tokens may come next. What it accepts can always be
 // completed, and what is complete always validates. A schema that cannot be kept to this is refused, with its place.
 
-import { anything, combine } from "./dfa.ts"
 import { Literals } from "./expand.ts"
 import { advance, Context, End, EndFrame, type Frame } from "./frames.ts"
 import { Goals } from "./goals.ts"
@@ -10,9 +9,17 @@ import { fromValue, type Json, JsonFault, parseJson } from "./json.ts"
 import { GrammarFault, partOfDfa } from "./languages/rules.ts"
 import { type Masks, masksOf } from "./masks.ts"
 import { begin, literal, type Part, sequence, TextFrame, until } from "./parts.ts"
+import { type PlainForm, plainLanguage } from "./plain.ts"
 import { wholeLanguage } from "./regex.ts"
-import { readSchema } from "./schema.ts"
-import { type Dialect, type Fault, SchemaFault, types, UnknownType } from "./schema-node.ts"
+import { readSchema, type SchemaDocument } from "./schema.ts"
+import {
+  type Dialect,
+  type Fault,
+  SchemaFault,
+  type SchemaNode,
+  types,
+  UnknownType,
+} from "./schema-node.ts"
 import { set, type Vocabulary } from "./vocabulary.ts"
 import { bounded, MAX_WORK, MAX_WORK_IN_ALL, TooLarge, worked } from "./work.ts"
 
@@ -22,6 +29,8 @@ export {
   inPython,
   list,
   literal,
+  type MembersForm,
+  members,
   type Part,
   remainder,
   sequence,
@@ -30,6 +39,8 @@ export {
   text,
   until,
 } from "./parts.ts"
+export type { PlainForm } from "./plain.ts"
+export { type TypeName, typeMeantBy } from "./readers.ts"
 export type { Dialect, Fault } from "./schema-node.ts"
 export type { TextForm } from "./strings.ts"
 export { Vocabulary } from "./vocabulary.ts"
@@ -46,6 +57,10 @@ export interface SchemaOptions {
    * and formats in the forms that common validators agree on, where there is one.
    */
   portable?: boolean
+  /** The names that the outermost object may have: these, or those that an ECMA-262 pattern matches as a whole. */
+  names?: readonly string[] | string
+  /** What no text in the value holds, names included. */
+  without?: string
 }
 
 export interface CompiledSchema {
@@ -104,21 +119,19 @@ function faultOf(error: unknown): Fault {
 }
 
 /**
- * The texts that a compiled schema allows, as they are and without quotes, up to and with an end mark that none of them holds. Of
- * any text, and of texts that would take too much to keep apart from the mark, only the mark is held to.
+ * The texts that a compiled schema allows, as they are and without quotes, and null where it has a form, up to and with an end mark
+ * that none of them holds. Of any text, and of texts that would take too much to keep apart from the mark, only the mark is held to.
  */
-export function plainText(part: Part, end: string): Part {
-  const free = until(end, literal(""))
+export function plainText(part: Part, form: PlainForm): Part {
+  const free = until(form.end, literal(""))
   if (part.kind !== "value") return free
-  const cases = part.goal.cases.filter((each) => each.has(types.string))
+  const { cases } = part.goal
   try {
     return bounded(MAX_WORK, () => {
-      const whole = cases.map((each) => each.wholeLanguage())
-      if (whole.length === 0 || whole.includes(anything)) return free
-      const texts = combine([anything, ...whole], ([, ...has]) => has.includes(true))
-      const marked = wholeLanguage(`[^]*${end.replace(/[^\w\s]/g, "\\$&")}[^]*`)
-      const kept = combine([texts, marked], ([has, isMarked]) => Boolean(has) && !isMarked)
-      return sequence(partOfDfa(kept, "plain"), literal(end))
+      const texts = cases.filter((c) => c.has(types.string)).map((c) => c.wholeLanguage())
+      const hasNull = cases.some((c) => c.has(types.null))
+      const kept = plainLanguage(texts, hasNull, form)
+      return kept ? sequence(partOfDfa(kept, "plain"), literal(form.end)) : free
     })
   } catch (error) {
     if (error instanceof TooLarge || error instanceof SchemaFault || error instanceof GrammarFault)
@@ -147,13 +160,14 @@ function compiled(
   dropped: ReadonlySet<string>,
   hasPortable = true,
 ): { part: Part; unread: readonly Fault[] } {
-  const { dialect, lenient = false, portable = false } = options
+  const { dialect, lenient = false, portable = false, without } = options
   const forms = portable && hasPortable ? "portable" : "whole"
   const formats = options.formats === false ? "ignored" : forms
   const read = readSchema(document, { dialect, formats, dropped, lenient })
   const literals = new Literals(read)
-  const goals = new Goals(literals, portable)
-  const goal = goals.goal([literals.literal(read.root, 0, false)])
+  const goals = new Goals(literals, portable, without)
+  const nodes = options.names === undefined ? [read.root] : [read.root, named(read, options.names)]
+  const goal = goals.goal(nodes.map((node) => literals.literal(node, 0, false)))
   if (!goals.settle(goal)) {
     if (read.usesPortable) return compiled(document, options, dropped, false)
     const reason = "no value satisfies this schema"
@@ -161,6 +175,21 @@ function compiled(
   }
   const part: Part = { kind: "value", goal, notation: "json" }
   return { part, unread: read.faults }
+}
+
+/** An object, whose names are these. */
+function named(read: SchemaDocument, names: readonly string[] | string): SchemaNode {
+  const { resource } = read.root
+  const node = read.synthetic("", resource)
+  node.type = { mask: types.object, integer: false }
+  if (typeof names === "string") {
+    node.names = read.synthetic("", resource)
+    node.names.languages = [wholeLanguage(names)]
+  } else {
+    node.properties = new Map(names.map((name) => [name, read.synthetic("", resource, true)]))
+    node.additional = read.synthetic("", resource, false)
+  }
+  return node
 }
 
 export interface GrammarOptions {

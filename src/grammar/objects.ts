@@ -54,6 +54,12 @@ export class ObjectCase implements ObjectPlaces {
       const where = othersThan(namesOf([], [goals.language(facts.names)]))
       members.push({ where, literals: [goals.literals.never] })
     }
+    if (goals.without) {
+      members.push({
+        where: namesOf([], [goals.without.holding]),
+        literals: [goals.literals.never],
+      })
+    }
     for (const literal of facts.someNames) {
       this.some.push({ where: namesOf([], [goals.language([literal])]), literals: [] })
     }

@@ -3,9 +3,12 @@
 // may come again within themselves; `begin` turns one into frames.
 
 import { type Context, End, Frame, type Notation, type Reach, Rest } from "./frames.ts"
-import type { Goal } from "./goal.ts"
+import type { Goal, NamePlace, ObjectPlaces, ObjectState } from "./goal.ts"
 import { LanguageFrame } from "./language-frame.ts"
+import { LiteralFrame } from "./literal-frame.ts"
 import { ValueFrame } from "./machine.ts"
+import { MemberNameFrame, type NameOwner } from "./member-name-frame.ts"
+import { types } from "./schema-node.ts"
 import type { StringLanguage } from "./strings.ts"
 
 export type Part =
@@ -16,6 +19,7 @@ export type Part =
   | { kind: "list"; part: Part; further: Part; min: number; max: number }
   | { kind: "text"; text: Text }
   | { kind: "language"; language: StringLanguage }
+  | { kind: "members"; members: Members }
   | { kind: "rule"; rule: Rule }
   | { kind: "remainder"; part: Part; begun: Uint8Array }
 
@@ -43,6 +47,15 @@ export function choice(...parts: Part[]): Part {
 /** From `min` to `max` of a part, with something between them. An item may not be empty. */
 export function list(part: Part, separator: Part, min: number, max: number): Part {
   return { kind: "list", part, further: sequence(separator, part), min, max }
+}
+
+/**
+ * The members of an object one by one, in any order, as the schema allows them: where it has to be JSON nothing stands for the
+ * braces, the quotes of the names, the colons and the commas. `part`: the object as JSON.
+ */
+export function members(part: Part, form: MembersForm): Part {
+  if (part.kind !== "value") throw new Error("internal: members of what is no value")
+  return { kind: "members", members: new Members(part.goal, form) }
 }
 
 /** A value as Python's literals have it; any other part as it is. */
@@ -110,6 +123,10 @@ export function begin(context: Context, part: Part, rest: Rest, out: Frame[]): v
       return
     case "language":
       out.push(new LanguageFrame(context, part.language.start(), rest))
+      return
+    case "members":
+      for (const { object } of part.members.cases)
+        new MembersRest(context, part.members, object, object.start, rest).resume(undefined, out)
       return
     case "rule":
       beginRule(context, part.rule, rest, out)
@@ -179,29 +196,6 @@ class RuleRest extends Rest {
   protected describe(reach: Reach): string {
     const signatures = this.settled().map((rest) => rest.signature(reach))
     return `R${signatures.sort((a, b) => a - b).join()}`
-  }
-}
-
-class LiteralFrame extends Frame {
-  private readonly bytes: Uint8Array
-  private readonly at: number
-  private readonly rest: Rest
-
-  constructor(context: Context, bytes: Uint8Array, at: number, rest: Rest) {
-    super(context)
-    this.bytes = bytes
-    this.at = at
-    this.rest = rest
-  }
-
-  step(byte: number, out: Frame[]): void {
-    if (this.bytes[this.at] !== byte) return
-    if (this.at + 1 === this.bytes.length) this.rest.resume(undefined, out)
-    else out.push(new LiteralFrame(this.context, this.bytes, this.at + 1, this.rest))
-  }
-
-  protected describe(reach: Reach): string {
-    return `l${this.bytes.subarray(this.at).join()}|${this.rest.signature(reach)}`
   }
 }
 
@@ -277,6 +271,115 @@ class ListRest extends Rest {
 
   protected describe(reach: Reach): string {
     return `L${idOf(this.list)}:${this.count}|${this.rest.signature(reach)}`
+  }
+}
+
+/** How members are written one by one. */
+export interface MembersForm {
+  /** Before each name, and between two members. */
+  readonly before: string
+  readonly between: string
+  /** What a name ends before; no name holds it. */
+  readonly nameEnd: string // one character of ASCII
+  /** How the value of a member is written. */
+  kindOf(name: string): string
+  /** What stands behind its name. @param json the value as JSON */
+  value(kind: string, json: Part): Part
+}
+
+class Members {
+  readonly form: MembersForm
+  readonly cases: Goal["cases"]
+  private readonly values = new Map<string, Part>()
+
+  constructor(goal: Goal, form: MembersForm) {
+    this.form = form
+    this.cases = goal.cases.filter((c) => c.has(types.object))
+    // What takes work is made now, and not while somebody waits for a token.
+    for (const { object } of this.cases) {
+      object.names.forEach((name, k) => {
+        for (const way of object.finished(object.start, object.endOf(k))) this.value(name, way.goal)
+      })
+    }
+  }
+
+  /** Members whose values are written alike share a part, and with it masks. */
+  value(name: string, goal: Goal): Part {
+    const kind = this.form.kindOf(name)
+    const key = `${goal.id} ${kind}`
+    const known = this.values.get(key)
+    const part = known ?? this.form.value(kind, { kind: "value", goal, notation: "json" })
+    this.values.set(key, part)
+    return part
+  }
+}
+
+/** Between the members of an object. */
+class MembersRest extends Rest implements NameOwner {
+  readonly object: ObjectPlaces
+  readonly state: ObjectState
+  private readonly members: Members
+  private readonly rest: Rest
+
+  constructor(
+    context: Context,
+    members: Members,
+    object: ObjectPlaces,
+    state: ObjectState,
+    rest: Rest,
+  ) {
+    super(context)
+    this.members = members
+    this.object = object
+    this.state = state
+    this.rest = rest
+  }
+
+  get nameEnd(): number {
+    return this.members.form.nameEnd.charCodeAt(0)
+  }
+
+  resume(_value: string | undefined, out: Frame[]): void {
+    const { context, object, state } = this
+    const { before, between } = this.members.form
+    if (object.canClose(state)) this.rest.resume(undefined, out)
+    if (!object.canGrow(state)) return
+    const name = new FrameRest(MemberNameFrame.first(context, this))
+    begin(context, literal(state.count === 0 ? before : between + before), name, out)
+  }
+
+  named(place: NamePlace): readonly Frame[] {
+    const { context, members, object, state, rest } = this
+    return context.apart((out) => {
+      for (const { goal, owed } of object.finished(state, place)) {
+        const after = object.after(state, place, owed)
+        const next = new MembersRest(context, members, object, after, rest)
+        begin(context, members.value(place.text, goal), next, out)
+      }
+    })
+  }
+
+  protected describe(reach: Reach): string {
+    const { members, object, state, rest } = this
+    return `M${idOf(members)}:${object.describe(state)}|${rest.signature(reach)}`
+  }
+}
+
+/** Goes on where a frame stands. */
+class FrameRest extends Rest {
+  private readonly frame: Frame
+
+  constructor(frame: Frame) {
+    super(frame.context)
+    this.frame = frame
+  }
+
+  resume(_value: string | undefined, out: Frame[]): void {
+    out.push(this.frame)
+  }
+
+  protected describe(reach: Reach): string {
+    return `F${this.frame.signature(reach)}`
   }
 }
 
@@ -404,7 +507,8 @@ export class TextFrame extends Frame {
     const state = this.text.next(this.state, byte)
     const opened = this.text.opens(state)
     const before = out.length
-    if (opened) begin(this.context, opened, this.text.again ? new TextRest(this) : this.rest, out)
+    if (opened)
+      begin(this.context, opened, this.text.again ? new FrameRest(this.at(0)) : this.rest, out)
     const isNothing = opened?.kind === "remainder" && out.length === before
     if (!opened || isNothing) out.push(this.at(state))
   }
@@ -425,23 +529,5 @@ export class TextFrame extends Frame {
 
   protected describe(reach: Reach): string {
     return `t${idOf(this.text)}:${this.state}|${this.rest.signature(reach)}`
-  }
-}
-
-/** Back to the text after what a trigger opened. */
-class TextRest extends Rest {
-  private readonly frame: TextFrame
-
-  constructor(frame: TextFrame) {
-    super(frame.context)
-    this.frame = frame.at(0)
-  }
-
-  resume(_value: string | undefined, out: Frame[]): void {
-    out.push(this.frame)
-  }
-
-  protected describe(reach: Reach): string {
-    return `T${this.frame.signature(reach)}`
   }
 }

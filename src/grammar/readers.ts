@@ -348,8 +348,18 @@ function readLoosely(r: KeywordReader, value: Json, { fault }: SchemaFault): voi
   if (!read.includes(ANY)) readTypes(r, read)
 }
 
+/** JSON's own types. */
+export type TypeName = "null" | "boolean" | "number" | "string" | "array" | "object"
+
+/** What a name in `type` stands for, read loosely; undefined: any type, or none that is known. */
+export function typeMeantBy(name: unknown): TypeName | undefined {
+  const meant = meantBy(name)
+  if (meant === ANY) return undefined
+  return meant === "integer" ? "number" : (meant as TypeName | undefined)
+}
+
 /** The type that a name stands for, in whatever letters; undefined where nobody calls one so. */
-function meantBy(name: Json): string | undefined {
+function meantBy(name: unknown): string | undefined {
   if (typeof name !== "string") return undefined
   const small = name.toLowerCase()
   if (typeMask(small) !== 0) return small

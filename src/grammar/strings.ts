@@ -38,7 +38,7 @@ const known = new Map<string, Decoding>()
 
 export const between = decoding("between", 0, 0, 0, lastCodePoint)
 /** Between two characters of a text that is not quoted. */
-const plain = decoding("plain", 0, 0, 0, lastCodePoint)
+export const plain = decoding("plain", 0, 0, 0, lastCodePoint)
 /** Between two characters of a Python string, by its quotes. */
 const single = decoding("single", 0, 0, 0, lastCodePoint)
 const double = decoding("double", 0, 0, 0, lastCodePoint)

@@ -4,6 +4,7 @@
 import { advance, type Frame, type Inside } from "./frames.ts"
 import { canEnd, canGoOn, LanguageFrame } from "./language-frame.ts"
 import { NameFrame } from "./machine.ts"
+import { MemberNameFrame } from "./member-name-frame.ts"
 import { TextFrame } from "./parts.ts"
 import { NumberFrame, StringFrame } from "./scalars.ts"
 import { type StringPlace, unread } from "./strings.ts"
@@ -72,6 +73,7 @@ function walkSpecialFrame(trie: Trie, from: number, to: number, frame: Frame, em
   if (frame instanceof TextFrame) walkText(trie, from, to, frame, emit)
   else if (frame instanceof LanguageFrame) walkPlain(trie, from, to, frame, emit)
   else if (frame instanceof NumberFrame && frame.isPlain) walkNumber(trie, from, to, frame, emit)
+  else if (frame instanceof MemberNameFrame) return walkName(trie, from, to, frame, emit)
   else {
     const inside = insideOf(frame)
     if (!inside) return false
@@ -245,6 +247,42 @@ function walkPlain(trie: Trie, from: number, to: number, frame: LanguageFrame, e
     places[level + 1] = reached
     i = canGoOn(at) ? i + 1 : skip[i]!
   }
+}
+
+/** The same for a name without quotes, while names without end may come of it; false, and nothing emitted, elsewhere. */
+function walkName(
+  trie: Trie,
+  from: number,
+  to: number,
+  frame: MemberNameFrame,
+  emit: Emit,
+): boolean {
+  const { others, owner } = frame
+  if (!others) return false
+  const { bytes, depth, skip, entry, twin } = trie
+  const base = depth[from]!
+  const places = [others.index]
+  const path: number[] = []
+  for (let i = from; i < to; ) {
+    const level = depth[i]! - base
+    const reached = next(others, places[level]!, bytes[i]!)
+    path[level] = bytes[i]!
+    if (reached >= 0) {
+      for (let e = entry[i]!; e >= 0; e = twin[e]!) emit(e)
+      places[level + 1] = reached
+      i++
+      continue
+    }
+    if (bytes[i] === owner.nameEnd) {
+      const ended = path.slice(0, level + 1).reduce<readonly Frame[]>(advance, [frame])
+      if (ended.length > 0) {
+        for (let e = entry[i]!; e >= 0; e = twin[e]!) emit(e)
+        walkFrames(trie, i + 1, skip[i]!, ended, emit)
+      }
+    }
+    i = skip[i]!
+  }
+  return true
 }
 
 /** The same for free text, which only its triggers interrupt. */

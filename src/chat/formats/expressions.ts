@@ -2,7 +2,7 @@
 // that turns the arguments into JSON while they are being written. Numbers pass as they are spelled, where JSON has them so.
 
 import type { CallText } from "./call-grammar.ts"
-import { type Input, NotACall, type Reading, type Tools } from "./input.ts"
+import { Input, NotACall, type Reading, type Tools } from "./input.ts"
 
 // ---- what is written ----
 
@@ -47,7 +47,7 @@ export function isKey(name: string): boolean {
   return KEY.test(name)
 }
 
-const KEY = /^[^\s=,:*()[\]{}"'\\]+$/
+export const KEY = /^[^\s=,:*()[\]{}"'\\]+$/
 
 // ---- what is read ----
 
@@ -93,6 +93,25 @@ export function* readArgumentList(input: Input): Reading<void> {
   }
   yield* input.expect(")")
   input.argue("}")
+}
+
+/** A Python literal as JSON; undefined where it is none. */
+export function jsonOfLiteral(text: string): string | undefined {
+  const input = new Input()
+  input.append(`${text})`) // a word is over where something else begins
+  input.close()
+  const reading = input.attempt(
+    false,
+    (function* () {
+      yield* input.blanks()
+      yield* readLiteral(input)
+      yield* input.blanks()
+      yield* input.expect(")")
+      if ((yield* input.peek()) !== "") throw new NotACall()
+    })(),
+  )
+  if (reading.next().value !== true) return undefined
+  return input.pieces.map((piece) => (piece.kind === "arguments" ? piece.text : "")).join("")
 }
 
 /** Reads one Python literal and hands it on as JSON. */

@@ -4,16 +4,10 @@
 //     <|tool_call>call:NAME{place:<|"|>Köln<|"|>,days:[1,2]}<tool_call|>
 
 import { choice, list, literal, type Part, sequence, text } from "../../grammar/grammar.ts"
-import {
-  type CallableTool,
-  type CallGrammar,
-  type CallText,
-  membersPart,
-  type ToolMember,
-} from "./call-grammar.ts"
+import { type CallableTool, type CallGrammar, type CallText, namesWithout } from "./call-grammar.ts"
 import { type Input, NotACall, type Reading, type Tools } from "./input.ts"
 import { readValue } from "./json.ts"
-import { isText, readUntil, upTo } from "./parameters.ts"
+import { ANY, readUntil, upTo } from "./parameters.ts"
 
 const OPEN = "<|tool_call>"
 const CALL = "call:"
@@ -24,6 +18,17 @@ export const gemma4 = {
   marks: [OPEN, CLOSE, QUOTE],
   family,
   grammar: {
+    form: {
+      before: "",
+      between: ",",
+      nameEnd: ":",
+      names: namesWithout(':,{}"<>'),
+      value: (kind, { json, plain }) =>
+        sequence(
+          literal(":"),
+          kind === "text" ? sequence(literal(QUOTE), plain({ end: QUOTE })) : json,
+        ),
+    },
     calls: (tools, most) => list(sequence(literal(OPEN), rests(tools)), literal(""), 1, most),
     // biome-ignore lint/suspicious/noThenProperty: nobody awaits a trigger
     text: (tools, most) => text([{ open: OPEN, then: rests(tools) }], most > 1),
@@ -35,19 +40,10 @@ export const gemma4 = {
 
 function rests(tools: readonly CallableTool[]): Part {
   return choice(
-    ...tools.map((tool) =>
-      sequence(
-        literal(`${CALL}${tool.name}{`),
-        membersPart(tool.members(), memberPart, ","),
-        literal(`}${CLOSE}`),
-      ),
+    ...tools.map(({ name, members }) =>
+      sequence(literal(`${CALL}${name}{`), members, literal(`}${CLOSE}`)),
     ),
   )
-}
-
-function memberPart({ name, schema, json, plain }: ToolMember): Part {
-  const value = isText(schema) ? sequence(literal(QUOTE), plain(QUOTE)) : json
-  return sequence(literal(`${name}:`), value)
 }
 
 function written({ name, arguments: json }: CallText): string {
@@ -92,7 +88,7 @@ function* readAny(input: Input): Reading<void> {
 function* readMembers(input: Input): Reading<void> {
   const seen = new Set<string>()
   yield* readGroup(input, "{", "}", function* () {
-    const key = keyOf(yield* upTo(input, /:/))
+    const key = keyOf(yield* upTo(input, /:/, ANY))
     if (seen.has(key)) throw new NotACall()
     yield* input.expect(":")
     input.argue(`${JSON.stringify(key)}: `)

@@ -1,14 +1,32 @@
 // Calls whose arguments stand one by one between marks: Qwen3-Coder's XML, which Seed-OSS marks otherwise, GLM's keys and values. A
 // text stands there as it is, without quotes, so that only the tool's schema says whether 5 is a text or a number; all else is JSON.
-// The forms are those of the chat templates that Qwen3-Coder, Seed-OSS and GLM-4.5 are published with.
+// The forms are those of the chat templates that Qwen3-Coder, Seed-OSS, GLM-4.5 and GLM-4.7, which breaks no lines, are published
+// with. Qwen's and Seed's show words as Python has them, and Seed's lists, too.
 
-import { choice, list, literal, type Part, sequence, text } from "../../grammar/grammar.ts"
+import {
+  choice,
+  inPython,
+  list,
+  literal,
+  type Part,
+  sequence,
+  text,
+} from "../../grammar/grammar.ts"
 import { overlap } from "../stops.ts"
-import type { CallableTool, CallGrammar, CallText, ToolMember } from "./call-grammar.ts"
+import { type ArgumentKind, kindOfArgument } from "./argument-kinds.ts"
+import {
+  type ArgumentForm,
+  type ArgumentValue,
+  type CallableTool,
+  type CallGrammar,
+  type CallText,
+  namesWithout,
+} from "./call-grammar.ts"
+import { jsonOfLiteral } from "./expressions.ts"
 import type { Family } from "./families.ts"
 import { type Input, NotACall, type Reading, type Tools } from "./input.ts"
 
-/** How calls are written; what stands between the marks is blanks. */
+/** How calls are written. Line breaks between the marks are those of the templates; they may be missing. */
 interface Spelling {
   /** What a call opens with, before anything of it is known. */
   mark: string
@@ -18,37 +36,54 @@ interface Spelling {
   /** Around the name of an argument, and behind its value. */
   member: readonly [before: string, after: string, end: string]
   close: string
+  value: ValueSpelling
+}
+
+interface ValueSpelling {
+  /** What ends it, wherever it stands. */
+  end: string
+  /** Whether it stands in lines of its own: a line break on either side is not part of it. */
+  inLines: boolean
+  /** What is null where a text may stand. */
+  nulls: readonly string[]
+  /** Whether what is no text may also be written as Python has it. */
+  inPython: boolean
 }
 
 const OPEN = "<tool_call>"
 const SEED = "<seed:tool_call>"
+const PARAMETER_END = "</parameter>"
+const VALUE_END = "</arg_value>"
 
 const qwen: Spelling = {
   mark: OPEN,
   open: `${OPEN}\n<function=`,
   named: ">\n",
-  member: ["<parameter=", ">\n", "\n</parameter>\n"],
+  member: ["<parameter=", ">", `${PARAMETER_END}\n`],
   close: "</function>\n</tool_call>",
+  value: { end: PARAMETER_END, inLines: true, nulls: ["null", "None"], inPython: true },
 }
 
 const seed: Spelling = {
   mark: SEED,
   open: `${SEED}\n<function=`,
   named: ">\n",
-  member: ["<parameter=", ">", "</parameter>\n"],
+  member: ["<parameter=", ">", `${PARAMETER_END}\n`],
   close: "</function>\n</seed:tool_call>",
+  value: { end: PARAMETER_END, inLines: false, nulls: ["null", "None"], inPython: true },
 }
 
 const glm: Spelling = {
   mark: OPEN,
   open: OPEN,
   named: "\n",
-  member: ["<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n"],
+  member: ["<arg_key>", "</arg_key>\n<arg_value>", `${VALUE_END}\n`],
   close: "</tool_call>",
+  value: { end: VALUE_END, inLines: false, nulls: ["null"], inPython: false },
 }
 
-export const qwen3Coder = parameters(qwen, readTags("/tool_call"))
-export const seedOss = parameters(seed, readTags("/seed:tool_call"))
+export const qwen3Coder = parameters(qwen, readTags("/tool_call", qwen.value))
+export const seedOss = parameters(seed, readTags("/seed:tool_call", seed.value))
 export const glm45 = parameters(glm, readGlm)
 
 function parameters(spelling: Spelling, read: (input: Input, tools: Tools) => Reading<void>) {
@@ -60,11 +95,6 @@ function parameters(spelling: Spelling, read: (input: Input, tools: Tools) => Re
   }
 }
 
-/** Whether a value stands there as it is. */
-export function isText(schema: unknown): boolean {
-  return (schema as { type?: unknown } | undefined)?.type === "string"
-}
-
 // ---- what a model may write ----
 
 function grammarOf(spelling: Spelling): CallGrammar {
@@ -73,38 +103,67 @@ function grammarOf(spelling: Spelling): CallGrammar {
     choice(...tools.map((tool) => rest(tool, spelling)))
   const behind = open.slice(mark.length)
   return {
-    calls: (tools, most) => list(sequence(literal(open), rests(tools)), literal("\n"), 1, most),
+    form: formOf(spelling),
+    calls: (tools, most) => {
+      const call = sequence(marks(open), rests(tools))
+      return sequence(BREAK, list(call, BREAK, 1, most))
+    },
     text: (tools, most) => {
       // biome-ignore lint/suspicious/noThenProperty: nobody awaits a trigger
-      return text([{ open: mark, then: sequence(literal(behind), rests(tools)) }], most > 1)
+      return text([{ open: mark, then: sequence(marks(behind), rests(tools)) }], most > 1)
     },
   }
 }
 
-/** A call from its name on. */
-function rest(tool: CallableTool, spelling: Spelling): Part {
-  const members = tool.members().map((member) => {
-    const part = memberPart(member, spelling)
-    return member.required ? part : choice(literal(""), part)
-  })
-  return sequence(literal(tool.name + spelling.named), ...members, literal(spelling.close))
+/** A line break or none. */
+const BREAK = choice(literal(""), literal("\n"))
+
+/** Marks without their line breaks, or with any of them. */
+function marks(written: string): Part {
+  const [first = "", ...others] = written.split("\n")
+  return sequence(literal(first), ...others.flatMap((mark) => [BREAK, literal(mark)]))
 }
 
-function memberPart({ name, schema, json, plain }: ToolMember, { member }: Spelling): Part {
+/** A call from its name on. */
+function rest({ name, members }: CallableTool, { named, close }: Spelling): Part {
+  return sequence(literal(name), marks(named), members, marks(close))
+}
+
+function formOf({ member, value }: Spelling): ArgumentForm {
   const [before, after, end] = member
-  const value = isText(schema) ? plain(end) : sequence(json, literal(end))
-  return sequence(literal(before + name + after), value)
+  return {
+    before,
+    between: "",
+    nameEnd: after[0]!,
+    names: namesWithout("<>"),
+    end: value.end,
+    value: (kind, each) =>
+      sequence(marks(after), valuePart(kind, each, value), marks(end.slice(value.end.length))),
+  }
+}
+
+/** A value up to and with its end mark. */
+function valuePart(
+  kind: ArgumentKind,
+  { json, plain }: ArgumentValue,
+  { end, inLines, nulls, inPython: asPython }: ValueSpelling,
+): Part {
+  if (kind === "text") return plain({ end, inLines })
+  if (kind === "text or null") return plain({ end, inLines, nulls })
+  const value = asPython && kind === "no text" ? choice(json, inPython(json)) : json
+  return sequence(BREAK, value, BREAK, literal(end))
 }
 
 function written(
   { name, arguments: json }: CallText,
-  { open, named, member, close }: Spelling,
+  { open, named, member, close, value: { inLines } }: Spelling,
 ): string {
   const [before, after, end] = member
+  const lineBreak = inLines ? "\n" : ""
   const members = Object.entries(JSON.parse(json) as object).map(
     ([key, value]: [string, unknown]) => {
       const text = typeof value === "string" ? value : JSON.stringify(value)
-      return before + key + after + text + end
+      return before + key + after + lineBreak + text + lineBreak + end
     },
   )
   return open + name + named + members.join("") + close
@@ -120,15 +179,14 @@ function familyOf(mark: string, read: (input: Input, tools: Tools) => Reading<vo
   }
 }
 
-function readTags(close: string) {
+function readTags(close: string, spelling: ValueSpelling) {
   return function* (input: Input, tools: Tools): Reading<void> {
     const opened = yield* tag(input)
     if (!opened.startsWith("function=")) throw new NotACall()
-    const values = announced(input, tools, opened.slice("function=".length))
-    for (let next = yield* tag(input); next !== "/function"; next = yield* tag(input)) {
+    const values = announced(input, tools, opened.slice("function=".length), spelling)
+    for (let next = yield* tag(input, ANY); next !== "/function"; next = yield* tag(input, ANY)) {
       if (!next.startsWith("parameter=")) throw new NotACall()
-      if ((yield* input.peek()) === "\n") yield* input.take()
-      yield* values.read(next.slice("parameter=".length), "</parameter>")
+      yield* values.read(next.slice("parameter=".length))
     }
     values.end()
     if ((yield* tag(input)) !== close) throw new NotACall()
@@ -138,13 +196,13 @@ function readTags(close: string) {
 
 function* readGlm(input: Input, tools: Tools): Reading<void> {
   yield* input.blanks()
-  const values = announced(input, tools, yield* upTo(input, /[\n<]/))
+  const values = announced(input, tools, yield* upTo(input, /[\n<]/), glm.value)
   for (let next = yield* tag(input); next !== "/tool_call"; next = yield* tag(input)) {
     if (next !== "arg_key") throw new NotACall()
-    const key = yield* upTo(input, /</)
+    const key = yield* upTo(input, /</, ANY)
     if ((yield* tag(input)) !== "/arg_key" || (yield* tag(input)) !== "arg_value")
       throw new NotACall()
-    yield* values.read(key, "</arg_value>")
+    yield* values.read(key)
   }
   values.end()
   yield* afterwards(input)
@@ -156,62 +214,82 @@ function* afterwards(input: Input): Reading<void> {
 }
 
 /** What stands between the next < and its >, after blanks. */
-export function* tag(input: Input): Reading<string> {
+export function* tag(input: Input, most?: number): Reading<string> {
   yield* input.blanks()
   yield* input.expect("<")
-  const name = yield* upTo(input, />/)
+  const name = yield* upTo(input, />/, most)
   yield* input.take()
   return name
 }
 
 const MAX_NAME = 200
+/** The name of an argument may be as long as the schema has it. */
+export const ANY = Number.POSITIVE_INFINITY
 
 /** Reads up to one of some characters, which is still to come. */
-export function* upTo(input: Input, end: RegExp): Reading<string> {
+export function* upTo(input: Input, end: RegExp, most = MAX_NAME): Reading<string> {
   for (let found = ""; ; found += yield* input.take()) {
     const next = yield* input.peek()
-    if (next === "" || found.length > MAX_NAME) throw new NotACall()
+    if (next === "" || found.length > most) throw new NotACall()
     if (end.test(next)) return found.trim()
   }
 }
 
-function announced(input: Input, tools: Tools, name: string): Values {
+function announced(input: Input, tools: Tools, name: string, spelling: ValueSpelling): Values {
   if (!tools.has(name)) throw new NotACall()
-  const { properties } = (tools.get(name) ?? {}) as { properties?: Record<string, unknown> }
   input.announce(name)
-  return new Values(input, properties ?? {})
+  return new Values(input, tools.get(name), spelling)
 }
 
 /** A call's arguments, which become the JSON of an object. */
 class Values {
   readonly #input: Input
-  readonly #properties: Readonly<Record<string, unknown>>
+  readonly #schema: unknown
+  readonly #spelling: ValueSpelling
   readonly #seen = new Set<string>()
 
-  constructor(input: Input, properties: Readonly<Record<string, unknown>>) {
+  constructor(input: Input, schema: unknown, spelling: ValueSpelling) {
     this.#input = input
-    this.#properties = properties
+    this.#schema = schema
+    this.#spelling = spelling
   }
 
-  /** A value up to its end mark; one line break before that is not its own. */
-  *read(key: string, end: string): Reading<void> {
+  /** A value up to its end mark. */
+  *read(key: string): Reading<void> {
     if (this.#seen.has(key)) throw new NotACall()
     this.#input.argue(`${this.#seen.size === 0 ? "{" : ", "}${JSON.stringify(key)}: `)
     this.#seen.add(key)
-    const schema = Object.hasOwn(this.#properties, key) ? this.#properties[key] : undefined
-    if (isText(schema)) {
-      this.#input.argue('"')
-      const say = (piece: string) => this.#input.argue(JSON.stringify(piece).slice(1, -1))
-      yield* readUntil(this.#input, end, say, "\n")
-      this.#input.argue('"')
-      return
-    }
+    const kind = kindOfArgument(this.#schema, key)
+    if (kind === "text" || kind === "text or null") return yield* this.#readText(kind)
     let text = ""
-    const keep = (piece: string) => {
+    yield* this.#readUntilEnd((piece) => {
       text += piece
-    }
-    yield* readUntil(this.#input, end, keep, "\n")
-    this.#input.argue(isJson(text) ? text.trim() : JSON.stringify(text))
+    })
+    const inPython = this.#spelling.inPython && kind === "no text"
+    const json = isJson(text) ? text.trim() : inPython && jsonOfLiteral(text)
+    this.#input.argue(json || JSON.stringify(text))
+  }
+
+  /** What may become null waits until it cannot. */
+  *#readText(kind: ArgumentKind): Reading<void> {
+    const nulls = kind === "text" ? [] : this.#spelling.nulls
+    let begun = ""
+    let isText = false
+    yield* this.#readUntilEnd((piece) => {
+      begun += piece
+      if (!isText && nulls.some((word) => word.startsWith(begun))) return
+      this.#input.argue((isText ? "" : '"') + inQuotes(begun))
+      isText = true
+      begun = ""
+    })
+    const isNull = !isText && nulls.includes(begun)
+    this.#input.argue(isNull ? "null" : `${isText ? "" : `"${inQuotes(begun)}`}"`)
+  }
+
+  *#readUntilEnd(sink: (piece: string) => void): Reading<void> {
+    const { end, inLines } = this.#spelling
+    if (inLines && (yield* this.#input.peek()) === "\n") yield* this.#input.take()
+    yield* readUntil(this.#input, end, sink, inLines ? "\n" : "")
   }
 
   end(): void {
@@ -242,6 +320,10 @@ export function* readUntil(
     if (ready > 0) sink(held.slice(0, ready))
     held = held.slice(ready)
   }
+}
+
+function inQuotes(text: string): string {
+  return JSON.stringify(text).slice(1, -1)
 }
 
 function isJson(text: string): boolean {

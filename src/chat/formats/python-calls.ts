@@ -15,14 +15,8 @@ import {
   sequence,
   text,
 } from "../../grammar/grammar.ts"
-import {
-  type CallableTool,
-  type CallGrammar,
-  type CallText,
-  membersPart,
-  type ToolMember,
-} from "./call-grammar.ts"
-import { isKey, readExpression, writeCall } from "./expressions.ts"
+import type { ArgumentForm, CallableTool, CallGrammar, CallText } from "./call-grammar.ts"
+import { isKey, KEY, readExpression, writeCall } from "./expressions.ts"
 import type { Input, Reading, Tools } from "./input.ts"
 import { readCallObject } from "./json.ts"
 
@@ -32,9 +26,13 @@ const OLMO_OPEN = "<function_calls>"
 const OLMO_CLOSE = "</function_calls>"
 const BETWEEN = ", "
 
+const pythonForm = formOf(inPython)
+const jsonForm = formOf((json) => json)
+
 export const expressions = {
   family: readReply,
   grammar: {
+    form: pythonForm,
     calls: (tools, most) => sequence(literal("["), listPart(tools, most), literal("]")),
     text: (tools, most) => {
       const further = list(sequence(literal(BETWEEN), anyOf(tools)), literal(""), 0, most - 1)
@@ -53,6 +51,7 @@ export const lfm2 = {
   marks: [OPEN, CLOSE],
   family: readMarked,
   grammar: {
+    form: pythonForm,
     calls: (tools, most) => sequence(literal(OPEN), markedPart(tools, most)),
     // biome-ignore lint/suspicious/noThenProperty: nobody awaits a trigger
     text: (tools, most) => text([{ open: OPEN, then: markedPart(tools, most) }], most > 1),
@@ -64,6 +63,7 @@ export const olmo3 = {
   marks: [OLMO_OPEN, OLMO_CLOSE],
   family: readLines,
   grammar: {
+    form: jsonForm,
     calls: (tools, most) => sequence(literal(OLMO_OPEN), linesPart(tools, most)),
     // biome-ignore lint/suspicious/noThenProperty: nobody awaits a trigger
     text: (tools, most) => text([{ open: OLMO_OPEN, then: linesPart(tools, most) }], most > 1),
@@ -83,29 +83,32 @@ function markedPart(tools: readonly CallableTool[], most: number): Part {
 }
 
 function linesPart(tools: readonly CallableTool[], most: number): Part {
-  const asJson = (part: Part) => part
-  return sequence(list(anyOf(tools, asJson), literal("\n"), 1, most), literal(OLMO_CLOSE))
+  return sequence(list(anyOf(tools), literal("\n"), 1, most), literal(OLMO_CLOSE))
 }
 
 function listPart(tools: readonly CallableTool[], most: number): Part {
   return list(anyOf(tools), literal(BETWEEN), 1, most)
 }
 
-function anyOf(tools: readonly CallableTool[], valuePart = inPython): Part {
-  return choice(
-    ...tools.map((tool) => sequence(literal(`${tool.name}(`), argumentsPart(tool, valuePart))),
-  )
+function anyOf(tools: readonly CallableTool[]): Part {
+  return choice(...tools.map((tool) => sequence(literal(`${tool.name}(`), argumentsPart(tool))))
 }
 
 /** Arguments and what closes them. */
-function argumentsPart(tool: CallableTool, valuePart = inPython): Part {
-  const members = tool.members()
-  const named = members.every(({ name }) => isKey(name))
-  const memberPart = ({ name, json }: ToolMember) => sequence(literal(`${name}=`), valuePart(json))
-  const part = named
-    ? membersPart(members, memberPart, BETWEEN)
-    : sequence(literal("**"), valuePart(tool.json))
-  return sequence(part, literal(")"))
+function argumentsPart({ members }: CallableTool): Part {
+  return sequence(members, literal(")"))
+}
+
+/** Arguments by their names, or all as one map where one has a name that does not stand before an equals sign. */
+function formOf(written: (json: Part) => Part): ArgumentForm {
+  return {
+    before: "",
+    between: BETWEEN,
+    nameEnd: "=",
+    names: KEY,
+    value: (_, { json }) => sequence(literal("="), written(json)),
+    whole: (json) => sequence(literal("**"), written(json)),
+  }
 }
 
 // ---- what is read ----

@@ -1,0 +1,125 @@
+// Members one by one: masks of whole tokens are what bytes say, and whatever is written is an object that validates.
+
+import { Ajv2020 } from "ajv/dist/2020.js"
+import { expect, test } from "vitest"
+import { uniform } from "../../test/random.ts"
+import {
+  compileSchema,
+  Grammar,
+  literal,
+  type Matcher,
+  members,
+  sequence,
+  Vocabulary,
+} from "./grammar.ts"
+
+const END = 256
+const LONG = [
+  "ab",
+  "x-",
+  "xy=",
+  "a=1",
+  "=",
+  "=12",
+  "1;",
+  ";a",
+  ";b=",
+  "é",
+  "é=3",
+  "b=1;x",
+  "z=",
+  "aa",
+]
+const MORE = ["c=true", "=fal", "se;", "1;a=2;b", "ab=1.", ";;", "=;", "\u{1f642}=0", "q;"]
+const texts = [...LONG, ...MORE].map((text) => Buffer.from(text))
+const size = END + 1 + texts.length
+const single = Array.from({ length: END }, (_, byte) => Uint8Array.of(byte))
+const bytes = new Vocabulary([...single, new Uint8Array()], [END])
+const vocabulary = new Vocabulary([...single, new Uint8Array(), ...texts], [END])
+
+function grammarOf(schema: object): Grammar {
+  const { part } = compileSchema(schema, { names: "[^=;\\s]+", portable: true })
+  const form = {
+    before: "",
+    between: ";",
+    nameEnd: "=",
+    kindOf: () => "",
+    value: (_: string, json: typeof part) => sequence(literal("="), json),
+  }
+  return new Grammar(sequence(members(part, form), literal(".")))
+}
+
+function allowedBy(matcher: Matcher, tokens: number): number[] {
+  const mask = new Uint32Array(Math.ceil(tokens / 32))
+  matcher.mask(mask)
+  return Array.from({ length: tokens }, (_, i) => i).filter(
+    (i) => (mask[i >>> 5]! >>> (i & 31)) & 1,
+  )
+}
+
+const value = { type: ["boolean", "integer"], minimum: 0, maximum: 99 }
+
+test.each([
+  { additionalProperties: value },
+  { additionalProperties: value, minProperties: 2, maxProperties: 3 },
+  { properties: { a: value, ab: value }, required: ["ab"], additionalProperties: false },
+  { properties: { a: value, xy: value }, required: ["xy"], additionalProperties: { const: true } },
+  {
+    properties: { a: value },
+    patternProperties: { "^x": value, é: { const: 3 } },
+    additionalProperties: false,
+    minProperties: 1,
+  },
+  { propertyNames: { enum: ["a", "b", "é"] }, additionalProperties: value, minProperties: 2 },
+  {
+    anyOf: [
+      { properties: { a: value }, required: ["a"], additionalProperties: false },
+      { properties: { b: value, a: { const: true } }, additionalProperties: false },
+    ],
+  },
+])("%j", (rest) => {
+  const schema = { type: "object", ...rest }
+  const grammar = grammarOf(schema)
+  const validate = new Ajv2020({ strict: false }).compile(schema)
+  const random = uniform(3)
+  for (let walk = 0; walk < 8; walk++) {
+    const matcher = grammar.matcher(vocabulary)
+    let written = Buffer.alloc(0)
+    for (let count = 0; ; count++) {
+      const allowed = allowedBy(matcher, size)
+      expect(allowed).not.toEqual([])
+      if (count % 4 === walk % 4) expectBytesToAgree(grammar, written, allowed)
+      // After a while what ends a name, a value, a member is preferred.
+      const closing = allowed.filter((token) =>
+        ["=", ".", "1", "e", "u", "s"].includes(String.fromCharCode(token)),
+      )
+      const ends = allowed.filter((token) => [END, 0x2e].includes(token))
+      const late = count > 12 && closing.length > 0 ? closing : allowed
+      const some = count > 12 && ends.length > 0 ? ends : late
+      const token = some[Math.floor(random() * some.length)]!
+      matcher.accept(token)
+      if (token === END || count > 300) break
+      written = Buffer.concat([written, token < END ? Buffer.of(token) : texts[token - END - 1]!])
+    }
+    if (!matcher.isComplete) continue
+    const parts = written.toString().slice(0, -1).split(";")
+    const pairs = parts.filter((part) => part !== "").map((part) => part.split("="))
+    expect(new Set(pairs.map(([name]) => name)).size).toBe(pairs.length)
+    const object = Object.fromEntries(pairs.map(([name, json]) => [name, JSON.parse(json!)]))
+    expect([written.toString(), validate(object)]).toEqual([written.toString(), true])
+  }
+})
+
+/** Every long token is allowed exactly where its bytes are, one by one. */
+function expectBytesToAgree(grammar: Grammar, before: Buffer, allowed: readonly number[]): void {
+  const matcher = grammar.matcher(bytes)
+  matcher.acceptBytes(before)
+  const taken = texts.flatMap((text, i) => {
+    let count = 0
+    while (count < text.length && allowedBy(matcher, END + 1).includes(text[count]!))
+      matcher.accept(text[count++]!)
+    matcher.rollback(count)
+    return count === text.length ? [END + 1 + i] : []
+  })
+  expect(allowed.filter((token) => token > END)).toEqual(taken)
+}
