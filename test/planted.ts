@@ -1074,8 +1074,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "names that Gemma 4 quotes keep their quotes",
     file: "src/chat/formats/gemma4.ts",
-    text: "return quoted ?? plain ?? written",
-    fault: "return written",
+    text: "return JSON.parse(quoted) as string",
+    fault: "return quoted",
     test: "src/chat/formats/formats.test.ts",
   },
   {
@@ -1104,7 +1104,7 @@ export const planted: readonly PlantedFault[] = [
     what: "values beside Python's are in Python, too",
     file: "src/grammar/frames.ts",
     text: "if (notation === this.notation) return this\n",
-    fault: "if (notation === this.notation) return this.inPython ?? this\n",
+    fault: 'if (notation === this.notation) return this.others.get("python") ?? this\n',
     test: "src/grammar/python.test.ts",
   },
   {

@@ -22,8 +22,8 @@ export interface Position {
   readonly ended: Set<number>
 }
 
-/** How values are written: as JSON, or as Python's literals. */
-export type Notation = "json" | "python"
+/** How values are written: as JSON; as Python's literals; or as JSON whose texts and names may be as marked-text.ts has them. */
+export type Notation = "json" | "python" | "marked"
 
 /** What is being read between two bytes; undefined: nothing has asked yet. */
 interface Reader {
@@ -39,7 +39,7 @@ export class Context {
   readonly notation: Notation
   private readonly names = new Map<string, number>()
   private readonly reader: Reader
-  private inPython: Context | undefined
+  private readonly others = new Map<Notation, Context>()
 
   constructor(spaced: boolean, quotes: Quotes, notation: Notation = "json", reader?: Reader) {
     this.spaced = spaced
@@ -51,8 +51,10 @@ export class Context {
   /** The same grammar's, for values in a notation. */
   in(notation: Notation): Context {
     if (notation === this.notation) return this
-    this.inPython ??= new Context(this.spaced, this.quotes, notation, this.reader)
-    return this.inPython
+    const known = this.others.get(notation)
+    const other = known ?? new Context(this.spaced, this.quotes, notation, this.reader)
+    this.others.set(notation, other)
+    return other
   }
 
   /** Undefined where frames are made one by one. */
@@ -165,6 +167,24 @@ export abstract class Frame extends Told {
 export abstract class Rest extends Told {
   /** @param value the finished value's canonical text, when somebody asked to keep it */
   abstract resume(value: string | undefined, out: Frame[]): void
+}
+
+/** Goes on where a frame stands. */
+export class FrameRest extends Rest {
+  private readonly frame: Frame
+
+  constructor(frame: Frame) {
+    super(frame.context)
+    this.frame = frame
+  }
+
+  resume(_value: string | undefined, out: Frame[]): void {
+    out.push(this.frame)
+  }
+
+  protected describe(reach: Reach): string {
+    return `F${this.frame.signature(reach)}`
+  }
 }
 
 const reached: Frame[] = []

@@ -26,6 +26,7 @@ import { bounded, MAX_WORK, MAX_WORK_IN_ALL, TooLarge, worked } from "./work.ts"
 export { compileLanguage, type Language, LanguageRefusal } from "./languages/languages.ts"
 export {
   choice,
+  inNotation,
   inPython,
   list,
   literal,

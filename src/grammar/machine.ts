@@ -6,6 +6,7 @@ import { Distinct, type Kept } from "./distinct.ts"
 import {
   type Context,
   Frame,
+  FrameRest,
   type Inside,
   type Notation,
   type Reach,
@@ -22,17 +23,25 @@ import type {
   ObjectPlaces,
   ObjectState,
 } from "./goal.ts"
+import { LiteralFrame } from "./literal-frame.ts"
+import { beginMarked, isBare } from "./marked-text.ts"
 import { NumberFrame, StringFrame, type Word, WordFrame } from "./scalars.ts"
 import { types } from "./schema-node.ts"
 import { APOSTROPHE, between, type Decoding, decode, QUOTE, type StringPlace } from "./strings.ts"
 
 const comma = 0x2c
 const blank = 0x20
+const less = 0x3c
+const NONE = "None".charCodeAt(0)
 
 /** By their first bytes. */
+const json = wordsOf({ true: "true", false: "false", null: "null" })
+const python = wordsOf({ true: "True", false: "False", null: "None" })
 const words: Readonly<Record<Notation, ReadonlyMap<number, Word>>> = {
-  json: wordsOf({ true: "true", false: "false", null: "null" }),
-  python: wordsOf({ true: "True", false: "False", null: "None" }),
+  json,
+  python,
+  // A template in Python's hands shows null so.
+  marked: new Map([...json, [NONE, python.get(NONE)!]]),
 }
 
 function wordsOf(written: Record<Word["value"], string>): ReadonlyMap<number, Word> {
@@ -83,6 +92,12 @@ export class ValueFrame extends Frame {
           if (c.has(types.array)) {
             const distinct = Distinct.array(kept, c.array.unique)
             pushLiving(new ArrayFrame(context, c.array, c.array.start, rest, "open", distinct), out)
+          }
+          break
+        case less:
+          // Texts that are compared with others are in quotes.
+          if (context.notation === "marked" && !kept && c.has(types.string)) {
+            beginMarked(context, c, rest, out)
           }
           break
         case APOSTROPHE:
@@ -269,7 +284,20 @@ class ObjectFrame extends Frame {
       if (this.grows()) out.push(new ObjectFrame(context, object, state, rest, "next", distinct))
     } else if (byte === blank && this.phase === "next" && context.spaced) {
       out.push(new BlankFrame(context, this))
-    }
+    } else if (this.phase !== "after" && context.notation === "marked") this.bareName(byte, out)
+  }
+
+  /** Mentioned names may stand without quotes. */
+  private bareName(byte: number, out: Frame[]): void {
+    const { context, object } = this
+    object.names.forEach((name, k) => {
+      const bytes = Buffer.from(name)
+      if (bytes[0] !== byte || !isBare(name) || !this.grows()) return
+      for (const frame of new NameFrame(context, this, object.endOf(k), between).ended()) {
+        if (bytes.length === 1) out.push(frame)
+        else out.push(new LiteralFrame(context, bytes, 1, new FrameRest(frame)))
+      }
+    })
   }
 
   private grows(): boolean {
@@ -395,6 +423,11 @@ export class NameFrame extends Frame {
       isKept: true,
       key: this.owner.members("token"),
     }
+  }
+
+  /** What follows when the name ends here. */
+  ended(): Frame[] {
+    return this.closed(this.place)
   }
 
   /** What follows when the name is closed at a place. */

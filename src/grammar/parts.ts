@@ -2,7 +2,7 @@
 // lists, texts of a language, and free text in which a trigger opens something held. Parts are plain data, but for rules, which
 // may come again within themselves; `begin` turns one into frames.
 
-import { type Context, End, Frame, type Notation, type Reach, Rest } from "./frames.ts"
+import { type Context, End, Frame, FrameRest, type Notation, type Reach, Rest } from "./frames.ts"
 import type { Goal, NamePlace, ObjectPlaces, ObjectState } from "./goal.ts"
 import { LanguageFrame } from "./language-frame.ts"
 import { LiteralFrame } from "./literal-frame.ts"
@@ -58,9 +58,14 @@ export function members(part: Part, form: MembersForm): Part {
   return { kind: "members", members: new Members(part.goal, form) }
 }
 
+/** A value in a notation; any other part as it is. */
+export function inNotation(notation: Notation, part: Part): Part {
+  return part.kind === "value" ? { ...part, notation } : part
+}
+
 /** A value as Python's literals have it; any other part as it is. */
 export function inPython(part: Part): Part {
-  return part.kind === "value" ? { ...part, notation: "python" } : part
+  return inNotation("python", part)
 }
 
 export interface Trigger {
@@ -362,24 +367,6 @@ class MembersRest extends Rest implements NameOwner {
   protected describe(reach: Reach): string {
     const { members, object, state, rest } = this
     return `M${idOf(members)}:${object.describe(state)}|${rest.signature(reach)}`
-  }
-}
-
-/** Goes on where a frame stands. */
-class FrameRest extends Rest {
-  private readonly frame: Frame
-
-  constructor(frame: Frame) {
-    super(frame.context)
-    this.frame = frame
-  }
-
-  resume(_value: string | undefined, out: Frame[]): void {
-    out.push(this.frame)
-  }
-
-  protected describe(reach: Reach): string {
-    return `F${this.frame.signature(reach)}`
   }
 }
 

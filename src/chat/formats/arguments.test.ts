@@ -420,3 +420,54 @@ test("a required name that a format cannot write refuses the tool, or writes a m
   )
   expectCall("expressions", spaced, '[f(**{"a b": "x"})]', { "a b": "x" })
 })
+
+describe("as Gemma 4's template shows calls", () => {
+  // format_argument: members by name, names bare, null as Python has it.
+  const shown = (value: Json): string => {
+    if (value === null) return "None"
+    if (typeof value === "string") return `<|"|>${value}<|"|>`
+    if (Array.isArray(value)) return `[${value.map(shown).join(",")}]`
+    return typeof value === "object" ? `{${membersOf(value)}}` : JSON.stringify(value)
+  }
+  const membersOf = (value: { [name: string]: Json }) =>
+    Object.entries(value)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([name, each]) => `${name}:${shown(each)}`)
+      .join(",")
+  const callOf = (value: { [name: string]: Json }) =>
+    `<|tool_call>call:f{${membersOf(value)}}<tool_call|>`
+
+  const parameters = {
+    type: "object",
+    properties: {
+      z: { type: ["string", "null"] },
+      list: { type: "array", items: { anyOf: [string, { type: "number" }, { type: "null" }] } },
+      deep: {
+        type: "object",
+        properties: { y: string, a: { enum: ["on", "off", ""] }, b: { type: "boolean" } },
+        additionalProperties: string,
+      },
+    },
+    required: ["z"],
+  }
+
+  test.each<{ [name: string]: Json }>([
+    { z: "x" },
+    { z: null, list: [] },
+    { z: 'a "b"\n<|', list: ["", "é🙂", 1.5, null] },
+    { z: "", deep: { a: "on", b: true, y: "{}" } },
+    { z: "", deep: { a: "", y: "a:b,c" } },
+  ])("%j", (value) => expectCall("gemma4", parameters, callOf(value), value))
+
+  test("in quotes as well, and names that are not listed in quotes", () => {
+    const text = `<|tool_call>call:f{deep:{"a:\\"b":"x",y:<|"|>"<|"|>, "a":"off"},z:"null"}<tool_call|>`
+    const value = { deep: { 'a:"b': "x", y: '"', a: "off" }, z: "null" }
+    expectCall("gemma4", parameters, text, value)
+  })
+
+  test("texts of other values than the schema's, and names that come twice, are refused", () => {
+    const matcher = matcherOf("gemma4", parameters)
+    for (const inside of ['a:<|"|>x<|"|>', 'y:<|"|>a<|"|>,y:<|"|>b<|"|>', 'y:<|"|>a<|"|>,"y":"b"'])
+      expect(lets(matcher, `<|tool_call>call:f{z:null,deep:{${inside}}}<tool_call|>`)).toBe(false)
+  })
+})

@@ -1,9 +1,18 @@
-// Gemma 4's calls: names of arguments without quotes, texts between marks of their own instead, all else as JSON has it.
+// Gemma 4's calls: names without quotes, texts between marks of their own instead, all else as JSON has it. Its template shows null as
+// Python does.
 // https://ai.google.dev/gemma/docs/core/prompt-formatting-gemma4
 //
 //     <|tool_call>call:NAME{place:<|"|>Köln<|"|>,days:[1,2]}<tool_call|>
 
-import { choice, list, literal, type Part, sequence, text } from "../../grammar/grammar.ts"
+import {
+  choice,
+  inNotation,
+  list,
+  literal,
+  type Part,
+  sequence,
+  text,
+} from "../../grammar/grammar.ts"
 import { type CallableTool, type CallGrammar, type CallText, namesWithout } from "./call-grammar.ts"
 import { type Input, NotACall, type Reading, type Tools } from "./input.ts"
 import { readValue } from "./json.ts"
@@ -26,7 +35,9 @@ export const gemma4 = {
       value: (kind, { json, plain }) =>
         sequence(
           literal(":"),
-          kind === "text" ? sequence(literal(QUOTE), plain({ end: QUOTE })) : json,
+          kind === "text"
+            ? sequence(literal(QUOTE), plain({ end: QUOTE }))
+            : inNotation("marked", json),
         ),
     },
     calls: (tools, most) => list(sequence(literal(OPEN), rests(tools)), literal(""), 1, most),
@@ -82,13 +93,17 @@ function* readAny(input: Input): Reading<void> {
   if (next === "<") yield* readQuoted(input)
   else if (next === "{") yield* readMembers(input)
   else if (next === "[") yield* readItems(input)
-  else yield* readValue(input, (character) => input.argue(character))
+  else if (next === "N") {
+    yield* input.expect("None")
+    input.argue("null")
+  } else yield* readValue(input, (character) => input.argue(character))
 }
 
 function* readMembers(input: Input): Reading<void> {
   const seen = new Set<string>()
   yield* readGroup(input, "{", "}", function* () {
-    const key = keyOf(yield* upTo(input, /:/, ANY))
+    const key = yield* readName(input)
+    yield* input.blanks()
     if (seen.has(key)) throw new NotACall()
     yield* input.expect(":")
     input.argue(`${JSON.stringify(key)}: `)
@@ -132,7 +147,18 @@ function* readQuoted(input: Input): Reading<void> {
 }
 
 /** Some quote names all the same, in either way. */
-function keyOf(written: string): string {
-  const [, quoted, plain] = /^(?:<\|"\|>(.*)<\|"\|>|"(.*)")$/s.exec(written) ?? []
-  return quoted ?? plain ?? written
+function* readName(input: Input): Reading<string> {
+  const next = yield* input.peek()
+  if (next !== '"' && next !== "<") return yield* upTo(input, /:/, ANY)
+  let quoted = ""
+  const add = (piece: string) => {
+    quoted += piece
+  }
+  if (next === '"') {
+    yield* readValue(input, add)
+    return JSON.parse(quoted) as string
+  }
+  yield* input.expect(QUOTE)
+  yield* readUntil(input, QUOTE, add)
+  return quoted
 }
