@@ -331,7 +331,9 @@ describe("a response format", () => {
 
 describe.each([
   ["qwen3_coder", "\n<function=now>\n"],
+  ["qwen3_coder", "<function=now>"],
   ["glm45", "now\n"],
+  ["glm45", "get_weather<arg_key>"],
   ["hermes", '\n{"name": "now", '],
   ["hermes", '{"name":"get_weather",'],
 ] as const)("a call in thinking: %s, %j", (format, head) => {

@@ -116,21 +116,24 @@ export const formats = {
     models: "Seed OSS",
     marks: ["<seed:tool_call>", "</seed:tool_call>"],
     shownBy: /<seed:tool_call>/,
-    opening: { mark: "<seed:tool_call>", heads: (name) => [`\n<function=${name}>`] },
+    opening: { mark: "<seed:tool_call>", heads: (name) => spelled(LINE, `<function=${name}>`) },
     ...seedOss,
   },
   qwen3_coder: {
     models: "Qwen 3 Coder, Qwen 3.5 and 3.6",
     marks: [...TOOL_CALL],
     shownBy: /<parameter=/,
-    opening: { mark: "<tool_call>", heads: (name) => [`\n<function=${name}>`] },
+    opening: { mark: "<tool_call>", heads: (name) => spelled(LINE, `<function=${name}>`) },
     ...qwen3Coder,
   },
   glm45: {
     models: "GLM-4.5, 4.6 and 4.7",
     marks: [...TOOL_CALL, "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"],
     shownBy: /<arg_key>/,
-    opening: { mark: "<tool_call>", heads: (name) => [`${name}\n`] },
+    opening: {
+      mark: "<tool_call>",
+      heads: (name) => ["\n", "<arg_key>", "</tool_call>"].map((next) => name + next),
+    },
     ...glm45,
   },
   hermes: {
