@@ -62,12 +62,12 @@ export async function respond(exchange: Exchange): Promise<Answer> {
   return written(exchange.metrics.watch(reply.events, [reply], exchange.account))
 }
 
-const isTooLong = (error: unknown) =>
+const isTooLong = (error: unknown): error is Problem =>
   error instanceof Problem && error.code === "context_length_exceeded"
 
-// biome-ignore lint/correctness/useYield: it is the stream of a reply that never began
-async function* failing(error: unknown): AsyncGenerator<ReplyEvent> {
-  throw error
+/** The events of a reply that never began. */
+function failing(error: Problem): AsyncIterable<ReplyEvent> {
+  return { [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(error) }) }
 }
 
 export async function countInput(exchange: Exchange): Promise<Answer> {
