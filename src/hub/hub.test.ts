@@ -45,6 +45,8 @@ const FILES = {
   "modeling.py": "code",
 }
 
+const OTHER = COMMIT.replace(/1$/, "2")
+
 let hub: HubServer
 let home: string
 let env: Record<string, string>
@@ -225,9 +227,11 @@ test.each([
 
 test("an update that is cut leaves what was there in use, and pull goes on with it", async () => {
   const before = await fetch("org/model")
-  const commit = COMMIT.replace(/1$/, "2")
   const weights = Buffer.alloc(50_000, "new")
-  hub.repositories["org/model"] = { commit, files: { ...FILES, "model.safetensors": weights } }
+  hub.repositories["org/model"] = {
+    commit: OTHER,
+    files: { ...FILES, "model.safetensors": weights },
+  }
   hub.cut = (length) => (length > 1000 ? 1000 : 0)
   await expect(pull("org/model", { signal: AbortSignal.timeout(1) })).rejects.toThrow()
   expect(await fetch("org/model")).toBe(before)
@@ -437,7 +441,7 @@ test("what is downloaded is listed by its names, and taken away without what oth
   const files = { ...FILES, "a-Q8_0.gguf": "eight", "a-Q4_0.gguf": "four" }
   hub.repositories["org/both"] = { files }
   for (const name of ["org/both", "org/both:Q8_0", "org/both:Q4_0"]) await fetch(name)
-  hub.repositories["org/both"] = { files, commit: COMMIT.replace(/1$/, "2"), branch: "next" }
+  hub.repositories["org/both"] = { files, commit: OTHER, branch: "next" }
   await fetch("org/both@next")
   await fetch(`${hub.url}/org/both/resolve/next/a-Q4_0.gguf`)
   const names = async () => (await downloadedModels(env)).map(({ name }) => name)
@@ -457,4 +461,21 @@ test("what is downloaded is listed by its names, and taken away without what oth
   expect(remove(address!)).toBe("four".length)
   expect(await names()).toEqual([])
   expect(() => remove("org/both")).toThrow("org/both is not downloaded; sinter list names what is.")
+})
+
+test("main, when it is typed, is one revision, and a name without one is all of them", async () => {
+  const next = { ...FILES, "model.safetensors": Buffer.alloc(50_000, "next") }
+  const names = async () => (await downloadedModels(env)).map(({ name }) => name)
+  for (const main of ["org/model@main", `${hub.url}/org/model/tree/main`]) {
+    hub.repositories["org/model"] = { files: FILES }
+    await pull("org/model")
+    hub.repositories["org/model"] = { files: next, commit: OTHER, branch: "next" }
+    await pull("org/model@next")
+    const name = parseName(main.replace(hub.url, "https://huggingface.co"))!
+    expect(removeModel(name, env)).toBe(WEIGHTS.length) // the small files are those of both
+    expect(await names()).toEqual(["org/model@next"])
+    expect(() => removeModel(name, env)).toThrow("org/model@main is not downloaded")
+  }
+  removeModel(parseName("org/model")!, env)
+  expect(await names()).toEqual([])
 })

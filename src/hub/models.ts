@@ -66,7 +66,8 @@ function namesIn(cache: string, repository: string): HubName[] {
     )
     const isFolder = files.some((file) => /^[^/]+\.safetensors$|^params_shard_/.test(file))
     const named = [...(isFolder ? [undefined] : []), ...tags]
-    return named.map((file) => ({ kind: "hub" as const, repository, revision, file }))
+    const pinned = revision !== DEFAULT_REVISION
+    return named.map((file) => ({ kind: "hub" as const, repository, revision, pinned, file }))
   })
 }
 
@@ -125,10 +126,10 @@ export function removeModel(name: RemoteName, env: Environment = process.env): n
     rmSync(placeOf(name, env).folder, { recursive: true })
     return file!.bytes
   }
-  const { repository, revision, file } = name
+  const { repository, revision, pinned, file } = name
   const cache = hubCache(env)
   const folder = repositoryFolder(cache, repository)
-  if (file === undefined && revision === DEFAULT_REVISION) {
+  if (file === undefined && !pinned) {
     if (!statsOf(folder)) throw absent(name)
     const bytes = entriesOf(join(folder, "blobs"))
       .map((blob) => statsOf(join(folder, "blobs", blob))?.size ?? 0)

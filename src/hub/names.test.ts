@@ -5,6 +5,7 @@ import { ggufGroups, selectModel } from "./selection.ts"
 test.each([
   ["Qwen/Qwen3-0.6B", "Qwen/Qwen3-0.6B", "main", undefined],
   ["Qwen/Qwen3-0.6B@v1.0", "Qwen/Qwen3-0.6B", "v1.0", undefined],
+  ["org/name@main", "org/name", "main", undefined],
   ["hf:org/name@refs/pr/1:Q4_K_M", "org/name", "refs/pr/1", "Q4_K_M"],
   ["hf://org/name:sub/a-Q8_0.gguf", "org/name", "main", "sub/a-Q8_0.gguf"],
   ["hf:gpt2", "gpt2", "main", undefined],
@@ -13,7 +14,8 @@ test.each([
   ["https://hf.co/org/name/resolve/main/a.gguf?download=true", "org/name", "main", "a.gguf"],
   ["https://huggingface.co/org/name/blob/main/sub/a%20b.gguf", "org/name", "main", "sub/a b.gguf"],
 ])("%s is a name of the hub's", (text, repository, revision, file) => {
-  expect(parseName(text)).toEqual({ kind: "hub", repository, revision, file })
+  const pinned = /@|\/(tree|resolve|blob)\//.test(text)
+  expect(parseName(text)).toEqual({ kind: "hub", repository, revision, pinned, file })
 })
 
 test.each([
@@ -42,8 +44,14 @@ test.each([
   expect(() => parseName(text)).not.toThrow("secret")
 })
 
-test("a name is printed in its shortest form", () => {
-  for (const text of ["org/name", "org/name@v1", "org/name:Q8_0", "org/name@v1:Q8_0"])
+test("a name is printed as it was typed", () => {
+  for (const text of [
+    "org/name",
+    "org/name@v1",
+    "org/name@main",
+    "org/name:Q8_0",
+    "org/name@v1:Q8_0",
+  ])
     expect(printName(parseName(`hf:${text}`) as never)).toBe(text)
 })
 

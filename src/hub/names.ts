@@ -8,6 +8,8 @@ export interface HubName {
   kind: "hub"
   repository: string // ORG/NAME, or NAME alone
   revision: string // a branch, a tag or a commit
+  /** Whether the revision was typed; where it was not, a model is that of the default, and a repository all of them. */
+  pinned: boolean
   /** Which of its GGUF models: a type as in Q4_K_M, or a file's path. Absent: the repository's only model. */
   file: string | undefined
 }
@@ -35,8 +37,7 @@ const FILE = /^[\w(][\w .,()+/-]{0,511}$/
 export function parseName(text: string): RemoteName | undefined {
   if (/^https?:\/\//i.test(text)) return parseAddress(text)
   const [, scheme = "", rest = ""] = /^(hf:(?:\/\/)?)?(.*)$/s.exec(text)!
-  const [, repository = "", revision = DEFAULT_REVISION, file] =
-    /^([^@:]*)(?:@([^:]*))?(?::(.*))?$/s.exec(rest) ?? []
+  const [, repository = "", revision, file] = /^([^@:]*)(?:@([^:]*))?(?::(.*))?$/s.exec(rest) ?? []
   const name = checked(repository, revision, file)
   if (scheme && !name)
     throw invalid(text, "expected hf:ORG/NAME, then @REVISION or :FILE where they matter")
@@ -44,21 +45,22 @@ export function parseName(text: string): RemoteName | undefined {
   return scheme || isBare ? name : undefined
 }
 
-/** As it is typed, in its shortest form. */
-export function printName({ repository, revision, file }: HubName): string {
-  const at = revision === DEFAULT_REVISION ? "" : `@${revision}`
+/** As it is typed. */
+export function printName({ repository, revision, pinned, file }: HubName): string {
+  const at = pinned ? `@${revision}` : ""
   return `${repository}${at}${file === undefined ? "" : `:${file}`}`
 }
 
 function checked(
   repository: string,
-  revision: string,
+  typed: string | undefined,
   file: string | undefined,
 ): HubName | undefined {
+  const revision = typed ?? DEFAULT_REVISION
   if (!REPOSITORY.test(repository) || /--|\.\./.test(repository)) return undefined
   if (!REVISION.test(revision) || leavesItsFolder(revision)) return undefined
   if (file !== undefined && (!FILE.test(file) || leavesItsFolder(file))) return undefined
-  return { kind: "hub", repository, revision, file }
+  return { kind: "hub", repository, revision, pinned: typed !== undefined, file }
 }
 
 /** Whether a path has a part that is not the name of an entry. */
@@ -88,7 +90,7 @@ function parsePage(text: string, { pathname }: URL): HubName {
   const parts = pathname.split("/").filter(Boolean).map(decoded)
   const verb = parts.findIndex((part) => /^(resolve|blob|tree|raw)$/.test(part))
   const repository = parts.slice(0, verb < 0 ? undefined : verb).join("/")
-  const [revision = DEFAULT_REVISION, ...path] = verb < 0 ? [] : parts.slice(verb + 1)
+  const [revision, ...path] = verb < 0 ? [] : parts.slice(verb + 1)
   const file = path.length > 0 ? path.join("/") : undefined
   const name = checked(repository, revision, file)
   if (!name || (file !== undefined && !file.endsWith(".gguf")))
