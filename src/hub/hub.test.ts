@@ -31,7 +31,7 @@ import {
 import { uniform } from "../../test/random.ts"
 import { Problem } from "../errors.ts"
 import { fetchModel, type HubOptions, pullModel } from "./hub.ts"
-import { downloadedModels, removeModel } from "./models.ts"
+import { downloadedModels, filesOfModel, removeModel } from "./models.ts"
 import { parseName } from "./names.ts"
 
 const WEIGHTS = Buffer.alloc(100_000, "weights ")
@@ -478,4 +478,21 @@ test("main, when it is typed, is one revision, and a name without one is all of 
   }
   removeModel(parseName("org/model")!, env)
   expect(await names()).toEqual([])
+})
+
+test("a type that two GGUF models have is neither shown nor taken away", async () => {
+  const files = { "small-Q8_0.gguf": "small", "large-Q8_0.gguf": "large" }
+  hub.repositories["org/two"] = { files }
+  for (const file of Object.keys(files)) await fetch(`org/two:${file}`)
+  const both = parseName("org/two:q8_0")!
+  const choice =
+    "org/two has 2 GGUF models called q8_0; name one as org/two:NAME, of large-Q8_0.gguf, small-Q8_0.gguf."
+  expect(() => filesOfModel(both, env)).toThrow(choice)
+  expect(() => removeModel(both, env)).toThrow(choice)
+  expect((await downloadedModels(env)).map(({ name }) => name)).toEqual([
+    "org/two:large-Q8_0.gguf",
+    "org/two:small-Q8_0.gguf",
+  ])
+  expect(removeModel(parseName("org/two:small-Q8_0.gguf")!, env)).toBe("small".length)
+  expect(filesOfModel(both, env).map(({ file }) => file)).toEqual(["large-Q8_0.gguf"])
 })

@@ -20,7 +20,7 @@ import {
 } from "./cache.ts"
 import { addressesFolder, downloaded, placeOf, titleOf } from "./hub.ts"
 import { DEFAULT_REVISION, type HubName, printName, type RemoteName } from "./names.ts"
-import { ggufGroups } from "./selection.ts"
+import { ggufGroups, groupsMeant, nameAmong, onlyOne } from "./selection.ts"
 
 export interface DownloadedModel {
   /** As it is typed to be served. */
@@ -61,9 +61,7 @@ function namesIn(cache: string, repository: string): HubName[] {
     const [revision = commit] = refs.find(([, at]) => at === commit) ?? []
     const files = filesOf(folder, commit)
     const groups = ggufGroups(files)
-    const tags = groups.map(({ tag, files: [first] }) =>
-      groups.filter((group) => group.tag === tag).length > 1 ? first! : tag,
-    )
+    const tags = groups.map((group) => nameAmong(groups, group))
     const isFolder = files.some((file) => /^[^/]+\.safetensors$|^params_shard_/.test(file))
     const named = [...(isFolder ? [undefined] : []), ...tags]
     const pinned = revision !== DEFAULT_REVISION
@@ -71,13 +69,13 @@ function namesIn(cache: string, repository: string): HubName[] {
   })
 }
 
-/** What of a snapshot's files belongs to a model: of GGUF its own, of a folder all others. */
-function pathsOf({ file }: HubName, files: readonly string[]): string[] {
-  const groups = ggufGroups(files)
+/**
+ * What of a snapshot's files belongs to a model: of GGUF its own, of a folder all others.
+ * @throws `hub_choice` where several GGUF models are called so
+ */
+function pathsOf({ repository, file }: HubName, files: readonly string[]): string[] {
   if (file === undefined) return files.filter((path) => !path.endsWith(".gguf"))
-  return groups
-    .filter(({ tag, files }) => tag.toUpperCase() === file.toUpperCase() || files.includes(file))
-    .flatMap((group) => group.files)
+  return onlyOne(repository, groupsMeant(ggufGroups(files), file), file)?.files ?? []
 }
 
 function fromAddresses(env: Environment): DownloadedModel[] {
@@ -92,7 +90,7 @@ function fromAddresses(env: Environment): DownloadedModel[] {
   })
 }
 
-/** The files of a downloaded model. @throws `hub_absent` */
+/** The files of a downloaded model. @throws `hub_absent`, and `hub_choice` where several GGUF models are called so */
 export function filesOfModel(
   name: RemoteName,
   env: Environment = process.env,
@@ -118,7 +116,7 @@ export function filesOfModel(
 /**
  * Takes a model away: a repository with all its commits, one of them (`@REVISION`), or one GGUF model in it.
  * @returns how many bytes there are fewer
- * @throws `hub_absent`
+ * @throws `hub_absent`, and `hub_choice` where several GGUF models are called so; then nothing is taken away
  */
 export function removeModel(name: RemoteName, env: Environment = process.env): number {
   if (name.kind === "address") {

@@ -124,31 +124,41 @@ function ggufOf(repository: string, paths: readonly string[], file: string | und
   const unfit = (what: string) =>
     problem("hub_unfit", { model: repository, problem: printable(what) })
   if (groups.length === 0) throw unfit(whyNone(paths, file))
-  const chosen = file === undefined ? groups : groups.filter((group) => isMeant(group, file))
-  const names = (of: readonly GgufGroup[]) =>
-    of.map(({ tag, files }) => (isOnly(tag, of) ? tag : files[0]!)).join(", ")
-  if (chosen.length !== 1)
-    throw problem("hub_choice", {
-      model: repository,
-      problem:
-        chosen.length === 0
-          ? `has no ${file} among its GGUF models`
-          : `has ${chosen.length} GGUF models${file === undefined ? "" : ` called ${file}`}`,
-      names: names(chosen.length === 0 ? groups : chosen),
-    })
-  const { files } = chosen[0]!
+  const chosen = file === undefined ? groups : groupsMeant(groups, file)
+  if (chosen.length === 0)
+    throw choiceOf(repository, `has no ${file} among its GGUF models`, groups)
+  const { files } = onlyOne(repository, chosen, file)!
   const [, , count = "1"] = SPLIT.exec(files[0]!) ?? []
   if (files.length !== Number(count))
     throw unfit(`${files[0]} is the first of ${Number(count)} parts, and ${files.length} are there`)
   return { files, model: files[0]! }
 }
 
-function isOnly(tag: string, groups: readonly GgufGroup[]): boolean {
-  return groups.filter((group) => group.tag === tag).length === 1
+/** @throws `hub_choice` where there are several */
+export function onlyOne(
+  repository: string,
+  chosen: readonly GgufGroup[],
+  file: string | undefined,
+): GgufGroup | undefined {
+  if (chosen.length <= 1) return chosen[0]
+  const called = file === undefined ? "" : ` called ${file}`
+  throw choiceOf(repository, `has ${chosen.length} GGUF models${called}`, chosen)
 }
 
-function isMeant({ tag, files }: GgufGroup, wanted: string): boolean {
-  return tag.toUpperCase() === wanted.toUpperCase() || files.includes(wanted)
+function choiceOf(repository: string, what: string, groups: readonly GgufGroup[]): Error {
+  const names = groups.map((group) => nameAmong(groups, group)).join(", ")
+  return problem("hub_choice", { model: repository, problem: what, names })
+}
+
+/** What a group is asked for by: its tag, or a path where several have that. */
+export function nameAmong(groups: readonly GgufGroup[], { tag, files }: GgufGroup): string {
+  return groupsMeant(groups, tag).length === 1 ? tag : files[0]!
+}
+
+export function groupsMeant(groups: readonly GgufGroup[], wanted: string): GgufGroup[] {
+  return groups.filter(
+    ({ tag, files }) => tag.toUpperCase() === wanted.toUpperCase() || files.includes(wanted),
+  )
 }
 
 function whyNone(paths: readonly string[], file: string | undefined): string {
