@@ -1,7 +1,7 @@
 // `sinter compile` and what becomes of its folders and libraries, as a user meets it. The truth is golden: greedy tokens
 // that independent programs computed from the same weights.
 
-import { execFileSync } from "node:child_process"
+import { execFileSync, spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
 import {
   existsSync,
@@ -302,6 +302,30 @@ test("what a machine that lost its power left half written is cleared away by th
   expect(existsSync(theirs)).toBe(true)
   expect(readdirSync(output).filter((name) => name.startsWith("."))).toEqual([])
 })
+
+/** A shell of its own in which file systems can be mounted. */
+const MOUNTING = ["unshare", "-rm", "sh", "-ec"] as const
+const mounts = spawnSync(MOUNTING[0], [...MOUNTING.slice(1), "mount -t tmpfs none /mnt"])
+if (mounts.status !== 0) console.warn("Mounts are skipped: nothing can be mounted here.")
+
+test.skipIf(mounts.status !== 0)(
+  "a folder where a file system is mounted is compiled to, from beside which nothing can be renamed",
+  () => {
+    const output = join(scratch, "mounted")
+    mkdirSync(output)
+    const compile = [...built.command, "compile", original, "--weights-only", "--output", output]
+    const words = compile.map((word) => `'${word}'`).join(" ")
+    const script = `mount -t tmpfs none '${output}'; ${words}; ls -A '${output}'`
+    const { stdout, stderr } = spawnSync(MOUNTING[0], [...MOUNTING.slice(1), script], {
+      encoding: "utf8",
+      cwd: built.folder,
+    })
+    expect(stderr).toBe("")
+    const files = stdout.trim().split("\n").slice(1)
+    expect(files).toEqual(expect.arrayContaining(["mlc-chat-config.json", "tensor-cache.json"]))
+    expect(files.filter((name) => name.startsWith("."))).toEqual([])
+  },
+)
 
 test.each([["--output"], ["--dump"]])(
   "%s where nothing can be written: one sentence",

@@ -1,14 +1,16 @@
 // A compiled model folder: weights in MLC's layout and a number format, the configuration that goes with them, and the
 // tokenizer's files as they were. It is written aside and renamed into place when all of it is there, so that a run that
-// was killed leaves nothing that loads, and what it left is taken away by the next.
+// was killed leaves nothing that loads, and what it left is taken away by the next. What is at that place by then stays.
 
 import {
   chmod,
   copyFile,
+  lstat,
   mkdir,
   mkdtemp,
   readdir,
   readFile,
+  realpath,
   rename,
   rm,
   writeFile,
@@ -23,6 +25,7 @@ import { commonWindow, type ModelConfig } from "./config.ts"
 import { Folder, isObject, type Json } from "./folder.ts"
 import { weightsOf } from "./graph-weights.ts"
 import type { Head } from "./head.ts"
+import { MLC } from "./mlc-config.ts"
 import type { Model } from "./model.ts"
 import { writeOrigin } from "./origin.ts"
 import { poolingFiles, writePooling } from "./pooling.ts"
@@ -37,8 +40,6 @@ export interface CompileFolderOptions {
   /** Adds to the folder before it is put into place: the library. */
   finish?: (directory: string) => Promise<void>
 }
-
-/** Read where there is no tokenizer.json. */
 
 /** Files that are copied as they are. */
 const COPIED = [
@@ -195,37 +196,35 @@ function checkPacking(
 
 async function writeConfig(directory: string, config: object): Promise<void> {
   const text = `${JSON.stringify(config, undefined, 1)}\n`
-  await writeFile(join(directory, "mlc-chat-config.json"), text)
+  await writeFile(join(directory, MLC), text)
 }
 
-/** Runs `write` on a folder beside `output` and renames it to `output`, or leaves nothing. */
+/**
+ * Runs `write` on a hidden folder and puts what it wrote at `output`, or leaves nothing. A folder that is there already is
+ * written in: it may be where another file system is mounted, and its parent nobody's to write to.
+ */
 async function writeAside(
   output: string,
   write: (directory: string) => Promise<void>,
 ): Promise<void> {
-  const path = resolve(output)
-  const entries = await readdir(path).catch(ignoreMissing)
-  if (entries && entries.length > 0)
-    throw problem("option_invalid", {
-      option: "--output",
-      problem: `${path} is there already and is not empty; name another folder or remove it`,
-    })
-  const prefix = join(dirname(path), `.${basename(path)}.partial-`)
-  const aside = await makeAside(prefix).catch((error: NodeJS.ErrnoException) => {
-    throw problem("option_invalid", {
-      option: "--output",
-      problem: `nothing can be written to ${dirname(path)} (${error.code}).`,
-    })
-  })
+  const named = resolve(output)
+  const there = await realpath(named).catch(ignoreMissing).catch(unwritable(named))
+  const path = there ?? named
+  const parent = there ?? dirname(path)
+  const aside = await makeAside(parent, path).catch(unwritable(parent))
   const guard = guardOf(aside)
   active.add(aside)
   try {
+    if (there === undefined ? await isLink(path) : (await othersIn(path, aside)).length > 0)
+      throw taken(path)
     await writeFile(join(aside, WRITER), `${hostname()} ${process.pid}`)
     await write(aside)
     await rm(join(aside, WRITER))
-    await chmod(aside, 0o777 & ~process.umask())
-    await rm(path, { recursive: true, force: true }) // empty, or not there
-    await rename(aside, path)
+    if (there !== undefined) await moveOut(aside, path)
+    else {
+      await chmod(aside, 0o777 & ~process.umask())
+      await rename(aside, path).catch(ifTaken(path))
+    }
   } finally {
     await rm(aside, { recursive: true, force: true })
     guard.release()
@@ -233,8 +232,50 @@ async function writeAside(
   }
 }
 
-async function makeAside(prefix: string): Promise<string> {
-  makeFolder(dirname(prefix))
+function taken(path: string): Error {
+  return problem("option_invalid", {
+    option: "--output",
+    problem: `${path} is there already and is not empty; name another folder or remove it`,
+  })
+}
+
+/** What came while the folder was written stays. */
+function ifTaken(path: string): (error: NodeJS.ErrnoException) => never {
+  return (error) => {
+    throw /^(ENOTEMPTY|EEXIST|ENOTDIR)$/.test(error.code ?? "") ? taken(path) : error
+  }
+}
+
+function unwritable(folder: string): (error: NodeJS.ErrnoException) => never {
+  return ({ code }) => {
+    throw problem("option_invalid", {
+      option: "--output",
+      problem: `nothing can be written to ${folder} (${code}).`,
+    })
+  }
+}
+
+/** A link that leads nowhere is something, too. */
+async function isLink(path: string): Promise<boolean> {
+  return (await lstat(path).catch(ignoreMissing)) !== undefined
+}
+
+async function othersIn(path: string, aside: string): Promise<string[]> {
+  return (await readdir(path)).filter((name) => name !== basename(aside))
+}
+
+/** From `aside` to the folder that it lies in; the configuration, which makes it a model, comes last. */
+async function moveOut(aside: string, path: string): Promise<void> {
+  if ((await othersIn(path, aside)).length > 0) throw taken(path)
+  const names = await readdir(aside)
+  const isLast = (name: string) => name === "config.json" || name === MLC
+  for (const name of [...names.filter((name) => !isLast(name)), ...names.filter(isLast)])
+    await rename(join(aside, name), join(path, name))
+}
+
+async function makeAside(parent: string, path: string): Promise<string> {
+  const prefix = join(parent, `.${basename(path)}.partial-`)
+  makeFolder(parent)
   await sweep(prefix)
   return mkdtemp(prefix)
 }

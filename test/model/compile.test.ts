@@ -3,11 +3,14 @@
 
 import {
   cpSync,
+  lstatSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs"
 import { tmpdir } from "node:os"
@@ -148,6 +151,52 @@ describe("a compiled folder", () => {
     const model = await openModel(goldenFolder("models", "llama-tied"))
     await expect(compileFolder(model, output, { format: "q0f16" })).rejects.toThrow(/not empty/)
     await model.close()
+  })
+
+  test("leaves what has come to its place meanwhile", async () => {
+    const model = await openModel(goldenFolder("models", "llama-tied"))
+    for (const [name, isThere] of [
+      ["new", false],
+      ["empty", true],
+    ] as const) {
+      const output = join(scratch, name)
+      if (isThere) mkdirSync(output)
+      const finish = async () => {
+        mkdirSync(output, { recursive: true })
+        writeFileSync(join(output, "notes"), "theirs")
+      }
+      await expect(compileFolder(model, output, { format: "q0f16", finish })).rejects.toThrow(
+        `--output: ${output} is there already and is not empty`,
+      )
+      expect(readdirSync(output)).toEqual(["notes"])
+    }
+    await model.close()
+    expect(readdirSync(scratch).sort()).toEqual(["empty", "new"])
+  })
+
+  test("is written in a folder that is there, or that a link leads to", async () => {
+    const model = await openModel(goldenFolder("models", "llama-tied"))
+    const [output, elsewhere] = [join(scratch, "out"), join(scratch, "elsewhere")]
+    for (const folder of [output, elsewhere]) mkdirSync(folder, 0o700)
+    symlinkSync(elsewhere, join(scratch, "link"))
+    symlinkSync(join(scratch, "none"), join(scratch, "nowhere"))
+    const { ino } = statSync(output)
+    let seen: string[] = []
+    const finish = async () => {
+      seen = readdirSync(output)
+    }
+    await compileFolder(model, output, { format: "q0f16", finish })
+    expect(seen).toEqual([expect.stringMatching(/^\.out\.partial-/)])
+    expect(statSync(output).ino).toBe(ino)
+    await compileFolder(model, join(scratch, "link"), { format: "q0f16" })
+    expect(readdirSync(elsewhere)).toEqual(readdirSync(output))
+    expect(lstatSync(join(scratch, "link")).isSymbolicLink()).toBe(true)
+    await expect(
+      compileFolder(model, join(scratch, "nowhere"), { format: "q0f16" }),
+    ).rejects.toThrow("nowhere is there already")
+    await model.close()
+    for (const folder of [output, elsewhere]) await (await openModel(folder)).close()
+    expect(readdirSync(scratch).sort()).toEqual(["elsewhere", "link", "nowhere", "out"])
   })
 
   test("is not there when writing it failed", async () => {
