@@ -11,6 +11,7 @@ import {
   readFileSync,
   rmSync,
   symlinkSync,
+  truncateSync,
   writeFileSync,
 } from "node:fs"
 import { hostname, tmpdir } from "node:os"
@@ -554,6 +555,38 @@ compiling("so it does with libraries: one is built at every start, which is said
   expect(server.err()).toMatch(/built at every start: .+blocked-too.+ cannot hold it/)
   await server.stop()
 })
+
+compiling(
+  "libraries of the shelf that a power cut has emptied cost a build, for starts and for compile",
+  async () => {
+    const env = { XDG_CACHE_HOME: join(scratch, "cut-off") }
+    const shelf = join(scratch, "cut-off/sinter/shelf")
+    const damage = () => {
+      const libraries = readdirSync(shelf).filter((name) => name.endsWith(".so"))
+      for (const name of libraries) truncateSync(join(shelf, name))
+      expect(libraries.length).toBeGreaterThan(0)
+    }
+    const compileTo = async (output: string) => {
+      const { code, err } = await run(["compile", small, "--output", output], "", built, env)
+      expect({ code, err }).toEqual({ code: 0, err: "" })
+    }
+    const programOf = async (folder: string) => {
+      const server = await serving([folder], env)
+      await server.stop()
+      return /program +(.+)/.exec(server.out())![1]
+    }
+    const [first, second] = [join(scratch, "first"), join(scratch, "second")]
+    await compileTo(first)
+    damage()
+    expect(await programOf(small)).toMatch(/^built now by/)
+    expect(await programOf(small)).toContain(shelf)
+    damage()
+    expect(await programOf(first)).toMatch(/^built now by/)
+    damage()
+    await compileTo(second)
+    expect(await programOf(second)).toContain(join(second, "lib/cpu.so"))
+  },
+)
 
 function serving(args: readonly string[], env: Record<string, string | undefined> = cache) {
   return serve(args, built, env)

@@ -50,6 +50,15 @@ export function readManifest(path: string): Manifest {
   return unseal(path).manifest
 }
 
+/** Whether a file is a library, all of it; a crash may have left less on the shelf. */
+export function isLibrary(path: string): boolean {
+  try {
+    return readManifest(path) !== undefined
+  } catch {
+    return false
+  }
+}
+
 /**
  * What `seal` has put together.
  * @throws `library_unusable` as above

@@ -35,6 +35,16 @@ test("what was made once is found again, and the shelf is ours alone", async () 
   expect(readdirSync(folder)).toEqual(["key.so", `key.so.${process.pid}.used`])
 })
 
+test("an item that is not sound is not there, and is made again", async () => {
+  const shelf = openShelf(folder)
+  const isSound = (path: string) => readFileSync(path).equals(bytes)
+  const { path } = await shelf.get("key.so", async () => Buffer.alloc(0))
+  expect(shelf.find("key.so", isSound)).toBeUndefined()
+  const again = () => shelf.get("key.so", async () => bytes, undefined, isSound)
+  expect(await Promise.all([again(), again()])).toEqual(Array(2).fill({ path, kept: true }))
+  expect(shelf.find("key.so", isSound)).toBe(path)
+})
+
 test("builders of one key take turns, and only the first one builds", async () => {
   let made = 0
   const make = async () => {

@@ -31,17 +31,22 @@ import { makeFolder, openScratch } from "./scratch.ts"
 
 export interface Shelf {
   readonly folder: string
-  /** The path of the item with this name, if it is there. It then is in use until this process ends. */
-  find(name: string): string | undefined
+  /**
+   * The path of the item with this name, if it is there. It then is in use until this process ends.
+   * @param isSound whether the item at a path is what its name says; one that a crash has damaged is not there
+   */
+  find(name: string, isSound?: (path: string) => boolean): string | undefined
   /**
    * The path of the item with this name, made by `make` if it is not there. `kept` is false when the shelf could not hold
    * it; then the file lies in a folder of its own until the process ends.
    * @param signal ends the waiting for another process that makes it
+   * @param isSound as above
    */
   get(
     name: string,
     make: () => Promise<Buffer>,
     signal?: AbortSignal,
+    isSound?: (path: string) => boolean,
   ): Promise<{ path: string; kept: boolean }>
   /**
    * Puts an item there that `write` writes to a path it is given, unless another process is about to.
@@ -89,20 +94,20 @@ export function openShelf(folder: string = defaultShelf()): Shelf {
     markUsed(path)
     return path
   }
-  const find = (name: string) => {
-    const there = usable && existsSync(place(name))
+  const find: Shelf["find"] = (name, isSound = () => true) => {
+    const there = usable && existsSync(place(name)) && isSound(place(name))
     return there ? take(place(name)) : undefined
   }
   return {
     folder,
     find,
-    async get(name, make, signal) {
-      const item = find(name)
+    async get(name, make, signal, isSound) {
+      const item = find(name, isSound)
       if (item) return { path: item, kept: true }
-      const done = () => find(name) !== undefined
+      const done = () => find(name, isSound) !== undefined
       const unlock = usable ? await lock(`${place(name)}.lock`, done, signal) : undefined
       try {
-        const path = find(name)
+        const path = find(name, isSound)
         if (path) return { path, kept: true }
         const bytes = await make()
         const kept = usable && keep(bytes, place(name))
@@ -147,7 +152,7 @@ const asideOf = (place: string) => `${place}.${process.pid}.new`
 function keep(bytes: Buffer, place: string): boolean {
   const aside = asideOf(place)
   try {
-    writeFileSync(aside, bytes, { mode: 0o700 })
+    writeFileSync(aside, bytes, { mode: 0o700, flush: true }) // its name must not outlive a power cut without it
     renameSync(aside, place)
     return true
   } catch {

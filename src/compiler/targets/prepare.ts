@@ -13,7 +13,7 @@ import { extname, join, parse } from "node:path"
 import { type ErrorCode, Problem, problem } from "../../errors.ts"
 import type { Log } from "../../log.ts"
 import type { Device, DeviceName } from "../../runtime/devices.ts"
-import { checkManifest, libraryHash, readManifest } from "../../runtime/library.ts"
+import { checkManifest, isLibrary, libraryHash, readManifest } from "../../runtime/library.ts"
 import type { Manifest } from "../../runtime/manifest.ts"
 import { openShelf } from "../../runtime/shelf.ts"
 import { planHash } from "../compile.ts"
@@ -130,7 +130,8 @@ export function libraryPath(folder: string, { file }: LibraryKind, shards = 1): 
 
 /** Puts a copy of a library on the shelf, so that it is known as built here wherever it lies. @returns whether it could. */
 export async function rememberBuild(library: Buffer, kind: LibraryKind): Promise<boolean> {
-  const { kept } = await openShelf().get(buildName(library, kind), async () => library)
+  const name = buildName(library, kind)
+  const { kept } = await openShelf().get(name, async () => library, undefined, isLibrary)
   return kept
 }
 
@@ -151,7 +152,7 @@ async function shipped(
     const path = library && libraryPath(folder, library, devices.length)
     if (!path || !existsSync(path)) continue
     try {
-      const ours = openShelf().find(buildName(path, library))
+      const ours = openShelf().find(buildName(path, library), isLibrary)
       if (ours || trustLibraries) return await prepareFile(path, plan, devices, ours)
       log.warn(
         `${path} was not built on this machine and is not opened; the program is built from the model instead. --model-lib or --trust-libraries opens it.`,

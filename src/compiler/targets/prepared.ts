@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs"
 import { availableParallelism } from "node:os"
 import { Problem } from "../../errors.ts"
 import type { Log } from "../../log.ts"
-import { isNoexec } from "../../runtime/library.ts"
+import { isLibrary, isNoexec } from "../../runtime/library.ts"
 import { bufferBytes, type Manifest } from "../../runtime/manifest.ts"
 import type { LoadableProgram } from "../../runtime/program.ts"
 import { besides, openShelf } from "../../runtime/shelf.ts"
@@ -20,13 +20,14 @@ export async function prepareBuilt(
 ): Promise<Prepared> {
   const shelf = openShelf()
   const own = await kind.prepare(plan, devices.length, shelf)
-  const found = shelf.find(own.name)
+  const found = shelf.find(own.name, isLibrary)
   const other = found ? undefined : await kind.meanwhile?.(plan, own)
   const library = other ?? own
   const { manifest, name } = library
   const origin = library.origin ?? found ?? `built now by ${library.builder}`
   return prepared(manifest, devices, origin, async (limits, signal, progress) => {
-    const { path, kept } = await shelf.get(name, () => library.build({ signal, progress }), signal)
+    const build = () => library.build({ signal, progress })
+    const { path, kept } = await shelf.get(name, build, signal, isLibrary)
     if (!kept)
       log?.warn(
         `The library is built at every start: ${shelf.folder} cannot hold it; XDG_CACHE_HOME names another place.`,
@@ -40,7 +41,8 @@ export async function prepareBuilt(
     if (!other || !kept) return program
     return withBuild(program, async (signal) => {
       try {
-        await shelf.get(own.name, () => own.build({ signal, isBehind: true }), signal)
+        const build = () => own.build({ signal, isBehind: true })
+        await shelf.get(own.name, build, signal, isLibrary)
         log?.debug("This model's own library lies on the shelf for the next start.")
       } catch (error) {
         if (signal.aborted) return

@@ -8,7 +8,7 @@ import { readFileSync } from "node:fs"
 import { readdir } from "node:fs/promises"
 import { join } from "node:path"
 import { processorFeatures } from "../../../runtime/features.ts"
-import { libraryHash, seal } from "../../../runtime/library.ts"
+import { isLibrary, libraryHash, seal } from "../../../runtime/library.ts"
 import type { Manifest } from "../../../runtime/manifest.ts"
 import { openShelf, type Shelf, shelfKey } from "../../../runtime/shelf.ts"
 import { version } from "../../../version.ts"
@@ -210,7 +210,8 @@ export async function shelvedCpu(
   level?: Level,
 ): Promise<{ path: string; manifest: Manifest; kept: boolean }> {
   const library = await prepareCpu(plan, target, shelf, level && [level])
-  const { path, kept } = await shelf.get(library.name, () => library.build())
+  const build = () => library.build()
+  const { path, kept } = await shelf.get(library.name, build, undefined, isLibrary)
   return { path, manifest: library.manifest, kept }
 }
 
