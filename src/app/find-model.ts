@@ -3,7 +3,7 @@
 
 import { Problem } from "../errors.ts"
 import { fetchModel, type HubOptions } from "../hub/hub.ts"
-import { parseName } from "../hub/names.ts"
+import { hasScheme, parseName, parseSchemed } from "../hub/names.ts"
 import type { Log } from "../log.ts"
 import { headKindOf, headTitles } from "../model/head.ts"
 import { locateModel, modelsAt } from "../model/locate.ts"
@@ -11,7 +11,7 @@ import { openModel } from "../model/model.ts"
 
 /** @throws `model_missing`, or the sentences of a hub where it could be one of its names */
 export async function findModel(name: string, options: HubOptions = {}): Promise<string> {
-  if (/^(hf:|https?:)/i.test(name)) return fetchModel(parseName(name)!, options)
+  if (hasScheme(name)) return fetchModel(parseSchemed(name), options)
   try {
     return locateModel(name)
   } catch (error) {

@@ -1,5 +1,5 @@
 // What a model may be called besides a path: a repository of the hub (`ORG/NAME`, with `@REVISION` and `:FILE`), the same behind
-// `hf:` or as the address of its page, and the address of a GGUF file anywhere. Nothing is looked up here.
+// `hf:` or as its page with or without https, and the address of a GGUF file anywhere. Nothing is looked up here.
 
 import { problem } from "../errors.ts"
 
@@ -30,19 +30,49 @@ const REPOSITORY = new RegExp(`^(?:(${PART})/)?(${PART})$`)
 const REVISION = /^[\w][\w./+-]{0,254}$/
 const FILE = /^[\w(][\w .,()+/-]{0,511}$/
 
+const HUB_HOSTS = ["huggingface.co", "www.huggingface.co", "hf.co"]
+
+/** Whether it can be no path. */
+export function hasScheme(text: string): boolean {
+  return /^(hf|https?):/i.test(text)
+}
+
 /**
  * Reads a name; undefined where it can only be a path.
  * @throws `name_invalid` for what begins as a name and is none
  */
 export function parseName(text: string): RemoteName | undefined {
-  if (/^https?:\/\//i.test(text)) return parseAddress(text)
-  const [, scheme = "", rest = ""] = /^(hf:(?:\/\/)?)?(.*)$/s.exec(text)!
-  const [, repository = "", revision, file] = /^([^@:]*)(?:@([^:]*))?(?::(.*))?$/s.exec(rest) ?? []
-  const name = checked(repository, revision, file)
-  if (scheme && !name)
-    throw invalid(text, "expected hf:ORG/NAME, then @REVISION or :FILE where they matter")
-  const isBare = repository.includes("/") && !repository.endsWith(".gguf")
-  return scheme || isBare ? name : undefined
+  if (hasScheme(text)) return parseSchemed(text)
+  const [host = "", ...path] = text.split("/")
+  if (HUB_HOSTS.includes(host.toLowerCase())) return parsePage(text, path)
+  const parts = partsOf(text)
+  const isBare = parts.repository.includes("/") && !parts.repository.endsWith(".gguf")
+  return isBare ? checked(parts) : undefined
+}
+
+/**
+ * Reads a name that has a scheme.
+ * @throws `name_invalid`
+ */
+export function parseSchemed(text: string): RemoteName {
+  const [scheme] = /^hf:(?:\/\/)?/i.exec(text) ?? []
+  if (scheme === undefined) return parseAddress(text)
+  const name = checked(partsOf(text.slice(scheme.length)))
+  if (!name) throw invalid(text, "expected hf:ORG/NAME, then @REVISION or :FILE where they matter")
+  return name
+}
+
+/** A name's, as they were typed. */
+interface Parts {
+  repository: string
+  revision: string | undefined
+  file: string | undefined
+}
+
+/** Of ORG/NAME@REVISION:FILE */
+function partsOf(text: string): Parts {
+  const [, repository = "", revision, file] = /^([^@:]*)(?:@([^:]*))?(?::(.*))?$/s.exec(text) ?? []
+  return { repository, revision, file }
 }
 
 /** As it is typed. */
@@ -51,11 +81,7 @@ export function printName({ repository, revision, pinned, file }: HubName): stri
   return `${repository}${at}${file === undefined ? "" : `:${file}`}`
 }
 
-function checked(
-  repository: string,
-  typed: string | undefined,
-  file: string | undefined,
-): HubName | undefined {
+function checked({ repository, revision: typed, file }: Parts): HubName | undefined {
   const revision = typed ?? DEFAULT_REVISION
   if (!REPOSITORY.test(repository) || /--|\.\./.test(repository)) return undefined
   if (!REVISION.test(revision) || leavesItsFolder(revision)) return undefined
@@ -68,14 +94,12 @@ export function leavesItsFolder(path: string): boolean {
   return path.split("/").some((part) => part === "" || part === "." || part === "..")
 }
 
-const HUB_HOSTS = ["huggingface.co", "www.huggingface.co", "hf.co"]
-
 function parseAddress(text: string): RemoteName {
   const url = readUrl(text)
   if (!url) throw invalid(text, "it is no address")
   if (url.username || url.password)
     throw invalid(text.replace(/\/\/[^/]*@/, "//"), "an address holds no password here")
-  if (HUB_HOSTS.includes(url.hostname)) return parsePage(text, url)
+  if (HUB_HOSTS.includes(url.hostname)) return parsePage(text, url.pathname.slice(1).split("/"))
   if (url.protocol === "http:" && !isLoopback(url.hostname))
     throw invalid(text, "what comes over http can be changed on its way; use https")
   if (!url.pathname.endsWith(".gguf"))
@@ -85,17 +109,26 @@ function parseAddress(text: string): RemoteName {
   return { kind: "address", url }
 }
 
-/** A page of the hub, or a file's address there: the host that is asked is the one that HF_ENDPOINT says. */
-function parsePage(text: string, { pathname }: URL): HubName {
-  const parts = pathname.split("/").filter(Boolean).map(decoded)
+/**
+ * A page of the hub, or a file's address there: the host that is asked is the one that HF_ENDPOINT says. What may stand behind
+ * a model's name may stand behind its page.
+ */
+function parsePage(text: string, path: readonly string[]): HubName {
+  const parts = path.map((part) => decoded(part.replace(/[?#].*/s, ""))).filter(Boolean)
   const verb = parts.findIndex((part) => /^(resolve|blob|tree|raw)$/.test(part))
-  const repository = parts.slice(0, verb < 0 ? undefined : verb).join("/")
-  const [revision, ...path] = verb < 0 ? [] : parts.slice(verb + 1)
-  const file = path.length > 0 ? path.join("/") : undefined
-  const name = checked(repository, revision, file)
-  if (!name || (file !== undefined && !file.endsWith(".gguf")))
+  const isInner = verb >= 0
+  const named = isInner ? inRepository(parts, verb) : partsOf(parts.join("/"))
+  const name = checked(named)
+  if (!name || (isInner && name.file !== undefined && !name.file.endsWith(".gguf")))
     throw invalid(text, "expected the page of a model, or of a .gguf file in one")
   return name
+}
+
+/** Of ORG/NAME/tree/REVISION/FILE */
+function inRepository(parts: readonly string[], verb: number): Parts {
+  const [revision, ...path] = parts.slice(verb + 1)
+  const file = path.length > 0 ? path.join("/") : undefined
+  return { repository: parts.slice(0, verb).join("/"), revision, file }
 }
 
 function decoded(part: string): string {
