@@ -89,7 +89,7 @@ export async function prepareModel(
   const shards = "shards" in room ? room.shards : await devicesFor(settings)
   const device = shards[0]!
   const { onDownload } = settings
-  const folder = await findModel(settings.model, { onDownload })
+  const folder = await findModel(settings.model, { onDownload, log: settings.log })
   return openWhole(async (closing) => {
     const { target, trustLibraries, overrides, log } = settings
     const encoder = closing.add(new Encoder(log)) // what takes longest goes first

@@ -77,7 +77,10 @@ interface Source extends Pick<Model, "graph" | "format" | "close"> {
 }
 
 async function openSource(name: string, baseName: string | undefined): Promise<Source> {
-  const path = await findModel(name, { onDownload: downloadProgress(process.stderr) })
+  const path = await findModel(name, {
+    onDownload: downloadProgress(process.stderr),
+    log: console,
+  })
   if (baseName !== undefined) return openHeadSource(path, baseName)
   const kind = await headKindOf(path)
   if (kind) {
@@ -96,7 +99,9 @@ async function openSource(name: string, baseName: string | undefined): Promise<S
 
 async function openHeadSource(path: string, baseName: string): Promise<Source> {
   return openWhole(async (closing) => {
-    const base = closing.add(await openModel(await findModel(baseName), { verify: false }))
+    const base = closing.add(
+      await openModel(await findModel(baseName, { log: console }), { verify: false }),
+    )
     const head = await openHead(path, base)
     if (head.kind === "plain") {
       return refuse(

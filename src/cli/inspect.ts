@@ -23,7 +23,10 @@ import type { Values } from "./read-options.ts"
 import { table } from "./table.ts"
 
 export async function inspect(name: string, options: Values<typeof inspectOptions>): Promise<void> {
-  const path = await findModel(name, { onDownload: downloadProgress(process.stderr) })
+  const path = await findModel(name, {
+    onDownload: downloadProgress(process.stderr),
+    log: console,
+  })
   const model = await openModel(path, { verify: false })
   try {
     const format = options["--quantization"] ?? model.format

@@ -404,6 +404,33 @@ test("a GGUF model by its type, and by its file's address", async () => {
   expect(hub.asked).toHaveLength(length)
 })
 
+test("a bare name is the model that the repository has by it, whichever of its others is here", async () => {
+  const lines: string[] = []
+  const log = { warn: (line: string) => void lines.push(line) }
+  const gguf = { "a-Q8_0.gguf": "eight", "a-Q4_0.gguf": "four" }
+  hub.repositories["org/both"] = { files: { ...FILES, ...gguf } }
+  hub.repositories["org/gguf"] = { files: gguf }
+  for (const name of ["org/both", "org/gguf"]) await fetch(`${name}:Q8_0`)
+  const eight = (name: string) => place(`models--org--${name}/snapshots/${COMMIT}/a-Q8_0.gguf`)
+
+  const offline = { env: { ...env, HF_HUB_OFFLINE: "1" }, log }
+  for (const name of ["both", "gguf"]) {
+    expect(await fetch(`org/${name}`, offline)).toBe(eight(name))
+    expect(lines.splice(0)).toEqual([
+      `org/${name} is taken to be a-Q8_0.gguf, the only model of it that is here; :TYPE or :FILE says which is meant.`,
+    ])
+    expect(await fetch(`org/${name}:q8_0`, offline)).toBe(eight(name))
+  }
+  expect(await fetch("org/both", { log })).toBe(place("models--org--both/snapshots", COMMIT))
+  expect(await fetch("org/both", offline)).toBe(place("models--org--both/snapshots", COMMIT))
+  await expect(fetch("org/gguf", { log })).rejects.toThrow("org/gguf has 2 GGUF models; name one")
+  expect(lines).toEqual([])
+
+  rmSync(place("models--org--gguf/trees"), { recursive: true }) // as older programs leave the cache
+  expect(await fetch("org/gguf", { log })).toBe(eight("gguf"))
+  expect(lines).toHaveLength(1)
+})
+
 test("a proxy is asked in the hub's place, but for hosts that NO_PROXY names", async () => {
   const seen: string[] = []
   const proxy = createServer(({ url = "", method = "", headers }, response) => {

@@ -32,6 +32,8 @@ import { ESSENTIAL, INDEX, type Selection, selectModel } from "./selection.ts"
 export interface HubOptions extends Partial<ClientOptions> {
   /** Told how many bytes are here of how many. */
   onDownload?: ((what: string, done: number, total: number) => void) | undefined
+  /** Told in a line where another model may have been meant than the one that is taken. */
+  log?: Pick<Console, "warn"> | undefined
 }
 
 /**
@@ -40,7 +42,7 @@ export interface HubOptions extends Partial<ClientOptions> {
  */
 export async function fetchModel(name: RemoteName, options: HubOptions = {}): Promise<string> {
   const env = options.env ?? process.env
-  const path = await downloaded(name, env)
+  const path = await downloaded(name, env, options.log)
   if (path !== undefined) return path
   if (isOffline(env)) throw problem("hub_offline", { model: titleOf(name) })
   return pullModel(name, options)
@@ -55,6 +57,7 @@ export function titleOf(name: RemoteName): string {
 export async function downloaded(
   name: RemoteName,
   env: Environment = process.env,
+  log?: HubOptions["log"],
 ): Promise<string | undefined> {
   if (name.kind === "address") {
     const { path } = placeOf(name, env)
@@ -67,12 +70,16 @@ export async function downloaded(
   if (present.length === 0) return undefined
   const snapshot = snapshotFolder(folder, commit)
   const selected = await whole(name, folder, commit, present, isOffline(env)).catch(() => undefined)
+  if (selected?.isGuess)
+    log?.warn(
+      `${printName(name)} is taken to be ${selected.model}, the only model of it that is here; :TYPE or :FILE says which is meant.`,
+    )
   return selected && join(snapshot, selected.model)
 }
 
 /**
- * What is here of the model, when it is all of it. What its commit holds may be written down; where it is not, a model that is
- * complete in itself is taken for whole. Offline, nobody could be asked for what else there may be.
+ * What is here of the model, when it is all of it. What its commit holds may be written down, and then says which model is meant;
+ * where it is not, or nobody could be asked for that one, a model that is complete in itself is taken for whole.
  */
 async function whole(
   name: HubName,
@@ -80,21 +87,23 @@ async function whole(
   commit: string,
   present: readonly string[],
   offline: boolean,
-): Promise<Selection | undefined> {
+): Promise<(Selection & { isGuess?: boolean }) | undefined> {
   const { repository, file } = name
   const snapshot = snapshotFolder(folder, commit)
   const readIndex = async () => readFileSync(join(snapshot, INDEX), "utf8")
-  const here = await selectModel(repository, present, file, readIndex)
+  const select = (paths: Iterable<string>) => selectModel(repository, [...paths], file, readIndex)
   const tree = treeOf(folder, commit)
   const isWhole = (path: string) => {
     const size = tree?.get(path)?.size
     return present.includes(path) && (!size || statsOf(join(snapshot, path))?.size === size)
   }
+  const meant = tree && (await select(tree.keys()).catch(() => undefined))
+  if (meant?.files.every(isWhole)) return meant
+  if (tree && !offline) return undefined
+  const here = await select(present)
   if (!here.files.every(isWhole)) return undefined
-  if (here.model !== "" || offline) return here
-  if (!tree) return ESSENTIAL.every((path) => present.includes(path)) ? here : undefined
-  const { files } = await selectModel(repository, [...tree.keys()], file, readIndex)
-  return files.every(isWhole) ? here : undefined
+  if (here.model !== "") return { ...here, isGuess: file === undefined }
+  return offline || ESSENTIAL.every((path) => present.includes(path)) ? here : undefined
 }
 
 /**
