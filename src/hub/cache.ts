@@ -164,7 +164,7 @@ export function statsOf(path: string): Stats | undefined {
   }
 }
 
-function textOf(path: string): string | undefined {
+export function textOf(path: string): string | undefined {
   try {
     return readFileSync(path, "utf8")
   } catch {

@@ -1,5 +1,5 @@
 // One file, from a server to a place on this disk: continued where an earlier try was cut or killed, compared with its checksum,
-// and only then put into place by its name. Whoever writes a file holds its lock, which is the one that all programs of the hub
+// and only then put into place. Whoever writes a file holds its lock, which is the one that all programs of the hub
 // take; where locks cannot be had, each writes a file of its own.
 
 import { createHash, type Hash, randomBytes } from "node:crypto"
@@ -10,7 +10,6 @@ import {
   fsync,
   ftruncateSync,
   openSync,
-  renameSync,
   rmSync,
   statSync,
   writeSync,
@@ -29,9 +28,14 @@ export interface Download {
   url: URL
   /** What a refusal is about. */
   name: RemoteName
-  /** Where it goes. */
-  path: string
+  /** Where its bytes gather, with `.incomplete` behind it. */
+  place: string
+  /** Whoever does anything with it holds this. */
   lock: string
+  /** Whether it is where it goes, or could be put there from what is on this disk. */
+  find: () => boolean | Promise<boolean>
+  /** Puts the file where it goes once it is whole. */
+  arrive: (whole: string) => void | Promise<void>
   /** As a user would say it. */
   title: string
   /** Absent: whatever comes. */
@@ -47,29 +51,25 @@ export interface Download {
  * @throws `download_broken`, and what the hub refuses
  */
 export async function download(client: Client, job: Download): Promise<void> {
-  if (isThere(job)) return job.report(job.size ?? 0)
-  makeFolder(dirname(job.path))
+  makeFolder(dirname(job.place))
   makeFolder(dirname(job.lock))
   const lock = await takeLock(client, job.lock)
   try {
-    if (isThere(job)) return job.report(job.size ?? 0) // another program's work, while this one waited
+    if (await job.find()) return job.report(job.size ?? 0) // another program's work, while this one waited
     const mine = lock ? "" : `.${randomBytes(4).toString("hex")}`
-    const aside = `${job.path}${mine}.incomplete`
+    const aside = `${job.place}${mine}.incomplete`
     try {
       await fetchInto(client, job, aside)
-      renameSync(aside, job.path)
+      await job.arrive(aside)
     } catch (error) {
       if (lock === undefined || !statsOf(aside)?.size) rmSync(aside, { force: true }) // nobody can go on from there
       throw error
     }
+  } catch (error) {
+    throw shortOf(job, error as NodeJS.ErrnoException)
   } finally {
     if (lock !== undefined) closeSync(lock)
   }
-}
-
-function isThere({ path, size }: Download): boolean {
-  const stats = statsOf(path)
-  return stats?.isFile() === true && (size === undefined || stats.size === size)
 }
 
 const POLL_MS = 200
@@ -179,7 +179,7 @@ async function receive(
     for await (const piece of body as AsyncIterable<Buffer>) {
       const room = job.size === undefined ? piece.length : job.size - partial.length
       const bytes = piece.subarray(0, room)
-      append(partial, bytes, job)
+      append(partial, bytes)
       partial.hash.update(bytes)
       partial.length += bytes.length
       job.report(bytes.length)
@@ -193,18 +193,14 @@ async function receive(
   }
 }
 
-function append({ descriptor }: Partial, bytes: Uint8Array, job: Download): void {
-  try {
-    for (let done = 0; done < bytes.length; ) done += writeSync(descriptor, bytes, done)
-  } catch (error) {
-    throw shortOf(job, error as NodeJS.ErrnoException)
-  }
+function append({ descriptor }: Partial, bytes: Uint8Array): void {
+  for (let done = 0; done < bytes.length; ) done += writeSync(descriptor, bytes, done)
 }
 
 /** A disk that is full is said in the words of the one that was seen to be too small. */
-function shortOf({ title, path, size }: Download, error: NodeJS.ErrnoException): unknown {
+function shortOf({ title, place, size }: Download, error: NodeJS.ErrnoException): unknown {
   if (error.code !== "ENOSPC" && error.code !== "EDQUOT") return error
-  return diskShort(title, dirname(path), size ?? 0, 0)
+  return diskShort(title, dirname(place), size ?? 0, 0)
 }
 
 export function diskShort(what: string, folder: string, needed: number, free: number): Problem {

@@ -431,6 +431,38 @@ test("a bare name is the model that the repository has by it, whichever of its o
   expect(lines).toHaveLength(1)
 })
 
+test("a file from an address is fetched once by two at once, and again when it is another", async () => {
+  const files = { "a-Q8_0.gguf": WEIGHTS as Buffer | string }
+  hub.repositories["org/gguf"] = { files }
+  const address = `${hub.url}/org/gguf/resolve/main/a-Q8_0.gguf`
+  const fetched = () =>
+    hub.asked.splice(0).filter(({ server, range }) => server === "files" && range !== "bytes=0-0")
+  const [path] = await Promise.all([fetch(address), fetch(address)])
+  expect(holds(path!, WEIGHTS)).toBe(true)
+  expect(fetched()).toHaveLength(1)
+  expect(await pull(address)).toBe(path)
+  expect(fetched()).toHaveLength(0)
+  files["a-Q8_0.gguf"] = "another"
+  await pull(address)
+  expect(readFileSync(path!, "utf8")).toBe("another")
+  expect(fetched()).toHaveLength(1)
+  rmSync(path!)
+  await pull(address)
+  expect(readFileSync(path!, "utf8")).toBe("another")
+})
+
+test("a server that says no version of a file is believed that it may be another", async () => {
+  let content = "one"
+  hub.instead = (_, response) => {
+    response.end(content)
+    return true
+  }
+  const path = await pull(`${hub.url}/a.gguf`)
+  content = "two"
+  await pull(`${hub.url}/a.gguf`)
+  expect(readFileSync(path, "utf8")).toBe("two")
+})
+
 test("a proxy is asked in the hub's place, but for hosts that NO_PROXY names", async () => {
   const seen: string[] = []
   const proxy = createServer(({ url = "", method = "", headers }, response) => {

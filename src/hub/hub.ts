@@ -21,6 +21,7 @@ import {
   repositoryFolder,
   snapshotFolder,
   statsOf,
+  textOf,
   treeOf,
   treePath,
 } from "./cache.ts"
@@ -217,19 +218,28 @@ class Repository {
   async fetch(path: string, report: (bytes: number) => void = () => {}): Promise<void> {
     const { size, etag, place } = this.#blob(path)
     const { repository } = this.#name
-    if (statsOf(this.pathOf(path))?.size === size) return report(size)
+    const isThere = () => statsOf(this.pathOf(path))?.size === size
+    if (isThere()) return report(size)
     const parts = [...repository.split("/"), "resolve", this.#listing.commit, ...path.split("/")]
+    const put = () => link(place, this.pathOf(path))
     await download(this.#client, {
       url: this.#client.at(...parts),
       name: this.#name,
-      path: place,
+      place,
       lock: join(this.#locks, `${etag}.lock`),
+      find: async () => {
+        if (statsOf(place)?.size === size) await put()
+        return isThere()
+      },
+      arrive: (whole) => {
+        renameSync(whole, place)
+        return put()
+      },
       title: `${repository}/${path}`,
       size,
       digest: etag,
       report,
     })
-    await link(place, this.pathOf(path))
     this.#writeTree()
   }
 
@@ -289,7 +299,7 @@ async function link(blob: string, path: string): Promise<void> {
   renameSync(aside, path)
 }
 
-/** Where files lie that come from an address: in a folder of their own each, beside the address itself. */
+/** Where files lie that come from an address: in a folder of their own each, beside the address itself and their version. */
 export function addressesFolder(env: Environment): string {
   return join(cacheHome(env), "sinter", "downloads")
 }
@@ -302,7 +312,7 @@ export function placeOf({ url }: FileAddress, env: Environment): { folder: strin
   return { folder, path: join(folder, name) }
 }
 
-/** What a server says of a file is its size and its version, sometimes its checksum. */
+/** What a server says of a file is its size and its version, sometimes its checksum. What is here of that version stays. */
 async function pullAddress(client: Client, name: FileAddress, report: Report): Promise<string> {
   const { folder, path } = placeOf(name, client.env)
   const title = titleOf(name)
@@ -313,8 +323,12 @@ async function pullAddress(client: Client, name: FileAddress, report: Report): P
   const [, whole] = /\/(\d+)$/.exec(headers["content-range"] ?? "") ?? []
   const size = whole ?? headers["content-length"]
   const etag = String(headers["x-linked-etag"] ?? headers.etag ?? "").replace(/^W\/|"/g, "")
+  const tag = etag || headers["last-modified"]
+  const version = createHash("sha256").update(`${tag} ${size}`).digest("hex").slice(0, 16)
+  const versionFile = join(folder, "version")
+  const isCurrent = () => tag !== undefined && textOf(versionFile) === version && existsSync(path)
+  if (isCurrent()) return path
   makeFolder(folder)
-  const version = createHash("sha256").update(`${etag} ${size}`).digest("hex").slice(0, 16)
   const staged = join(folder, `${version}.part`) // another version of it never continues this one
   const total = size === undefined ? undefined : Number(size)
   await checkRoom(title, folder, (total ?? 0) - (statsOf(`${staged}.incomplete`)?.size ?? 0))
@@ -322,8 +336,17 @@ async function pullAddress(client: Client, name: FileAddress, report: Report): P
   await download(client, {
     url: name.url,
     name,
-    path: staged,
+    place: staged,
     lock: join(folder, "lock"),
+    find: isCurrent,
+    arrive: (file) => {
+      rmSync(versionFile, { force: true }) // it must not outlive what it tells of
+      writeWhole(join(folder, "address"), title)
+      renameSync(file, path)
+      writeWhole(versionFile, version)
+      for (const other of entriesOf(folder))
+        if (/\.incomplete$/.test(other)) rmSync(join(folder, other), { force: true })
+    },
     title,
     size: total,
     digest: /^[0-9a-f]{64}$/.test(etag) ? etag : undefined,
@@ -332,9 +355,5 @@ async function pullAddress(client: Client, name: FileAddress, report: Report): P
       report(title, done, total ?? done)
     },
   })
-  writeWhole(join(folder, "address"), title)
-  renameSync(staged, path)
-  for (const other of entriesOf(folder))
-    if (/\.incomplete$/.test(other)) rmSync(join(folder, other), { force: true })
   return path
 }
