@@ -2,7 +2,7 @@
 //
 //     HF_HUB_CACHE/models--ORG--NAME/
 //       blobs/ETAG                  a file's bytes; ETAG is its sha256, or for small files Git's own sha1
-//       blobs/ETAG.incomplete       the first of them; whoever writes it holds the lock
+//       blobs/ETAG.incomplete       the first of them; whoever writes it holds the lock (ETAG.XXXX.incomplete: there are none to hold)
 //       snapshots/COMMIT/PATH       -> ../../blobs/ETAG
 //       refs/REVISION               the commit that a branch or a tag was at when it was last asked for
 //       trees/COMMIT.json           all files of a commit, with sizes and ETAGs
@@ -103,6 +103,24 @@ export function treeOf(folder: string, commit: string): Map<string, Listed> | un
   } catch {
     return undefined
   }
+}
+
+/** The commits whose files somebody has written down. */
+export function treesIn(folder: string): string[] {
+  return entriesOf(join(folder, "trees"))
+    .map((name) => name.replace(/\.json$/, ""))
+    .filter((name) => COMMIT.test(name))
+}
+
+/** The beginnings of files whose download was cut, or goes on. */
+export function partialsIn(folder: string): { etag: string; path: string; stats: Stats }[] {
+  const blobs = join(folder, "blobs")
+  return entriesOf(blobs).flatMap((name) => {
+    const [, etag] = /^([0-9a-f]+)\..*incomplete$/.exec(name) ?? []
+    const path = join(blobs, name)
+    const stats = statsOf(path)
+    return etag && stats ? [{ etag, path, stats }] : []
+  })
 }
 
 export function treePath(folder: string, commit: string): string {

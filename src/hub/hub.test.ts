@@ -555,3 +555,56 @@ test("a type that two GGUF models have is neither shown nor taken away", async (
   expect(removeModel(parseName("org/two:small-Q8_0.gguf")!, env)).toBe("small".length)
   expect(filesOfModel(both, env).map(({ file }) => file)).toEqual(["large-Q8_0.gguf"])
 })
+
+test("what a cut download has left is listed, shown and taken away by its name", async () => {
+  hub.repositories["org/gguf"] = { files: { "a-Q8_0.gguf": WEIGHTS, "a-Q4_0.gguf": "four" } }
+  const address = `${hub.url}/org/gguf/resolve/main/a-Q8_0.gguf`
+  const list = async () =>
+    (await downloadedModels(env)).map(({ name, bytes, whole }) => ({ name, bytes, whole }))
+  const cut = async (name: string) => {
+    hub.cut = (length) => (length > 60_000 ? 40_000 : length > 1 ? 0 : undefined)
+    await expect(fetch(name)).rejects.toThrow("cannot be reached")
+    hub.cut = () => undefined
+  }
+  const remove = (name: string) => removeModel(parseName(name)!, env)
+
+  await fetch("org/gguf:Q4_0")
+  for (const name of ["org/gguf:Q8_0", address, "org/model"]) await cut(name)
+  const four = { name: "org/gguf:Q4_0", bytes: 4, whole: true }
+  const rest = [
+    { name: "org/gguf:Q8_0", bytes: 40_000, whole: false },
+    { name: "org/model", bytes: 40_000, whole: false },
+    { name: address, bytes: 40_000, whole: false },
+  ]
+  expect(await list()).toEqual([four, ...rest])
+  for (const name of ["org/gguf:Q8_0", address])
+    expect(filesOfModel(parseName(name)!, env)).toMatchObject([
+      { file: "a-Q8_0.gguf", bytes: 40_000 },
+    ])
+  expect(() => remove("org/gguf@v1:Q8_0")).toThrow("is not downloaded")
+  expect(remove("org/gguf:q8_0")).toBe(40_000)
+  expect(remove(address)).toBe(40_000)
+  expect(remove("org/model")).toBeGreaterThanOrEqual(40_000)
+  expect(await list()).toEqual([four])
+
+  await cut("org/gguf:Q8_0")
+  const blob = join(place("models--org--gguf/blobs"), sha256(WEIGHTS))
+  expect(existsSync(`${blob}.incomplete`)).toBe(true)
+  writeFileSync(`${blob}.1a2b3c4d.incomplete`, "of one that held no lock")
+  expect(remove("org/gguf:a-Q8_0.gguf")).toBe(40_024)
+  expect(await list()).toEqual([four])
+})
+
+test("parts of one model that is not whole are one line, and those of an update another", async () => {
+  const list = async () => (await downloadedModels(env)).map(({ name, whole }) => [name, whole])
+  const commit = await fetch("org/model")
+  rmSync(join(commit, "config.json"))
+  put(`models--org--model/blobs/${sha256(WEIGHTS)}.incomplete`, "wei")
+  expect(await list()).toEqual([["org/model", false]])
+  await pull("org/model")
+  put(`models--org--model/blobs/${"0".repeat(64)}.incomplete`, "new")
+  expect(await list()).toEqual([
+    ["org/model", true],
+    ["org/model", false],
+  ])
+})

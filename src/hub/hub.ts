@@ -222,6 +222,7 @@ class Repository {
     if (isThere()) return report(size)
     const parts = [...repository.split("/"), "resolve", this.#listing.commit, ...path.split("/")]
     const put = () => link(place, this.pathOf(path))
+    this.#writeTree() // which says of what is cut where it belongs
     await download(this.#client, {
       url: this.#client.at(...parts),
       name: this.#name,
@@ -240,7 +241,6 @@ class Repository {
       digest: etag,
       report,
     })
-    this.#writeTree()
   }
 
   /** @throws `disk_short` */
@@ -329,6 +329,7 @@ async function pullAddress(client: Client, name: FileAddress, report: Report): P
   const isCurrent = () => tag !== undefined && textOf(versionFile) === version && existsSync(path)
   if (isCurrent()) return path
   makeFolder(folder)
+  writeWhole(join(folder, "address"), title)
   const staged = join(folder, `${version}.part`) // another version of it never continues this one
   const total = size === undefined ? undefined : Number(size)
   await checkRoom(title, folder, (total ?? 0) - (statsOf(`${staged}.incomplete`)?.size ?? 0))
@@ -341,7 +342,6 @@ async function pullAddress(client: Client, name: FileAddress, report: Report): P
     find: isCurrent,
     arrive: (file) => {
       rmSync(versionFile, { force: true }) // it must not outlive what it tells of
-      writeWhole(join(folder, "address"), title)
       renameSync(file, path)
       writeWhole(versionFile, version)
       for (const other of entriesOf(folder))

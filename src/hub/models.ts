@@ -1,7 +1,7 @@
 // The models that are downloaded: which there are, what one consists of, and taking one away. A file may belong to several commits
 // of a repository, and goes with the last of them.
 
-import { lstatSync, readFileSync, realpathSync, rmSync } from "node:fs"
+import { lstatSync, realpathSync, rmSync } from "node:fs"
 import { basename, dirname, join } from "node:path"
 import { problem } from "../errors.ts"
 import {
@@ -12,11 +12,15 @@ import {
   filesOf,
   hubCache,
   lockFolder,
+  partialsIn,
   refsOf,
   repositoriesIn,
   repositoryFolder,
   snapshotFolder,
   statsOf,
+  textOf,
+  treeOf,
+  treesIn,
 } from "./cache.ts"
 import { addressesFolder, downloaded, placeOf, titleOf } from "./hub.ts"
 import { DEFAULT_REVISION, type HubName, printName, type RemoteName } from "./names.ts"
@@ -48,7 +52,45 @@ export async function downloadedModels(env: Environment = process.env): Promise<
       whole: (await downloaded(name, env)) !== undefined,
     }
   })
-  return [...(await Promise.all(models)), ...fromAddresses(env)]
+  const begun = repositoriesIn(cache).flatMap((repository) => begunIn(cache, repository))
+  return [...joined(await Promise.all(models), begun), ...fromAddresses(env)]
+}
+
+/** What is here of files that are not whole, by the model that a tree gives them to. */
+function begunIn(cache: string, repository: string): DownloadedModel[] {
+  const folder = repositoryFolder(cache, repository)
+  const trees = treesIn(folder).map((commit) => [...(treeOf(folder, commit) ?? [])])
+  return partialsIn(folder).map(({ etag, stats }) => {
+    const tree = trees.find((files) => files.some(([, listed]) => listed.etag === etag)) ?? []
+    const [path = ""] = tree.find(([, listed]) => listed.etag === etag) ?? []
+    const groups = ggufGroups(tree.map(([path]) => path))
+    const group = groups.find(({ files }) => files.includes(path))
+    const file = group && nameAmong(groups, group)
+    const name = {
+      kind: "hub",
+      repository,
+      revision: DEFAULT_REVISION,
+      pinned: false,
+      file,
+    } as const
+    return { name: printName(name), bytes: stats.size, changed: stats.mtime, whole: false }
+  })
+}
+
+/** The parts of one model that is not whole are one line; beside a whole one they are those of another version. */
+function joined(
+  models: readonly DownloadedModel[],
+  begun: readonly DownloadedModel[],
+): DownloadedModel[] {
+  const all = [...models]
+  for (const part of begun) {
+    const at = all.findIndex(({ name, whole }) => name === part.name && !whole)
+    const { bytes = 0, changed = part.changed } = all[at] ?? {}
+    const latest = changed > part.changed ? changed : part.changed
+    const line = { ...part, bytes: bytes + part.bytes, changed: latest }
+    all.splice(at < 0 ? all.length : at, at < 0 ? 0 : 1, line)
+  }
+  return all
 }
 
 /** Each commit by the branch or tag that is at it, and each GGUF model in it. Files that are no model's are passed over. */
@@ -82,34 +124,69 @@ function fromAddresses(env: Environment): DownloadedModel[] {
   const place = addressesFolder(env)
   return entriesOf(place).flatMap((key) => {
     const folder = join(place, key)
-    const file = entriesOf(folder).find((name) => name.endsWith(".gguf"))
+    const name = textOf(join(folder, "address"))
+    const file = fileFromAddress(folder)
     const stats = file === undefined ? undefined : statsOf(join(folder, file))
-    if (!stats) return []
-    const name = readFileSync(join(folder, "address"), "utf8")
-    return [{ name, bytes: stats.size, changed: stats.mtime, whole: true }]
+    if (name === undefined || !stats) return []
+    const whole = file!.endsWith(".gguf")
+    return [{ name, bytes: stats.size, changed: stats.mtime, whole }]
   })
 }
 
-/** The files of a downloaded model. @throws `hub_absent`, and `hub_choice` where several GGUF models are called so */
-export function filesOfModel(
-  name: RemoteName,
-  env: Environment = process.env,
-): { path: string; file: string; bytes: number }[] {
+/** Its file, or what there is of it. */
+function fileFromAddress(folder: string): string | undefined {
+  const names = entriesOf(folder)
+  return (
+    names.find((name) => name.endsWith(".gguf")) ??
+    names.find((name) => name.endsWith(".incomplete"))
+  )
+}
+
+interface ModelFile {
+  path: string
+  /** In the repository, or at its address. */
+  file: string
+  bytes: number
+}
+
+/**
+ * The files of a downloaded model, those among them of which only a part is here.
+ * @throws `hub_absent`, and `hub_choice` where several GGUF models are called so
+ */
+export function filesOfModel(name: RemoteName, env: Environment = process.env): ModelFile[] {
   if (name.kind === "address") {
-    const { path } = placeOf(name, env)
-    const stats = statsOf(path)
-    if (!stats) throw absent(name)
-    return [{ path, file: basename(path), bytes: stats.size }]
+    const { folder, path } = placeOf(name, env)
+    const here = fileFromAddress(folder)
+    if (here === undefined) throw absent(name)
+    const { size } = statsOf(join(folder, here))!
+    return [{ path: join(folder, here), file: basename(path), bytes: size }]
   }
   const folder = repositoryFolder(hubCache(env), name.repository)
-  const commit = commitOf(folder, name.revision)
-  const all = commit === undefined ? [] : filesOf(folder, commit)
-  const files = name.file === undefined ? all : pathsOf(name, all)
-  if (commit === undefined || files.length === 0) throw absent(name)
+  const all = [...presentOf(name, folder), ...begunOf(name, folder)]
+  const paths = new Set(all.map(({ file }) => file))
+  const meant = name.file === undefined ? [...paths] : pathsOf(name, [...paths])
+  if (meant.length === 0) throw absent(name)
+  return all.filter(({ file }) => meant.includes(file))
+}
+
+function presentOf({ revision }: HubName, folder: string): ModelFile[] {
+  const commit = commitOf(folder, revision)
+  if (commit === undefined) return []
   const snapshot = snapshotFolder(folder, commit)
-  return files.map((file) => {
+  return filesOf(folder, commit).map((file) => {
     const path = join(snapshot, file)
     return { path, file, bytes: statsOf(path)!.size }
+  })
+}
+
+/** A revision that was never here whole is at a commit that nothing but its tree tells of. */
+function begunOf({ revision, pinned }: HubName, folder: string): ModelFile[] {
+  const commit = commitOf(folder, revision)
+  const commits = pinned ? treesIn(folder).filter((name) => name === commit) : treesIn(folder)
+  const listed = commits.flatMap((commit) => [...(treeOf(folder, commit) ?? [])])
+  return partialsIn(folder).flatMap(({ etag, path, stats }) => {
+    const [file] = listed.find(([, other]) => other.etag === etag) ?? []
+    return file === undefined ? [] : [{ path, file, bytes: stats.size }]
   })
 }
 
@@ -139,8 +216,8 @@ export function removeModel(name: RemoteName, env: Environment = process.env): n
   const files = filesOfModel(name, env)
   const blobs = new Map(files.map(({ path, bytes }) => [realpathSync(path), bytes]))
   for (const { path } of files) rmSync(path)
-  const commit = commitOf(folder, revision)!
-  if (filesOf(folder, commit).length === 0) {
+  const commit = commitOf(folder, revision)
+  if (commit !== undefined && filesOf(folder, commit).length === 0) {
     rmSync(snapshotFolder(folder, commit), { recursive: true, force: true })
     for (const [ref, at] of refsOf(folder)) if (at === commit) rmSync(join(folder, "refs", ref))
   }
