@@ -3,7 +3,7 @@
 //     HF_HUB_CACHE/models--ORG--NAME/
 //       blobs/ETAG                  a file's bytes; ETAG is its sha256, or for small files Git's own sha1
 //       blobs/ETAG.incomplete       the first of them; whoever writes it holds the lock (ETAG.XXXX.incomplete: there are none to hold)
-//       snapshots/COMMIT/PATH       -> ../../blobs/ETAG
+//       snapshots/COMMIT/PATH       -> ../../blobs/ETAG; the file itself where the file system has no links
 //       refs/REVISION               the commit that a branch or a tag was at when it was last asked for
 //       trees/COMMIT.json           all files of a commit, with sizes and ETAGs
 //     HF_HUB_CACHE/.locks/models--ORG--NAME/ETAG.lock

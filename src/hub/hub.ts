@@ -218,10 +218,10 @@ class Repository {
   async fetch(path: string, report: (bytes: number) => void = () => {}): Promise<void> {
     const { size, etag, place } = this.#blob(path)
     const { repository } = this.#name
-    const isThere = () => statsOf(this.pathOf(path))?.size === size
+    const pointer = this.pathOf(path)
+    const isThere = () => statsOf(pointer)?.size === size
     if (isThere()) return report(size)
     const parts = [...repository.split("/"), "resolve", this.#listing.commit, ...path.split("/")]
-    const put = () => link(place, this.pathOf(path))
     this.#writeTree() // which says of what is cut where it belongs
     await download(this.#client, {
       url: this.#client.at(...parts),
@@ -229,12 +229,13 @@ class Repository {
       place,
       lock: join(this.#locks, `${etag}.lock`),
       find: async () => {
-        if (statsOf(place)?.size === size) await put()
+        if (statsOf(place)?.size !== size) return false
+        if (!link(place, pointer)) await copy(place, pointer)
         return isThere()
       },
       arrive: (whole) => {
         renameSync(whole, place)
-        return put()
+        if (!link(place, pointer)) renameSync(place, pointer) // nobody else knows of it
       },
       title: `${repository}/${path}`,
       size,
@@ -247,7 +248,7 @@ class Repository {
   async checkRoom(paths: readonly string[]): Promise<void> {
     const missing = paths.map((path) => {
       const { size, place } = this.#blob(path)
-      if (statsOf(place)?.size === size) return 0
+      if ([place, this.pathOf(path)].some((there) => statsOf(there)?.size === size)) return 0
       return size - Math.min(size, statsOf(`${place}.incomplete`)?.size ?? 0)
     })
     const needed = missing.reduce((sum, bytes) => sum + bytes, 0)
@@ -282,22 +283,39 @@ async function checkRoom(what: string, folder: string, needed: number): Promise<
 /** Readers see the whole text or none of it. */
 function writeWhole(path: string, text: string): void {
   makeFolder(dirname(path))
-  const aside = `${path}.${randomBytes(4).toString("hex")}.tmp`
+  const aside = asideOf(path)
   writeFileSync(aside, text)
   renameSync(aside, path)
 }
 
-/** A link, as short as can be, so that the cache may move; a copy where the file system has no links. */
-async function link(blob: string, path: string): Promise<void> {
+/** A link, as short as can be, so that the cache may move. @returns whether the file system has links */
+function link(blob: string, path: string): boolean {
   makeFolder(dirname(path))
-  const aside = `${path}.${randomBytes(4).toString("hex")}.tmp`
+  const aside = asideOf(path)
   try {
     symlinkSync(relative(dirname(path), blob), aside)
   } catch {
-    await copyFile(blob, aside)
+    return false
   }
-  renameSync(aside, path)
+  try {
+    renameSync(aside, path)
+    return true
+  } finally {
+    rmSync(aside, { force: true })
+  }
 }
+
+async function copy(blob: string, path: string): Promise<void> {
+  const aside = asideOf(path)
+  try {
+    await copyFile(blob, aside)
+    renameSync(aside, path)
+  } finally {
+    rmSync(aside, { force: true })
+  }
+}
+
+const asideOf = (path: string) => `${path}.${randomBytes(4).toString("hex")}.tmp`
 
 /** Where files lie that come from an address: in a folder of their own each, beside the address itself and their version. */
 export function addressesFolder(env: Environment): string {

@@ -214,9 +214,10 @@ export function removeModel(name: RemoteName, env: Environment = process.env): n
     return bytes
   }
   const files = filesOfModel(name, env)
-  const blobs = new Map(files.map(({ path, bytes }) => [realpathSync(path), bytes]))
-  for (const { path } of files) rmSync(path)
   const commit = commitOf(folder, revision)
+  const blobs = new Map(files.map(({ path, bytes }) => [realpathSync(path), bytes]))
+  for (const { place, bytes } of copied(folder, commit, files)) blobs.set(place, bytes)
+  for (const { path } of files) rmSync(path)
   if (commit !== undefined && filesOf(folder, commit).length === 0) {
     rmSync(snapshotFolder(folder, commit), { recursive: true, force: true })
     for (const [ref, at] of refsOf(folder)) if (at === commit) rmSync(join(folder, "refs", ref))
@@ -225,6 +226,22 @@ export function removeModel(name: RemoteName, env: Environment = process.env): n
   for (const blob of blobs.keys())
     if (dirname(blob) === realpathSync(join(folder, "blobs"))) rmSync(blob, { force: true })
   return [...blobs.values()].reduce((sum, size) => sum + size, 0)
+}
+
+/** Blobs of files that are no links, which a file system without them keeps beside a copy. */
+function copied(
+  folder: string,
+  commit: string | undefined,
+  files: readonly ModelFile[],
+): { place: string; bytes: number }[] {
+  const tree = commit === undefined ? undefined : treeOf(folder, commit)
+  return files.flatMap(({ path, file }) => {
+    const { etag } = tree?.get(file) ?? {}
+    if (etag === undefined || lstatSync(path).isSymbolicLink()) return []
+    const place = join(folder, "blobs", etag)
+    const stats = statsOf(place)
+    return stats ? [{ place: realpathSync(place), bytes: stats.size }] : []
+  })
 }
 
 /** The blobs that some commit has a link to. */
