@@ -16,6 +16,7 @@ import { createServer, request } from "node:http"
 import type { AddressInfo } from "node:net"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
+import type { Duplex } from "node:stream"
 import { setImmediate } from "node:timers/promises"
 import { afterEach, beforeEach, expect, onTestFinished, test } from "vitest"
 import {
@@ -463,8 +464,10 @@ test("a server that says no version of a file is believed that it may be another
   expect(readFileSync(path, "utf8")).toBe("two")
 })
 
-test("a proxy is asked in the hub's place, but for hosts that NO_PROXY names", async () => {
+/** A proxy on this machine, which all requests are to go through; `tunnel` answers CONNECT. */
+async function openProxy(tunnel: (socket: Duplex) => void): Promise<string[]> {
   const seen: string[] = []
+  const sockets = new Set<Duplex>()
   const proxy = createServer(({ url = "", method = "", headers }, response) => {
     seen.push(`${method} ${url} ${headers["proxy-authorization"]}`)
     request(url, { method, headers }, (answer) => {
@@ -473,17 +476,30 @@ test("a proxy is asked in the hub's place, but for hosts that NO_PROXY names", a
     }).end()
   }).on("connect", ({ url }, socket) => {
     seen.push(`CONNECT ${url}`)
-    socket.end("HTTP/1.1 403 Forbidden\r\n\r\n")
+    sockets.add(socket)
+    tunnel(socket)
   })
   await new Promise<void>((listening) => proxy.listen(0, "127.0.0.1", listening))
-  onTestFinished(() => void proxy.close())
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy()
+    proxy.close()
+  })
   const { port } = proxy.address() as AddressInfo
   env.http_proxy = env.HTTPS_PROXY = `http://me:word@127.0.0.1:${port}`
+  return seen
+}
+
+/** The hub by an address of this machine that is none of those for itself alone. */
+const outside = () => hub.url.replace("127.0.0.1", "0.0.0.0")
+
+test("a proxy is asked in the hub's place, but for hosts that NO_PROXY names", async () => {
+  const seen = await openProxy((socket) => socket.end("HTTP/1.1 403 Forbidden\r\n\r\n"))
+  env.HF_ENDPOINT = outside()
   await fetch("org/model")
   expect(seen).toContain(
-    `GET ${hub.url}/api/models/org/model/revision/main?blobs=true Basic ${btoa("me:word")}`,
+    `GET ${outside()}/api/models/org/model/revision/main?blobs=true Basic ${btoa("me:word")}`,
   )
-  expect(seen).toHaveLength(hub.asked.length)
+  expect(seen).toHaveLength(hub.asked.filter(({ server }) => server === "hub").length)
   await expect(
     pull("org/model", { env: { ...env, HF_ENDPOINT: "https://hub.invalid" } }),
   ).rejects.toThrow(
@@ -491,9 +507,22 @@ test("a proxy is asked in the hub's place, but for hosts that NO_PROXY names", a
   )
   expect(seen.at(-1)).toBe("CONNECT hub.invalid:443")
   const { length } = seen
-  env.NO_PROXY = "example.com, 127.0.0.1"
+  env.NO_PROXY = "example.com, 0.0.0.0"
   await pull("org/model")
   expect(seen).toHaveLength(length)
+})
+
+test("no proxy is asked for this machine itself, whose hub gets a token in the clear", async () => {
+  const seen = await openProxy((socket) => socket.destroy())
+  env.HF_TOKEN = TOKEN
+  await pull("org/model")
+  await pull("org/model", {
+    env: { ...env, HF_ENDPOINT: hub.url.replace("127.0.0.1", "localhost") },
+  })
+  expect(hub.asked.filter(({ authorization }) => authorization === `Bearer ${TOKEN}`)).not.toEqual(
+    [],
+  )
+  expect(seen).toEqual([])
 })
 
 test("what is downloaded is listed by its names, and taken away without what others need", async () => {

@@ -1,12 +1,15 @@
 // Which proxy a request goes through: HTTPS_PROXY, HTTP_PROXY and ALL_PROXY, unless NO_PROXY names its host. As curl reads them:
-// lower case first, and HTTP_PROXY in lower case alone, since a web server would let its clients set it.
+// lower case first, and HTTP_PROXY in lower case alone, since a web server would let its clients set it. But for this machine
+// itself there is none: what is sent to it in the clear, a token among it, is to stay on it.
 // https://everything.curl.dev/usingcurl/proxies/env.html
 
 import { problem } from "../errors.ts"
 import type { Environment } from "./cache.ts"
+import { isLoopback } from "./names.ts"
 
 /** The proxy for an address; undefined where it is asked itself. */
 export function proxyFor(url: URL, env: Environment): URL | undefined {
+  if (isLoopback(url.hostname)) return undefined
   const named =
     url.protocol === "https:"
       ? (env.https_proxy ?? env.HTTPS_PROXY)
