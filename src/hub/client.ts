@@ -7,6 +7,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from "node:http"
 import type { RequestOptions } from "node:https"
 import { isIP, type Socket } from "node:net"
 import { join } from "node:path"
+import { addAbortSignal } from "node:stream"
 import { setTimeout as sleep } from "node:timers/promises"
 import tls from "node:tls"
 import { problem } from "../errors.ts"
@@ -138,7 +139,7 @@ export class Client {
         headers: { ...headers, ...through },
       })
     }
-    const secure = await secured(await this.#tunnel(proxy, url), url)
+    const secure = await this.#secured(await this.#tunnel(proxy, url), url)
     return this.#request({ ...hostOf(url), headers, agent: false, createConnection: () => secure })
   }
 
@@ -180,14 +181,21 @@ export class Client {
       asking.on("error", reject).end()
     })
   }
-}
 
-/** A tunnel's end, once the other side has shown its certificate: no request hears of it when that is wrong. */
-function secured(socket: Socket, url: URL): Promise<tls.TLSSocket> {
-  return new Promise((resolve, reject) => {
-    const secure = tls.connect({ socket, ...serverName(url) }, () => resolve(secure))
-    secure.on("error", reject)
-  })
+  /** A tunnel's end, once the other side has shown its certificate: no request hears of it when that is wrong. */
+  #secured(socket: Socket, url: URL): Promise<tls.TLSSocket> {
+    return new Promise((resolve, reject) => {
+      const secure = tls.connect({ socket, ...serverName(url) })
+      const giveUp = () => secure.destroy(silent(this.#silence))
+      secure.setTimeout(this.#silence, giveUp)
+      secure.once("secureConnect", () => {
+        secure.setTimeout(0, giveUp)
+        resolve(secure)
+      })
+      secure.on("error", reject)
+      if (this.#signal) addAbortSignal(this.#signal, secure)
+    })
+  }
 }
 
 /** What the hub says of a file, in the answer that redirects to it. */

@@ -525,6 +525,21 @@ test("no proxy is asked for this machine itself, whose hub gets a token in the c
   expect(seen).toEqual([])
 })
 
+test("a proxy that says nothing after CONNECT is asked again, and given up with the request", async () => {
+  const seen = await openProxy((socket) => socket.write("HTTP/1.1 200 OK\r\n\r\n"))
+  env.HF_ENDPOINT = "https://hub.invalid"
+  await expect(pull("org/model", { silence: 100 })).rejects.toThrow(
+    "hub.invalid cannot be reached for org/model: no word for 0.1 seconds",
+  )
+  expect(seen).toHaveLength(5)
+  const ending = new AbortController()
+  await openProxy((socket) => {
+    socket.write("HTTP/1.1 200 OK\r\n\r\n")
+    socket.once("data", () => ending.abort()) // the first word of a handshake that nobody answers
+  })
+  await expect(pull("org/model", { signal: ending.signal })).rejects.toThrow("aborted")
+})
+
 test("what is downloaded is listed by its names, and taken away without what others need", async () => {
   const files = { ...FILES, "a-Q8_0.gguf": "eight", "a-Q4_0.gguf": "four" }
   hub.repositories["org/both"] = { files }
