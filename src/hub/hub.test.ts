@@ -464,6 +464,37 @@ test("a server that says no version of a file is believed that it may be another
   expect(readFileSync(path, "utf8")).toBe("two")
 })
 
+test("a model that a pull of another one has left behind is served as it was, until it is pulled", async () => {
+  const lines: string[] = []
+  const log = { warn: (line: string) => void lines.push(line) }
+  hub.repositories["org/gguf"] = { files: { "a-Q8_0.gguf": "eight", "a-Q4_0.gguf": "four" } }
+  const before = await fetch("org/gguf:Q8_0")
+  const next = { "a-Q8_0.gguf": "EIGHT", "a-Q5_0.gguf": "five" }
+  hub.repositories["org/gguf"] = { files: next, commit: OTHER.replace(/2$/, "3"), branch: "next" }
+  await fetch("org/gguf@next:Q5_0")
+  await fetch("org/gguf@next:Q8_0")
+  hub.repositories["org/gguf"] = {
+    files: { "a-Q8_0.gguf": "EIGHT", "a-Q4_0.gguf": "FOUR" },
+    commit: OTHER,
+  }
+  await pull("org/gguf:Q4_0")
+
+  const { length } = hub.asked
+  for (const HF_HUB_OFFLINE of ["1", ""])
+    expect(await fetch("org/gguf:Q8_0", { log, env: { ...env, HF_HUB_OFFLINE } })).toBe(before)
+  const line =
+    "org/gguf:Q8_0 is taken as it was at c0ffee00: of what is newer not all of it is here; sinter pull org/gguf:Q8_0 fetches that."
+  expect(lines.splice(0)).toEqual([line, line])
+  expect(hub.asked).toHaveLength(length)
+  await expect(fetch("org/gguf:Q5_0", { log })).rejects.toThrow("has no Q5_0") // which is next's alone
+  await expect(fetch("org/gguf@main:Q8_0", { log })).resolves.toContain(OTHER)
+  rmSync(place("models--org--gguf/snapshots", OTHER, "a-Q8_0.gguf"))
+  const after = await pull("org/gguf:Q8_0")
+  expect(await fetch("org/gguf:Q8_0", { log })).toBe(after)
+  expect(readFileSync(after, "utf8")).toBe("EIGHT")
+  expect(lines).toEqual([])
+})
+
 /** A proxy on this machine, which all requests are to go through; `tunnel` answers CONNECT. */
 async function openProxy(tunnel: (socket: Duplex) => void): Promise<string[]> {
   const seen: string[] = []

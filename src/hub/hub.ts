@@ -12,12 +12,14 @@ import { makeFolder } from "../runtime/scratch.ts"
 import { type Listing, listRepository, patiently } from "./answers.ts"
 import {
   commitOf,
+  commitsIn,
   type Environment,
   entriesOf,
   filesOf,
   hubCache,
   type Listed,
   lockFolder,
+  refsOf,
   repositoryFolder,
   snapshotFolder,
   statsOf,
@@ -33,7 +35,7 @@ import { ESSENTIAL, INDEX, type Selection, selectModel } from "./selection.ts"
 export interface HubOptions extends Partial<ClientOptions> {
   /** Told how many bytes are here of how many. */
   onDownload?: ((what: string, done: number, total: number) => void) | undefined
-  /** Told in a line where another model may have been meant than the one that is taken. */
+  /** Told in a line where another model may have been meant than the one that is taken, or a newer one. */
   log?: Pick<Console, "warn"> | undefined
 }
 
@@ -43,7 +45,8 @@ export interface HubOptions extends Partial<ClientOptions> {
  */
 export async function fetchModel(name: RemoteName, options: HubOptions = {}): Promise<string> {
   const env = options.env ?? process.env
-  const path = await downloaded(name, env, options.log)
+  const here = await downloaded(name, env, options.log)
+  const path = here ?? (await downloadedBefore(name, env, options.log))
   if (path !== undefined) return path
   if (isOffline(env)) throw problem("hub_offline", { model: titleOf(name) })
   return pullModel(name, options)
@@ -67,15 +70,38 @@ export async function downloaded(
   const folder = repositoryFolder(hubCache(env), name.repository)
   const commit = commitOf(folder, name.revision)
   if (commit === undefined) return undefined
-  const present = filesOf(folder, commit)
-  if (present.length === 0) return undefined
-  const snapshot = snapshotFolder(folder, commit)
-  const selected = await whole(name, folder, commit, present, isOffline(env)).catch(() => undefined)
+  const selected = await whole(name, folder, commit, isOffline(env)).catch(() => undefined)
   if (selected?.isGuess)
     log?.warn(
       `${printName(name)} is taken to be ${selected.model}, the only model of it that is here; :TYPE or :FILE says which is meant.`,
     )
-  return selected && join(snapshot, selected.model)
+  return selected && join(snapshotFolder(folder, commit), selected.model)
+}
+
+/**
+ * The model at the newest commit that all of it is here of: a download of another one of the repository may have moved the branch
+ * on from there. A commit that another branch or a tag is at is none that was meant, nor is any where a revision was typed.
+ */
+async function downloadedBefore(
+  name: RemoteName,
+  env: Environment,
+  log: HubOptions["log"],
+): Promise<string | undefined> {
+  if (name.kind === "address" || name.pinned) return undefined
+  const folder = repositoryFolder(hubCache(env), name.repository)
+  const refs = refsOf(folder)
+  if (!refs.get(name.revision)) return undefined
+  const changed = (commit: string) => statsOf(snapshotFolder(folder, commit))?.mtimeMs ?? 0
+  const others = commitsIn(folder).filter((commit) => ![...refs.values()].includes(commit))
+  for (const commit of others.sort((a, b) => changed(b) - changed(a))) {
+    const selected = await whole(name, folder, commit, false).catch(() => undefined)
+    if (!selected || selected.isGuess) continue
+    log?.warn(
+      `${printName(name)} is taken as it was at ${commit.slice(0, 8)}: of what is newer not all of it is here; sinter pull ${printName(name)} fetches that.`,
+    )
+    return join(snapshotFolder(folder, commit), selected.model)
+  }
+  return undefined
 }
 
 /**
@@ -86,11 +112,12 @@ async function whole(
   name: HubName,
   folder: string,
   commit: string,
-  present: readonly string[],
   offline: boolean,
 ): Promise<(Selection & { isGuess?: boolean }) | undefined> {
   const { repository, file } = name
   const snapshot = snapshotFolder(folder, commit)
+  const present = filesOf(folder, commit)
+  if (present.length === 0) return undefined
   const readIndex = async () => readFileSync(join(snapshot, INDEX), "utf8")
   const select = (paths: Iterable<string>) => selectModel(repository, [...paths], file, readIndex)
   const tree = treeOf(folder, commit)
