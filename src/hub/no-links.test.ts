@@ -1,7 +1,6 @@
 // A file system without symbolic links, as FAT has none and Windows none for most users: each is refused, and all else is real.
 
-import type * as files from "node:fs"
-import {
+import files, {
   copyFileSync,
   lstatSync,
   mkdirSync,
@@ -10,20 +9,23 @@ import {
   readFileSync,
   rmSync,
 } from "node:fs"
+import { syncBuiltinESMExports } from "node:module"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
-import { afterEach, beforeEach, expect, test, vi } from "vitest"
+import { afterEach, beforeEach, expect, test } from "vitest"
 import { COMMIT, type HubServer, openHubServer, sha256 } from "../../test/hub-server.ts"
 import { pullModel } from "./hub.ts"
 import { removeModel } from "./models.ts"
 import { parseName } from "./names.ts"
 
-vi.mock("node:fs", async (original) => ({
-  ...(await original<typeof files>()),
-  symlinkSync: () => {
-    throw Object.assign(new Error("EPERM: operation not permitted, symlink"), { code: "EPERM" })
-  },
-}))
+const { symlinkSync } = files
+const link = (own: typeof symlinkSync) => {
+  files.symlinkSync = own
+  syncBuiltinESMExports()
+}
+const refuse = () => {
+  throw Object.assign(new Error("EPERM: operation not permitted, symlink"), { code: "EPERM" })
+}
 
 const WEIGHTS = Buffer.alloc(100_000, "weights ")
 const OTHER = COMMIT.replace(/1$/, "2")
@@ -32,11 +34,13 @@ let hub: HubServer
 let env: Record<string, string>
 let home: string
 beforeEach(async () => {
+  link(refuse)
   hub = await openHubServer({ "org/gguf": { files: { "a-Q8_0.gguf": WEIGHTS } } })
   home = mkdtempSync(join(tmpdir(), "hub-"))
   env = { HF_HOME: home, HF_ENDPOINT: hub.url, XDG_CACHE_HOME: join(home, "cache") }
 })
 afterEach(async () => {
+  link(symlinkSync)
   await hub.close()
   rmSync(home, { recursive: true })
 })
