@@ -280,7 +280,10 @@ export function addressOf(array: ArrayBufferView): Pointer {
   return array.byteLength === 0 ? 0n : koffi.address(array)
 }
 
-/** Native memory as an array, which must not be touched once the memory is gone. */
+/**
+ * Native memory as an array, which must not be touched once the memory is gone.
+ * @param length 4 GiB at most: the process ends over what Node has no array for
+ */
 export function bytesAt(address: Pointer, length: number): Uint8Array {
   return new Uint8Array(koffi.view(address, length))
 }

@@ -10,7 +10,6 @@ import { driverLibraries } from "../devices.ts"
 import { type DriverDevice, DriverObstacle } from "../drivers/driver.ts"
 import { listMetal } from "../drivers/metal.ts"
 import {
-  bytesAt,
   type DriverLibrary,
   defineStructure,
   openDriverLibrary,
@@ -31,6 +30,7 @@ import type {
   Started,
   Wanted,
 } from "./device.ts"
+import { ShownBytes } from "./shown-bytes.ts"
 
 /** Libraries that Metal wants beside its own: without the second the default device is none. */
 const BESIDE = {
@@ -210,7 +210,7 @@ const SHARED = 0
 const FAILED = 5
 
 /** In a buffer, and its bytes as the processor sees them. */
-type MetalPlace = Part<{ readonly buffer: Pointer; readonly contents: Uint8Array }>
+type MetalPlace = Part<{ readonly buffer: Pointer; readonly contents: ShownBytes }>
 
 interface MetalKernel extends GpuKernel {
   readonly pipeline: Pointer
@@ -280,7 +280,7 @@ class MetalDevice implements GpuDevice {
 
   async allocate(bytes: number): Promise<Place> {
     const place = this.#allocations.take(bytes)
-    place.of.contents.fill(0, place.at, place.at + pieceOf(bytes))
+    place.of.contents.clear(place.at, pieceOf(bytes))
     return place
   }
 
@@ -392,7 +392,7 @@ class MetalDevice implements GpuDevice {
       const what = `${Math.ceil(bytes / 2 ** 20)} MiB on ${this.description}`
       throw problem("memory_refused", { what })
     }
-    return { buffer, contents: bytesAt(this.#metal.object(buffer, "contents"), bytes) }
+    return { buffer, contents: new ShownBytes(this.#metal.object(buffer, "contents"), bytes) }
   }
 
   async #build(text: Uint8Array): Promise<Pointer> {
@@ -456,5 +456,5 @@ function within(place: Place, at: number, { length }: Uint8Array): Uint8Array {
   if (at < 0 || at + length > place.bytes)
     throw new Error(`internal: ${length} bytes at ${at} of a place of ${place.bytes}`)
   const { of, at: from } = place as MetalPlace
-  return of.contents.subarray(from + at, from + at + length)
+  return of.contents.part(from + at, length)
 }
