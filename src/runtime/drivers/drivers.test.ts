@@ -17,6 +17,7 @@ import { askDriver } from "./ask.ts"
 import { listCuda } from "./cuda.ts"
 import { DriverObstacle, processorsLast, versionText } from "./driver.ts"
 import { listMetal } from "./metal.ts"
+import { computeFamily } from "./vulkan.ts"
 
 const folder = mkdtempSync(join(tmpdir(), "sinter-drivers-"))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -122,6 +123,15 @@ test.skipIf(withoutOpenCl)(
 )
 
 // ------------------------------------------------------------------ drivers that answer and do not work
+
+// VkQueueFlagBits: graphics 1, compute 2, transfer 4, sparse binding 8, video 32.
+test.each([
+  ["the one that does not draw, wherever it stands", [15, 12, 14, 44], 2],
+  ["the first that computes, where all of those draw", [4, 7, 7], 1],
+  ["none where none computes", [5, 4], undefined],
+])("kernels are handed to a family of queues: %s", (_, flags, family) => {
+  expect(computeFamily(flags)).toBe(family)
+})
 
 const opening = {
   vulkan: {

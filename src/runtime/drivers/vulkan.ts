@@ -215,17 +215,27 @@ function obstacleOf(
 }
 
 const QUEUE_BYTES = 24
-const COMPUTE = 2
 
-/** The number of its first family of queues that compute. */
+/** The number of the family of queues that kernels are handed to. */
 function computeQueue(vulkan: InstanceFunctions, device: bigint): number | undefined {
   const count = new Uint32Array(1)
   vulkan.queues(device, count, null)
   const queues = new Structure(QUEUE_BYTES * count[0]!)
   vulkan.queues(device, count, queues.bytes)
-  const families = Array.from({ length: count[0]! }, (_, i) => queues.word(QUEUE_BYTES * i))
-  const number = families.findIndex((flags) => (flags & COMPUTE) !== 0)
-  return number < 0 ? undefined : number
+  return computeFamily(Array.from({ length: count[0]! }, (_, i) => queues.word(QUEUE_BYTES * i)))
+}
+
+/** VkQueueFlagBits */
+const [GRAPHICS, COMPUTE] = [1, 2]
+
+/**
+ * The first that computes and does not draw, since a desktop's windows wait behind long kernels, and systems reset who draws
+ * for too long; else the first that computes.
+ * @param families VkQueueFlags of each
+ */
+export function computeFamily(families: readonly number[]): number | undefined {
+  const those = [...families.keys()].filter((i) => (families[i]! & COMPUTE) !== 0)
+  return those.find((i) => (families[i]! & GRAPHICS) === 0) ?? those[0]
 }
 
 const EXTENSION_BYTES = 260
