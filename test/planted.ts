@@ -2228,8 +2228,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a processor that a driver lists first is its device 0",
     file: "src/runtime/drivers/driver.ts",
-    text: "return [false, true].flatMap",
-    fault: "return [true, false].flatMap",
+    text: ".sort((a, b) => a.rank - b.rank)",
+    fault: ".sort((a, b) => b.rank - a.rank)",
     test: "src/runtime/drivers/drivers.test.ts",
   },
   // ---- the hub

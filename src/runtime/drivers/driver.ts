@@ -58,11 +58,25 @@ export function versionText(word: number, bits: readonly number[]): string {
   return bits.map((from, i) => Math.floor(word / 2 ** from) % 2 ** (ends[i]! - from)).join(".")
 }
 
-/** In the order in which they are numbered: processors that a driver lists come last, so that number 0 is a GPU where there is one. */
-export function processorsLast<Handle>(
+/** The likeliest to be fast first. */
+const ranks = {
+  gpu: 0,
+  virtual_gpu: 1,
+  integrated_gpu: 2,
+  accelerator: 3,
+  processor: 4,
+} as const satisfies Record<DeviceType, number>
+
+/**
+ * In the order in which they are numbered, those of one type as the driver lists them: a laptop's may list what draws the
+ * screen first, and number 0 is the GPU with memory of its own all the same.
+ */
+export function byType<Handle>(
   handles: readonly Handle[],
   typeOf: (handle: Handle) => DeviceType,
 ): Handle[] {
-  const isProcessor = handles.map((handle) => typeOf(handle) === "processor")
-  return [false, true].flatMap((last) => handles.filter((_, i) => isProcessor[i] === last))
+  return handles
+    .map((handle) => ({ handle, rank: ranks[typeOf(handle)] }))
+    .sort((a, b) => a.rank - b.rank)
+    .map(({ handle }) => handle)
 }

@@ -15,7 +15,7 @@ import {
 } from "../../../test/planted-drivers.ts"
 import { askDriver } from "./ask.ts"
 import { listCuda } from "./cuda.ts"
-import { DriverObstacle, processorsLast, versionText } from "./driver.ts"
+import { byType, DriverObstacle, versionText } from "./driver.ts"
 import { listMetal } from "./metal.ts"
 import { computeFamily } from "./vulkan.ts"
 
@@ -319,8 +319,15 @@ test("versions that lie in one word", () => {
   expect(versionText((1 << 22) | (3 << 12) | 230, [22, 12, 0])).toBe("1.3.230")
 })
 
-test("a processor that a driver lists comes behind its GPUs, in whichever order it lists them", () => {
-  const listed = ["processor", "gpu", "processor", "integrated_gpu"] as const
-  const order = processorsLast([0, 1, 2, 3], (i) => listed[i as 0 | 1 | 2 | 3])
-  expect(order).toEqual([1, 3, 0, 2])
+test("devices are numbered by their type, and those of a type as the driver lists them", () => {
+  const listed = [
+    "processor",
+    "integrated_gpu",
+    "gpu",
+    "accelerator",
+    "virtual_gpu",
+    "gpu",
+  ] as const
+  const order = byType([0, 1, 2, 3, 4, 5], (i) => listed[i]!)
+  expect(order).toEqual([2, 5, 4, 1, 3, 0])
 })

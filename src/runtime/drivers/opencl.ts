@@ -1,7 +1,7 @@
 // The devices of OpenCL's drivers, through the loader that knows them all. Names and numbers are those of cl.h.
 
 import { openDriverLibrary, type Pointer } from "../ffi.ts"
-import { type DeviceType, type DriverDevice, DriverObstacle, processorsLast } from "./driver.ts"
+import { byType, type DeviceType, type DriverDevice, DriverObstacle } from "./driver.ts"
 import { Structure } from "./structure.ts"
 
 const NO_PLATFORM = -1001 // CL_PLATFORM_NOT_FOUND_KHR
@@ -121,7 +121,7 @@ function listHandles(api: Api): OpenClHandle[] {
       [NO_DEVICE],
     ).map((device) => ({ platform, device })),
   )
-  return processorsLast(handles, ({ device }) => describe(api, device).type)
+  return byType(handles, ({ device }) => describe(api, device).type)
 }
 
 /** Addresses as OpenCL lists them: asked for their number first. */

@@ -13,10 +13,10 @@ import {
   wantedFeatures,
 } from "../gpu/vulkan-structs.ts"
 import {
+  byType,
   type DeviceType,
   type DriverDevice,
   DriverObstacle,
-  processorsLast,
   versionText,
 } from "./driver.ts"
 import { Structure } from "./structure.ts"
@@ -112,7 +112,7 @@ export function physicalDevices(vulkan: InstanceFunctions, instance: bigint): bi
   if (devices.length > 0)
     check("vkEnumeratePhysicalDevices", vulkan.enumerate(instance, count, devices))
   const all = [...devices.subarray(0, count[0])]
-  return processorsLast(all, (device) => describe(vulkan, device).type)
+  return byType(all, (device) => describe(vulkan, device).type)
 }
 
 function check(call: string, code: number): void {
