@@ -7,9 +7,12 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vit
 import { languageKernels } from "../../src/compiler/targets/gpu/check-cases.ts"
 import { checkShapes } from "../../src/compiler/targets/gpu/check-device.ts"
 import { printCuda } from "../../src/compiler/targets/gpu/print/cuda.ts"
+import { findRunTimeCompiler } from "../../src/compiler/targets/gpu/run-time-compiler.ts"
+import { DriverObstacle } from "../../src/runtime/drivers/driver.ts"
 import { openDriverLibrary } from "../../src/runtime/ffi.ts"
 import { openCuda, openHip } from "../../src/runtime/gpu/cuda.ts"
 import type { GpuDevice } from "../../src/runtime/gpu/device.ts"
+import { hiprtcLibraries } from "../../src/runtime/gpu/run-time-compiler.ts"
 import { isLeftOut } from "../left-out.ts"
 import { notCancelled } from "../model/steps.ts"
 import { fromSources, run, serve } from "../sinter.ts"
@@ -33,6 +36,29 @@ function textOf(kernels: Parameters<typeof printCuda>[0]) {
 }
 
 const MILLISECONDS = 240_000
+
+const hiprtc = await findRunTimeCompiler({ compiler: "hiprtc", names: hiprtcLibraries([]) })
+const hasHiprtc = isSkipped || isLeftOut(hiprtc === undefined)
+
+test.skipIf(hasHiprtc)(
+  `text on HIP's devices is refused in a sentence where its compiler is not installed${hasHiprtc ? " (skipped: no g++, or HIPRTC is here)" : ""}`,
+  async () => {
+    const own = mkdtempSync(join(folder, "without-"))
+    const { library } = buildStandIn(own, "hiprtcCreateProgram")
+    const device = await openHip(0, [library])
+    try {
+      const { text, kernels } = textOf([adds])
+      const loading = device.load([Buffer.from(text)], kernels)
+      await expect(loading).rejects.toThrow(DriverObstacle)
+      await expect(loading).rejects.toThrow(
+        /refuses \d+ bytes of kernels: AMD's compiler HIPRTC is not here \(looked for .+libcuda\.so\.1\); install it, /,
+      )
+    } finally {
+      await device.close()
+    }
+  },
+  60_000,
+)
 
 const kinds = [
   {

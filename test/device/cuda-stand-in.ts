@@ -16,11 +16,14 @@ export interface StandIn {
   lost: string
 }
 
-export function buildStandIn(folder: string): StandIn {
+/** @param without a function that it is to lack */
+export function buildStandIn(folder: string, without?: string): StandIn {
   const [library, lost] = [join(folder, "libcuda.so.1"), join(folder, "lost")]
   const source = join(import.meta.dirname, "cuda-stand-in.cpp")
   const simt = `-DSIMT="${join(import.meta.dirname, "simt.hpp")}"`
-  execFileSync(compiler, ["-std=c++17", "-w", "-shared", "-fPIC", simt, "-o", library, source])
+  const renamed = without === undefined ? [] : [`-D${without}=lacking`]
+  const flags = ["-std=c++17", "-w", "-shared", "-fPIC", simt, ...renamed]
+  execFileSync(compiler, [...flags, "-o", library, source])
   for (const name of ["libamdhip64.so.7", "libhiprtc.so.7"])
     symlinkSync(library, join(folder, name))
   const env = { LD_LIBRARY_PATH: folder, NVRTC: library, STAND_IN_LOST: lost }

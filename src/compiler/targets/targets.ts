@@ -47,7 +47,10 @@ const rows = {
     lacks: async () => (await import("./gpu/cuda-compiler.ts")).lackOfCudaCompiler(),
     makes: async () => (await import("./gpu/cuda-compiler.ts")).describeCudaCompiler(),
   },
-  rocm: kernelsFor("rocm", "HIP C", { pattern: /^gfx[0-9a-f]{3,4}$/, example: "gfx1100" }),
+  rocm: {
+    ...kernelsFor("rocm", "HIP C", { pattern: /^gfx[0-9a-f]{3,4}$/, example: "gfx1100" }),
+    lacks: async () => (await import("./gpu/rocm-compiler.ts")).lackOfRocmCompiler(),
+  },
   metal: kernelsFor("metal", "Metal's shading language"),
   vulkan: kernelsFor("vulkan", "SPIR-V"),
   opencl: kernelsFor("opencl", "OpenCL C", undefined, ofOpencl),

@@ -4,7 +4,7 @@
 import { serve } from "../../worker/serve.ts"
 import { addressOf, openDriverLibrary, type Pointer } from "../ffi.ts"
 import { type CudaKind, callsOf, entering } from "./cuda-api.ts"
-import { compileAtRunTime, HIPRTC_OPTIONS, hiprtcLibraries } from "./run-time-compiler.ts"
+import { compileHip } from "./run-time-compiler.ts"
 
 export interface CudaThread {
   kind: CudaKind
@@ -45,10 +45,7 @@ function opened({ kind, names, handle, stream }: CudaThread): (order: CudaOrder)
   return (order) => {
     if (entered !== 0) return { code: entered }
     if (order.call === "waitFor") return { code: waitForEvent(order.event) }
-    if (order.call === "build") {
-      const wanted = { text: order.text, options: HIPRTC_OPTIONS, form: "Code" } as const
-      return compileAtRunTime("hiprtc", hiprtcLibraries(names), wanted)
-    }
+    if (order.call === "build") return compileHip(order.text, names)
     if (order.call === "load") {
       const module = new BigUint64Array(1)
       const log = new Uint8Array(16 << 10)

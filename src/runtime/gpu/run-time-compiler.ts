@@ -3,7 +3,13 @@
 // 5.2 does, over an architecture that it does not know), so whoever can do without asks in a process of its own.
 // Sources: nvrtc.h of CUDA, hiprtc.h of ROCm.
 
-import { addressOf, type DriverLibrary, openDriverLibrary } from "../ffi.ts"
+import {
+  addressOf,
+  type DriverLibrary,
+  FunctionMissing,
+  LibraryMissing,
+  openDriverLibrary,
+} from "../ffi.ts"
 
 export interface Compilation {
   /** 0: it was made. */
@@ -67,10 +73,40 @@ export function versionOf(compiler: RunTimeCompiler, { take }: DriverLibrary): s
 
 const terminated = (bytes: Uint8Array | string) => Buffer.concat([Buffer.from(bytes), Buffer.of(0)])
 
-/** HIPRTC is a library of its own from ROCm 6 on, and was a part of the driver before. @param driver names of its library */
-export function hiprtcLibraries(driver: readonly string[]): readonly string[] {
-  return [...[7, 6].map((version) => `libhiprtc.so.${version}`), ...driver]
+const hiprtcs: Partial<Record<NodeJS.Platform, readonly string[]>> = {
+  linux: [7, 6].map((version) => `libhiprtc.so.${version}`),
+  win32: ["hiprtc0700.dll", "hiprtc0604.dll", "hiprtc.dll"],
 }
+
+/** HIPRTC is a library of its own from ROCm 6 on, and was a part of the driver before. @param driver names of its library */
+export function hiprtcLibraries(
+  driver: readonly string[],
+  platform = process.platform,
+): readonly string[] {
+  return [...(hiprtcs[platform] ?? []), ...driver]
+}
+
+/** In words that sentences are made of: a driver alone need not bring it. */
+export function lackOfHiprtc(driver: readonly string[]) {
+  return {
+    problem: `AMD's compiler HIPRTC is not here (looked for ${hiprtcLibraries(driver).join(", ")})`,
+    cure: "install it, which is a part of ROCm and, on Windows, of AMD's HIP SDK",
+  }
+}
+
+/** Code of HIP C; where there is no compiler, that is what it says. */
+export function compileHip(text: Uint8Array, driver: readonly string[]): Compilation {
+  try {
+    const wanted = { text, options: HIPRTC_OPTIONS, form: "Code" } as const
+    return compileAtRunTime("hiprtc", hiprtcLibraries(driver), wanted)
+  } catch (error) {
+    if (!(error instanceof LibraryMissing || error instanceof FunctionMissing)) throw error
+    const { problem, cure } = lackOfHiprtc(driver)
+    return { code: NOT_HERE, said: `${problem}; ${cure}`, made: new Uint8Array() }
+  }
+}
+
+const NOT_HERE = -1
 
 /** Products and sums stay apart; nothing is relaxed and quotients are rounded once, unless one asks otherwise. */
 export const HIPRTC_OPTIONS: readonly string[] = ["-O3", "-ffp-contract=off"]

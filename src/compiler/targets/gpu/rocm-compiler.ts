@@ -8,9 +8,14 @@ import { join } from "node:path"
 import { promisify } from "node:util"
 import { Problem, problem } from "../../../errors.ts"
 import { driverLibraries } from "../../../runtime/devices.ts"
-import { HIPRTC_OPTIONS, hiprtcLibraries } from "../../../runtime/gpu/run-time-compiler.ts"
+import {
+  HIPRTC_OPTIONS,
+  hiprtcLibraries,
+  lackOfHiprtc,
+} from "../../../runtime/gpu/run-time-compiler.ts"
 import { withScratch } from "../../../runtime/scratch.ts"
-import { askRunTimeCompiler } from "./run-time-compiler.ts"
+import type { Lack } from "../target.ts"
+import { askRunTimeCompiler, findRunTimeCompiler } from "./run-time-compiler.ts"
 
 const execute = promisify(execFile)
 
@@ -25,6 +30,13 @@ const parameters = (architecture: string) => [
   ..."-x hip --cuda-device-only --no-gpu-bundle-output -nogpuinc -nogpulib".split(" "),
   ...`--offload-arch=${architecture} -O3 -ffp-contract=off -w`.split(" "),
 ]
+
+/** The device at hand takes text, which its own driver's compiler makes code of, and no other. */
+export async function lackOfRocmCompiler(): Promise<Lack | undefined> {
+  const driver = driverLibraries("rocm")
+  const order = { compiler: "hiprtc", names: hiprtcLibraries(driver) } as const
+  return (await findRunTimeCompiler(order)) ? undefined : lackOfHiprtc(driver)
+}
 
 /**
  * @param architecture "gfx1100"
