@@ -200,7 +200,7 @@ class Probe {
     const printer = printers[kind]
     const needs = printer.profiles.find((each) => meets(device.traits, each))!
     for (const kernel of [reads, empty, dots, multiplyAdds, ...this.#matrixKernels()]) {
-      const { modules, kernels } = await madeOf(printer, [kernel], { needs })
+      const { modules, kernels } = (await madeOf(printer, [kernel], { needs }))!
       this.#kernels.set(kernel, (await device.load(modules, kernels))[0]!)
     }
     const { largest, available } = device.memory()

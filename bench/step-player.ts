@@ -220,7 +220,7 @@ export class StepPlayer {
     const printer = printers[this.#kind]
     const needs = printer.profiles.find((each) => meets(this.#device.traits, each))!
     const own = [this.#unprinted.kernels[number]!]
-    const { modules, kernels } = await madeOf(printer, own, { needs })
+    const { modules, kernels } = (await madeOf(printer, own, { needs }))!
     const [loaded] = await this.#device.load(modules, kernels)
     this.#kernels.set(number, loaded!)
     return loaded!

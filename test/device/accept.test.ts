@@ -78,7 +78,7 @@ describe.skipIf(noCuda)("NVRTC and ptxas", () => {
     expect(names).toContainEqual(expect.stringMatching(/^matrix64_/))
     expect(names).toContainEqual(expect.stringMatching(/^attend_.*_tiles_/))
     const path = join(scratch, "kernels.ptx")
-    writeFileSync(path, await compileCuda(text, { needs: ["matrix"] }))
+    writeFileSync(path, (await compileCuda(text, { needs: ["matrix"] }))!)
     return { path, count }
   }
 

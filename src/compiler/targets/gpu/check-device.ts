@@ -82,15 +82,17 @@ export async function checkShapes(
   try {
     const expected = shapes.map((each) => twinOf(each, device.traits.subgroup, ["forward"]))
     const usable = printer.profiles.filter((needs) => meets(device.traits, needs))
-    for (const needs of profiles === "all" ? usable : usable.slice(0, 1)) {
-      const { modules, kernels } = await madeOf(printer, [shapes[0]!.kernel], { needs })
-      const [loaded] = await device.load(modules, kernels)
+    for (const needs of usable) {
+      const made = await madeOf(printer, [shapes[0]!.kernel], { needs })
+      if (!made) continue
+      const [loaded] = await device.load(made.modules, made.kernels)
       for (const [i, each] of shapes.entries()) {
         const found = await runOn(device, loaded!, each)
         const [first] = found.flatMap((array, n) => differences(array, expected[i]![n]!))
         if (first === undefined || differing.has(i)) continue
         differing.set(i, [each.shape, ...needs].join(", ").concat(`: ${first}`))
       }
+      if (profiles !== "all") break
     }
   } catch (error) {
     return { result: "refused", equal: 0, words: (error as Error).message }

@@ -7,7 +7,7 @@ import { execFile } from "node:child_process"
 import { readFile, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { promisify } from "node:util"
-import { problem } from "../../../errors.ts"
+import { Problem, problem } from "../../../errors.ts"
 import type { Need, Profile } from "../../../runtime/gpu/tape.ts"
 import { withScratch } from "../../../runtime/scratch.ts"
 import type { Lack } from "../target.ts"
@@ -23,12 +23,17 @@ const nvrtcOptions = (aim: Aim) => [`--gpu-architecture=${ofNvidia(aim)}`, "--fm
 const ofNvidia = (aim: Aim) => (typeof aim === "number" ? `compute_${aim}` : aim)
 
 /** Names of NVRTC's library, the likeliest first. A toolkit of CUDA's is looked for where its own tools look for it. */
-function nvrtcLibraries(): string[] {
+export function nvrtcLibraries(platform = process.platform): string[] {
   const { NVRTC, CUDA_HOME, CUDA_PATH } = process.env
   if (NVRTC) return [NVRTC]
-  const toolkits = [CUDA_HOME, CUDA_PATH, "/usr/local/cuda"].filter((path) => path !== undefined)
+  const toolkits = [CUDA_HOME, CUDA_PATH].filter((path) => path !== undefined)
+  if (platform === "win32") {
+    const names = [130, 120, 112].map((version) => `nvrtc64_${version}_0.dll`)
+    const folders = toolkits.flatMap((path) => [join(path, "bin/x64"), join(path, "bin")])
+    return [...folders.flatMap((folder) => names.map((name) => join(folder, name))), ...names]
+  }
   return [
-    ...toolkits.map((path) => join(path, "lib64/libnvrtc.so")),
+    ...[...toolkits, "/usr/local/cuda"].map((path) => join(path, "lib64/libnvrtc.so")),
     ...["", ".13", ".12", ".11.2"].map((version) => `libnvrtc.so${version}`),
   ]
 }
@@ -67,7 +72,8 @@ function capabilityOf(aim: Aim): 75 | 80 {
 
 function looked(): string {
   const { NVRTC } = process.env
-  return NVRTC || ["libnvrtc.so", ...Object.keys(programs)].join(", ")
+  const library = process.platform === "win32" ? "nvrtc64_*.dll" : "libnvrtc.so"
+  return NVRTC || [library, ...Object.keys(programs)].join(", ")
 }
 
 type Found =
@@ -120,17 +126,37 @@ function capabilityFor(needs: readonly Need[]): 75 | 80 | 90 {
   return needs.includes("matrix") ? 80 : 75
 }
 
+/** What NVRTC and nvcc say of devices that came after them. */
+const UNKNOWN =
+  /invalid value for --gpu-architecture|unsupported gpu architecture|is not defined for option 'gpu-architecture'/i
+
 /**
  * @param profile PTX, where it names no architecture; "matrix" is what devices have from Ampere on
  * @param signal ends the compiler
+ * @returns undefined where the compiler is older than the devices of the profile, which PTX for the oldest serves as well
  * @throws `cuda_compiler_missing`; `compiler_failed` in the compiler's own words
  */
 export async function compileCuda(
   text: Uint8Array,
   { needs, architecture }: Pick<Profile, "needs" | "architecture">,
   signal?: AbortSignal,
-): Promise<Uint8Array> {
+): Promise<Uint8Array | undefined> {
   const aim = architecture ?? capabilityFor(needs)
+  try {
+    return await compileFor(aim, text, architecture, signal)
+  } catch (error) {
+    const isNewer = typeof aim === "number" && aim > 75
+    if (isNewer && error instanceof Problem && UNKNOWN.test(error.message)) return undefined
+    throw error
+  }
+}
+
+async function compileFor(
+  aim: Aim,
+  text: Uint8Array,
+  architecture: string | undefined,
+  signal: AbortSignal | undefined,
+): Promise<Uint8Array> {
   const file = `the kernels of CUDA${architecture ? ` for ${architecture}` : ""}`
   const compiler = await findCudaCompiler(aim)
   if (!compiler) {

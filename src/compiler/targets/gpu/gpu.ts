@@ -92,6 +92,7 @@ async function print(
   ]
   for (const profile of wanted) {
     const made = await madeOf(printer, kernels, profile, signal)
+    if (!made) continue
     codes = made.kernels
     const places = made.modules.map((module) => {
       const bytes = module.length

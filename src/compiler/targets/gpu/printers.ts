@@ -23,12 +23,15 @@ export interface Printer {
   needsOf?: (architecture: string) => readonly Need[]
   /** @throws Error naming a kernel that is not well formed */
   print(kernels: readonly Kernel[], needs: readonly Need[]): Printed
-  /** What a device is handed is made of a module by a compiler of this machine's; absent: the module is it. */
+  /**
+   * What a device is handed is made of a module by a compiler of this machine's, undefined where that does not know the profile's
+   * devices and a later profile serves them; absent: the module is it.
+   */
   compile?: (
     module: Uint8Array,
     profile: Pick<Profile, "needs" | "architecture">,
     signal?: AbortSignal,
-  ) => Promise<Uint8Array>
+  ) => Promise<Uint8Array | undefined>
 }
 
 interface Printed {
@@ -131,20 +134,22 @@ function spirvOf(kernel: Kernel, profile: readonly Need[]): Uint8Array {
   return module
 }
 
-/** What devices are handed of kernels: in a profile's words, and compiled where the kind has a compiler. */
+/**
+ * What devices are handed of kernels: in a profile's words, and compiled where the kind has a compiler.
+ * @returns undefined where that does not know the profile's devices
+ */
 export async function madeOf(
   printer: Printer,
   kernels: readonly Kernel[],
   profile: Pick<Profile, "needs" | "architecture">,
   signal?: AbortSignal,
-): Promise<Printed> {
+): Promise<Printed | undefined> {
   const printed = printer.print(kernels, profile.needs)
   const { compile } = printer
   if (!compile) return printed
-  const modules = await Promise.all(
-    printed.modules.map((module) => compile(module, profile, signal)),
-  )
-  return { ...printed, modules }
+  const made = await Promise.all(printed.modules.map((module) => compile(module, profile, signal)))
+  const modules = made.filter((module) => module !== undefined)
+  return modules.length === made.length ? { ...printed, modules } : undefined
 }
 
 /**
