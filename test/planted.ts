@@ -155,8 +155,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a driver's tiles are used though an element of a product is wrong",
     file: "src/runtime/gpu/vulkan-tile-probe.ts",
-    text: "own.every((sum, i)",
-    fault: "own.some((sum, i)",
+    text: "own?.every((sum, i)",
+    fault: "own?.some((sum, i)",
     test: "test/device/tiles.test.ts",
   },
   {

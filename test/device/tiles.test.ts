@@ -12,6 +12,7 @@ import { kernel } from "../../src/compiler/targets/gpu/ir/builder.ts"
 import { Memory, runKernel } from "../../src/compiler/targets/gpu/ir/run.ts"
 import { printSpirv, spirvProfiles } from "../../src/compiler/targets/gpu/print/spirv.ts"
 import { printers } from "../../src/compiler/targets/gpu/printers.ts"
+import { DriverObstacle } from "../../src/runtime/drivers/driver.ts"
 import { subgroupFor } from "../../src/runtime/drivers/vulkan-tiles.ts"
 import type { GpuDevice, Place } from "../../src/runtime/gpu/device.ts"
 import { subgroupOf } from "../../src/runtime/gpu/spirv-tiles.ts"
@@ -19,6 +20,7 @@ import { isTileShape, meets, type Need } from "../../src/runtime/gpu/tape.ts"
 import { type TileShape, tileShapes } from "../../src/runtime/gpu/tile-shapes.ts"
 import { openVulkan } from "../../src/runtime/gpu/vulkan.ts"
 import { probeModules, probeTile, probeTiles } from "../../src/runtime/gpu/vulkan-tile-probe.ts"
+import { ProgramLost } from "../../src/runtime/program.ts"
 import { probeModules as printedProbes, tileProbe } from "./tile-probe.ts"
 
 const wordsOf = (module: Uint8Array) => new Uint32Array(new Uint8Array(module).buffer)
@@ -44,8 +46,15 @@ describe("a device is asked how its tiles lie", () => {
     expect(subgroupOf(wordsOf(plain))).toBeUndefined()
   })
 
-  /** Runs what it is given as the twin does, and gets one element wrong with some shapes. */
-  function twinDevice(named: readonly TileShape[], wrong: readonly TileShape[]): GpuDevice {
+  /**
+   * Runs what it is given as the twin does, and gets one element wrong with some shapes.
+   * @param fails of others, what loading a kernel, or running it, throws
+   */
+  function twinDevice(
+    named: readonly TileShape[],
+    wrong: readonly TileShape[],
+    fails: Partial<Record<"load" | "run", Partial<Record<TileShape, Error>>>> = {},
+  ): GpuDevice {
     const memories = new Map<Place, Memory>()
     const bytesOf = (place: Place) => memories.get(place)!.u8()
     const modules = probeModules()
@@ -61,15 +70,18 @@ describe("a device is asked how its tiles lie", () => {
         memories.get(place)!.put(at, bytes),
       read: async (place: Place, at: number, into: Uint8Array) =>
         into.set(bytesOf(place).subarray(at, at + into.length)),
-      load: async ([module]: readonly Uint8Array[]) => [
-        tileShapes[modules.findIndex((each) => Buffer.compare(each, module!) === 0)],
-      ],
+      load: async ([module]: readonly Uint8Array[]) => {
+        const shape = tileShapes[modules.findIndex((each) => Buffer.compare(each, module!) === 0)]!
+        if (fails.load?.[shape]) throw fails.load[shape]
+        return [shape]
+      },
       record: ([dispatch]: readonly { kernel: TileShape; operands: { place: Place }[] }[]) => ({
         ...dispatch,
         free: () => {},
       }),
       run: async ([recording]: readonly { kernel: TileShape; operands: { place: Place }[] }[]) => {
         const { kernel, operands } = recording!
+        if (fails.run?.[kernel]) throw fails.run[kernel]
         const [rows, columns, product] = operands.map(({ place }) => memories.get(place)!)
         runKernel(tileProbe(kernel), [rows!, columns!, product!], [1, 1, 1], { order: "shuffled" })
         if (wrong.includes(kernel)) product!.i32()[200]!++
@@ -85,6 +97,20 @@ describe("a device is asked how its tiles lie", () => {
     )
     expect(await probeTiles(twinDevice([], []))).toEqual([])
     expect(new Set(probeTile().product).size).toBeGreaterThan(200) // no place stands for another
+  })
+
+  test("nor is what it names and then refuses, but a device that is lost is lost", async () => {
+    const refused = new DriverObstacle("driver_failed", "vkCreateComputePipelines answers -13")
+    const failing = {
+      load: { bytes16x16x32: refused },
+      run: { halves8x8x8: new Error("vkQueueSubmit answers -2") },
+    }
+    expect(await probeTiles(twinDevice(tileShapes, [], failing))).toEqual(
+      tileShapes.filter((shape) => shape !== "bytes16x16x32" && shape !== "halves8x8x8"),
+    )
+    const lost = new ProgramLost("vkWaitForFences answers VK_ERROR_DEVICE_LOST")
+    const losing = twinDevice(tileShapes, [], { run: { bytes16x16x16: lost } })
+    await expect(probeTiles(losing)).rejects.toBe(lost)
   })
 })
 

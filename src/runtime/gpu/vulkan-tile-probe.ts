@@ -1,16 +1,20 @@
 // What a driver of Vulkan leaves open of tiles: that every thread holds eight elements of a product, and can be told which ones by a
 // tile of numbers. Both are kernels' to rely on, so a product of tiles that look random is computed once a device is opened,
-// with every shape that the driver names, and a shape of which one element is wrong is not used.
+// with every shape that the driver names, and a shape of which one element is wrong, or which the driver then refuses, is not used.
 
 import { inflateRawSync } from "node:zlib"
-import type { GpuDevice } from "./device.ts"
+import { ProgramLost } from "../program.ts"
+import type { GpuDevice, Place } from "./device.ts"
 import { type TileShape, tileShapes } from "./tile-shapes.ts"
 
 const THREADS = 32
 /** Rows and columns of the product, and how many numbers each has. */
 const [SIDE, DEPTH] = [16, 32]
 
-/** Of the shapes that a device names, those that it multiplies as kernels want it. */
+/**
+ * Of the shapes that a device names, those that it multiplies as kernels want it.
+ * @throws ProgramLost where the device is lost over one
+ */
 export async function probeTiles(device: GpuDevice): Promise<TileShape[]> {
   const named = device.traits.tiles
   if (named.length === 0) return []
@@ -18,26 +22,44 @@ export async function probeTiles(device: GpuDevice): Promise<TileShape[]> {
   const places = await Promise.all(
     [rows, columns, product].map(({ byteLength }) => device.allocate(byteLength, "host")),
   )
-  const own = new Int32Array(product.length)
   const right: TileShape[] = []
   try {
     await device.write(places[0]!, 0, new Uint8Array(rows.buffer))
     await device.write(places[1]!, 0, new Uint8Array(columns.buffer))
     const modules = probeModules()
     for (const shape of named) {
-      const [kernel] = await device.load([modules[tileShapes.indexOf(shape)]!], [code])
-      await device.write(places[2]!, 0, new Uint8Array(own.fill(-1).buffer))
-      const operands = places.map((place) => ({ place, at: 0 }))
-      const recording = device.record([{ kernel: kernel!, operands, groups: [1, 1, 1] }])
-      await device.run([recording], new Int32Array(new SharedArrayBuffer(4)))
-      recording.free()
-      await device.read(places[2]!, 0, new Uint8Array(own.buffer))
-      if (own.every((sum, i) => sum === product[i])) right.push(shape)
+      const own = await productBy(device, modules[tileShapes.indexOf(shape)]!, places)
+      if (own?.every((sum, i) => sum === product[i])) right.push(shape)
     }
   } finally {
     for (const place of places) device.free(place)
   }
   return right
+}
+
+/** What the device makes of two tiles in the first places; undefined where its driver refuses the kernel, or to run it. */
+async function productBy(
+  device: GpuDevice,
+  module: Uint8Array,
+  places: readonly Place[],
+): Promise<Int32Array | undefined> {
+  const own = new Int32Array(SIDE * SIDE).fill(-1)
+  try {
+    const [kernel] = await device.load([module], [code])
+    await device.write(places[2]!, 0, new Uint8Array(own.buffer))
+    const operands = places.map((place) => ({ place, at: 0 }))
+    const recording = device.record([{ kernel: kernel!, operands, groups: [1, 1, 1] }])
+    try {
+      await device.run([recording], new Int32Array(new SharedArrayBuffer(4)))
+    } finally {
+      recording.free()
+    }
+    await device.read(places[2]!, 0, new Uint8Array(own.buffer))
+    return own
+  } catch (error) {
+    if (error instanceof ProgramLost) throw error
+    return undefined
+  }
 }
 
 const code = {
