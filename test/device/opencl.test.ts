@@ -16,9 +16,10 @@ import { kernel } from "../../src/compiler/targets/gpu/ir/builder.ts"
 import type { Kernel } from "../../src/compiler/targets/gpu/ir/ir.ts"
 import { openclProfiles, printOpencl } from "../../src/compiler/targets/gpu/print/opencl.ts"
 import { findDevices } from "../../src/runtime/devices.ts"
+import { Structure } from "../../src/runtime/drivers/structure.ts"
 import { openDriverLibrary } from "../../src/runtime/ffi.ts"
 import type { GpuDevice } from "../../src/runtime/gpu/device.ts"
-import { openOpencl } from "../../src/runtime/gpu/opencl.ts"
+import { hasVersion3, openOpencl } from "../../src/runtime/gpu/opencl.ts"
 import { meets } from "../../src/runtime/gpu/tape.ts"
 import { ProgramLost } from "../../src/runtime/program.ts"
 import { isLeftOut } from "../left-out.ts"
@@ -43,6 +44,18 @@ const textOf = (kernels: readonly Kernel[], needs = openclProfiles[1]!) => {
 const loadOn = (on: GpuDevice, kernels: readonly Kernel[], needs = openclProfiles[1]!) =>
   on.load(...textOf(kernels, needs))
 
+// cl.h: CL_MAKE_VERSION is major << 22 | minor << 12 | patch, and a name of 64 bytes follows each.
+test.each([
+  ["as PoCL lists them", [0x400000, 0x401000, 0x402000, 0xc00000], true],
+  ["of a patched 3.0", [0xc00001], true],
+  ["without it", [0x400000, 0x402000, 0x800000, 0xc01000], false],
+  ["that nobody lists", [], false],
+])("OpenCL C 3.0 is found among versions %s", (_, versions, isThere) => {
+  const listed = new Structure(68 * versions.length)
+  for (const [i, version] of versions.entries()) listed.setWord(68 * i, version)
+  expect(hasVersion3(listed)).toBe(isThere)
+})
+
 describeDriver({
   note,
   isSkipped,
@@ -62,6 +75,29 @@ describe.skipIf(isSkipped)(`kernels${note}`, () => {
         for (const [i, numbers] of found.entries())
           expect(differences(numbers, expected[i]!), `${needs.join()}: operand ${i}`).toEqual([])
       }
+    },
+  )
+
+  // PoCL 3.1 has no dots of four bytes: first without, then with what stands in for its own.
+  test.each([
+    "",
+    `#define __opencl_c_integer_dot_product_input_4x8bit_packed 1
+int dot_4x8packed_ss_int(uint a, uint b) {
+  const int4 products = convert_int4(as_char4(a)) * convert_int4(as_char4(b));
+  return products.x + products.y + products.z + products.w;
+}
+`,
+  ])(
+    "dots of four bytes, where the compiler has a function for them and where not %#",
+    async (own) => {
+      const [each] = gpuCases.filter(({ kernel }) => kernel.needs.has("dot4"))
+      const [modules, codes] = textOf([each!.kernel], openclProfiles[0]!)
+      const text = new TextDecoder().decode(modules[0])
+      expect(text).toContain("dot_4x8packed_ss_int(a, b)")
+      const [loaded] = await device().load([new TextEncoder().encode(own + text)], codes)
+      const expected = twinOf(each!)
+      for (const [i, numbers] of (await runOn(device(), loaded!, each!)).entries())
+        expect(differences(numbers, expected[i]!), `operand ${i}`).toEqual([])
     },
   )
 

@@ -122,6 +122,7 @@ function pointer(handle: Handle): Pointer {
 
 const SINGLE_CONFIG = 0x101b
 const DOUBLE_CONFIG = 0x1032
+const ALL_C_VERSIONS = 0x1066
 const ROUNDED_DIVIDE_SQRT = 1n << 7n
 const MOST_ARGUMENT_BYTES = 0x1017
 const BINARY_SIZES = 0x1165
@@ -220,7 +221,14 @@ class OpenclDevice implements GpuDevice {
     this.#opened = opened
     const { features, description, type } = opened.described
     const isRounded = (this.#ask(SINGLE_CONFIG) & ROUNDED_DIVIDE_SQRT) !== 0n
-    this.#buildOptions = isRounded ? "-cl-fp32-correctly-rounded-divide-sqrt" : ""
+    const versions = this.#value((size, value, needed) =>
+      cl.deviceInfo(opened.handle.device, ALL_C_VERSIONS, size, value, needed),
+    )
+    this.#buildOptions = [
+      ...(isRounded ? ["-cl-fp32-correctly-rounded-divide-sqrt"] : []),
+      // Left alone, compilers take the text for OpenCL C 1.2, and some have no dots there.
+      ...(features.int8_dot === true && hasVersion3(versions) ? ["-cl-std=CL3.0"] : []),
+    ].join(" ")
     this.description = description
     this.maker = [description, opened.described.driver, this.#buildOptions].join("\n")
     this.traits = {
@@ -655,12 +663,30 @@ class OpenclDevice implements GpuDevice {
   #text(
     ask: (size: number, value: Uint8Array | null, needed: BigUint64Array | null) => number,
   ): string {
+    return this.#value(ask).text()
+  }
+
+  /** Empty where it is not known. */
+  #value(
+    ask: (size: number, value: Uint8Array | null, needed: BigUint64Array | null) => number,
+  ): Structure {
     const needed = new BigUint64Array(1)
-    if (ask(0, null, needed) !== 0) return ""
+    if (ask(0, null, needed) !== 0) return new Structure(0)
     const value = new Structure(Number(needed[0]))
     ask(value.bytes.length, value.bytes, null)
-    return value.text()
+    return value
   }
+}
+
+/** cl_name_version: a version, as 10 bits, 10 bits and 12 bits, and a name of 64 bytes. */
+const NAME_VERSION_BYTES = 68
+
+/** @param versions of the language, as CL_DEVICE_OPENCL_C_ALL_VERSIONS lists them */
+export function hasVersion3(versions: Structure): boolean {
+  const count = Math.floor(versions.bytes.length / NAME_VERSION_BYTES)
+  return Array.from({ length: count }, (_, i) => versions.word(NAME_VERSION_BYTES * i)).some(
+    (version) => version >>> 12 === 3 << 10,
+  )
 }
 
 /** Where some bytes of a place lie in a memory object. */

@@ -55,16 +55,21 @@ float root(float a) {
   return as_float(nearest((found << 1) | rest, (power - odd) / 2 - 19));
 }`
 
-const dot4 = `int dot4(uint a, uint b, int c) {
-  return (int)((uint)dot_4x8packed_ss_int(a, b) + (uint)c);
-}`
-
 // The bytes of a char4 take 1.4 times as long on PoCL in products of eight rows and more, those of an int4 twice.
 const dot4InBytes = `int dot4(uint a, uint b, int c) {
   const int sum = (char)a * (char)b + (char)(a >> 8) * (char)(b >> 8) +
       (char)(a >> 16) * (char)(b >> 16) + (char)(a >> 24) * (char)(b >> 24);
   return (int)((uint)sum + (uint)c);
 }`
+
+// A compiler declares the function where it defines this, which Intel's does for OpenCL C 3.0 alone, whatever the device names.
+const dot4 = `#if defined(__opencl_c_integer_dot_product_input_4x8bit_packed)
+int dot4(uint a, uint b, int c) {
+  return (int)((uint)dot_4x8packed_ss_int(a, b) + (uint)c);
+}
+#else
+${dot4InBytes}
+#endif`
 
 function dialectFor(needs: readonly Need[]): Dialect {
   const [hasDivision, hasDot4] = [needs.includes("division"), needs.includes("dot4")]
