@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { afterEach, beforeEach, expect, test } from "vitest"
-import { budgetOf, type Memory, readMemory } from "./memory.ts"
+import { availableOf, budgetOf, type Memory, readMemory } from "./memory.ts"
 
 const GIB = 2 ** 30
 let root: string
@@ -58,6 +58,35 @@ test("a full group leaves nothing, not less than nothing", () => {
   put("sys/fs/cgroup/memory.max", `${GIB}\n`)
   put("sys/fs/cgroup/memory.current", `${2 * GIB}\n`)
   expect(readMemory(root).available).toBe(0)
+})
+
+// The lines that Apple's vm_stat prints, in their order; psutil's "available" of them is free (with speculative) and inactive.
+const statistics = `Mach Virtual Memory Statistics: (page size of 16384 bytes)
+Pages free:                                6258.
+Pages active:                            393087.
+Pages inactive:                          390262.
+Pages speculative:                         2141.
+Pages throttled:                              0.
+Pages wired down:                        123456.
+Pages purgeable:                           5011.
+"Translation faults":                  98765432.
+Pages copy-on-write:                     345678.
+Pages reactivated:                       234567.
+Pages purged:                             45678.
+File-backed pages:                       456789.
+Anonymous pages:                         678901.
+`
+
+test("on a Mac: pages that are free or not in use, whatever a page's size", () => {
+  const pages = 6258 + 390262 + 2141
+  expect(availableOf(statistics)).toBe(pages * 16384)
+  expect(availableOf(statistics.replace("16384", "4096"))).toBe(pages * 4096)
+})
+
+test("on a Mac that says it otherwise: nothing is made up", () => {
+  for (const line of ["Pages inactive", "Pages speculative", "page size"])
+    expect(availableOf(statistics.replace(line, "something"))).toBeUndefined()
+  expect(availableOf("")).toBeUndefined()
 })
 
 test("here, something is available", () => {
