@@ -30,10 +30,7 @@ afterEach(() => rmSync(folder, { recursive: true }))
  * A program that writes down how it was called, into the file that is wanted of it, behind what it was handed.
  * @param refuses an option that it ends over, with such words
  */
-function plant(
-  name: string,
-  refuses: { option: string; words: string } | undefined = undefined,
-): void {
+function plant(name: string, refuses?: { option: string; words: string }): void {
   const refusal = `case "$given" in *${refuses?.option}*) echo "${refuses?.words}" >&2; exit 1;; esac`
   const script = `#!/bin/sh
 if [ "$1" = --version ]; then echo "${name}, version 1.2"; exit; fi
