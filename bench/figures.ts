@@ -147,11 +147,16 @@ const without: Record<string, string> = {
 const MIXTURE = "0.6B-of-8-q4f16_1"
 const LONG = "1B-q4f16_1-long"
 
-const SERVERS = "1B-q4f16_1-servers"
+/** Servers beside each other: results, and on which processors. */
+const crowds: Record<string, string> = {
+  "1B-q4f16_1-servers-vnni": "Servers on two processors with AVX-512 VNNI",
+  "1B-q4f16_1-servers": "Servers on two slower processors with AVX2",
+}
 
 export const runsWithoutMatrixUnit: readonly string[] = [
   ...Object.keys(without),
-  ...[MIXTURE, LONG, SERVERS],
+  ...[MIXTURE, LONG],
+  ...Object.keys(crowds),
 ]
 
 /** For docs/performance.md. */
@@ -166,7 +171,10 @@ export function withoutMatrixUnit(): string {
   const [packed, mixture, long] = [Object.keys(without)[0]!, MIXTURE, LONG].map(
     (name) => new Run(name, "sinter's engine"),
   ) as [Run, Run, Run]
-  const crowds = new Run(SERVERS)
+  const crowded = Object.entries(crowds).map(([name, words]) => {
+    const run = new Run(name)
+    return `${words} ([${rounds(run)}](../bench/results/${name}.md)):\n\n${servers(run)}`
+  })
   const others = COMPARED.map((row) => times(packed.ratio(row, "OpenVINO GenAI")))
   const behind = (depth: number) =>
     times(long.ratio(`one sequence at depth ${depth}: between tokens, ms`, "llama-bench"))
@@ -179,10 +187,10 @@ as fast as llama.cpp's, behind 131,072 ${behind(131_072)} times ([one round](../
 A mixture of which a token meets one expert in eight is decoded ${times(dense)} times as fast as a dense model of the bytes that it reads
 ([results](../bench/results/${MIXTURE}.md)).
 
-Servers on two slower processors with AVX2 ([${rounds(crowds)}](../bench/results/${SERVERS}.md)). \`llama-server\` reads another's prompt in
-one step, and a stream waits for all of it; we read it in pieces, and every token comes a little later:
+\`llama-server\` reads another's prompt in one step, and a stream waits for all of it; we read it in pieces, and every token comes a
+little later.
 
-${servers(crowds)}${existsSync(fileOf(START)) ? starts(readResults(START)) : ""}`
+${crowded.join("\n\n")}${existsSync(fileOf(START)) ? starts(readResults(START)) : ""}`
 }
 
 const START = "1B-q4f16_1-start"
