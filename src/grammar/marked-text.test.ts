@@ -2,10 +2,10 @@
 
 import { Ajv2020 } from "ajv/dist/2020.js"
 import { expect, test } from "vitest"
+import { allowedBy, END, longTokens } from "../../test/long-tokens.ts"
 import { uniform } from "../../test/random.ts"
-import { compileSchema, Grammar, inNotation, type Matcher, Vocabulary } from "./grammar.ts"
+import { compileSchema, Grammar, inNotation } from "./grammar.ts"
 
-const END = 256
 const LONG = [
   '<|"|>',
   '<|"|>,',
@@ -32,11 +32,7 @@ const MORE = [
   "{on:",
   ",b:",
 ]
-const texts = [...LONG, ...MORE].map((text) => Buffer.from(text))
-const size = END + 1 + texts.length
-const single = Array.from({ length: END }, (_, byte) => Uint8Array.of(byte))
-const bytes = new Vocabulary([...single, new Uint8Array()], [END])
-const vocabulary = new Vocabulary([...single, new Uint8Array(), ...texts], [END])
+const { size, vocabulary, textOf, expectBytesToAgree } = longTokens([...LONG, ...MORE])
 
 const schema = {
   type: "object",
@@ -51,14 +47,6 @@ const schema = {
 }
 const grammar = new Grammar(inNotation("marked", compileSchema(schema).part), { spaced: true })
 const validate = new Ajv2020({ strict: false }).compile(schema)
-
-function allowedBy(matcher: Matcher, tokens: number): number[] {
-  const mask = new Uint32Array(Math.ceil(tokens / 32))
-  matcher.mask(mask)
-  return Array.from({ length: tokens }, (_, i) => i).filter(
-    (i) => (mask[i >>> 5]! >>> (i & 31)) & 1,
-  )
-}
 
 /** The same as JSON. */
 function jsonOf(written: string): string {
@@ -79,13 +67,13 @@ test("random walks over tokens", () => {
     for (let count = 0; count < 300; count++) {
       const allowed = allowedBy(matcher, size)
       expect(allowed).not.toEqual([])
-      if (count % 4 === walk % 4) expectBytesToAgree(written, allowed)
+      if (count % 4 === walk % 4) expectBytesToAgree(grammar, written, allowed)
       const closing = allowed.filter((token) => '<|">]}'.includes(String.fromCharCode(token)))
       const some = count > 30 && closing.length > 0 ? closing : allowed
       const token = some[Math.floor(random() * some.length)]!
       matcher.accept(token)
       if (token === END) break
-      written = Buffer.concat([written, token < END ? Buffer.of(token) : texts[token - END - 1]!])
+      written = Buffer.concat([written, textOf(token)])
     }
     if (!matcher.isComplete) continue
     finished++
@@ -94,17 +82,3 @@ test("random walks over tokens", () => {
   }
   expect(finished).toBeGreaterThan(20)
 })
-
-/** Every long token is allowed exactly where its bytes are, one by one. */
-function expectBytesToAgree(before: Buffer, allowed: readonly number[]): void {
-  const matcher = grammar.matcher(bytes)
-  matcher.acceptBytes(before)
-  const taken = texts.flatMap((text, i) => {
-    let count = 0
-    while (count < text.length && allowedBy(matcher, END + 1).includes(text[count]!))
-      matcher.accept(text[count++]!)
-    matcher.rollback(count)
-    return count === text.length ? [END + 1 + i] : []
-  })
-  expect(allowed.filter((token) => token > END)).toEqual(taken)
-}

@@ -2,18 +2,10 @@
 
 import { Ajv2020 } from "ajv/dist/2020.js"
 import { expect, test } from "vitest"
+import { allowedBy, END, longTokens } from "../../test/long-tokens.ts"
 import { uniform } from "../../test/random.ts"
-import {
-  compileSchema,
-  Grammar,
-  literal,
-  type Matcher,
-  members,
-  sequence,
-  Vocabulary,
-} from "./grammar.ts"
+import { compileSchema, Grammar, literal, members, sequence } from "./grammar.ts"
 
-const END = 256
 const LONG = [
   "ab",
   "x-",
@@ -31,11 +23,7 @@ const LONG = [
   "aa",
 ]
 const MORE = ["c=true", "=fal", "se;", "1;a=2;b", "ab=1.", ";;", "=;", "\u{1f642}=0", "q;"]
-const texts = [...LONG, ...MORE].map((text) => Buffer.from(text))
-const size = END + 1 + texts.length
-const single = Array.from({ length: END }, (_, byte) => Uint8Array.of(byte))
-const bytes = new Vocabulary([...single, new Uint8Array()], [END])
-const vocabulary = new Vocabulary([...single, new Uint8Array(), ...texts], [END])
+const { size, vocabulary, tokenOf, textOf, expectBytesToAgree } = longTokens([...LONG, ...MORE])
 
 function grammarOf(schema: object): Grammar {
   const { part } = compileSchema(schema, { names: "[^=;\\s]+", portable: true })
@@ -49,15 +37,6 @@ function grammarOf(schema: object): Grammar {
   return new Grammar(sequence(members(part, form), literal("\n")))
 }
 
-function allowedBy(matcher: Matcher, tokens: number): number[] {
-  const mask = new Uint32Array(Math.ceil(tokens / 32))
-  matcher.mask(mask)
-  return Array.from({ length: tokens }, (_, i) => i).filter(
-    (i) => (mask[i >>> 5]! >>> (i & 31)) & 1,
-  )
-}
-
-const tokenOf = (text: string) => END + 1 + [...LONG, ...MORE].indexOf(text)
 const VALUES = Buffer.from("1true3")
 
 const value = { type: ["boolean", "integer"], minimum: 0, maximum: 99 }
@@ -99,7 +78,7 @@ test.each([
       const token = near[0] ?? allowed[Math.floor(random() * allowed.length)]!
       matcher.accept(token)
       if (token === END || count > 100) break
-      written = Buffer.concat([written, token < END ? Buffer.of(token) : texts[token - END - 1]!])
+      written = Buffer.concat([written, textOf(token)])
     }
     if (!matcher.isComplete) continue
     finished++
@@ -111,17 +90,3 @@ test.each([
   }
   expect(finished).toBeGreaterThan(5)
 })
-
-/** Every long token is allowed exactly where its bytes are, one by one. */
-function expectBytesToAgree(grammar: Grammar, before: Buffer, allowed: readonly number[]): void {
-  const matcher = grammar.matcher(bytes)
-  matcher.acceptBytes(before)
-  const taken = texts.flatMap((text, i) => {
-    let count = 0
-    while (count < text.length && allowedBy(matcher, END + 1).includes(text[count]!))
-      matcher.accept(text[count++]!)
-    matcher.rollback(count)
-    return count === text.length ? [END + 1 + i] : []
-  })
-  expect(allowed.filter((token) => token > END)).toEqual(taken)
-}
