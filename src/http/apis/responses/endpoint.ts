@@ -52,7 +52,8 @@ export async function respond(exchange: Exchange): Promise<Answer> {
   let reply: ChatReply
   try {
     reply = await service.chat.reply(request, exchange.signal, exchange.client)
-  } catch (error) {
+  } catch (given) {
+    const error = ofInput(given)
     if (!isTooLong(error)) throw error
     // Whoever streams is told within the stream, as OpenAI does it: only there Codex knows that it has to compact.
     exchange.account.refused()
@@ -60,6 +61,12 @@ export async function respond(exchange: Exchange): Promise<Answer> {
   }
   reportUnenforced(exchange, reply.unenforced)
   return written(exchange.metrics.watch(reply.events, [reply], exchange.account))
+}
+
+/** What a chat says of its messages is said of the items that they were. */
+function ofInput(error: unknown): unknown {
+  const isOfMessages = error instanceof Problem && error.param === "messages"
+  return isOfMessages ? problem(error.code, { ...error.values }, "input") : error
 }
 
 const isTooLong = (error: unknown): error is Problem =>

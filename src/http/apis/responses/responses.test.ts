@@ -130,7 +130,7 @@ test("one that fails ends with an error and a failed response", async () => {
 })
 
 test("a streamed prompt that is too long is told in the stream, where clients look for it", async () => {
-  const tooLong = problem("context_length_exceeded", { tokens: 9, limit: 8, cure: "" }, "input")
+  const tooLong = problem("context_length_exceeded", { tokens: 9, limit: 8, cure: "" }, "messages")
   const { post } = parrot(saying("Hi"), {}, () => tooLong)
   const { payload, statusCode } = await post({ ...hello, stream: true }, {}, url)
   expect(statusCode).toBe(200)
@@ -141,7 +141,8 @@ test("a streamed prompt that is too long is told in the stream, where clients lo
   const error = { code: "context_length_exceeded", message: tooLong.message }
   expect(events.at(-2)).toMatchObject({ ...error, param: "input" })
   expect(events.at(-1)!.response).toMatchObject({ status: "failed", error })
-  expect((await post(hello, {}, url)).statusCode).toBe(400)
+  const whole = await post(hello, {}, url)
+  expect([whole.statusCode, whole.json().error.param]).toEqual([400, "input"])
 })
 
 test("a sign of life is an event with the next number, but a comment within an item", async () => {
