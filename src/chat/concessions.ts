@@ -42,20 +42,19 @@ function* conceding(rendering: Rendering): Generator<Rendering> {
     const alone = concession(rendering)
     if (alone) yield alone
   }
-  let together = rendering
+  let conceded = rendering
   let count = 0
   for (const concession of CONCESSIONS) {
-    const more = concession(together)
+    const more = concession(conceded)
     if (!more) continue
-    together = more
-    if (++count > 1) yield together
+    conceded = more
+    if (++count > 1) yield conceded
   }
 }
 
 const hasCalls = ({ toolCalls }: TemplateMessage) => Boolean(toolCalls?.length)
 const textOf = ({ content }: TemplateMessage) => (typeof content === "string" ? content : "")
-const together = (...messages: TemplateMessage[]) =>
-  messages.map(textOf).filter(Boolean).join("\n\n")
+const joined = (...messages: TemplateMessage[]) => messages.map(textOf).filter(Boolean).join("\n\n")
 
 /** Undefined where no message is another. */
 function withMessages(
@@ -121,7 +120,7 @@ const hasProperties = (schema: unknown) =>
 function withSystemAhead(rendering: Rendering): Rendering | undefined {
   const { system, others } = bySystem(rendering)
   if (!rendering.messages.slice(1).some(isOfSystem)) return undefined
-  return { ...rendering, messages: [{ role: "system", content: together(...system) }, ...others] }
+  return { ...rendering, messages: [{ role: "system", content: joined(...system) }, ...others] }
 }
 
 /** Gemma 2's know no system. */
@@ -132,7 +131,7 @@ function withSystemInUser(rendering: Rendering): Rendering | undefined {
   const user = others[first] ?? { role: "user", content: "" }
   const messages = others.toSpliced(Math.max(0, first), first < 0 ? 0 : 1, {
     ...user,
-    content: together(...system, user),
+    content: joined(...system, user),
   })
   return { ...rendering, messages }
 }
@@ -148,23 +147,27 @@ function bySystem({ messages }: Rendering) {
 
 /** Those whose turns alternate take no user behind a result: what Claude Code says there belongs to it. */
 function withResultsLast(rendering: Rendering): Rendering | undefined {
-  const messages: TemplateMessage[] = []
-  for (const message of rendering.messages) {
-    const before = messages.at(-1)
-    if (before?.role === "tool" && message.role === "user")
-      messages[messages.length - 1] = { ...before, content: together(before, message) }
-    else messages.push(message)
-  }
-  return withMessages(rendering, messages)
+  return joining(rendering, (before, { role }) => before.role === "tool" && role === "user")
 }
 
 /** Neighbours of one role are one turn. */
 function withTurnsJoined(rendering: Rendering): Rendering | undefined {
+  return joining(
+    rendering,
+    (before, { role }) => before.role === role && role !== "tool" && !hasCalls(before),
+  )
+}
+
+/** @param belongs whether a message is a part of the one before it */
+function joining(
+  rendering: Rendering,
+  belongs: (before: TemplateMessage, message: TemplateMessage) => boolean,
+): Rendering | undefined {
   const messages: TemplateMessage[] = []
   for (const message of rendering.messages) {
     const before = messages.at(-1)
-    if (before?.role === message.role && message.role !== "tool" && !hasCalls(before))
-      messages[messages.length - 1] = { ...before, ...message, content: together(before, message) }
+    if (before && belongs(before, message))
+      messages.splice(-1, 1, { ...message, ...before, content: joined(before, message) })
     else messages.push(message)
   }
   return withMessages(rendering, messages)

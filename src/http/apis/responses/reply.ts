@@ -2,7 +2,7 @@
 
 import { randomBytes } from "node:crypto"
 import type { ReplyEvent } from "../../../chat/conversation.ts"
-import type { ErrorCode, Problem } from "../../../errors.ts"
+import type { Problem } from "../../../errors.ts"
 import { type Json, writeJson } from "../../json.ts"
 import { COMMENT, event as sseEvent } from "../../sse.ts"
 import type { ServerEvent } from "../api.ts"
@@ -81,7 +81,8 @@ export class ResponseStream {
     } catch (error) {
       this.#isBetweenItems = false
       const { message, type, code: own, param = null } = told(error)
-      const code = KNOWN_CODES.has(own) ? own : "server_error"
+      // What clients act on; any other error within a stream is the server's.
+      const code = own === "context_length_exceeded" ? own : "server_error"
       const failure = { code, message }
       yield this.#event("error", { ...failure, param, error: { type, ...failure, param } })
       const response = responseJson(head, "failed", [], { error: failure })
@@ -109,9 +110,6 @@ export class ResponseStream {
     return { name: type, data: writeJson(numbered) }
   }
 }
-
-/** Of errors within a stream those that clients act on; any other is the server's. */
-const KNOWN_CODES: ReadonlySet<string> = new Set<ErrorCode>(["context_length_exceeded"])
 
 type Members = Readonly<Record<string, Json>>
 type Named = [type: string, members: Members]

@@ -131,7 +131,7 @@ test("one that fails ends with an error and a failed response", async () => {
 
 test("a streamed prompt that is too long is told in the stream, where clients look for it", async () => {
   const tooLong = problem("context_length_exceeded", { tokens: 9, limit: 8, cure: "" }, "messages")
-  const { post } = parrot(saying("Hi"), {}, () => tooLong)
+  const { post, server } = parrot(saying("Hi"), {}, () => tooLong)
   const { payload, statusCode } = await post({ ...hello, stream: true }, {}, url)
   expect(statusCode).toBe(200)
   const events = numbered(payload)
@@ -141,6 +141,9 @@ test("a streamed prompt that is too long is told in the stream, where clients lo
   const error = { code: "context_length_exceeded", message: tooLong.message }
   expect(events.at(-2)).toMatchObject({ ...error, param: "input" })
   expect(events.at(-1)!.response).toMatchObject({ status: "failed", error })
+  const { traceEvents } = (await server.inject("/debug/trace")).json()
+  const finished = traceEvents.find(({ name }: { name: string }) => name === "finished")
+  expect(finished.args).toMatchObject({ status: 200, outcome: "refused" })
   const whole = await post(hello, {}, url)
   expect([whole.statusCode, whole.json().error.param]).toEqual([400, "input"])
 })
