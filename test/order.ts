@@ -53,6 +53,9 @@ const LONG = [
   "test/model/packed",
   "test/api/structured",
   "test/limits",
+  "gpu/cuda-compiler",
+  "test/device/emitted",
+  "test/device/sampler",
 ].map((name) => `/${name}.test.ts`)
 
 export class LongestFirst extends BaseSequencer {

@@ -121,3 +121,18 @@ test("what no concession helps is refused in the template's first words, and one
   const endless = `{% if messages | length == 2 %}{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}{% endif %}joined`
   await expect(textOf(endless, [user("a"), user("b")])).rejects.toThrow("without an end")
 })
+
+test("others have their turn between the times that a template is asked", async () => {
+  const refusing = `{% if tools or messages[0].tool_calls %}{% endif %}{{ raise_exception("no") }}`
+  const messages = [system("s"), user("a"), user("b"), calls(null, "1", "2"), result("1", "r")]
+  let turns = 0
+  let isOver = false
+  const count = () => {
+    turns++
+    if (!isOver) setImmediate(count)
+  }
+  setImmediate(count)
+  await expect(textOf(refusing, messages, [tool({})])).rejects.toThrow("no")
+  isOver = true
+  expect(turns).toBeGreaterThan(15)
+})

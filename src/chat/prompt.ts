@@ -1,5 +1,6 @@
 // The way in: a conversation becomes tokens. Whatever can be refused is refused here, before anything is admitted.
 
+import { setImmediate as breathe } from "node:timers/promises"
 import { Problem, problem } from "../errors.ts"
 import type { Caller } from "../worker/lane.ts"
 import { otherwise } from "./concessions.ts"
@@ -86,6 +87,8 @@ async function render(
     const isOfTemplate = refusal instanceof Problem && refusal.code === "template_failed"
     if (!isOfTemplate || refusal.cause instanceof OutOfSteps) throw refusal
     for (const other of otherwise(rendering, inWords)) {
+      await breathe() // each may take some milliseconds, and there are a few dozen
+      caller?.signal?.throwIfAborted()
       try {
         return await template.render(other, caller)
       } catch (again) {
