@@ -17,8 +17,10 @@ function settled(own: number, each: number): { pace: Pace; steps: number[] } {
 
 test("steps get as long as they may, and no longer, however slow the machine is", () => {
   for (const [own, each, least, most] of [
-    [40, 2.5, 70, 90],
+    [40, 2.5, 55, 60],
     [60, 5, 70, 90],
+    [20, 0.1, 28, 30],
+    [12, 0.1, 24, 25],
     [10, 0.1, 22, 25],
     [1, 0.05, 2.4, 2.5],
     [0.1, 0.005, 1.9, 2],
@@ -43,13 +45,13 @@ test("where nobody draws, steps last as long as any may", () => {
 })
 
 test("a slow step is forgotten after a few", () => {
-  const { pace } = settled(40, 0.5)
+  const { pace } = settled(10, 0.125)
   const before = pace.allowed(1)
   pace.note(1, before, 2000)
   expect(pace.allowed(1)).toBeLessThan(16)
   for (let step = 0; step < 6; step++) {
     const tokens = pace.allowed(1)
-    pace.note(1, tokens, 40 + 0.5 * tokens)
+    pace.note(1, tokens, 10 + 0.125 * tokens)
   }
   expect(pace.allowed(1)).toBeGreaterThan(before / 2)
 })

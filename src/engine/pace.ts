@@ -3,7 +3,8 @@
 // company and the depth of the prompt by itself, and one slow step is forgotten after a few.
 //
 // In time is a matter of what one is used to: who reads a token each millisecond is not to wait for eighty. So a step that
-// tokens share with prompts lasts a few times what it lasts without, and one in several goes without, to know how long that is.
+// tokens share with prompts lasts a few times what it lasts without, half as long again where that can be seen, and one in
+// several goes without, to know how long that is.
 
 import { BLOCK } from "../runtime/program.ts"
 import { StepCosts } from "./step-costs.ts"
@@ -14,8 +15,14 @@ const MAX_MS = 80
 /** Shorter than that nobody has to be. */
 const MIN_MS = 2
 
-/** How many times as long as without prompts. */
+/** How many times as long as without prompts, while that is no longer than `SEEN_MS`. */
 const STRETCH = 2.5
+
+/** Forty tokens a second: slower than that, a reader sees that others are served. */
+const SEEN_MS = 25
+
+/** How many times as long as without prompts in any case. */
+const SEEN_STRETCH = 1.5
 
 /** Of so many steps with prompts and others' tokens, one more goes without prompts. */
 const UNTIL_BARE = 8
@@ -55,10 +62,15 @@ export class Pace {
     } else if (drawing === 0) this.#among.note(promptTokens, ms, MAX_MS)
     else {
       this.#untilBare--
-      const most = Math.max(MIN_MS, STRETCH * this.#bare.of(drawing))
-      this.#beside.note(promptTokens, ms, Math.min(MAX_MS, most))
+      this.#beside.note(promptTokens, ms, stretched(this.#bare.of(drawing)))
     }
   }
+}
+
+/** Milliseconds that a step may last for prompts' sake, which lasts `bare` without. */
+function stretched(bare: number): number {
+  const most = Math.min(STRETCH * bare, Math.max(SEEN_STRETCH * bare, SEEN_MS))
+  return Math.min(MAX_MS, Math.max(MIN_MS, most))
 }
 
 class Allowance {
