@@ -90,26 +90,39 @@ async function identityOfFiles({ path, configuration, weights }: Files): Promise
   return [path, ...(await Promise.all(lines))].join("\n")
 }
 
-/** Feeds the program from the model's folder. @returns the hash */
+/**
+ * Feeds the program from the model's folder, whose checksums are compared meanwhile. @returns the hash
+ * @throws what is wrong with the files, if anything is, whatever else came of it
+ */
 async function pack(
   model: WeightSource,
   program: Receiver,
   { signal, progress }: WeightOptions,
 ): Promise<string> {
   const { manifest } = program
-  await model.weights.verify(signal)
+  const stop = new AbortController()
+  const verified = model.weights.verify(signal).catch((error: unknown) => {
+    stop.abort(error)
+    throw error
+  })
   const what = manifest.format === model.format ? "loading" : `packing as ${manifest.format}`
   const hash = createHash("sha256")
   const sink = {
     load: (...window: Parameters<Receiver["load"]>) => {
       signal.throwIfAborted()
+      stop.signal.throwIfAborted()
       const [, , , values, scales] = window
       hash.update(values)
       if (scales) hash.update(scales)
       return program.load(...window)
     },
   }
-  await loadParameters(model.weights, manifest, sink, (done, total) => progress(what, done, total))
+  const fed = loadParameters(model.weights, manifest, sink, (done, total) =>
+    progress(what, done, total),
+  )
+  await Promise.allSettled([verified, fed]) // nobody reads the files when this is over
+  await verified
+  await fed
   return hash.digest("hex")
 }
 

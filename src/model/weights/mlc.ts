@@ -2,7 +2,6 @@
 // like any other: sizes, types and offsets are checked against the shards before a tensor is read. Layout:
 // tvm/contrib/tvmjs.py (dump_tensor_cache); the table was called ndarray-cache.json until 2025.
 
-import { createHash } from "node:crypto"
 import type { FileHandle } from "node:fs/promises"
 import { openWhole } from "../../closing.ts"
 import { narrow, widen } from "../../runtime/dtype.ts"
@@ -17,6 +16,7 @@ import {
 } from "../../runtime/format.ts"
 import { Fields } from "../fields.ts"
 import { type Folder, isObject, type Json, readExactly } from "../folder.ts"
+import { type ChecksumOrder, sumFiles } from "./checksums.ts"
 import { homeOf, type MlcNames } from "./mlc-names.ts"
 import type { Entry, Tensor, Weights } from "./weights.ts"
 
@@ -50,7 +50,7 @@ export interface MlcOptions {
 export async function openMlc(folder: Folder, options: MlcOptions): Promise<Weights> {
   const table = await findTable(folder)
   const json = await folder.json(table)
-  const shards: Shard[] = []
+  const shards: SummedShard[] = []
   return openWhole(async (closing) => {
     const tensors = new Map<string, Located>()
     for (const shard of shardsOf(folder, table, json)) {
@@ -58,7 +58,7 @@ export async function openMlc(folder: Folder, options: MlcOptions): Promise<Weig
       const { handle, size } = await folder.open(file, table)
       closing.add(handle)
       const sum = shard.has("md5sum") ? shard.text("md5sum") : undefined
-      shards.push({ file, handle, size, sum })
+      if (sum !== undefined) shards.push({ file, fd: handle.fd, size, sum })
       if (shard.has("nbytes") && shard.size("nbytes") !== size)
         throw folder.broken(file, `it is ${size} bytes long, ${table} says ${shard.size("nbytes")}`)
       for (const tensor of readRecords(folder, table, shard, { file, handle, size })) {
@@ -70,9 +70,7 @@ export async function openMlc(folder: Folder, options: MlcOptions): Promise<Weig
       entries: [...tensors.values()],
       tensor: (name, rows, columns) =>
         find({ folder, table, tensors, ...options }, name, rows, columns),
-      verify: async (signal) => {
-        for (const shard of shards) await verify(folder, shard, signal)
-      },
+      verify: (signal) => sumFiles(shards, (shard, md5) => compare(folder, shard, md5), signal),
       close: () => closing.close(),
     }
   })
@@ -133,32 +131,15 @@ function readRecords(
   return tensors
 }
 
-interface Shard {
+/** Of which the table gives the MD5. */
+interface SummedShard extends ChecksumOrder {
   file: string
-  handle: FileHandle
-  size: number
-  /** MD5 of the whole file, if the table gives it. */
-  sum: string | undefined
+  sum: string
 }
 
-async function verify(
-  folder: Folder,
-  { file, handle, size, sum }: Shard,
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  if (sum === undefined) return
-  const hash = createHash("md5")
-  const step = 4 << 20
-  for (let at = 0; at < size; at += step) {
-    signal?.throwIfAborted()
-    hash.update(await readExactly(handle, at, Math.min(step, size - at)))
-  }
-  const digest = hash.digest("hex")
-  if (digest !== sum)
-    throw folder.broken(
-      file,
-      `its checksum is ${digest}, not ${sum}: it was damaged; fetch it again`,
-    )
+function compare(folder: Folder, { file, sum }: SummedShard, md5: string): void {
+  if (md5 !== sum)
+    throw folder.broken(file, `its checksum is ${md5}, not ${sum}: it was damaged; fetch it again`)
 }
 
 interface Opened extends MlcOptions {
