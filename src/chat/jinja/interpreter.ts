@@ -79,7 +79,7 @@ const MAX_RANGE = 100_000
 const GLOBALS: ReadonlyMap<string, Value> = new Map<string, Value>([
   ["range", new Callable("range", range)],
   ["namespace", new Callable("namespace", namespace)],
-  ["dict", new Callable("dict", ({ named }) => dictOf(named))],
+  ["dict", new Callable("dict", dict)],
 ])
 
 function range({ positional }: Arguments): Value {
@@ -98,21 +98,29 @@ function range({ positional }: Arguments): Value {
   return Array.from({ length }, (_, index) => start + index * step)
 }
 
-function namespace({ positional, named }: Arguments): Value {
+function namespace(given: Arguments): Value {
   const made = new Namespace()
-  for (const value of positional) {
-    if (!(value instanceof Dict)) throw new TemplateError("namespace() takes a dict or names")
-    spend(value.size)
-    for (const [key, member] of value.entries()) made.members.set(print(key).value, member)
-  }
-  for (const [name, member] of named) made.members.set(name, member)
+  for (const [key, member] of dict(given).entries()) made.members.set(print(key).value, member)
   return made
 }
 
-function dictOf(named: ReadonlyMap<string, Value>): Dict {
+/** Python's `dict(…)`: a mapping or pairs, and names that add to them. */
+function dict({ positional: [given, ...rest], named }: Arguments): Dict {
+  if (rest.length > 0) throw new TemplateError("dict expected at most 1 argument")
+  if (given instanceof Undefined) throw new TemplateError(given.what)
   const made = new Dict()
+  for (const [key, value] of given === undefined ? [] : pairsOf(given)) made.set(key, value)
   for (const [name, value] of named) made.set(new Text(name), value)
   return made
+}
+
+function pairsOf(given: Value): Iterable<readonly [Value, Value]> {
+  if (given instanceof Dict) return given.entries()
+  return iterate(given).map((item) => {
+    const [key, value, ...rest] = iterate(item)
+    if (key !== undefined && value !== undefined && rest.length === 0) return [key, value]
+    throw new TemplateError("a dict is made of pairs: an element has another length than 2")
+  })
 }
 
 /** What stops a block early. */
@@ -283,7 +291,7 @@ function blockFunction(
     else if (positional.length > parameters.length) {
       throw new TemplateError(`${name} takes not more than ${parameters.length} argument(s)`)
     }
-    if (takesNames) inner.set("kwargs", dictOf(rest))
+    if (takesNames) inner.set("kwargs", dict({ positional: [], named: rest }))
     else if (rest.size > 0) {
       throw new TemplateError(`${name} takes no keyword argument '${[...rest.keys()][0]}'`)
     }
