@@ -284,13 +284,16 @@ function map(value: Value, given: Arguments): Value {
   return new Lazy(() => (isTrue(value) ? iterate(value).map(one) : []))
 }
 
-/** What `sort`, `unique`, `min`, `max` and `groupby` look at: the item or its attribute, case folded unless told. */
+/** What `sort`, `unique`, `min` and `max` look at: the item or its attribute, case folded unless told. */
 function sortKey(given: Arguments, caseSensitive: boolean): (item: Value) => Value {
   const attribute = given.named.get("attribute") ?? NONE
-  return (item) => {
-    const key = attribute instanceof None ? item : attributeOf(item, print(attribute).value)
-    return key instanceof Text && !caseSensitive ? key.respelled((text) => text.toLowerCase()) : key
-  }
+  const path = attribute instanceof None ? undefined : print(attribute).value
+  const key = (item: Value) => (path === undefined ? item : attributeOf(item, path))
+  return caseSensitive ? key : (item) => folded(key(item))
+}
+
+function folded(key: Value): Value {
+  return key instanceof Text ? key.respelled((text) => text.toLowerCase()) : key
 }
 
 function sorted(items: readonly Value[], key: (item: Value) => Value, backwards: boolean): Value[] {
@@ -316,17 +319,23 @@ function dictSort(value: Value, given: Arguments): Value {
   return sorted(pairs, (pair) => fold((pair as Tuple).items[by]!), backwards)
 }
 
+/** Pairs with names, as Jinja's: what the items of a group have in common, as its first one spells it, and those items. */
 function groupBy(value: Value, given: Arguments): Value {
-  const attribute = argument(given, 0, "attribute")
-  const named = new Map(given.named).set("attribute", attribute)
-  const key = sortKey({ positional: [], named }, true)
-  const groups: Tuple[] = []
+  const path = print(argument(given, 0, "attribute")).value
+  const fallback = optional(given, 1, "default")
+  const exact = isTrue(optional(given, 2, "case_sensitive") ?? false)
+  const own = (item: Value) => {
+    const found = attributeOf(item, path)
+    return found instanceof Undefined ? (fallback ?? found) : found
+  }
+  const key = exact ? own : (item: Value) => folded(own(item))
+  const groups: { key: Value; items: Value[] }[] = []
   for (const item of sorted(iterate(value), key, false)) {
     const last = groups.at(-1)
-    if (last && equal(last.items[0]!, key(item))) (last.items[1] as Value[]).push(item)
-    else groups.push(new Tuple([key(item), [item]]))
+    if (last && equal(last.key, key(item))) last.items.push(item)
+    else groups.push({ key: key(item), items: [item] })
   }
-  return groups
+  return groups.map(({ items }) => new Tuple([own(items[0]!), items], ["grouper", "list"]))
 }
 
 function unique(value: Value, given: Arguments): Value {

@@ -30,12 +30,12 @@ import {
 
 type Method<Of> = (self: Of, given: Arguments) => Value
 
-/** The method `name` of `object`, bound to it; undefined when there is none. */
+/** The method `name` of `object`, bound to it, or a tuple's item of that name; undefined when there is none. */
 export function method(object: Value, name: string): Value | undefined {
   if (object instanceof Text) return bound(STRING, object, name)
   if (object instanceof Dict) return bound(DICT, object, name)
   if (Array.isArray(object)) return bound(LIST, object, name)
-  if (object instanceof Tuple) return bound(LIST, object.items, name)
+  if (object instanceof Tuple) return object.named(name) ?? bound(LIST, object.items, name)
   return undefined
 }
 

@@ -55,8 +55,17 @@ export class Float {
 
 export class Tuple {
   readonly items: Value[]
-  constructor(items: Value[]) {
+  readonly #names: readonly string[]
+
+  /** `names` are those of a named tuple's items, in their order. */
+  constructor(items: Value[], names: readonly string[] = []) {
     this.items = items
+    this.#names = names
+  }
+
+  named(name: string): Value | undefined {
+    const index = this.#names.indexOf(name)
+    return index < 0 ? undefined : this.items[index]
   }
 }
 
