@@ -352,21 +352,30 @@ function wrapped(open: string, parts: readonly Text[], close: string): Text {
   return join([new Text(open), join(parts, new Text(", ")), new Text(close)])
 }
 
+// What str.isprintable() refuses but for a blank, half surrogate pairs included; and what is escaped in quotes.
+const QUOTED = /[\\'"]|(?! )[\p{C}\p{Z}]/gu
+
 // Python prefers single quotes, and doubles only for a text that holds single ones and no double ones.
 function quoted(text: Text): Text {
-  spendOnCharacters(text.length)
+  spendOnCharacters(4 * text.length) // classes of Unicode are looked up
   const quote = text.value.includes("'") && !text.value.includes('"') ? '"' : "'"
   const inner = text.mapRuns((run) =>
-    replaceEach(run, /[\\\n\r\t\u0000-\u001f\u007f-\u00a0\u00ad'"]/g, (found) => {
+    replaceEach(run, QUOTED, (found) => {
       if (found === "\n") return "\\n"
       if (found === "\r") return "\\r"
       if (found === "\t") return "\\t"
       if (found === "\\") return "\\\\"
       if (found === "'" || found === '"') return found === quote ? `\\${found}` : found
-      return `\\x${found.charCodeAt(0).toString(16).padStart(2, "0")}`
+      return codeOf(found.codePointAt(0)!)
     }),
   )
   return join([new Text(quote), inner, new Text(quote)])
+}
+
+function codeOf(character: number): string {
+  const digits = character.toString(16)
+  if (character <= 0xff) return `\\x${digits.padStart(2, "0")}`
+  return character <= 0xffff ? `\\u${digits.padStart(4, "0")}` : `\\U${digits.padStart(8, "0")}`
 }
 
 /** Python's shortest spelling of a float: always with a point or an exponent. */
