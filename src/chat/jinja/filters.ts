@@ -2,7 +2,7 @@
 // `tojson`. Two tables; a filter that is not in one is an error that names it.
 
 import { spend, spendOnCharacters, TemplateError } from "./meter.ts"
-import { capitalize, method, replace, strip } from "./methods.ts"
+import { capitalize, centered, method, replace, strip } from "./methods.ts"
 import { contains, escaped, padded, printf } from "./operators.ts"
 import { codePointCount, EMPTY, join, positionOf, replaceEach, Text, TextBuilder } from "./text.ts"
 import {
@@ -429,8 +429,7 @@ function indent(value: Value, given: Arguments): Value {
 
 function center(text: Text, width: number): Text {
   const room = Math.max(0, width - codePointCount(text.value))
-  // Python puts the odd blank on the left when the width is odd.
-  const left = Math.floor(room / 2) + (room & width & 1)
+  const left = centered(room, width)
   return join([padded(EMPTY, left, ""), text, padded(EMPTY, room - left, "")])
 }
 

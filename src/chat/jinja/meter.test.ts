@@ -145,10 +145,22 @@ const ON_TEXTS: Row[] = [
   ["find", "text.find('x')", "characters"],
   ["rfind", "text.rfind('x')", "characters"],
   ["index", "other.index('!')", "characters"],
+  ["rindex", "other.rindex('!')", "characters"],
   ["count", "text.count('x')", "characters"],
-  ...["isdigit", "isnumeric", "isalpha", "isalnum", "isspace", "isupper", "islower"].map(
-    (name): Row => [name, `${name === "isspace" ? "blank" : "text"}.${name}()`, "characters"],
+  ...["center", "ljust", "rjust", "zfill"].map(
+    (name): Row => [name, `text.${name}(text | length * 2)`, "characters"],
   ),
+  ...[
+    "isascii",
+    "isdecimal",
+    "isdigit",
+    "isnumeric",
+    "isalpha",
+    "isalnum",
+    "isspace",
+    "isupper",
+    "islower",
+  ].map((name): Row => [name, `${name === "isspace" ? "blank" : "text"}.${name}()`, "characters"]),
   ["format", "text.format(1)", "characters"],
 ]
 
@@ -167,6 +179,7 @@ const ON_DICTS: Row[] = [
 ]
 
 const OTHERWISE: Row[] = [
+  ["a text cut at its last blank", "digits.rsplit(None, 1)", "characters"],
   ["a character", "text[0] ~ text[-1] ~ text[3]", "nothing"],
   ["a character from afar", "text[(list | length) * 5 - 1]", "characters"],
   ["a slice at an end", "text[:3] ~ text[-3:]", "nothing"],

@@ -3,6 +3,7 @@
 
 import { spend, spendOnCharacters, spendOnEach, spendOnSearch, TemplateError } from "./meter.ts"
 import { printf } from "./operators.ts"
+import { slice } from "./slices.ts"
 import {
   codePointCount,
   join as joinTexts,
@@ -18,6 +19,7 @@ import {
   Callable,
   Dict,
   equal,
+  isTrue,
   iterate,
   NONE,
   None,
@@ -60,19 +62,26 @@ export const STRING: ReadonlyMap<string, Method<Text>> = new Map<string, Method<
   ["rstrip", (self, given) => strip(self, optionalText(given, 0), false, true)],
   ["removeprefix", (self, given) => removePrefix(self, text(given, 0).value)],
   ["removesuffix", (self, given) => removeSuffix(self, text(given, 0).value)],
-  ["startswith", (self, given) => affix(given, (part) => startsWith(self, part))],
-  ["endswith", (self, given) => affix(given, (part) => endsWith(self, part))],
+  ["startswith", (self, given) => affix(self, given, startsWith)],
+  ["endswith", (self, given) => affix(self, given, endsWith)],
   ["split", (self, given) => split(self, given)],
   ["rsplit", (self, given) => rsplit(self, given)],
-  ["splitlines", (self) => (self.value === "" ? [] : lines(self))],
+  ["splitlines", lines],
   ["partition", (self, given) => partition(self, text(given, 0).value, false)],
   ["rpartition", (self, given) => partition(self, text(given, 0).value, true)],
   ["replace", (self, given) => replace(self, text(given, 0), text(given, 1), given)],
   ["join", (self, given) => joinTexts(iterate(argument(given, 0)).map(onlyText), self)],
-  ["find", (self, given) => position(self, find(self, text(given, 0).value))],
-  ["rfind", (self, given) => position(self, findLast(self, text(given, 0).value))],
-  ["index", (self, given) => index(self, text(given, 0).value)],
-  ["count", (self, given) => count(self.value, text(given, 0).value)],
+  ["find", (self, given) => position(self, given, find)],
+  ["rfind", (self, given) => position(self, given, findLast)],
+  ["index", (self, given) => found(position(self, given, find))],
+  ["rindex", (self, given) => found(position(self, given, findLast))],
+  ["count", (self, given) => count(within(self, given), text(given, 0).value)],
+  ["center", (self, given) => justified(self, given, centered)],
+  ["ljust", (self, given) => justified(self, given, () => 0)],
+  ["rjust", (self, given) => justified(self, given, (room) => room)],
+  ["zfill", (self, given) => zeroFilled(self, width(given))],
+  ["isascii", (self) => matches(self, /^[\0-\x7f]*$/)],
+  ["isdecimal", (self) => matches(self, /^\p{Nd}+$/u)],
   ["isdigit", (self) => matches(self, /^\p{Nd}+$/u)],
   ["isnumeric", (self) => matches(self, /^\p{N}+$/u)],
   ["isalpha", (self) => matches(self, /^\p{L}+$/u)],
@@ -224,10 +233,17 @@ function removeSuffix(self: Text, suffix: string): Text {
   return endsWith(self, suffix) ? self.slice(0, self.length - suffix.length) : self
 }
 
-function affix(given: Arguments, test: (part: string) => boolean): boolean {
+function affix(self: Text, given: Arguments, test: typeof startsWith): boolean {
   const parts = argument(given, 0)
-  if (!(parts instanceof Tuple)) return test(onlyText(parts).value)
-  return iterate(parts).some((part) => test(onlyText(part).value))
+  const part = within(self, given)
+  if (!(parts instanceof Tuple)) return test(part, onlyText(parts).value)
+  return iterate(parts).some((one) => test(part, onlyText(one).value))
+}
+
+/** What is searched of a text: from the second argument up to the third, as a slice has them. */
+function within(self: Text, { positional: [, start, stop] }: Arguments): Text {
+  if (start === undefined) return self
+  return slice(self, { start, stop, step: undefined }) as Text
 }
 
 function find(self: Text, part: string): number {
@@ -240,9 +256,9 @@ function findLast(self: Text, part: string): number {
   return self.value.lastIndexOf(part)
 }
 
-function count(value: string, part: string): number {
+function count({ value }: Text, part: string): number {
   let total = 0
-  for (const _ of occurrences(value, part)) {
+  for (const _ of part === "" ? betweenAll(value) : occurrences(value, part)) {
     spend(1)
     total++
   }
@@ -297,7 +313,8 @@ function words(self: Text, limit: number): Text[] {
 function rsplit(self: Text, given: Arguments): Text[] {
   const limit = limitOf(given)
   const separator = separatorOf(given)
-  if (separator === undefined || limit === Number.POSITIVE_INFINITY) return split(self, given)
+  if (limit === Number.POSITIVE_INFINITY) return split(self, given)
+  if (separator === undefined) return lastWords(self, limit)
   spendOnSearch(self.length, separator.length)
   const parts: Text[] = [] // from the right
   let end = self.length
@@ -312,13 +329,29 @@ function rsplit(self: Text, given: Arguments): Text[] {
   return parts.reverse()
 }
 
-function lines(self: Text): Text[] {
+/** What stands between white space; of more than `limit` + 1 parts the first one has the rest. */
+function lastWords(self: Text, limit: number): Text[] {
+  const parts: Text[] = [] // from the right
+  let rest = strip(self, undefined, false, true)
+  while (rest.length > 0) {
+    let start = parts.length === limit ? 0 : rest.length
+    while (start > 0 && !isSpace(rest.value[start - 1]!)) start--
+    spendOnEach(rest.length - start)
+    parts.push(rest.slice(start, rest.length))
+    rest = strip(rest.slice(0, start), undefined, false, true)
+  }
+  return parts.reverse()
+}
+
+function lines(self: Text, given: Arguments): Text[] {
+  const keepEnds = isTrue(given.positional[0] ?? given.named.get("keepends") ?? false)
   spendOnCharacters(self.length)
   const parts: Text[] = []
   let at = 0
   for (const match of self.value.matchAll(/\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/g)) {
-    parts.push(self.slice(at, match.index))
-    at = match.index + match[0].length
+    const end = match.index + match[0].length
+    parts.push(self.slice(at, keepEnds ? end : match.index))
+    at = end
   }
   if (at < self.length) parts.push(self.slice(at, self.length))
   return parts
@@ -355,14 +388,51 @@ function* betweenAll(value: string): Generator<number> {
   yield value.length
 }
 
-function position(self: Text, at: number): number {
-  return at < 0 ? -1 : codePointCount(self.value.slice(0, at))
+/** Where a search finds the first argument, in characters of the whole text; -1 where it does not. */
+function position(self: Text, given: Arguments, search: typeof find): number {
+  const part = within(self, given)
+  const at = search(part, text(given, 0).value)
+  if (at < 0) return -1
+  const start = typeof given.positional[1] === "number" ? given.positional[1] : 0
+  const before = start < 0 ? Math.max(0, codePointCount(self.value) + start) : start
+  return before + codePointCount(part.value.slice(0, at))
 }
 
-function index(self: Text, part: string): number {
-  const at = find(self, part)
+function found(at: number): number {
   if (at < 0) throw new TemplateError("substring not found")
-  return position(self, at)
+  return at
+}
+
+function width(given: Arguments): number {
+  const value = argument(given, 0)
+  if (typeof value === "number") return value
+  throw new TemplateError(`'${typeName(value)}' object cannot be interpreted as an integer`)
+}
+
+/** `left`: how much of the room stands on the text's left. */
+function justified(
+  self: Text,
+  given: Arguments,
+  left: (room: number, width: number) => number,
+): Text {
+  const fill = given.positional[1] === undefined ? new Text(" ") : text(given, 1)
+  if (codePointCount(fill.value) !== 1) {
+    throw new TemplateError("The fill character must be exactly one character long")
+  }
+  const room = Math.max(0, width(given) - codePointCount(self.value))
+  const before = left(room, width(given))
+  return joinTexts([fill.repeated(before), self, fill.repeated(room - before)])
+}
+
+/** Python puts the odd blank on the left when the width is odd. */
+export function centered(room: number, width: number): number {
+  return Math.floor(room / 2) + (room & width & 1)
+}
+
+function zeroFilled(self: Text, width: number): Text {
+  const sign = /^[-+]/.test(self.value) ? 1 : 0
+  const zeros = new Text("0").repeated(width - codePointCount(self.value))
+  return joinTexts([self.slice(0, sign), zeros, self.slice(sign, self.length)])
 }
 
 /** `'{} of {name}'.format(…)`, with the printf-like part of format specifications. */
