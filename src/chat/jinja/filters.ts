@@ -3,7 +3,7 @@
 
 import { spend, spendOnCharacters, TemplateError } from "./meter.ts"
 import { capitalize, centered, method, replace, strip } from "./methods.ts"
-import { contains, escaped, padded, printf } from "./operators.ts"
+import { arithmetic, contains, escaped, padded, printf } from "./operators.ts"
 import { codePointCount, EMPTY, join, positionOf, replaceEach, Text, TextBuilder } from "./text.ts"
 import {
   type Arguments,
@@ -51,7 +51,7 @@ type Test = (value: Value, given: Arguments) => boolean
 export const FILTERS: ReadonlyMap<string, Filter> = new Map<string, Filter>([
   ["abs", (value) => onNumber(value, Math.abs)],
   ["attr", (value, given) => attribute(value, print(argument(given, 0, "name")).value)],
-  ["batch", (value, given) => batch(value, whole(argument(given, 0, "linecount")))],
+  ["batch", batch],
   ["capitalize", (value) => capitalize(print(value))],
   ["center", (value, given) => center(print(value), whole(optional(given, 0, "width") ?? 80))],
   ["count", (value) => length(value)],
@@ -362,25 +362,27 @@ function extreme(value: Value, given: Arguments, sign: number): Value {
 }
 
 function sum(value: Value, given: Arguments): Value {
-  const attribute = optional(given, 0, "attribute")
-  let total = numberOf(optional(given, 1, "start") ?? 0)!
-  let float = false
-  for (const item of iterate(value)) {
-    const part = attribute === undefined ? item : attributeOf(item, print(attribute).value)
-    const number = numberOf(part)
-    if (number === undefined) throw new TemplateError(`cannot add ${typeName(part)}`)
-    float ||= part instanceof Float
-    total += number
-  }
-  return float ? new Float(total) : total
+  const attribute = optional(given, 0, "attribute") ?? NONE
+  const path = attribute instanceof None ? undefined : print(attribute).value
+  return iterate(value).reduce(
+    (total: Value, item) =>
+      arithmetic("+", total, path === undefined ? item : attributeOf(item, path)),
+    optional(given, 1, "start") ?? 0,
+  )
 }
 
-function batch(value: Value, size: number): Value {
+function batch(value: Value, given: Arguments): Value {
+  const size = whole(argument(given, 0, "linecount"))
   if (size < 1) throw new TemplateError("batch needs a size of at least 1")
+  const fill = optional(given, 1, "fill_with") ?? NONE
   return new Lazy(() => {
     const items = iterate(value)
-    const groups: Value[] = []
+    const groups: Value[][] = []
     for (let at = 0; at < items.length; at += size) groups.push(items.slice(at, at + size))
+    const last = groups.at(-1)
+    if (last && !(fill instanceof None)) {
+      last.push(...(arithmetic("*", [fill], size - last.length) as Value[]))
+    }
     return groups
   })
 }

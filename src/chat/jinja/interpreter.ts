@@ -182,7 +182,7 @@ function block(body: readonly Statement[], scope: Scope): Text {
   return out.done()
 }
 
-function loop(node: For, given: Value, scope: Scope, out: TextBuilder): Jump {
+function loop(node: For, given: Value, scope: Scope, out: TextBuilder, depth = 1): Jump {
   const { target, test } = node
   let items = iterate(given)
   if (test) {
@@ -193,13 +193,15 @@ function loop(node: For, given: Value, scope: Scope, out: TextBuilder): Jump {
     })
   }
   if (items.length === 0) return run(node.otherwise, new Scope(scope), out)
+  const changed = node.looksAtLoop ? changes() : undefined
   for (let index = 0; index < items.length; index++) {
     spend(1)
     const inner = new Scope(scope)
-    if (node.looksAtLoop) {
-      const state = loopState(items, index)
+    if (changed) {
+      const state = loopState(items, index, depth)
+      state.members.set("changed", changed)
       if (node.recursive)
-        state.call = ({ positional: [inside] }) => again(node, inside ?? [], scope)
+        state.call = ({ positional: [inside] }) => again(node, inside ?? [], scope, depth + 1)
       inner.set("loop", state)
     }
     assign(target, items[index]!, inner)
@@ -208,13 +210,23 @@ function loop(node: For, given: Value, scope: Scope, out: TextBuilder): Jump {
   return undefined
 }
 
-function again(node: For, items: Value, scope: Scope): Text {
+function again(node: For, items: Value, scope: Scope, depth: number): Text {
   const out = new TextBuilder()
-  loop(node, items, scope, out)
+  loop(node, items, scope, out, depth)
   return out.done()
 }
 
-function loopState(items: readonly Value[], index: number): Namespace {
+/** `loop.changed`: whether its arguments are others than in the turn before. */
+function changes(): Callable {
+  let last: Value | undefined
+  return new Callable("changed", ({ positional }) => {
+    const before = last
+    last = new Tuple([...positional])
+    return before === undefined || !equal(before, last)
+  })
+}
+
+function loopState(items: readonly Value[], index: number, depth: number): Namespace {
   spend(5)
   const state = new Namespace()
   const { members } = state
@@ -225,8 +237,8 @@ function loopState(items: readonly Value[], index: number): Namespace {
   members.set("first", index === 0)
   members.set("last", index === items.length - 1)
   members.set("length", items.length)
-  members.set("depth", 1)
-  members.set("depth0", 0)
+  members.set("depth", depth)
+  members.set("depth0", depth - 1)
   members.set("previtem", items[index - 1] ?? new Undefined("there is no previous item"))
   members.set("nextitem", items[index + 1] ?? new Undefined("there is no next item"))
   members.set(

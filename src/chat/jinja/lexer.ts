@@ -97,7 +97,7 @@ class Lexer {
     const begin = RAW.exec(this.#source)
     if (!begin) return false
     this.#at += begin[0].length
-    this.#after(begin[1])
+    if (begin[1] === "-") this.#skip() // trim_blocks is for other blocks: a line break behind this one stays
     END_RAW.lastIndex = this.#at
     const end = END_RAW.exec(this.#source)
     if (!end) throw new SyntaxFault("raw has no endraw", this.#here())

@@ -36,8 +36,8 @@ export function contains(container: Value, value: Value): boolean {
 
 export function arithmetic(operator: string, left: Value, right: Value): Value {
   if (left instanceof Undefined) throw new TemplateError(left.what)
-  if (right instanceof Undefined) throw new TemplateError(right.what)
   if (left instanceof Text && operator === "%") return printf(left, right)
+  if (right instanceof Undefined) throw new TemplateError(right.what)
   if (operator === "+") {
     if (left instanceof Text && right instanceof Text) return concatenate(left, right)
     if (Array.isArray(left) && Array.isArray(right)) return together(left, right)
@@ -87,14 +87,16 @@ function assertItems(count: number): void {
 
 function repeated(value: Value, times: number): Value | undefined {
   if (value instanceof Text) return value.repeated(times)
-  if (Array.isArray(value)) {
-    const count = value.length === 0 ? 0 : Math.max(0, times)
-    assertItems(value.length * count)
-    const items: Value[] = []
-    for (let i = 0; i < count; i++) for (const item of value) items.push(item)
-    return items
-  }
-  return undefined
+  if (Array.isArray(value)) return itemsRepeated(value, times)
+  return value instanceof Tuple ? new Tuple(itemsRepeated(value.items, times)) : undefined
+}
+
+function itemsRepeated(given: readonly Value[], times: number): Value[] {
+  const count = given.length === 0 ? 0 : Math.max(0, times)
+  assertItems(given.length * count)
+  const items: Value[] = []
+  for (let i = 0; i < count; i++) for (const item of given) items.push(item)
+  return items
 }
 
 function numbers(operator: string, left: Value, right: Value): Value {
@@ -121,15 +123,21 @@ function numbers(operator: string, left: Value, right: Value): Value {
       return result(a * b)
     case "/":
       return new Float(a / b)
-    case "//":
-      return result(Math.floor(a / b))
-    case "%": // the sign of the divisor, as in Python
-      return result(a - b * Math.floor(a / b))
+    case "//": // the quotient of what the remainder leaves: 1 // 0.1 is 9
+      return result(Math.round((a - remainder(a, b)) / b))
+    case "%":
+      return result(remainder(a, b))
     case "**":
       return !float && b < 0 ? new Float(a ** b) : result(a ** b)
     default:
       throw new TemplateError(`there is no operator ${operator}`)
   }
+}
+
+/** With the sign of the divisor, as in Python. */
+function remainder(a: number, b: number): number {
+  const rest = a % b
+  return rest !== 0 && rest < 0 !== b < 0 ? rest + b : rest
 }
 
 // A width begins with another digit than 0, which is a flag: else each of a thousand zeros could be either.

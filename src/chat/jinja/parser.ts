@@ -1,5 +1,6 @@
 // Tokens to a tree, by Jinja 2's grammar (github.com/pallets/jinja, src/jinja2/parser.py): its statements without those that
-// load other templates, its precedences, its tests with arguments. `generation`, which transformers adds, is its body.
+// load other templates, its precedences, its tests with arguments. `generation`, which transformers adds, is its body in a
+// scope of its own, as a `call` block's is.
 
 import { SyntaxFault, type Token, tokenize } from "./lexer.ts"
 import type {
@@ -56,34 +57,34 @@ class Parser {
           this.#at--
           return statements
         }
-        statements.push(...this.#statement(name))
+        statements.push(this.#statement(name))
       }
     }
   }
 
-  #statement(name: string): Statement[] {
+  #statement(name: string): Statement {
     switch (name) {
       case "if":
-        return [this.#if()]
+        return this.#if()
       case "for":
-        return [this.#for()]
+        return this.#for()
       case "set":
-        return [this.#set()]
+        return this.#set()
       case "macro":
-        return [this.#macro()]
+        return this.#macro()
       case "call":
-        return [this.#callBlock()]
+        return this.#callBlock()
       case "filter":
-        return [this.#filterBlock()]
+        return this.#filterBlock()
       case "with":
-        return [this.#with()]
+        return this.#with()
       case "generation":
         this.#close("block")
-        return this.#blockBody("endgeneration")
+        return { type: "with", sets: [], body: this.#blockBody("endgeneration") }
       case "break":
       case "continue":
         this.#close("block")
-        return [{ type: name }]
+        return { type: name }
       default:
         throw this.#fault(`there is no statement ${JSON.stringify(name)}`)
     }
