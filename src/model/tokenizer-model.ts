@@ -141,7 +141,7 @@ function parseModel(bytes: Uint8Array, broken: (what: string) => Problem): Model
   }
 }
 
-/** Characters mapped to others; then blanks at both ends away, and several made one. */
+/** Characters mapped to others; then blanks at both ends of the text away, not of its lines, and several made one. */
 function normalizersOf(normalizer: Message): Json[] {
   const [map] = all(normalizer, NORMALIZER.map)
   const replace = (pattern: string, content: string) => ({
@@ -154,7 +154,7 @@ function normalizersOf(normalizer: Message): Json[] {
       ? [{ type: "Precompiled", precompiled_charsmap: Buffer.from(map).toString("base64") }]
       : []),
     ...(number(normalizer, NORMALIZER.narrow, 1)
-      ? [replace("^ +|[ ▁]+$", ""), replace(" {2,}", " ")]
+      ? [replace("\\A +|[ ▁]+\\z", ""), replace(" {2,}", " ")]
       : []),
   ]
 }

@@ -312,6 +312,17 @@ describe("a tokenizer.model alone", () => {
     await opened.close()
   })
 
+  // The ids are what sentencepiece 0.2.3 makes with `remove_extra_whitespaces`, the model's last byte.
+  test("blanks at the ends of a text are none, at the ends of its lines they are", async () => {
+    const narrow = model("bpe")
+    narrow[narrow.length - 1] = 1
+    const opened = await tokenizer(narrow)
+    const ids = async (text: string) => [...(await opened.encode(foreign(text, 1)))]
+    expect(await ids("the\n  the")).toEqual([263, 13, 263])
+    expect(await ids(" the \n the ▁ ")).toEqual([263, 392, 13, 263])
+    await opened.close()
+  })
+
   test("what other files add to it is added", async () => {
     writeFileSync(join(folder, "added_tokens.json"), JSON.stringify({ "<pad>": 480 }))
     const end = { content: "<|end|>", lstrip: false, rstrip: true, special: true }
