@@ -1,9 +1,10 @@
 // Filters (`value | name`) and tests (`value is name`): Jinja's own, as far as chat templates use them, and transformers'
 // `tojson`. Two tables; a filter that is not in one is an error that names it.
 
+import { fixed, printf } from "./formatting.ts"
 import { spend, spendOnCharacters, TemplateError } from "./meter.ts"
 import { capitalize, centered, method, replace, strip } from "./methods.ts"
-import { arithmetic, contains, escaped, padded, printf } from "./operators.ts"
+import { arithmetic, contains, escaped } from "./operators.ts"
 import { codePointCount, EMPTY, join, positionOf, replaceEach, Text, TextBuilder } from "./text.ts"
 import {
   type Arguments,
@@ -14,10 +15,12 @@ import {
   Dict,
   equal,
   Float,
+  integerOf,
   isNumber,
   isTrue,
   iterate,
   Lazy,
+  MAX_DIGITS,
   Namespace,
   NONE,
   None,
@@ -415,7 +418,7 @@ function indent(value: Value, given: Arguments): Value {
   const width = optional(given, 0, "width") ?? 4
   const first = isTrue(optional(given, 1, "first") ?? false)
   const blank = isTrue(optional(given, 2, "blank") ?? false)
-  const fill = width instanceof Text ? width : padded(EMPTY, whole(width), "")
+  const fill = width instanceof Text ? width : blanks(whole(width))
   const text = print(value)
   spendOnCharacters(text.length)
   const out = new TextBuilder()
@@ -429,10 +432,14 @@ function indent(value: Value, given: Arguments): Value {
   return out.done()
 }
 
+function blanks(count: number): Text {
+  return new Text(" ").repeated(count)
+}
+
 function center(text: Text, width: number): Text {
   const room = Math.max(0, width - codePointCount(text.value))
   const left = centered(room, width)
-  return join([padded(EMPTY, left, ""), text, padded(EMPTY, room - left, "")])
+  return join([blanks(left), text, blanks(room - left)])
 }
 
 function truncate(value: Value, given: Arguments): Value {
@@ -449,18 +456,36 @@ function truncate(value: Value, given: Arguments): Value {
   return join([blank < 0 ? cut : cut.slice(0, blank), end])
 }
 
+const WHOLE = /^[-+]?\d+(?:_\d+)*$/
+const DECIMAL = /^[-+]?(?:\d+(?:_\d+)*\.?(?:\d+(?:_\d+)*)?|\.\d+(?:_\d+)*)(?:e[-+]?\d+(?:_\d+)*)?$/i
+const BEYOND = /^([-+]?)(?:inf|infinity|(nan))$/i
+
+/** The number that a text spells for Python's float(); undefined where it spells none. */
+function spelledNumber(text: string): number | undefined {
+  if (DECIMAL.test(text)) return Number(text.replaceAll("_", ""))
+  const beyond = BEYOND.exec(text)
+  if (!beyond) return undefined
+  if (beyond[2]) return Number.NaN
+  return beyond[1] === "-" ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY
+}
+
+function spelling(value: Text): string {
+  spendOnCharacters(value.length)
+  return strip(value, undefined, true, true).value
+}
+
 function toInt(value: Value, fallback: Value): Value {
-  if (value instanceof Text) spendOnCharacters(value.length)
-  const number = value instanceof Text ? Number.parseFloat(value.value) : numberOf(value)
   if (typeof value === "bigint") return value
+  const text = value instanceof Text ? spelling(value) : undefined
+  const digits = text !== undefined && WHOLE.test(text) ? text.replaceAll("_", "") : ""
+  if (digits !== "" && digits.length <= MAX_DIGITS) return integerOf(digits)
+  const number = text === undefined ? numberOf(value) : spelledNumber(text)
   return number === undefined || !Number.isFinite(number) ? fallback : Math.trunc(number)
 }
 
 function toFloat(value: Value, fallback: Value): Value {
-  if (value instanceof Text) spendOnCharacters(value.length)
-  const text = value instanceof Text ? value.value.trim() : undefined
-  const number = text === undefined ? numberOf(value) : text === "" ? Number.NaN : Number(text)
-  return number === undefined || Number.isNaN(number) ? fallback : new Float(number)
+  const number = value instanceof Text ? spelledNumber(spelling(value)) : numberOf(value)
+  return number === undefined ? fallback : new Float(number)
 }
 
 function round(value: Value, given: Arguments): Value {
@@ -468,11 +493,22 @@ function round(value: Value, given: Arguments): Value {
   const how = print(optional(given, 1, "method") ?? new Text("common")).value
   const number = numberOf(value)
   if (number === undefined) throw new TemplateError(`${typeName(value)} is not a number`)
-  const scaled = number * 10 ** digits
-  if (how === "common" && !(value instanceof Float) && digits >= 0) return value
-  const rounded =
-    how === "ceil" ? Math.ceil(scaled) : how === "floor" ? Math.floor(scaled) : halfEven(scaled)
-  return new Float(rounded / 10 ** digits)
+  if (how === "ceil") return new Float(Math.ceil(number * 10 ** digits) / 10 ** digits)
+  if (how === "floor") return new Float(Math.floor(number * 10 ** digits) / 10 ** digits)
+  if (how !== "common") throw new TemplateError("method must be common, ceil or floor")
+  if (typeof value === "bigint") return value
+  const rounded = digits < 0 ? tens(number, 10 ** -digits) : toDigits(number, digits)
+  return value instanceof Float ? new Float(rounded) : rounded
+}
+
+function toDigits(number: number, digits: number): number {
+  return Number.isInteger(number) || digits > 22
+    ? number
+    : Math.sign(number) * Number(fixed(Math.abs(number), digits))
+}
+
+function tens(number: number, unit: number): number {
+  return Math.sign(number) * Number(fixed(Math.abs(number) / unit, 0)) * unit
 }
 
 // Words begin after blanks and opening brackets; Python's own str.title() also begins one after an apostrophe.
@@ -489,13 +525,6 @@ function urlEncoded(value: string): string {
   return encodeURIComponent(Buffer.from(value).toString()).replaceAll("%2F", "/")
 }
 
-function halfEven(value: number): number {
-  const floor = Math.floor(value)
-  const rest = value - floor
-  if (rest !== 0.5) return Math.round(value)
-  return floor % 2 === 0 ? floor : floor + 1
-}
-
 function toJsonFilter(value: Value, given: Arguments): Value {
   const ascii = isTrue(optional(given, 0, "ensure_ascii") ?? false)
   const indentation = optional(given, 1, "indent") ?? NONE
@@ -510,6 +539,6 @@ function toJsonFilter(value: Value, given: Arguments): Value {
       ? undefined
       : indentation instanceof Text
         ? indentation.value
-        : padded(EMPTY, whole(indentation), "").value
+        : blanks(whole(indentation)).value
   return toJson(value, { indent: step, item: item ?? ", ", key: key ?? ": ", ascii, sorted: keys })
 }

@@ -1,8 +1,8 @@
 // Methods of Python's strings, lists and maps that templates call. Those that would change a list or a map are not here:
 // what a template is given belongs to others.
 
+import { format } from "./formatting.ts"
 import { spend, spendOnCharacters, spendOnEach, spendOnSearch, TemplateError } from "./meter.ts"
-import { printf } from "./operators.ts"
 import { slice } from "./slices.ts"
 import {
   codePointCount,
@@ -23,7 +23,6 @@ import {
   iterate,
   NONE,
   None,
-  print,
   repr,
   Tuple,
   typeName,
@@ -89,7 +88,7 @@ export const STRING: ReadonlyMap<string, Method<Text>> = new Map<string, Method<
   ["isspace", (self) => self.length > 0 && strip(self, undefined, true, true).length === 0],
   ["isupper", (self) => isCased(self, (value) => value.toUpperCase())],
   ["islower", (self) => isCased(self, (value) => value.toLowerCase())],
-  ["format", (self, given) => format(self, given)],
+  ["format", format],
 ])
 
 export const LIST: ReadonlyMap<string, Method<readonly Value[]>> = new Map<
@@ -433,39 +432,4 @@ function zeroFilled(self: Text, width: number): Text {
   const sign = /^[-+]/.test(self.value) ? 1 : 0
   const zeros = new Text("0").repeated(width - codePointCount(self.value))
   return joinTexts([self.slice(0, sign), zeros, self.slice(sign, self.length)])
-}
-
-/** `'{} of {name}'.format(…)`, with the printf-like part of format specifications. */
-function format(self: Text, { positional, named }: Arguments): Text {
-  spendOnCharacters(self.length)
-  const out = new TextBuilder()
-  let at = 0
-  let next = 0
-  for (const match of self.value.matchAll(/\{\{|\}\}|\{(\w*)(?:!([rs]))?(?::([^{}]*))?\}/g)) {
-    out.add(self.slice(at, match.index))
-    at = match.index + match[0].length
-    const [all, name, conversion, style] = match
-    if (name === undefined) {
-      out.add(new Text(all[0]!))
-      continue
-    }
-    const value = /^\d*$/.test(name)
-      ? positional[name === "" ? next++ : Number(name)]
-      : named.get(name)
-    if (value === undefined) throw new TemplateError(`format() has no argument for ${all}`)
-    const shown = conversion === "r" ? repr(value) : print(value)
-    out.add(
-      style
-        ? printf(new Text(`%${printfStyle(style)}`), style.match(/[dfxX]$/) ? value : shown)
-        : shown,
-    )
-  }
-  out.add(self.slice(at, self.length))
-  return out.done()
-}
-
-// '<8' is printf's '-8', '>8' its '8'; a missing letter is 's'.
-function printfStyle(style: string): string {
-  const spelled = style.replace(/^</, "-").replace(/^>/, "")
-  return /[sdfxX]$/.test(spelled) ? spelled : `${spelled}s`
 }

@@ -1,7 +1,8 @@
-// Arithmetic, `in` and printf-style formatting, as Python does them.
+// Arithmetic and `in`, as Python does them.
 
-import { spend, spendOnCharacters, spendOnSearch, TemplateError } from "./meter.ts"
-import { join, replaceEach, Text, TextBuilder } from "./text.ts"
+import { printf } from "./formatting.ts"
+import { spend, spendOnSearch, TemplateError } from "./meter.ts"
+import { join, replaceEach, Text } from "./text.ts"
 import {
   Dict,
   equal,
@@ -9,8 +10,6 @@ import {
   iterate,
   Namespace,
   numberOf,
-  print,
-  repr,
   Tuple,
   typeName,
   Undefined,
@@ -138,66 +137,4 @@ function numbers(operator: string, left: Value, right: Value): Value {
 function remainder(a: number, b: number): number {
   const rest = a % b
   return rest !== 0 && rest < 0 !== b < 0 ? rest + b : rest
-}
-
-// A width begins with another digit than 0, which is a flag: else each of a thousand zeros could be either.
-const CONVERSION = /%(?:\((\w+)\))?([-+ 0#]*)([1-9]\d*)?(?:\.(\d+))?([sdirfgxXc%])/g
-
-/** `'%s of %d' % values`. */
-export function printf(pattern: Text, values: Value): Text {
-  const items = values instanceof Tuple ? values.items : [values]
-  let next = 0
-  spendOnCharacters(pattern.length)
-  const out = new TextBuilder()
-  let at = 0
-  for (const match of pattern.value.matchAll(CONVERSION)) {
-    out.add(pattern.slice(at, match.index))
-    at = match.index + match[0].length
-    const [, name, flags = "", width = "0", precision, kind] = match
-    if (kind === "%") {
-      out.add(new Text("%"))
-      continue
-    }
-    const value = name && values instanceof Dict ? values.named(name) : items[next++]
-    if (value === undefined) throw new TemplateError("not enough arguments for format string")
-    // Signs and zeros are for numbers.
-    const own = "src".includes(kind!) ? flags.replace(/[^-]/g, "") : flags
-    out.add(padded(conversion(kind!, value, precision), Number(width), own))
-  }
-  out.add(pattern.slice(at, pattern.length))
-  return out.done()
-}
-
-function conversion(kind: string, value: Value, precision: string | undefined): Text {
-  if (kind === "s" || kind === "c") {
-    const text = print(value)
-    return precision === undefined ? text : text.slice(0, Math.min(text.length, Number(precision)))
-  }
-  if (kind === "r") return repr(value)
-  const number = numberOf(value)
-  if (number === undefined) {
-    throw new TemplateError(`%${kind} format: a number is required, not ${typeName(value)}`)
-  }
-  if (kind === "x") return new Text(Math.trunc(number).toString(16))
-  if (kind === "X") return new Text(Math.trunc(number).toString(16).toUpperCase())
-  if (kind === "f") return new Text(number.toFixed(Math.min(100, Number(precision ?? 6))))
-  if (kind === "g") return new Text(String(Number(number.toPrecision(6))))
-  return new Text(typeof value === "bigint" ? String(value) : String(Math.trunc(number)))
-}
-
-/**
- * A text filled up to `width`: blanks on its left, or on its right with the flag `-`, zeros with the flag `0`. Numbers without
- * a sign get one with `+`, a blank with ` `.
- */
-export function padded(text: Text, width: number, flags: string): Text {
-  const sign = flags.includes("+") ? "+" : flags.includes(" ") ? " " : ""
-  const signed = sign !== "" && /^\d/.test(text.value) ? join([new Text(sign), text]) : text
-  const room = width - signed.length
-  if (room <= 0) return signed
-  const fill = repeated(new Text(flags.includes("0") && !flags.includes("-") ? "0" : " "), room)
-  if (flags.includes("-")) return join([signed, fill as Text])
-  if (flags.includes("0") && /^[-+ ]/.test(signed.value)) {
-    return join([signed.slice(0, 1), fill as Text, signed.slice(1, signed.length)])
-  }
-  return join([fill as Text, signed])
 }

@@ -329,7 +329,7 @@ export function repr(value: Value): Text {
 }
 
 // Python's own bound, and for the same reason: time to print a number grows faster than its digits.
-const MAX_DIGITS = 4300
+export const MAX_DIGITS = 4300
 const BEYOND_DIGITS = 10n ** BigInt(MAX_DIGITS)
 
 const TOO_MANY_DIGITS = `Exceeds the limit (${MAX_DIGITS} digits) for integer string conversion`
@@ -379,7 +379,7 @@ function codeOf(character: number): string {
 }
 
 /** Python's shortest spelling of a float: always with a point or an exponent. */
-function floatText(value: number): string {
+export function floatText(value: number): string {
   if (Number.isNaN(value)) return "nan"
   if (!Number.isFinite(value)) return value < 0 ? "-inf" : "inf"
   if (Object.is(value, -0)) return "-0.0"
