@@ -3,7 +3,7 @@
 
 import { fixed, printf } from "./formatting.ts"
 import { spend, spendOnCharacters, TemplateError } from "./meter.ts"
-import { capitalize, centered, method, replace, strip } from "./methods.ts"
+import { capitalize, centered, isCased, lines, method, replace, strip } from "./methods.ts"
 import { arithmetic, contains, escaped } from "./operators.ts"
 import { codePointCount, EMPTY, join, positionOf, replaceEach, Text, TextBuilder } from "./text.ts"
 import {
@@ -111,7 +111,7 @@ export const TESTS: ReadonlyMap<string, Test> = new Map<string, Test>([
   ["in", (value, given) => contains(argument(given, 0, "seq"), value)],
   ["integer", (value) => typeof value === "number" || typeof value === "bigint"],
   ["iterable", (value) => isIterable(value) || value instanceof Undefined],
-  ["lower", (value) => stays(print(value), (text) => text.toLowerCase())],
+  ["lower", (value) => isCased(print(value), (text) => text.toLowerCase())],
   ["mapping", (value) => value instanceof Dict],
   ["none", (value) => value instanceof None],
   ["number", (value) => isNumber(value) || typeof value === "boolean"],
@@ -122,7 +122,7 @@ export const TESTS: ReadonlyMap<string, Test> = new Map<string, Test>([
   ["test", (value) => TESTS.has(print(value).value)],
   ["true", (value) => value === true],
   ["undefined", (value) => value instanceof Undefined],
-  ["upper", (value) => stays(print(value), (text) => text.toUpperCase())],
+  ["upper", (value) => isCased(print(value), (text) => text.toUpperCase())],
   ...comparisons([
     ["==", "eq", "equalto"],
     ["!=", "ne"],
@@ -211,11 +211,6 @@ function wordCount(text: Text): number {
     count++
   }
   return count
-}
-
-function stays(text: Text, change: (value: string) => string): boolean {
-  spendOnCharacters(2 * text.length)
-  return text.value === change(text.value)
 }
 
 function orDefault(value: Value, given: Arguments): Value {
@@ -308,7 +303,11 @@ function sorted(items: readonly Value[], key: (item: Value) => Value, backwards:
 function sort(value: Value, given: Arguments): Value {
   const backwards = isTrue(optional(given, 0, "reverse") ?? false)
   const exact = isTrue(optional(given, 1, "case_sensitive") ?? false)
-  return sorted(iterate(value), sortKey(given, exact), backwards)
+  const attribute = optional(given, 2, "attribute") ?? NONE
+  const paths = attribute instanceof None ? [] : print(attribute).value.split(",")
+  const keys = paths.map((path) => (item: Value) => attributeOf(item, path))
+  const key = (item: Value) => (keys.length === 0 ? [item] : keys.map((own) => own(item)))
+  return sorted(iterate(value), exact ? key : (item) => key(item).map(folded), backwards)
 }
 
 function dictSort(value: Value, given: Arguments): Value {
@@ -414,20 +413,18 @@ function charactersOf(given: Arguments): string | undefined {
   return value instanceof None ? undefined : print(value).value
 }
 
+/** Lines end as Python's do, and with a line feed from then on. */
 function indent(value: Value, given: Arguments): Value {
   const width = optional(given, 0, "width") ?? 4
   const first = isTrue(optional(given, 1, "first") ?? false)
   const blank = isTrue(optional(given, 2, "blank") ?? false)
   const fill = width instanceof Text ? width : blanks(whole(width))
-  const text = print(value)
-  spendOnCharacters(text.length)
+  const lineFeed = new Text("\n")
   const out = new TextBuilder()
-  for (let at = 0, line = 0; at <= text.length; line++) {
-    const end = text.value.indexOf("\n", at)
-    const stop = end < 0 ? text.length : end
-    if (line === 0 ? first : blank || stop > at) out.add(fill)
-    out.add(text.slice(at, end < 0 ? stop : stop + 1))
-    at = stop + 1
+  for (const [index, line] of lines(join([print(value), lineFeed])).entries()) {
+    if (index > 0) out.add(lineFeed)
+    if (index === 0 ? first : blank || line.length > 0) out.add(fill)
+    out.add(line)
   }
   return out.done()
 }
@@ -493,8 +490,10 @@ function round(value: Value, given: Arguments): Value {
   const how = print(optional(given, 1, "method") ?? new Text("common")).value
   const number = numberOf(value)
   if (number === undefined) throw new TemplateError(`${typeName(value)} is not a number`)
-  if (how === "ceil") return new Float(Math.ceil(number * 10 ** digits) / 10 ** digits)
-  if (how === "floor") return new Float(Math.floor(number * 10 ** digits) / 10 ** digits)
+  const unit = 10 ** digits
+  const scaled = number * unit
+  if (how === "ceil") return new Float((Math.ceil(scaled) + 0) / unit) // of an integer, which has no -0
+  if (how === "floor") return new Float((Math.floor(scaled) + 0) / unit)
   if (how !== "common") throw new TemplateError("method must be common, ceil or floor")
   if (typeof value === "bigint") return value
   const rounded = digits < 0 ? tens(number, 10 ** -digits) : toDigits(number, digits)

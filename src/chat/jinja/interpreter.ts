@@ -470,7 +470,7 @@ function signed(operator: "+" | "-", value: Value): Value {
     throw new TemplateError(`bad operand type for unary ${operator}: '${typeName(value)}'`)
   }
   const result = operator === "-" ? -number : number
-  return value instanceof Float ? new Float(result) : result
+  return value instanceof Float ? new Float(result) : result + 0 // an integer has no -0
 }
 
 /** a < b < c: each with its neighbour, up to the first that does not hold. */

@@ -65,7 +65,11 @@ export const STRING: ReadonlyMap<string, Method<Text>> = new Map<string, Method<
   ["endswith", (self, given) => affix(self, given, endsWith)],
   ["split", (self, given) => split(self, given)],
   ["rsplit", (self, given) => rsplit(self, given)],
-  ["splitlines", lines],
+  [
+    "splitlines",
+    (self, given) =>
+      lines(self, isTrue(given.positional[0] ?? given.named.get("keepends") ?? false)),
+  ],
   ["partition", (self, given) => partition(self, text(given, 0).value, false)],
   ["rpartition", (self, given) => partition(self, text(given, 0).value, true)],
   ["replace", (self, given) => replace(self, text(given, 0), text(given, 1), given)],
@@ -209,7 +213,7 @@ function matches(self: Text, pattern: RegExp): boolean {
   return pattern.test(self.value)
 }
 
-function isCased({ value }: Text, change: (value: string) => string): boolean {
+export function isCased({ value }: Text, change: (value: string) => string): boolean {
   spendOnCharacters(4 * value.length)
   return value === change(value) && value.toUpperCase() !== value.toLowerCase()
 }
@@ -342,8 +346,7 @@ function lastWords(self: Text, limit: number): Text[] {
   return parts.reverse()
 }
 
-function lines(self: Text, given: Arguments): Text[] {
-  const keepEnds = isTrue(given.positional[0] ?? given.named.get("keepends") ?? false)
+export function lines(self: Text, keepEnds = false): Text[] {
   spendOnCharacters(self.length)
   const parts: Text[] = []
   let at = 0

@@ -111,7 +111,7 @@ function numbers(operator: string, left: Value, right: Value): Value {
   const float = left instanceof Float || right instanceof Float
   const result = (value: number): Value => {
     if (!Number.isFinite(value)) throw new TemplateError("the result is not a finite number")
-    return float ? new Float(value) : value
+    return float ? new Float(value) : value + 0 // an integer has no -0
   }
   switch (operator) {
     case "+":
