@@ -220,7 +220,7 @@ export class Literals implements Expansion {
     return literals.length === 1 ? literals[0]! : this.any(literals, node)
   }
 
-  /** A required member whose constants exclude each other: what tells most branches apart. */
+  /** A required member that may not be, or whose constants exclude each other: what tells most branches apart. */
   private contradicts(merged: Facts): boolean {
     if (merged.mask !== types.object || merged.required.size === 0) return false
     spend(merged.members.length / 8)
@@ -247,11 +247,18 @@ export class Literals implements Expansion {
 
   private constantsOf(literal: Literal): Set<string> | undefined {
     if (!this.constantSets.has(literal)) {
-      const entry = this.entries[literal]!
-      const values = "any" in entry || entry.negative ? undefined : entry.node.values
+      const values = this.valuesOf(this.entries[literal]!)
       this.constantSets.set(literal, values && new Set(values.map(canonical)))
     }
     return this.constantSets.get(literal)
+  }
+
+  /** All values that it may be, where they are listed: none where it never holds, as of a member that is not to be there. */
+  private valuesOf(entry: Entry): readonly Json[] | undefined {
+    if ("any" in entry) return undefined
+    const { node, negative } = entry
+    if (node.always === negative) return []
+    return negative ? undefined : node.values
   }
 
   /** The schema that only this value satisfies. */

@@ -355,6 +355,29 @@ describe("branches that overlap", () => {
     expect(accepts(grammar, '{"one":[],"many":[]}')).toBe(false)
   })
 
+  test("behind conditions on one member are told apart by it, however many, and where it is missing", () => {
+    const kinds = Array.from({ length: 20 }, (_, i) => `k${i}`)
+    const allOf = kinds.map((kind, i) => ({
+      if: { properties: { kind: { const: kind } }, required: ["kind"] },
+      // biome-ignore lint/suspicious/noThenProperty: JSON Schema's keyword
+      then: { required: [`p${i}`] },
+    }))
+    const members = {
+      properties: { kind: { enum: kinds } },
+      additionalProperties: { type: "null" },
+    }
+    for (const required of [[], ["kind"]]) {
+      const schema = { type: "object", ...members, required, allOf }
+      const grammar = grammarOf(JSON.stringify(schema))
+      const validate = new Ajv2020().compile(schema)
+      const own = kinds.map((kind, i) => ({ kind, [`p${i}`]: null }))
+      const others = kinds.map((kind, i) => ({ [`p${(i * 7) % 20}`]: null, kind }))
+      for (const instance of [...own, ...others, {}, { p3: null }, { kind: "k3" }]) {
+        expect(accepts(grammar, JSON.stringify(instance))).toBe(validate(instance))
+      }
+    }
+  })
+
   test("in more ways than can be kept apart are held to some of them", () => {
     const names = ["a", "b", "c", "d", "e", "f", "g", "h"]
     const types = ["string", "integer", "boolean"]
