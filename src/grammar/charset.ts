@@ -1,6 +1,8 @@
 // Sets of Unicode code points as sorted, disjoint, non-touching ranges [from, to, from, to, …], both ends included.
 // Surrogates are never members: a JSON text in UTF-8 cannot hold them, and an unpaired \ud800 is refused as no character.
 
+import { spend } from "./work.ts"
+
 export type CharSet = readonly number[]
 
 export const lastCodePoint = 0x10ffff
@@ -100,6 +102,35 @@ function scanProperty(name: string): CharSet | undefined {
     }
   }
   return charSet(...out)
+}
+
+/** With all characters that ECMA-262 takes for these under its flags i and u: those that fold to the same one. */
+export function inBothCases(set: CharSet): CharSet {
+  if (set.length === 0) return set
+  if (set.length > 2 || set[0] !== set[1]) return union(set, foldingTo(set))
+  const [codePoint = 0] = set
+  const known = bothCases.get(codePoint) ?? union(set, foldingTo(set))
+  if (known.length > 2) bothCases.set(codePoint, known)
+  return known
+}
+
+// Of single characters that have other cases: some 2,900 at most.
+const bothCases = new Map<number, CharSet>()
+let cased: string | undefined
+
+function foldingTo(set: CharSet): CharSet {
+  cased ??= pairs(property("Changes_When_Casemapped")!)
+    .map(([from, to]) => stringOf(from, to))
+    .join("")
+  spend(UNITS_TO_FOLD)
+  const ranges = pairs(set).map(([from, to]) => `\\u{${from.toString(16)}}-\\u{${to.toString(16)}}`)
+  return chars((cased.match(new RegExp(`[${ranges.join("")}]`, "giu")) ?? []).join(""))
+}
+
+const UNITS_TO_FOLD = 100
+
+function stringOf(from: number, to: number): string {
+  return String.fromCodePoint(...Array.from({ length: to - from + 1 }, (_, i) => from + i))
 }
 
 function textFrom(from: number, to: number, width: 1 | 2): string {

@@ -7,6 +7,7 @@ import {
   charSet,
   complement,
   digits,
+  inBothCases,
   intersect,
   lineEnds,
   property,
@@ -121,7 +122,7 @@ export function wholeLanguage(pattern: string): Dfa {
 }
 
 export interface PatternOptions {
-  /** Letters stand for themselves in capitals and small. */
+  /** Letters stand for themselves in capitals and small, as with ECMA-262's flag i. */
   anyCase?: boolean
   /** `.` is a line's end, too. */
   dotAll?: boolean
@@ -228,7 +229,7 @@ class Parser {
       case "(":
         return this.group()
       case "[":
-        return { chars: this.cased(this.charClass()) }
+        return { chars: this.charClass() }
       case ".":
         return { chars: this.options.dotAll ? anyChar : complement(lineEnds) }
       case "^":
@@ -287,8 +288,8 @@ class Parser {
     const c = this.source[this.at++]
     if (c === undefined) throw new PatternFault("a backslash at the end")
     if (classEscapes[c]) return classEscapes[c]
-    if (c === "p" || c === "P") return this.property(c === "P")
-    return one(this.escapedCharacter(c))
+    if (c === "p" || c === "P") return this.cased(this.property(c === "P"))
+    return this.cased(one(this.escapedCharacter(c)))
   }
 
   private property(negated: boolean): CharSet {
@@ -354,10 +355,10 @@ class Parser {
         const to = this.member()
         if (typeof from === "number" && typeof to === "number") {
           if (from > to) throw new PatternFault("a range out of order")
-          set = union(set, charSet([from, to]))
+          set = union(set, this.cased(charSet([from, to])))
           // As in [\w-.]: no range can be meant.
-        } else for (const each of [from, to, HYPHEN]) set = union(set, setOf(each))
-      } else set = union(set, setOf(from))
+        } else for (const each of [from, to, HYPHEN]) set = union(set, this.setOf(each))
+      } else set = union(set, this.setOf(from))
     }
     return negated ? complement(set) : set
   }
@@ -372,6 +373,10 @@ class Parser {
     return escaped === "b" ? 8 : this.escapedCharacter(escaped)
   }
 
+  private setOf(member: number | CharSet): CharSet {
+    return typeof member === "number" ? this.cased(one(member)) : member
+  }
+
   private sees(c: string): boolean {
     return this.source[this.at] === c
   }
@@ -383,18 +388,6 @@ class Parser {
   }
 }
 
-const ALPHABET = 26
-
-/** With the other case of its ASCII letters. */
-function inBothCases(set: CharSet): CharSet {
-  const others = Array.from({ length: 2 * ALPHABET }, (_, i) => {
-    const [from, to] =
-      i < ALPHABET ? [0x41 + i, 0x61 + i] : [0x61 + i - ALPHABET, 0x41 + i - ALPHABET]
-    return isIn(from, set) ? one(to) : []
-  })
-  return others.reduce(union, set)
-}
-
 /** `\p{digit}` and its like: names that ECMA-262 spells otherwise but many patterns use. */
 function loosely(name: string): CharSet | undefined {
   const known: Record<string, string> = { digit: "Nd", letter: "L", alpha: "Alphabetic" }
@@ -403,10 +396,6 @@ function loosely(name: string): CharSet | undefined {
 }
 
 const HYPHEN = 0x2d
-
-function setOf(member: number | CharSet): CharSet {
-  return typeof member === "number" ? one(member) : member
-}
 
 function one(codePoint: number): CharSet {
   return isIn(codePoint, anyChar) ? [codePoint, codePoint] : []

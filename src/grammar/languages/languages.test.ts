@@ -193,6 +193,30 @@ function tried(matcher: Matcher): number[] {
   })
 }
 
+test.each([
+  "[^a]",
+  "[^\\x41-c]",
+  "\\x41",
+  "\\p{Lu}",
+  "[\\D]",
+  "é",
+  "[ß-ö]",
+  "K",
+  "ß",
+  "ı",
+  "σ",
+  "ǆ",
+  "😀",
+])("cases are one under the flag i as they are to JavaScript: %s", (pattern) => {
+  const grammars = [grammarOf(lark(`start: /${pattern}/i`))]
+  if (pattern.length <= 2) grammars.push(grammarOf(lark(`start: "${pattern}"i`)))
+  const regexp = new RegExp(`^(?:${pattern})$`, "iu")
+  for (const text of "aAbBkK\u212asSſßẞéÉñÑiIıİσςΣǆǅǄ😀_1-") {
+    const told = grammars.map((grammar) => fits(grammar, text))
+    expect([text, ...told]).toEqual([text, ...told.map(() => regexp.test(text))])
+  }
+})
+
 test("a rule that ends in itself grows no stack, so its masks are few", () => {
   const matcher = matcherOf(gbnf('root ::= item root | item\nitem ::= "(" root? ")"'))
   const seen = new Set<string>()

@@ -3,7 +3,7 @@
 // whole. Terminals are not cut out of the text before rules look at it: whatever way of reading fits, fits. How a tree would be
 // shaped (`?`, `!`, `->`, priorities) makes no difference to the texts.
 
-import { charSet, union } from "../charset.ts"
+import { charSet, inBothCases } from "../charset.ts"
 import type { Re } from "../nfa.ts"
 import { PatternFault, parsePattern } from "../regex.ts"
 import { Cursor } from "./cursor.ts"
@@ -231,7 +231,9 @@ class Reader {
     const [, text, isLoose] = this.#cursor.match(TEXT) ?? []
     if (text === undefined) throw this.#cursor.fault("a text that is not closed")
     const characters = Array.from(this.#unescaped(text))
-    return { seq: characters.map((one) => ({ chars: isLoose ? bothCases(one) : exactly(one) })) }
+    return {
+      seq: characters.map((one) => ({ chars: isLoose ? inBothCases(exactly(one)) : exactly(one) })),
+    }
   }
 
   #unescaped(text: string): string {
@@ -290,10 +292,6 @@ const CONTROLS: Record<string, string> = { n: "\n", r: "\r", t: "\t", f: "\f", v
 function exactly(character: string) {
   const codePoint = character.codePointAt(0)!
   return charSet([codePoint, codePoint])
-}
-
-function bothCases(character: string) {
-  return union(exactly(character.toLowerCase()), exactly(character.toUpperCase()))
 }
 
 function onlyCharacter({ seq }: { seq: Re[] }): number | undefined {
