@@ -303,6 +303,38 @@ test.each([
 })
 
 test.each([
+  ["^[a-z]{,5}$", /\{,5\}, which lacks its least \(write \{0,5\}\)/],
+  ["^a{,}$", /lacks its least/],
+  ["a{2}{3}", /nothing to repeat before \{/],
+  ["{2}", /nothing to repeat before \{/],
+  ["^[[:alpha:]]+$", /\[:alpha:\], which ECMA-262 does not know/],
+  ["^[^[:space:][:^digit:]]$", /\[:space:\], which ECMA-262 does not know/],
+  ["\\[[^]]+\\]", /a \] behind \[\] or \[\^\]/],
+  ["[]a]", /a \] behind \[\] or \[\^\]/],
+  ["\\u{1g}", /a malformed \\u\{…\}/],
+])("what JavaScript refuses and others read otherwise is no text: %s", (pattern, reason) => {
+  expect(() => new RegExp(pattern, "u")).toThrow(SyntaxError)
+  expect(() => compileSchema({ type: "string", pattern })).toThrow(reason)
+})
+
+test.each([
+  ["^{{[a-z]+}}$", ["{{a}}"], ["{a}", "{{}}"]],
+  ["^a{b}{}{1,x}$", ["a{b}{}{1,x}"], ["ab"]],
+  ["^[[:]]$", ["[]", ":]"], ["["]],
+  ["^\\[.*]$", ["[a]", "[]"], ["[a"]],
+  ["^[^]$", ["]", "\n"], ["", "ab"]],
+])(
+  "braces and brackets that stand alone are characters, as to Python and JavaScript without u: %s",
+  (pattern, taken, refused) => {
+    const grammar = grammarOf(JSON.stringify({ type: "string", pattern }))
+    for (const text of [...taken, ...refused]) {
+      expect([text, new RegExp(pattern).test(text)]).toEqual([text, taken.includes(text)])
+      expect([text, accepts(grammar, JSON.stringify(text))]).toEqual([text, taken.includes(text)])
+    }
+  },
+)
+
+test.each([
   ["^[a-c]{2,20}$", {}, ["ab", "c".repeat(20)], ["a", "ad", "c".repeat(21)]],
   ["^(?:[a-c]){3,}$", { minLength: 17 }, ["a".repeat(17)], ["a".repeat(16), "d".repeat(17)]],
   ["^.{1,65535}$", { maxLength: 3 }, ["a", "😀😀😀"], ["", "abcd", "a\nb"]],

@@ -173,6 +173,8 @@ class Parser {
   readonly source: string[]
   private at = 0
   private depth = 0
+  /** To other programs a ] in the first place of a class is a character: which class was meant cannot be told. */
+  private hasEmptyClass = false
   private readonly options: PatternOptions
 
   constructor(pattern: string, options: PatternOptions = {}) {
@@ -214,13 +216,22 @@ class Parser {
     if (this.take("*")) return [0, Number.POSITIVE_INFINITY]
     if (this.take("+")) return [1, Number.POSITIVE_INFINITY]
     if (this.take("?")) return [0, 1]
-    const rest = this.source.slice(this.at, this.at + 24).join("")
-    const match = /^\{(\d+)(,(\d*))?\}/.exec(rest)
-    if (!match) return undefined
-    this.at += match[0].length
-    const min = Number(match[1])
-    if (match[2] === undefined) return [min, min]
-    return [min, match[3] === "" ? Number.POSITIVE_INFINITY : Number(match[3])]
+    return this.sees("{") ? this.counts() : undefined
+  }
+
+  /** In braces; undefined, and no move, where they are characters, as all but the flag u has it. */
+  private counts(): [number, number] | undefined {
+    let end = this.at + 1
+    while (/^[\d,]$/.test(this.source[end] ?? "")) end++
+    const between = this.source.slice(this.at + 1, end).join("")
+    const [, least, comma, most] = /^(\d*)(,?)(\d*)$/.exec(between) ?? []
+    if (this.source[end] !== "}" || least === undefined || between === "") return undefined
+    // To Python this begins at 0, to ECMA-262 without the flag u it is five characters.
+    if (least === "")
+      throw new PatternFault(`{${between}}, which lacks its least (write {0${between}})`)
+    this.at = end + 1
+    const unbounded = most === "" ? Number.POSITIVE_INFINITY : Number(most)
+    return [Number(least), comma === "" ? Number(least) : unbounded]
   }
 
   private atom(): Re {
@@ -242,9 +253,17 @@ class Parser {
       case "+":
       case "?":
         throw new PatternFault(`nothing to repeat before ${c}`)
-      default:
-        return { chars: this.cased(one(c.codePointAt(0)!)) }
+      case "{":
+        this.at--
+        if (this.counts()) throw new PatternFault("nothing to repeat before {")
+        this.at++
+        break
+      case "]":
+        if (this.hasEmptyClass)
+          throw new PatternFault("a ] behind [] or [^] (in a class, write \\])")
+        break
     }
+    return { chars: this.cased(one(c.codePointAt(0)!)) }
   }
 
   private cased(set: CharSet): CharSet {
@@ -314,8 +333,10 @@ class Parser {
     if (c === "u") {
       if (this.take("{")) {
         const end = this.source.indexOf("}", this.at)
-        const value = Number.parseInt(this.source.slice(this.at, end).join(""), 16)
-        if (end < 0 || !(value <= 0x10ffff)) throw new PatternFault("a malformed \\u{…}")
+        const text = this.source.slice(this.at, end).join("")
+        const value = Number.parseInt(text, 16)
+        const isRead = end > 0 && /^[0-9a-fA-F]+$/.test(text) && value <= 0x10ffff
+        if (!isRead) throw new PatternFault("a malformed \\u{…}")
         this.at = end + 1
         return value
       }
@@ -345,6 +366,7 @@ class Parser {
 
   private charClass(): CharSet {
     const negated = this.take("^")
+    this.hasEmptyClass ||= this.sees("]")
     let set: CharSet = []
     while (!this.take("]")) {
       if (this.at >= this.source.length) throw new PatternFault("a [ that is not closed")
@@ -365,12 +387,20 @@ class Parser {
 
   private member(): number | CharSet {
     const c = this.source[this.at++]!
+    if (c === "[" && this.sees(":")) this.refusePosix()
     if (c !== "\\") return c.codePointAt(0)!
     const escaped = this.source[this.at]
     if (escaped === undefined) throw new PatternFault("a backslash at the end")
     if (classEscapes[escaped] || escaped === "p" || escaped === "P") return this.escapedSet()
     this.at++
     return escaped === "b" ? 8 : this.escapedCharacter(escaped)
+  }
+
+  /** `[[:alpha:]]` would be one of these characters and a ]. */
+  private refusePosix(): void {
+    const [name] = /^:\^?[a-z]+:\]/.exec(this.source.slice(this.at, this.at + 16).join("")) ?? []
+    if (name)
+      throw new PatternFault(`[${name}, which ECMA-262 does not know (write its characters)`)
   }
 
   private setOf(member: number | CharSet): CharSet {
