@@ -272,6 +272,21 @@ test.each([
   }
 })
 
+// Texts are UTF-8 (RFC 8259, 8.1), which has no half of a pair.
+test.each([
+  { required: ["\ud83d"] },
+  { properties: { "\ud83d": true }, additionalProperties: false, minProperties: 1 },
+  { const: { "\ud83d": 1 } },
+  { required: ["a"], dependentRequired: { a: ["\ud83d"] } },
+])("half a surrogate pair is nobody's name: %j", (schema) => {
+  const object = { type: "object", ...schema }
+  expect(() => compileSchema(object)).toThrow("no value satisfies this schema")
+  expect(accepts(grammarOf(JSON.stringify({ anyOf: [object, { const: "a" }] })), '"a"')).toBe(true)
+  const optional = grammarOf('{"properties":{"\\ud83d":{"type":"string"},"b":true}}')
+  expect(accepts(optional, '{"b":1,"🙂":1}')).toBe(true)
+  expect(accepts(optional, '{"\\ud83d":"a"}')).toBe(false)
+})
+
 test("leniently, what cannot be enforced is left out and listed", () => {
   const schema = { properties: { a: { type: "string", pattern: "(.)\\1" } }, required: ["a"] }
   const { part, unenforced } = compileSchema(schema, { lenient: true })

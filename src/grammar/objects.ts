@@ -78,6 +78,9 @@ export class ObjectCase implements ObjectPlaces {
     for (const name of this.product.fewNames()) mentioned.add(name)
     this.names = [...mentioned].sort()
     spend(this.names.length * (1 + (languages.length + this.byPattern.length) / 8))
+    // Half a surrogate pair is no character, so that no member can have such a name.
+    for (const name of this.names)
+      if (!name.isWellFormed()) this.byName.set(name, [goals.literals.never])
     const index = new Map(this.names.map((name, i) => [name, i]))
     this.required = [...facts.required].map((name) => index.get(name)!)
     this.isRequired = Uint8Array.from(this.names, (name) => (facts.required.has(name) ? 1 : 0))
