@@ -21,6 +21,8 @@ export interface Dfa extends Alphabet {
 
 const maxStates = 20_000
 const maxFinite = 400_000 // nodes before they are folded
+const MAX_LISTED = 60_000 // states of texts that are listed: below 2^16, for stateKey
+const TOO_MANY_TEXTS = "the listed texts are too many, or too long"
 // 5 million transitions are 20 MB; past that the states are many and the classes are many too.
 const maxTransitions = 5_000_000
 const maxClasses = 4096
@@ -226,7 +228,7 @@ export function finite(words: Iterable<string>): Dfa {
       if (to === undefined) {
         to = nodes.push(new Map()) - 1
         nodes[node]!.set(c, to)
-        if (to >= maxFinite) throw new TooLarge("too many words")
+        if (to >= maxFinite) throw new TooLarge(TOO_MANY_TEXTS)
       }
       node = to
     }
@@ -254,8 +256,8 @@ export function finite(words: Iterable<string>): Dfa {
     ids.set(key, known)
     rows.push(row)
     accepts.push(isEnd ? 1 : 0)
-    if (rows.length >= maxStates || rows.length * alphabet.classes > maxTransitions) {
-      throw new TooLarge("too many words")
+    if (rows.length >= MAX_LISTED || rows.length * alphabet.classes > maxTransitions) {
+      throw new TooLarge(TOO_MANY_TEXTS)
     }
   }
   const next = new Int32Array(rows.length * alphabet.classes).fill(-1)

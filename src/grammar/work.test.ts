@@ -1,6 +1,7 @@
 // What a schema may cost, counted in units of work: whatever is asked for, it compiles or is refused within the bound, with
 // the place of what was too much, and the same schema costs the same again.
 
+import { createHash } from "node:crypto"
 import { expect, test } from "vitest"
 import { compileSchema, SchemaRefusal } from "./grammar.ts"
 import { MAX_WORK, MAX_WORK_IN_ALL, worked } from "./work.ts"
@@ -155,6 +156,8 @@ test("what people write is far below the bound", () => {
       additionalProperties: false,
     },
     { enum: times(5000, (i) => `value ${i}`) },
+    // A thousand identifiers, as many values as OpenAI's API takes in a schema's lists.
+    { enum: times(1000, (i) => createHash("md5").update(`${i}`).digest("hex")) },
     { type: "array", prefixItems: times(500, () => S) },
     {
       $ref: "#/$defs/d0",

@@ -232,6 +232,10 @@ const refusals: [Language, RegExp][] = [
   [regex("(a)\\1"), /a back reference/],
   [regex("a(?!.*)"), /no text satisfies it/],
   [{ kind: "choice", texts: [] }, /no text satisfies it/],
+  [
+    { kind: "choice", texts: Array.from({ length: 9000 }, (_, i) => `${i}${i * i}`.repeat(3)) },
+    /the listed texts are too many, or too long/,
+  ],
   [gbnf('rot ::= "a"'), /the rule root is missing/],
   [gbnf('root ::= "a" x'), /line 1: x is defined nowhere/],
   [gbnf('root ::= "a" root'), /no text satisfies it/],
