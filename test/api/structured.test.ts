@@ -102,6 +102,16 @@ test.each(dialects)(
   },
 )
 
+test("json_object is an object where its schema names no type", async () => {
+  for (const schema of [{}, "{}", { properties: { a: { type: "integer" } } }]) {
+    const response_format = { type: "json_object", schema }
+    const ask = [{ role: "user", content: "Give me a number" }]
+    const body = { messages: ask, response_format, seed: 1, temperature: 1.5, max_tokens: 5 }
+    const { choices } = await whole(body, "native")
+    expect(choices[0]!.content).toMatch(/^\{/)
+  }
+})
+
 test.each(dialects)(
   "%s: streams say what whole answers say, for several choices",
   async (dialect) => {

@@ -111,7 +111,7 @@ const ResponseFormat = Type.Object(
   {
     type: Type.Enum(["text", "json_object", "json_schema", "regex", "grammar"], {
       description:
-        "Any text, any JSON object, JSON by the schema (which is held to in json_object, too), or a text by the pattern or the grammar.",
+        "Any text, any JSON object, JSON by the schema (which is held to in json_object, too, and means objects there if it names no type), or a text by the pattern or the grammar.",
     }),
     schema: optional(Type.Union([anything, text, flag]), "A JSON Schema, or its JSON text."),
     json_schema: optional(

@@ -35,6 +35,29 @@ test("text and any JSON", () => {
   })
 })
 
+const properties = { a: { type: "integer" } }
+
+// As llama.cpp's json_schema_to_grammar and xgrammar read a schema with no type: one of objects.
+test.each([
+  [{}, { type: "object" }],
+  ["{}", { type: "object" }],
+  [true, { type: "object" }],
+  [{ properties }, { properties, type: "object" }],
+  [{ items: properties.a }, { items: properties.a }],
+  [{ type: ["object", "null"] }, { type: ["object", "null"] }],
+  [{ enum: ["a"] }, { enum: ["a"] }],
+  [{ anyOf: [properties.a] }, { anyOf: [properties.a] }],
+])("json_object by the schema %j means objects unless it names a kind", (given, schema) => {
+  expect(readResponseFormat({ type: "json_object", schema: given } as never)).toEqual({
+    schema,
+    field: "response_format.schema",
+  })
+  const asText = typeof given === "string" ? JSON.parse(given) : given
+  expect(readResponseFormat({ type: "json_schema", schema: given } as never)).toMatchObject({
+    schema: asText,
+  })
+})
+
 test.each([
   [{ type: "text", schema: {} }, "response_format.schema"],
   [{ type: "json_schema" }, "response_format.json_schema"],

@@ -46,7 +46,26 @@ export function* readingFormat(
   if (!definition && given.type === "json_schema")
     throw fault("response_format.json_schema", "is required")
   const schema = definition && (yield* readingSchema(definition))
-  return { schema, field: definition?.path ?? "response_format" }
+  return {
+    schema: given.type === "json_object" ? ofObjects(schema) : schema,
+    field: definition?.path ?? "response_format",
+  }
+}
+
+/** With one of these a schema says itself which kinds of values it means. */
+const KINDS = [
+  ...["type", "enum", "const", "items", "prefixItems"],
+  ...["$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "not", "if"],
+]
+
+/** JSON Schema lets `properties` alone be satisfied by 5: where the schema names no kind, json_object does. */
+function ofObjects(schema: Json | undefined): Json | undefined {
+  if (schema === true) return { type: "object" }
+  const isOpen =
+    typeof schema === "object" &&
+    schema !== null &&
+    !KINDS.some((key) => Object.hasOwn(schema, key))
+  return isOpen ? { ...schema, type: "object" } : schema
 }
 
 type Reading = (field: string, value: Json) => Found | ResponseFormat
