@@ -28,6 +28,10 @@ const Int64 = Type.Unsafe<number | bigint>({
 /** Characters (UTF-16 units) of all stop strings of a request together. */
 export const MAX_STOP_LENGTH = 16_384
 
+/** What a tool may be called: as long as Anthropic's API lets it be, with the dots of qualified names. */
+export const TOOL_NAME = /^[\w.-]{1,128}$/
+export const TOOL_NAME_HELP = "1 to 128 letters, digits, underscores, hyphens and dots"
+
 /** What both kinds of completion take. */
 export const sampling = {
   model: Type.String({ description: "One of the names that GET /v1/models lists." }),

@@ -10,6 +10,7 @@ import {
   nullable,
   optional,
   sampling,
+  TOOL_NAME_HELP,
   text,
   UsageInfo,
 } from "../fields.ts"
@@ -54,7 +55,7 @@ const ChatTool = Type.Object(
   {
     type: optional(Type.Literal("function"), "Always function."),
     function: Type.Object({
-      name: Type.String({ description: "1 to 64 letters, digits, underscores, hyphens and dots." }),
+      name: Type.String({ description: `${TOOL_NAME_HELP}.` }),
       description: optional(text, "What it does, for the model to read."),
       parameters: optional(anything, "JSON Schema of the arguments; absent: it takes none."),
       strict: optional(

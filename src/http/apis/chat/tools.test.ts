@@ -1,5 +1,7 @@
 import { expect, test } from "vitest"
 import { Problem } from "../../../errors.ts"
+import { MessagesRequest } from "../messages/schema.ts"
+import { ChatCompletionRequest } from "./schema.ts"
 import { readTools } from "./tools.ts"
 
 const tool = (name: string, more: object = {}) => ({ function: { name, ...more } })
@@ -28,6 +30,13 @@ test("names with dots, and types of other languages, are for the model to meet",
   const { tools } = readTools({ tools: [tool("math.root", { parameters }), tool("math")] })
   expect(tools!.map(({ name }) => name)).toEqual(["math.root", "math"])
   expect(tools![0]!.parameters).toEqual(parameters)
+})
+
+test("a name has as many characters as the schemas of both APIs say", () => {
+  const longest = "x".repeat(128)
+  expect(readTools({ tools: [tool(longest)] }).tools![0]!.name).toBe(longest)
+  for (const body of [ChatCompletionRequest, MessagesRequest])
+    expect(JSON.stringify(body.properties.tools)).toContain('"description":"1 to 128 letters, ')
 })
 
 const two = [tool("f"), tool("g")]

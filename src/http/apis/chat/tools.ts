@@ -4,6 +4,7 @@
 import type { ChatRequest, Tool, ToolChoice } from "../../../chat/conversation.ts"
 import { fault, mustBe, show } from "../../check.ts"
 import type { Json } from "../../json.ts"
+import { TOOL_NAME, TOOL_NAME_HELP } from "../fields.ts"
 import type { ChatCompletionRequest } from "./schema.ts"
 
 type Asked = Pick<ChatCompletionRequest, "tools" | "tool_choice" | "parallel_tool_calls">
@@ -30,9 +31,7 @@ export function assertNames(tools: readonly Tool[], field: string): void {
   const seen = new Set<string>()
   for (const [index, { name }] of tools.entries()) {
     const path = `tools[${index}].${field}`
-    if (!/^[\w.-]{1,128}$/.test(name)) {
-      throw mustBe(path, "1 to 128 letters, digits, underscores, hyphens and dots", name)
-    }
+    if (!TOOL_NAME.test(name)) throw mustBe(path, TOOL_NAME_HELP, name)
     if (seen.has(name)) throw fault(path, `names ${name} a second time`)
     seen.add(name)
   }

@@ -2,7 +2,7 @@
 
 import type { Static } from "typebox"
 import { Type } from "../../type.ts"
-import { anything, flag, nullable, optional, sampling, text } from "../fields.ts"
+import { anything, flag, nullable, optional, sampling, TOOL_NAME_HELP, text } from "../fields.ts"
 
 const Blocks = Type.Union([text, Type.Array(anything)])
 
@@ -23,7 +23,7 @@ const Tool = Type.Object(
       text,
       "custom. Anthropic's own server tools are not offered to the model, and x-ignored-tools lists them.",
     ),
-    name: Type.String({ description: "1 to 64 letters, digits, underscores, hyphens and dots." }),
+    name: Type.String({ description: `${TOOL_NAME_HELP}.` }),
     description: optional(text, "What it does, for the model to read."),
     input_schema: optional(anything, "JSON Schema of the input; absent: it takes none."),
     strict: optional(flag, "Whether a keyword that cannot be enforced refuses the request.", false),
