@@ -50,6 +50,11 @@ export const errors = {
     type: "invalid_request_error",
     text: "Nothing is kept under {id}; responses are kept in memory, for an hour at most.",
   },
+  thread_not_found: {
+    status: 404,
+    type: "invalid_request_error",
+    text: "Nothing is kept under {id}; this server keeps no threads, so send the whole conversation.",
+  },
   route_not_found: {
     status: 404,
     type: "invalid_request_error",

@@ -111,6 +111,8 @@ Such a model is served for this alone. A pair that is longer than the model read
 - A first line \`x-anthropic-billing-header:\` of a system text is left out: it differs in each request of Claude Code, and no prefix
   would be found again.
 - \`count_tokens\` counts what the prompt of the same body has.
+- No thread is kept: \`thread\` of the type \`continue\` is 404 with the code \`thread_not_found\`, and the clients' tool runners
+  and threads then send the whole conversation by themselves.
 
 ## Ollama's clients
 

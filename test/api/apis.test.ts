@@ -132,6 +132,52 @@ describe("Messages, with Anthropic's client", () => {
     expect([max_tokens, temperature]).toEqual([200, 0])
   })
 
+  // They continue a thread with its last messages alone, and with all of them once they are told that it is lost.
+  test("a tool runner and a thread have their whole conversation answered", async () => {
+    const given: string[] = []
+    const adds = {
+      name: "add",
+      description: "Adds two numbers.",
+      input_schema: {
+        type: "object" as const,
+        properties: { a: { type: "integer" }, b: { type: "integer" } },
+        required: ["a", "b"],
+      },
+    }
+    const run = { run: () => "5", parse: (input: unknown) => input }
+    const question = { role: "user" as const, content: "Add 2 and 3" }
+    const runner = client.beta.messages.toolRunner({
+      ...{ model, temperature: 0, max_tokens: 60, messages: [question], max_iterations: 3 },
+      tools: [{ type: "custom", ...adds, ...run }],
+    })
+    for await (const { content, usage } of runner) {
+      given.push(JSON.stringify(content))
+      const { messages: history } = runner.params
+      if (history.length < 3) continue
+      const counted = await client.messages.countTokens({
+        ...{ model, tools: [adds] },
+        messages: history.slice(0, 3) as Anthropic.MessageParam[],
+      })
+      expect(usage.input_tokens + (usage.cache_read_input_tokens ?? 0)).toBe(counted.input_tokens)
+    }
+    expect(given).toHaveLength(2)
+
+    const thread = client.beta.messages.thread({ model, temperature: 0, max_tokens: 24 })
+    const first = "My name is Bob."
+    const second = "What is my name?"
+    const reply = await thread.send({ role: "user", content: first })
+    const next = await thread.send({ role: "user", content: second })
+    const whole = await client.messages.create({
+      ...body,
+      messages: [
+        { role: "user", content: first },
+        { role: "assistant", content: reply.content as Anthropic.ContentBlockParam[] },
+        { role: "user", content: second },
+      ],
+    })
+    expect(next.content).toEqual(whole.content)
+  })
+
   test("which stop sequence ended a reply is told", async () => {
     const word = (await said()).split(" ")[2]!
     const told = await client.messages.create({ ...body, stop_sequences: ["no such", word] })

@@ -1,4 +1,5 @@
-// Anthropic's way: an error is `{"type":"error","error":{type,message}}`, whose types go by status, and every event has a name.
+// Anthropic's way: an error is `{"type":"error","error":{type,message}}`, whose types go by status, with a code in `details`
+// where clients act on one, and every event has a name.
 
 import type { Problem } from "../../../errors.ts"
 import { type Json, writeJson } from "../../json.ts"
@@ -12,7 +13,11 @@ export const messagesApi: Api = {
   ErrorBody: Type.Object(
     {
       type: Type.Literal("error"),
-      error: Type.Object({ type: text, message: text }),
+      error: Type.Object({
+        type: text,
+        message: text,
+        details: Type.Optional(Type.Object({ error_code: text })),
+      }),
     },
     { title: "MessagesError" },
   ),
@@ -29,10 +34,14 @@ const TYPES: Record<number, string> = {
 }
 
 function errorBody(problem: Problem): string {
-  const { status } = problem
+  const { status, code } = problem
   const type = TYPES[status] ?? (status < 500 ? "invalid_request_error" : "api_error")
-  return writeJson({ type: "error", error: { type, message: sentenceOf(problem) } })
+  const details = CODES.has(code) && { details: { error_code: code } }
+  return writeJson({ type: "error", error: { type, message: sentenceOf(problem), ...details } })
 }
+
+/** Those of Anthropic's own codes that its clients act on. */
+const CODES: ReadonlySet<string> = new Set(["thread_not_found"])
 
 const CLAUDE_CODE =
   "Claude Code asks for the models that ANTHROPIC_MODEL and ANTHROPIC_DEFAULT_HAIKU_MODEL name."

@@ -198,6 +198,19 @@ test.each<[string, object]>([
   expect(asked).toEqual([])
 })
 
+test("a thread may begin, and what goes on with one is told by Anthropic's code that it is lost", async () => {
+  const { post, asked } = parrot()
+  const thread = { type: "continue", previous_message_id: "msg_1" }
+  const lost = await post({ ...small, thread }, {}, url)
+  expect([lost.statusCode, lost.json().error]).toMatchObject([
+    404,
+    { type: "not_found_error", details: { error_code: "thread_not_found" } },
+  ])
+  expect(asked).toEqual([])
+  for (const begun of [{ type: "create" }, null])
+    expect((await post({ ...small, thread: begun }, {}, url)).statusCode).toBe(200)
+})
+
 test("its errors go by status, below its paths too, and its key is one of the server's", async () => {
   const { post, server } = parrot(thinksAndCalls, { apiKeys: ["k"] }, () =>
     problem("context_length_exceeded", { tokens: 6231, limit: 4096, cure: "" }),

@@ -26,6 +26,7 @@ export function* readingMessagesRequest(
   { model, defaults }: Service,
   origin: Origin,
 ): Work<ChatRequest> {
+  assertWhole(body)
   return {
     ...origin,
     ...(yield* readingConversation(body)),
@@ -36,6 +37,16 @@ export function* readingMessagesRequest(
     parallelToolCalls: !(body.tool_choice?.disable_parallel_tool_use ?? false),
     ...(yield* readingOutputFormat(body)),
   }
+}
+
+/**
+ * What goes on from a kept conversation is the last of its messages alone, without its tools, and no answer to it. Anthropic's
+ * clients send all of it once they are told that the thread is lost.
+ */
+function assertWhole({ thread }: MessagesRequest): void {
+  if (thread?.type !== "continue") return
+  const id = show(thread.previous_message_id ?? null)
+  throw problem("thread_not_found", { id }, "thread.previous_message_id")
 }
 
 /** What becomes the prompt, the same for a reply and for a count. */

@@ -77,6 +77,13 @@ const conversation = {
   mcp_servers: optional(Type.Array(anything, { maxItems: 0 }), "This server calls no others."),
 }
 
+const Thread = Type.Object({
+  type: Type.Enum(["create", "continue"], {
+    description: "create is accepted; continue is 404, upon which clients send everything.",
+  }),
+  previous_message_id: optional(text, "The reply that continue goes on from."),
+})
+
 export const CountTokensRequest = Type.Object(conversation, { title: "CountTokensRequest" })
 export type CountTokensRequest = Static<typeof CountTokensRequest>
 
@@ -96,6 +103,7 @@ export const MessagesRequest = Type.Object(
     top_p: sampling.top_p,
     top_k: sampling.top_k,
     seed: sampling.seed,
+    thread: optional(Thread, "No conversation is kept between requests."),
     metadata: optional(anything, "Accepted; kept in no record."),
     service_tier: optional(text, "Accepted; there is one tier."),
   },
