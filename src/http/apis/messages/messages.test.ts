@@ -177,6 +177,14 @@ test.each<[string, object]>([
       ],
     },
   ],
+  [
+    "messages[0].content[0].content[0]",
+    {
+      messages: [
+        { role: "user", content: [{ type: "tool_result", tool_use_id: "a", content: [null] }] },
+      ],
+    },
+  ],
   ["max_tokens", { max_tokens: 0 }],
   ["tools[0].type", { tools: [{ type: "bash_20250124", name: "bash" }] }],
   ["tools[0].type", { tools: [{ type: "web_search_20250305", name: "web_search" }] }],

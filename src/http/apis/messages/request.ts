@@ -156,11 +156,13 @@ function readResult(block: Block, path: string): ChatMessage {
   if (typeof content !== "string" && !Array.isArray(content)) {
     throw mustBe(`${path}.content`, "a string or a list of blocks", content)
   }
-  const texts = blocksOf(content as Content).map((inner, index) =>
-    inner.type === "tool_reference"
-      ? member(inner, "tool_name", `${path}.content[${index}]`)
-      : textOf(inner, `${path}.content[${index}]`),
-  )
+  const texts = blocksOf(content as Content).map((inner, index) => {
+    const place = `${path}.content[${index}]`
+    if (typeof inner !== "object" || inner === null) throw mustBe(place, "an object", inner)
+    return inner.type === "tool_reference"
+      ? member(inner, "tool_name", place)
+      : textOf(inner, place)
+  })
   const toolCallId = member(block, "tool_use_id", path)
   return { role: "tool", content: texts.join(""), toolCallId }
 }

@@ -6,7 +6,7 @@ import { Problem, problem } from "../../../errors.ts"
 import { fault, mustBe, show } from "../../check.ts"
 import { type Json, reading, writeJson } from "../../json.ts"
 import type { Work } from "../../turns.ts"
-import { joinedName, type Members } from "./tools.ts"
+import { joinedName, type Members, membersOf } from "./tools.ts"
 
 const PIECE = 512 // items read between two turns
 
@@ -99,11 +99,6 @@ function* readingItem(
   if (typeof type === "string" && SKIPPED.test(type)) return undefined
   const what = `${path}.type is ${show(type)}, an item that this server does not know.`
   throw problem("unsupported_value", { problem: what }, `${path}.type`)
-}
-
-export function membersOf(item: Json, path: string): Members {
-  if (typeof item === "object" && item !== null && !Array.isArray(item)) return item as Members
-  throw mustBe(path, "an object", item)
 }
 
 function roleOf({ role }: Members, path: string): "system" | "user" | "assistant" {

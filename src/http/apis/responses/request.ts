@@ -3,17 +3,17 @@
 
 import type { ChatMessage, ChatRequest, ConversationRequest } from "../../../chat/conversation.ts"
 import { problem } from "../../../errors.ts"
-import { fault } from "../../check.ts"
+import { fault, mustBe } from "../../check.ts"
 import type { Json } from "../../json.ts"
 import type { Service } from "../../service.ts"
 import type { Work } from "../../turns.ts"
 import { type Origin, readTemplateArguments } from "../chat/request.ts"
 import { readingFormats } from "../format.ts"
 import { readEnds, readSampling } from "../sampling.ts"
-import { membersOf, readingItems } from "./items.ts"
+import { readingItems } from "./items.ts"
 import type { ResponsesRequest } from "./schema.ts"
 import type { Kept, ResponseStore } from "./store.ts"
-import { type Callables, type Members, readCallables, readChoice } from "./tools.ts"
+import { type Callables, type Members, membersOf, readCallables, readChoice } from "./tools.ts"
 
 /** What is asked, before it is known who answers. */
 export interface Asked {
@@ -122,11 +122,16 @@ function readInput({ input: given }: ResponsesRequest, store: ResponseStore, sco
   for (const [index, item] of ((given ?? []) as Json[]).entries()) {
     const path = `input[${index}]`
     const { type, id, tools } = membersOf(item, path)
-    if (type === "additional_tools") added.push(...((tools ?? []) as Members[]))
+    if (type === "additional_tools") added.push(...toolsOf(tools ?? [], `${path}.tools`))
     else if (type === "item_reference") input.push(referred(id ?? null, path, store, scope))
     else input.push(item)
   }
   return { input, added }
+}
+
+function toolsOf(given: Json, path: string): Members[] {
+  if (!Array.isArray(given)) throw mustBe(path, "a list of tools", given)
+  return given.map((tool: Json, index) => membersOf(tool, `${path}[${index}]`))
 }
 
 function referred(id: Json, path: string, store: ResponseStore, scope: string): Json {

@@ -312,6 +312,8 @@ test.each<[string, object]>([
   ],
   ["tools[0].type", { tools: [{ type: "file_search" }] }],
   ["tools", { tools: [{ type: "web_search" }] }],
+  ["input[0].tools", { input: [{ type: "additional_tools", tools: {} }] }],
+  ["input[0].tools[0]", { input: [{ type: "additional_tools", tools: [null] }] }],
   [
     "tools[0].format.syntax",
     { tools: [{ type: "custom", name: "f", format: { ...lark, syntax: "x" } }] },
@@ -319,6 +321,10 @@ test.each<[string, object]>([
   ["tool_choice", { tool_choice: "required" }],
   ["tool_choice.type", { tools, tool_choice: { type: "web_search" } }],
   ["tool_choice.name", { tools, tool_choice: { type: "function", name: "g" } }],
+  [
+    "tool_choice.tools[0]",
+    { tools, tool_choice: { type: "allowed_tools", mode: "auto", tools: [null] } },
+  ],
   ["text.format.schema", { text: { format: { type: "json_schema" } } }],
   ["background", { background: true }],
   ["conversation", { conversation: "c" }],

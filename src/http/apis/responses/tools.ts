@@ -10,6 +10,12 @@ import { assertNames, assertOfObjects, known } from "../chat/tools.ts"
 
 export type Members = Readonly<Record<string, Json | undefined>>
 
+/** Of what no schema has looked at. */
+export function membersOf(item: Json, path: string): Members {
+  if (typeof item === "object" && item !== null && !Array.isArray(item)) return item as Members
+  throw mustBe(path, "an object", item)
+}
+
 /** A tool in the client's words. */
 export interface Callable {
   kind: "function" | "custom"
@@ -164,9 +170,10 @@ export function readChoice(
     throw mustBe("tool_choice.mode", '"auto" or "required"', mode ?? null)
   if (!Array.isArray(tools) || tools.length === 0)
     throw mustBe("tool_choice.tools", "a list that is not empty", tools ?? null)
-  const allowed = (tools as Members[]).flatMap((tool, index) =>
-    chosen(tool, names, `tool_choice.tools[${index}]`),
-  )
+  const allowed = (tools as Json[]).flatMap((tool, index) => {
+    const path = `tool_choice.tools[${index}]`
+    return chosen(membersOf(tool, path), names, path)
+  })
   return { mode, names: allowed }
 }
 
