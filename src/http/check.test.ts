@@ -65,6 +65,7 @@ test.each([
     /^seed must be an integer from -9223372036854775808 to 18446744073709551615/,
   ],
   [{ repetition_penalty: 0 }, "repetition_penalty", /from 0.01 to 10, not 0/],
+  [{ store: true }, "store", "store must be false, not true: nothing is stored."],
 ] as const)("%j is refused in one sentence", (fields, param, sentence) => {
   const fault = faultOf(ChatCompletionRequest, { ...base, ...fields } as unknown as Json)
   expect(fault?.param).toBe(param)

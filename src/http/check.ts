@@ -95,6 +95,8 @@ interface Found {
   /** What the value should have been; a member's name: it is not there. */
   wanted: Schema | string
   value: Json
+  /** Of a field that takes nothing, why. */
+  because?: string | undefined
   inside: (string | number)[] // innermost first
 }
 
@@ -111,7 +113,14 @@ function* faultOf(schema: Schema, value: Json, pace: Pace): Work<Found | undefin
 function faultAt(schema: Schema, value: Json): Found | undefined {
   const branch = branchOf(schema, value)
   if (branch && withinBounds(branch, value)) return undefined
-  return { wanted: branch ?? schema, value, inside: [] }
+  const because = takesNothing(schema) ? schema.description : undefined
+  return { wanted: branch ?? schema, value, because, inside: [] }
+}
+
+/** Whether it is the schema of a field that is known and not supported, which its description gives the reason of. */
+function takesNothing({ anyOf, maxItems, maxLength, const: only }: Schema): boolean {
+  if (anyOf) return anyOf.every((each) => each.type === "null" || takesNothing(each))
+  return maxItems === 0 || maxLength === 0 || only === false
 }
 
 /** Of a union the first branch of the value's kind; undefined where there is none. */
@@ -208,13 +217,16 @@ function within(found: Found, place: string | number): Found {
   return found
 }
 
-function problemOf({ wanted, value, inside }: Found, path: string): Problem {
+function problemOf({ wanted, value, because, inside }: Found, path: string): Problem {
   const place = inside.reduceRight<string>(
     (outer, each) => (typeof each === "number" ? `${outer}[${each}]` : join(outer, each)),
     path,
   )
   if (typeof wanted === "string") return fault(place, "is required")
-  return mustBe(place, `${describe(wanted)}${beyond(wanted, value)}`, value)
+  const what = `${describe(wanted)}${beyond(wanted, value)}`
+  if (because === undefined) return mustBe(place, what, value)
+  const reason = because.replace(/^[A-Z](?![A-Z])/, (letter) => letter.toLowerCase())
+  return fault(place, `must be ${what}, not ${show(value)}: ${reason.replace(/\.$/, "")}`)
 }
 
 /** The problem of a value that is not what it must be; both are told. The body's own `path` is "". */
@@ -255,6 +267,7 @@ export function describe(schema: TSchema): string {
     case "array":
       return listOf(elements(items ?? {}), bounds)
     case "string":
+      if (bounds.maxLength === 0) return "an empty string"
       return bounds.minLength === 1 ? "a string that is not empty" : "a string"
     case "object":
       return "an object"
@@ -272,6 +285,7 @@ export function describe(schema: TSchema): string {
 }
 
 function listOf(things: string, { minItems, maxItems }: Schema): string {
+  if (maxItems === 0) return "an empty list"
   const most = maxItems === undefined ? "" : `at most ${maxItems} `
   return `a list of ${most}${things}${minItems === 1 ? " that is not empty" : ""}`
 }

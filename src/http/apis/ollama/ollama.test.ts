@@ -177,6 +177,29 @@ test.each<[string, string, object, number]>([
   expect(asked).toEqual([])
 })
 
+test.each<[object, string | RegExp]>([
+  [
+    { images: ["aGk="] },
+    "images must be an empty list, not a list of 1: the model takes text only.",
+  ],
+  [
+    { context: [1, 2] },
+    "context must be an empty list, not a list of 2: nothing is remembered between requests.",
+  ],
+  [
+    { template: "{{ x }}" },
+    /^template must be an empty string, not .*: the model's own is used\.$/,
+  ],
+  [
+    { logprobs: true },
+    /^logprobs must be false, not true: POST \/v1\/chat\/completions tells them\.$/,
+  ],
+])("%j is refused with its reason", async (field, sentence) => {
+  const { post } = parrot()
+  const answer = await post({ model: "tiny", prompt: "x", ...field }, {}, "/api/generate")
+  expect(answer.json().error).toMatch(sentence)
+})
+
 // biome-ignore lint/suspicious/noExplicitAny: tests look wherever they like
 function linesOf(text: string): any[] {
   const lines = text.split("\n")
