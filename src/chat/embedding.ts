@@ -94,7 +94,8 @@ export class Embedder {
       for (let index = next++; index < count; index = next++) {
         const prompt = await tokensOf(index, { client, signal })
         tokens += prompt.length
-        rows[index] = await this.#row(request, prompt, { client, signal })
+        const field = fieldOf(request, index, count)
+        rows[index] = await this.#row({ ...request, field }, prompt, { client, signal })
       }
     }
     try {
@@ -117,7 +118,8 @@ export class Embedder {
   }
 
   async #tokens(request: EmbeddingRequest, index: number, asker: Asker): Promise<Int32Array> {
-    const { texts, field, truncate } = request
+    const { texts, truncate } = request
+    const field = fieldOf(request, index, texts.length)
     const text = texts[index]!
     const { prefix, suffix } = this.#tokenizer
     const own =
@@ -164,6 +166,11 @@ export class Embedder {
     signal.throwIfAborted()
     return this.#model.dense.reduce(through, pool.pooled())
   }
+}
+
+/** Which of a client's texts is meant; one alone may be no list. */
+function fieldOf({ field }: Reading, index: number, count: number): string {
+  return count > 1 ? `${field}[${index}]` : field
 }
 
 /** The rows of one text on their way to one. */

@@ -88,6 +88,14 @@ describe("Responses, with the client openai", () => {
   })
 })
 
+test("of texts to embed, the one that cannot be is named", async () => {
+  const { embeddings } = new OpenAI({ baseURL: `${running.url}/v1`, apiKey: "none", maxRetries: 0 })
+  const embed = (input: string[]) => embeddings.create({ model, input })
+  for (const wrong of ["", "word ".repeat(5000)])
+    await expect(embed(["one", "two", wrong, "four"])).rejects.toMatchObject({ param: "input[2]" })
+  await expect(embed([""])).rejects.toMatchObject({ param: "input" })
+})
+
 describe("Messages, with Anthropic's client", () => {
   let client: Anthropic
   const body = { model, ...{ messages, temperature: 0, max_tokens: 24 } }

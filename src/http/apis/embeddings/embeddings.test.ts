@@ -58,6 +58,21 @@ test("as Ollama's clients ask", async () => {
   expect(old).toEqual({ status: 200, embedding: row(0.6, 4, 0.8) })
 })
 
+// Ollama's server: "if len(input) == 0", "an empty request loads the model".
+test("nothing to embed loads a model of Ollama's clients", async () => {
+  for (const body of [{ input: "" }, { input: [] }, {}])
+    expect(await ask({ model: "tiny", ...body }, "/api/embed")).toMatchObject({
+      status: 200,
+      embeddings: [],
+      prompt_eval_count: 0,
+    })
+  for (const body of [{ prompt: "" }, {}])
+    expect(await ask({ model: "tiny", ...body }, "/api/embeddings")).toEqual({
+      status: 200,
+      embedding: [],
+    })
+})
+
 test("documents by a query, the best first", async () => {
   const body = { model: "tiny", query: "a", documents: ["ab", { text: "abcd" }, "abc", "xyz"] }
   const told = await ask(body, "/v1/rerank")

@@ -71,7 +71,7 @@ export async function ollamaEmbed(exchange: Exchange): Promise<Answer> {
   const body = await inTurns(checking(OllamaEmbedRequest, exchange.body))
   const { model, input, truncate, dimensions } = body
   reportIgnored(exchange, OllamaEmbedRequest)
-  const texts = typeof input === "string" ? [input] : input
+  const texts = textsOf(input ?? "")
   const service = await serviceOf(exchange, model)
   const asked = {
     ...{ texts, field: "input", truncate: truncate ?? true },
@@ -91,10 +91,17 @@ export async function ollamaEmbed(exchange: Exchange): Promise<Answer> {
   )
 }
 
+/** None in an empty text: in Ollama, that loads a model and embeds nothing. */
+function textsOf(input: string | readonly string[]): readonly string[] {
+  if (typeof input !== "string") return input
+  return input === "" ? [] : [input]
+}
+
 export async function ollamaEmbedding(exchange: Exchange): Promise<Answer> {
   const { model, prompt } = await inTurns(checking(OllamaEmbeddingRequest, exchange.body))
   reportIgnored(exchange, OllamaEmbeddingRequest)
   const service = await serviceOf(exchange, model)
+  if (!prompt) return json('{"embedding":[]}')
   const asked = { texts: [prompt], field: "prompt", truncate: true, dimensions: undefined }
   const { vectors } = await embedded(exchange, service, asked)
   return json(`{"embedding":${floats(vectors[0]!)}}`)

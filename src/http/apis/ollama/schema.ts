@@ -156,7 +156,10 @@ const ignoredByEmbedding = {
 export const OllamaEmbedRequest = Type.Object(
   {
     model: text,
-    input: Type.Union([text, Type.Array(text)], { description: "A text, or a list of texts." }),
+    input: optional(
+      Type.Union([text, Type.Array(text)]),
+      "A text, or a list of texts; without one the model is loaded.",
+    ),
     truncate: optional(flag, "Whether a text that is too long is cut instead of refused.", true),
     dimensions: optional(
       Type.Integer({ minimum: 1 }),
@@ -180,7 +183,11 @@ export const OllamaEmbedResponse = Type.Object(
 )
 
 export const OllamaEmbeddingRequest = Type.Object(
-  { model: text, prompt: text, ...ignoredByEmbedding },
+  {
+    model: text,
+    prompt: optional(text, "A text; without one the model is loaded."),
+    ...ignoredByEmbedding,
+  },
   { title: "OllamaEmbeddingRequest" },
 )
 
