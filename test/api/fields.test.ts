@@ -224,6 +224,12 @@ test("a prompt longer than the context is 400, with both counts", async () => {
 test("tokenize counts what the reply is billed, and detokenize gives the text back", async () => {
   const asked = await ask(running, "/tokenize", { messages })
   expect(asked.count).toBe((await chat(running, { max_tokens: 1 })).usage.prompt_tokens)
+  const weather = { name: "weather", parameters: { type: "object", properties: {} } }
+  const tools = [{ type: "function", function: weather }]
+  const told = await ask(running, "/tokenize", { messages, tools })
+  expect(told.count).toBe((await chat(running, { tools, max_tokens: 1 })).usage.prompt_tokens)
+  const hidden = await ask(running, "/tokenize", { messages, tools, tool_choice: "none" })
+  expect([told.count > asked.count, hidden.tokens]).toEqual([true, asked.tokens])
   const words = "Grüße, 世界 😀!"
   const { tokens } = await ask(running, "/tokenize", { prompt: words })
   const back = await ask(running, "/detokenize", { tokens })

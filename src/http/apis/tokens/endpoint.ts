@@ -7,6 +7,7 @@ import { JsonText, writeJson } from "../../json.ts"
 import { inTurns, type Work } from "../../turns.ts"
 import { readingMessages } from "../chat/messages.ts"
 import { readTemplateArguments } from "../chat/request.ts"
+import { readTools } from "../chat/tools.ts"
 import { readingTokens } from "../completions/request.ts"
 import { reportIgnored } from "../ignored.ts"
 import { DetokenizeRequest, TokenizeRequest } from "./schema.ts"
@@ -23,6 +24,7 @@ export async function tokenize(exchange: Exchange): Promise<Answer> {
     const conversation = {
       messages: await inTurns(readingMessages(messages)),
       templateArguments: readTemplateArguments(body),
+      ...readTools(body),
     }
     tokens = await chat.tokenizeChat(conversation, exchange)
   } else {

@@ -1,8 +1,10 @@
 // Between texts and token ids.
 
 import { Type } from "../../type.ts"
-import { ChatCompletionMessage } from "../chat/schema.ts"
+import { ChatCompletionMessage, ChatCompletionRequest } from "../chat/schema.ts"
 import { anything, flag, optional, TokenId, text } from "../fields.ts"
+
+const { tools, tool_choice, reasoning_effort } = ChatCompletionRequest.properties
 
 export const TokenizeRequest = Type.Object(
   {
@@ -12,6 +14,9 @@ export const TokenizeRequest = Type.Object(
       Type.Array(ChatCompletionMessage, { minItems: 1 }),
       "A conversation to encode as the model would read it; instead of prompt.",
     ),
+    tools,
+    tool_choice,
+    reasoning_effort,
     chat_template_kwargs: optional(anything, "More variables for the model's template."),
     control_tokens: optional(
       flag,
