@@ -97,7 +97,8 @@ Such a model is served for this alone. A pair that is longer than the model read
   reply cut off may come back: the model reads it without arguments.
 - Thinking is a \`reasoning\` item. \`reasoning.summary\` repeats it as a summary, and \`encrypted_content\` in \`include\` adds it in a
   form that clients hand back.
-- Log probabilities, \`background\`, \`conversation\` and \`prompt\` are refused.
+- Log probabilities, \`background\`, \`conversation\` and \`prompt\` are refused, and so are fields of chat completions that have
+  another name here (\`messages\`, \`max_tokens\`, \`response_format\`, \`reasoning_effort\`).
 
 ## Anthropic's clients
 

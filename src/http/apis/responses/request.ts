@@ -76,6 +76,12 @@ const UNSUPPORTED: Record<string, string> = {
   conversation: "conversations are not kept; use previous_response_id, or send all items.",
   prompt: "prompts are not kept; send instructions and input.",
   top_logprobs: "log probabilities are told by POST /v1/chat/completions.",
+  // chat's names of what has another one here
+  messages: "send the conversation as input.",
+  max_tokens: "use max_output_tokens.",
+  max_completion_tokens: "use max_output_tokens.",
+  response_format: "use text.format, which has name and schema beside type.",
+  reasoning_effort: "use reasoning, as a map with effort.",
 }
 
 /** With what a developer says at the beginning they are one message: many templates know one of the system's alone. */

@@ -330,6 +330,11 @@ test.each<[string, object]>([
   ["conversation", { conversation: "c" }],
   ["prompt", { prompt: { id: "p" } }],
   ["include", { include: ["message.output_text.logprobs"] }],
+  ["messages", { input: undefined, messages: [{ role: "user", content: "hi" }] }],
+  ["max_tokens", { max_tokens: 9 }],
+  ["max_completion_tokens", { max_completion_tokens: 9 }],
+  ["response_format", { response_format: { type: "json_object" } }],
+  ["reasoning_effort", { reasoning_effort: "low" }],
 ])("%s is refused by name", async (param, body) => {
   const { post, asked } = parrot()
   const answer = await post({ ...hello, ...body }, {}, url)
