@@ -1,7 +1,9 @@
 // The one logger. Everything the server says goes to stderr, so that stdout stays free for what a command prints. A full
-// disk, a closed pipe or a reader that sleeps costs lines, never the server: pino's own destination would hold it up.
+// disk, a closed pipe, a terminal that is gone or a reader that sleeps costs lines, never the server: pino's own destination
+// would hold it up, and its transport's thread end it.
 
 import { write, writeSync } from "node:fs"
+import { createRequire } from "node:module"
 import { type Logger, pino } from "pino"
 
 export type Log = Pick<Logger, "debug" | "info" | "warn" | "error" | "child" | "isLevelEnabled">
@@ -14,13 +16,21 @@ const RETRY = 100 // milliseconds
 export function createLog(level: LogLevel, pretty: boolean): Logger {
   if (level === "silent") return pino({ level })
   standardError ??= new StandardError()
-  if (!pretty) return pino({ level, base: null }, standardError)
-  const transport = pino.transport({
-    target: "pino-pretty",
-    options: { destination: 2, ignore: "pid,hostname" },
-  })
-  return pino({ level }, transport)
+  return pino({ level, base: null }, pretty ? readable(standardError) : standardError)
 }
+
+/** Loads what makes lines readable with the first of them: it takes a tenth of a start, and many a command says nothing. */
+function readable(destination: StandardError): Pick<StandardError, "write"> {
+  let print: ((line: string) => string) | undefined
+  return {
+    write: (line) => {
+      print ??= (require("pino-pretty") as typeof import("pino-pretty")).prettyFactory({})
+      destination.write(print(line))
+    },
+  }
+}
+
+const require = createRequire(import.meta.url)
 
 let standardError: StandardError | undefined // one for all loggers of the process: lines follow each other
 

@@ -1,6 +1,8 @@
 // The log as an operator reads it: a process of its own, one JSON line for each request on stderr.
 
+import { spawnSync } from "node:child_process"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
+import { isLeftOut } from "./left-out.ts"
 import { built, type Serving, serve } from "./sinter.ts"
 
 let server: Serving
@@ -107,4 +109,32 @@ describe("words that cannot be written cost nothing", () => {
     await answers(told)
     expect((await told.stop()).code).toBe(0)
   })
+
+  // util-linux's `script` has the terminal; the server is in a session of its own, as after `disown`, so that nobody tells it.
+  const inTerminal = {
+    command: [
+      "sh",
+      "-c",
+      `SERVER="$*" exec script -qfc 'exec setsid -w sh -c "\\$SERVER >&3 & echo pid=\\$! >&3; wait"' /dev/null 3>&1`,
+      "sh",
+      ...command,
+    ],
+    folder,
+  }
+  const isThere = spawnSync("script", ["--version"], { encoding: "utf8" }).stdout
+  const without = isLeftOut(isThere?.includes("util-linux"))
+
+  test.skipIf(without)(
+    `the terminal is gone${without ? " (skipped: no script of util-linux)" : ""}`,
+    async () => {
+      const told = await serve(["tiny"], inTerminal)
+      await answers(told)
+      await expect.poll(told.out).toMatch(/INFO.*: answered/)
+      told.child.kill("SIGKILL")
+      await answers(told)
+      const [, pid] = /pid=(\d+)/.exec(told.out())!
+      process.kill(Number(pid), "SIGTERM")
+      await told.ended // with whatever code: Node itself aborts at its end, as it cannot reset that terminal
+    },
+  )
 })
