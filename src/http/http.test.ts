@@ -1,5 +1,6 @@
 // The room from outside, request by request, without a socket.
 
+import { Ajv } from "ajv"
 import { expect, test } from "vitest"
 import { eventsOf, hi, parrot, saying, served, usage } from "../../test/parrot.ts"
 import type { ChatRequest, ReplyEvent } from "../chat/conversation.ts"
@@ -628,6 +629,30 @@ test("openapi.json describes every route, and every reference in it leads somewh
   for (const [, name] of JSON.stringify(api).matchAll(/"#\/components\/schemas\/(\w+)"/g)) {
     expect(api.components.schemas).toHaveProperty(name!)
   }
+})
+
+// JSON Schema Validation 2020-12, 9.2: a default should be valid; OpenAPI 3.1, Media Type Object: so should an example.
+test("openapi.json gives examples and defaults that its own schemas allow", async () => {
+  const api = (await parrot().server.inject("/openapi.json")).json()
+  const ajv = new Ajv({ strict: false, validateFormats: false }).addSchema(api, "api")
+  const pointer = (path: string[]) =>
+    path.map((name) => `/${encodeURIComponent(name.replaceAll("~", "~0").replaceAll("/", "~1"))}`)
+  const refusals = (schema: string[], value: unknown) => {
+    const isValid = ajv.compile({ $ref: `api#${pointer(schema).join("")}` })
+    return isValid(value) ? [] : [`${schema.join(" ")}: ${ajv.errorsText(isValid.errors)}`]
+  }
+  const look = (value: unknown, path: string[]): string[] => {
+    if (typeof value !== "object" || value === null) return []
+    const isSchema = "anyOf" in value || "type" in value
+    return [
+      ...("default" in value && isSchema ? refusals(path, value.default) : []),
+      ...("example" in value ? refusals([...path, "schema"], value.example) : []),
+      ...Object.entries(value).flatMap(([name, inner]) => look(inner, [...path, name])),
+    ]
+  }
+  expect(look(api, [])).toEqual([])
+  const { example } = api.paths["/v1/messages"].post.requestBody.content["application/json"]
+  expect(example.model).toBe("tiny")
 })
 
 test("the docs page loads nothing from elsewhere", async () => {

@@ -10,6 +10,7 @@ import { MAX_LOGPROBS } from "./apis/logprob-budget.ts"
 import { unsupported } from "./apis/refusals.ts"
 import { describe } from "./check.ts"
 import { MAX_DEPTH, MAX_DIGITS, MAX_MEMBERS, MAX_VALUES } from "./json.ts"
+import { exampleOf } from "./openapi.ts"
 import type { Route } from "./route.ts"
 import { routes } from "./routes.ts"
 import { defaultHttpOptions, defaultTimeouts } from "./service.ts"
@@ -257,9 +258,9 @@ const LIMITS = [
   ["requests that wait", "`--max-queue`", "429"],
 ]
 
-function requestSection({ method, path, summary, body, example }: Route): string {
-  const namesModel = "model" in ((body as unknown as Fields).properties ?? {})
-  const shown = JSON.stringify({ ...(namesModel && { model: "tiny" }), ...example })
+function requestSection(route: Route): string {
+  const { method, path, summary, body } = route
+  const shown = JSON.stringify(exampleOf(route, "tiny"))
   return `## ${method} ${path}
 
 ${summary}

@@ -8,12 +8,13 @@ import type { Route } from "./route.ts"
 
 type Members = Record<string, Json>
 
-export function openapiDocument(routes: readonly Route[], version: string): Json {
+/** @param model the name that examples ask for */
+export function openapiDocument(routes: readonly Route[], version: string, model: string): Json {
   const components: Members = {}
   const paths: Record<string, Members> = {}
   for (const route of routes) {
     paths[route.path] ??= {}
-    paths[route.path]![route.method.toLowerCase()] = operation(route, components)
+    paths[route.path]![route.method.toLowerCase()] = operation(route, components, model)
   }
   return {
     openapi: "3.1.0",
@@ -32,7 +33,7 @@ export function openapiDocument(routes: readonly Route[], version: string): Json
   }
 }
 
-function operation(route: Route, components: Members): Json {
+function operation(route: Route, components: Members, model: string): Json {
   const parameters = [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
     name: name!,
     in: "path",
@@ -48,7 +49,7 @@ function operation(route: Route, components: Members): Json {
         content: {
           "application/json": {
             schema: named(route.body, components),
-            ...(route.example && { example: route.example as Json }),
+            ...(route.example && { example: exampleOf(route, model) as Json }),
           },
         },
       },
@@ -63,6 +64,12 @@ function operation(route: Route, components: Members): Json {
       },
     },
   }
+}
+
+/** A body that a server of this model answers as it is. */
+export function exampleOf({ body, example }: Route, model: string): object {
+  const { properties = {} } = body as { properties?: object }
+  return { ...("model" in properties && { model }), ...example }
 }
 
 function answerContent({ api, answer, chunk }: Route, components: Members): Json {

@@ -402,15 +402,16 @@ export const routes: readonly Route[] = [
     path: "/openapi.json",
     summary: "This API as an OpenAPI 3.1 document.",
     answer: Type.Unknown(),
-    handle: ({ options }) => json(openapi(options.version)),
+    handle: ({ options, state }) => json(openapi(options.version, state.models[0]!.card.names[0]!)),
   },
 ]
 
 const printed = new Map<string, string>()
 
 /** Printed once, as it takes milliseconds. */
-function openapi(version: string): string {
-  const known = printed.get(version) ?? writeJson(openapiDocument(routes, version))
-  printed.set(version, known)
+function openapi(version: string, model: string): string {
+  const key = `${version} ${model}`
+  const known = printed.get(key) ?? writeJson(openapiDocument(routes, version, model))
+  printed.set(key, known)
   return known
 }

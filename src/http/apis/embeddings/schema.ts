@@ -21,8 +21,7 @@ export const EmbeddingsRequest = Type.Object(
     ),
     prompt_name: optional(
       text,
-      "Which of the prompts in the model's config_sentence_transformers.json stands before each text.",
-      "none",
+      "Which of the prompts in the model's config_sentence_transformers.json stands before each text; otherwise none does.",
     ),
     user: optional(text, "Not used."),
   },

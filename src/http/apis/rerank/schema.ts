@@ -17,7 +17,7 @@ export const RerankRequest = Type.Object(
       maxItems: MAX_DOCUMENTS,
       description: "Texts, or maps with a `text`.",
     }),
-    top_n: optional(Type.Integer({ minimum: 1 }), "How many of the best are told.", "all"),
+    top_n: optional(Type.Integer({ minimum: 1 }), "How many of the best are told; otherwise all."),
     return_documents: optional(Type.Boolean(), "Whether their texts are told, too.", true),
   },
   { title: "RerankRequest" },
