@@ -24,7 +24,7 @@ describe.each([
     paths.forEach((path, i) => {
       writeFileSync(path, Buffer.alloc(size, `${i} of two`))
     })
-    files = paths.map((path) => ({ fd: openSync(path), size }))
+    files = paths.map((path) => ({ fd: openSync(path, "r"), size }))
   })
   afterAll(() => {
     for (const { fd } of files) closeSync(fd)
