@@ -65,7 +65,7 @@ function ofObjects(schema: Json | undefined): Json | undefined {
     typeof schema === "object" &&
     schema !== null &&
     !KINDS.some((key) => Object.hasOwn(schema, key))
-  return isOpen ? { ...schema, type: "object" } : schema
+  return isOpen ? Object.assign({}, schema, { type: "object" }) : schema
 }
 
 type Reading = (field: string, value: Json) => Found | ResponseFormat
