@@ -60,6 +60,14 @@ test("auto says why it finds nothing", async () => {
     )
 })
 
+test("auto says of each of several kinds why it has no more of it", async () => {
+  const choosing = chooseDevice({ name: "auto", id: 99 }, ["rocm", "metal", "cpu"])
+  if (process.platform === "linux")
+    await expect(choosing).rejects.toThrow(
+      /^--device auto:99 is not on this machine: (rocm: [^;]+; )?metal: there is no driver for linux; found: /,
+    )
+})
+
 test("a device that is here and that nothing runs on is refused, with those that something does", async () => {
   await expect(chooseDevice({ name: "cpu", id: 0 }, ["cuda", "vulkan"])).rejects.toThrow(
     "--device cpu:0 is here, but what was asked for runs on cuda, vulkan only",

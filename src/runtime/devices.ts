@@ -168,8 +168,12 @@ function whyMissing(
     return `is here, but ${device.obstacle?.problem ?? `what was asked for runs on ${usable.join(", ")} only`}`
   const isOfKind = ({ name }: Survey) =>
     asked.name === "auto" ? usable.includes(name) : name === asked.name
-  const obstacles = surveys.filter(isOfKind).flatMap(({ obstacles }) => obstacles)
-  return `is not on this machine${obstacles.map((each) => `: ${each.problem}`).join("")}`
+  const kinds = surveys.filter((each) => isOfKind(each) && each.obstacles.length > 0)
+  const reasons = kinds.map(({ name, obstacles }) => {
+    const problems = obstacles.map((each) => each.problem).join(": ")
+    return asked.name === "auto" && usable.length > 1 ? `${name}: ${problems}` : problems
+  })
+  return `is not on this machine${reasons.length > 0 ? `: ${reasons.join("; ")}` : ""}`
 }
 
 /**
