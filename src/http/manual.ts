@@ -53,6 +53,9 @@ Which one a request gets, first match wins:
 
 The answer's \`x-api-dialect\` header says which it was.
 
+In an earlier message of the assistant the textual list is left out where \`tool_calls\` beside it say the same: the deltas of a
+\`native\` stream can be joined and sent back as they are.
+
 ${routes
   .filter(({ body }) => body)
   .map(requestSection)

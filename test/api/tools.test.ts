@@ -44,6 +44,35 @@ test("native: a map in the whole answer, the textual list and then the calls in 
   expect(JSON.parse(structured.function.arguments)).toEqual(call.function.arguments)
 })
 
+test("native: the deltas of a stream, joined and sent back, are the whole answer sent back", async () => {
+  const body = { messages, tools: [weather, clock], tool_choice: "required", temperature: 0 }
+  const { message } = (await chat(running, body)).choices[0]
+  const stream = await post(running, "/v1/chat/completions", { ...body, stream: true })
+  const deltas = eventsOf(await stream.text()).map(({ choices }) => choices[0].delta)
+  const joined = {
+    role: "assistant",
+    content: deltas.map(({ content }) => content).join(""),
+    tool_calls: deltas.flatMap((delta) => delta.tool_calls ?? []),
+  }
+  expect(joined.content).toMatch(/^\[get_weather\(/)
+  const promptOf = async (earlier: object) => {
+    const result = { role: "tool", content: "sunny" }
+    const body = { model, messages: [...messages, earlier, result], tools: [weather, clock] }
+    const answer = await post(running, "/tokenize", body)
+    expect(answer.status).toBe(200)
+    return ((await answer.json()) as { tokens: number[] }).tokens
+  }
+  const tokens = await promptOf(message)
+  expect(await promptOf(joined)).toEqual(tokens)
+  const quoted = joined.content.replace(/^\[(.*)\]$/, "['$1']")
+  expect(await promptOf({ ...joined, content: quoted })).toEqual(tokens)
+  const spoken = { ...message, content: "Let me see. " }
+  expect(await promptOf({ ...joined, content: `Let me see. ${joined.content}` })).toEqual(
+    await promptOf(spoken),
+  )
+  expect(await promptOf({ ...joined, content: "[get_weather()]" })).not.toEqual(tokens)
+})
+
 test("required, named, allowed and none do what they say, at any temperature", async () => {
   const tools = [weather, clock]
   const called = async (tool_choice: unknown, seed: number) => {

@@ -2,6 +2,7 @@
 // parts, calls with their arguments as a map or as text. The model takes text; pictures and sound are refused.
 
 import type { ChatMessage, ToolCall } from "../../../chat/conversation.ts"
+import { writeCallList } from "../../../chat/formats/call-list.ts"
 import { type Problem, problem } from "../../../errors.ts"
 import { fault, mustBe, show } from "../../check.ts"
 import { type Json, reading, writing } from "../../json.ts"
@@ -47,8 +48,20 @@ function* readingMessage(given: ChatCompletionMessage, path: string): Work<ChatM
       toolCalls.push(yield* readingCall(call, `${path}.tool_calls[${index}]`, index))
     }
     message.toolCalls = toolCalls
+    message.content = withoutList(message.content, toolCalls)
   }
   return message
+}
+
+const MAX_LISTED = 64 * 1024 // characters of arguments: writing more of them anew would hold others up
+
+/** Native streams say calls twice, as a list in the text and in `tool_calls`; a client that joins them sends both back. */
+function withoutList(content: string | null, calls: readonly ToolCall[]): string | null {
+  const length = calls.reduce((sum, call) => sum + call.arguments.length, 0)
+  if (!content?.endsWith("]") || length > MAX_LISTED) return content
+  const lists = (["plain", "quoted"] as const).map((style) => writeCallList(calls, style))
+  const list = lists.find((each) => content.endsWith(each)) ?? ""
+  return content.slice(0, content.length - list.length) || null
 }
 
 type Part = Readonly<Record<string, Json>>
