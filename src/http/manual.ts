@@ -80,7 +80,8 @@ no text, and need hold no head.
 
 \`POST /v1/rerank\` says how well each of some documents answers a query, as Jina's, vLLM's and llama.cpp's do. It takes a cross-encoder:
 \`BertForSequenceClassification\` or \`XLMRobertaForSequenceClassification\` with one label, whose number becomes one from 0 to 1 (sigmoid).
-Such a model is served for this alone. A pair that is longer than the model reads is refused.
+Such a model is served for this alone. A pair that is longer than the model reads is refused. \`/rerank\` and \`/v2/rerank\`, where clients
+of vLLM and Cohere's own ask, are the same.
 
 ## Responses
 

@@ -101,6 +101,22 @@ const refusedByOllama: readonly Route[] = (
   handle: refusing(because),
 }))
 
+const ranking: readonly Route[] = (
+  [
+    ["/v1/rerank", "How well documents answer a query."],
+    ["/rerank", "The same, where clients of vLLM ask."],
+    ["/v2/rerank", "The same, where Cohere's clients ask."],
+  ] as const
+).map(([path, summary]) => ({
+  method: "POST",
+  path,
+  summary,
+  body: RerankRequest,
+  answer: RerankResponse,
+  example: { query: "Where is the river?", documents: ["It flows to the sea.", "Hello!"] },
+  handle: rerank,
+}))
+
 export const routes: readonly Route[] = [
   {
     method: "GET",
@@ -150,15 +166,7 @@ export const routes: readonly Route[] = [
     example: { input: ["Hello!", "Good morning!"] },
     handle: embeddings,
   },
-  {
-    method: "POST",
-    path: "/v1/rerank",
-    summary: "How well documents answer a query.",
-    body: RerankRequest,
-    answer: RerankResponse,
-    example: { query: "Where is the river?", documents: ["It flows to the sea.", "Hello!"] },
-    handle: rerank,
-  },
+  ...ranking,
   {
     api: responsesApi,
     method: "POST",

@@ -88,6 +88,8 @@ test("documents by a query, the best first", async () => {
     ],
     usage: { prompt_tokens: 4, total_tokens: 4 },
   })
+  // where LiteLLM asks vLLM and Cohere
+  for (const path of ["/rerank", "/v2/rerank"]) expect(await ask(body, path)).toEqual(told)
   const best = await ask({ ...body, top_n: 1, return_documents: false }, "/v1/rerank")
   expect(best.results).toEqual([{ index: 1, relevance_score: 0.4 }])
   const none = await ask({ ...body, documents: [] }, "/v1/rerank")
