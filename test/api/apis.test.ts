@@ -226,6 +226,13 @@ describe("Ollama's API, with its client", () => {
       format,
     })
     expect(typeof JSON.parse(held.message.content).city).toBe("string")
+    // As a class makes a schema: it does not say that there are no other names, and the model has some.
+    const { additionalProperties: _, ...open } = parameters
+    const closed = await client.chat({
+      ...{ model, messages, format: open },
+      options: { ...options, num_predict: 99 },
+    })
+    expect(Object.keys(JSON.parse(closed.message.content))).toEqual(["city"])
   })
 
   test("what there is, what of it runs, and embeddings", async () => {

@@ -3,6 +3,7 @@
 
 import type { ChatRequest, CompletionRequest, ResponseFormat } from "../../../chat/conversation.ts"
 import { mustBe } from "../../check.ts"
+import type { Json } from "../../json.ts"
 import type { Service } from "../../service.ts"
 import type { Work } from "../../turns.ts"
 import { readingMessages } from "../chat/messages.ts"
@@ -11,6 +12,7 @@ import type { ChatCompletionMessage } from "../chat/schema.ts"
 import { readTools } from "../chat/tools.ts"
 import { readingFormats } from "../format.ts"
 import { readEnds, readSampling } from "../sampling.ts"
+import { closing } from "./closed.ts"
 import type { OllamaChatRequest, OllamaGenerateRequest, OllamaMessage } from "./schema.ts"
 
 /** Yields what it has read, as much as a body may hold. */
@@ -71,7 +73,8 @@ function* readingFormat(given: Common["format"]): Work<ResponseFormat | undefine
   if (given === "json") return { schema: undefined, field: "format" }
   if (typeof given === "string") throw mustBe("format", '"json" or a JSON Schema', given)
   const type = "json_schema"
-  const format = yield* readingFormats({ response_format: { type, schema: given } })
+  const schema = (yield* closing(given as Json)) as typeof given
+  const format = yield* readingFormats({ response_format: { type, schema } })
   return format && { ...format, field: "format" }
 }
 
