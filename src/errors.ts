@@ -28,7 +28,8 @@ export const errors = {
   context_length_exceeded: {
     status: 400,
     type: "invalid_request_error",
-    text: "The prompt has {tokens} tokens; this server reads at most {limit}, and a reply needs room as well. {cure}",
+    // Clients, LiteLLM and agents among them, know it by "prompt is too long" where they see no code.
+    text: "The prompt has {tokens} tokens; this server reads at most {limit}, so this prompt is too long. {cure}",
   },
   template_failed: {
     status: 400,

@@ -277,7 +277,8 @@ class Loop implements Engine {
   }
 
   #tooLong(tokens: number | string, limit: number, field: string): Problem {
-    const cure = cures[this.#options.limits.context.bound]
+    const room = limit < this.#context ? "A reply needs room as well. " : ""
+    const cure = room + cures[this.#options.limits.context.bound]
     return problem("context_length_exceeded", { tokens, limit, cure }, field)
   }
 

@@ -219,6 +219,12 @@ test("a prompt longer than the context is 400, with both counts", async () => {
   expect(code).toBe(400)
   expect(error.code).toBe("context_length_exceeded")
   expect(error.message).toMatch(/\d{5}.*\d{4}/)
+  // What LiteLLM looks for, in small letters, to fall back on a model with a longer context.
+  expect(error.message.toLowerCase()).toContain("prompt is too long")
+  // Nothing is written behind a text that is embedded, so nothing needs room.
+  const input = long[0]!.content
+  const embedded = await ask(running, "/v1/embeddings", { input: input.slice(0, 5 * 4096) })
+  expect(embedded.error.message).toMatch(/at most 4096, so this prompt is too long\. Shorten/)
 })
 
 test("tokenize counts what the reply is billed, and detokenize gives the text back", async () => {
