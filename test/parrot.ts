@@ -4,6 +4,7 @@
 import { once } from "node:events"
 import type { AddressInfo } from "node:net"
 import type { LightMyRequestResponse } from "fastify"
+import { pino } from "pino"
 import { onTestFinished } from "vitest"
 import type {
   ChatRequest,
@@ -20,7 +21,6 @@ import {
   type ServedModel,
   type Service,
 } from "../src/http/service.ts"
-import { createLog } from "../src/log.ts"
 
 export type Asked = ChatRequest | CompletionRequest
 export type Script = (
@@ -81,6 +81,8 @@ export interface Parrot extends Http {
   signals: AbortSignal[]
   /** Who asked each of them, as turns are shared. */
   clients: (string | undefined)[]
+  /** Every line of its log. */
+  lines: object[]
   /** Posts a body (as JSON unless it is text already) without a socket. */
   post: (
     body: object | string,
@@ -155,7 +157,8 @@ export function parrot(
       { name: "sinter_test_total", help: "A count.", value: 9 },
     ],
   }
-  const log = createLog("silent", false)
+  const lines: object[] = []
+  const log = pino({ level: "debug" }, { write: (line) => void lines.push(JSON.parse(line)) })
   const trace = new Trace()
   const http = createHttp({ ...defaultHttpOptions, version: "1.2.3", ...options }, log, { trace })
   http.open([served(service)])
@@ -166,6 +169,7 @@ export function parrot(
     asked,
     signals,
     clients,
+    lines,
     post: async (body, headers = {}, url = "/v1/chat/completions") =>
       http.server.inject({
         method: "POST",

@@ -279,16 +279,19 @@ test.each([
   ["DESCRIBE /live RTSP/1.0\r\nHost: localhost\r\n\r\n", 400],
   [`GET /live HTTP/1.1\r\nHost: localhost\r\nX-Long: ${"a".repeat(20_000)}\r\n\r\n`, 431],
   ["POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n", 400],
+  ["GET /v1/models/%zz HTTP/1.1\r\nHost: localhost\r\n\r\n", 400],
   ["PROPFIND /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n", 405],
   ["BREW /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n", 400],
   ["CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n", 404],
 ])("%j is answered %i, as JSON", async (text, status) => {
-  const { port } = parrot()
+  const { port, lines } = parrot()
   const { socket, received } = await dial(await port(), text)
   await until(() => received().includes(status === 200 ? '"status":"ok"' : '"object":"error"'))
   expect(received()).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
   expect(received()).toMatch(/\r\nx-request-id: \S+\r\n[\s\S]*x-api-dialect: native\r\n/)
   socket.destroy()
+  const [, id] = /x-request-id: (\S+)/.exec(received())!
+  if (status !== 200) await expect.poll(() => lines).toMatchObject([{ request: id, status }])
 })
 
 test("a request that its client ends too early is told so", async () => {

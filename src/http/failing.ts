@@ -13,7 +13,10 @@ import type { Room } from "./room.ts"
 const ENDING = new Set<ErrorCode>(["body_timeout", "invalid_http", "too_many_connections"])
 
 export function fail(room: Room, request: FastifyRequest, reply: FastifyReply, error: unknown) {
-  if (!reply.hasHeader("x-request-id")) prepare(room, request, reply) // of what Fastify could not even route
+  if (!reply.hasHeader("x-request-id")) {
+    prepare(room, request, reply) // of what Fastify could not even route
+    room.running.add(request, reply)
+  }
   if (error instanceof ClientGone || reply.raw.destroyed) {
     reply.hijack()
     reply.raw.destroy()

@@ -61,8 +61,9 @@ export class Servers {
     const arrival = this.#certificate ? "secureConnection" : "connection"
     server.on(arrival, (socket: Socket) => this.#connected(socket))
     server.on("drop", () => this.#refuse())
-    server.on("clientError", (error, socket) => answerBrokenHttp(error, socket, this.#dialect))
-    server.on("connect", ({ url = "" }, socket) => answerConnect(url, socket, this.#dialect))
+    const answering = { dialect: this.#dialect, log: this.#log }
+    server.on("clientError", (error, socket) => answerBrokenHttp(error, socket, answering))
+    server.on("connect", ({ url = "" }, socket) => answerConnect(url, socket, answering))
     // An expectation nobody knows may be left unmet; Node's own answer would be a bare 417.
     server.on("checkExpectation", (request, response) => {
       server.emit("request", request, response)

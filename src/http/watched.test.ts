@@ -56,7 +56,7 @@ test.each([
 test("over TLS, with the certificate that lies there when a connection begins", async () => {
   for (const kind of ["crt", "key"]) copyFileSync(join(golden, `one.${kind}`), at(`tls.${kind}`))
   const tls = { cert: at("tls.crt"), key: at("tls.key") }
-  const { server, listen } = parrot(saying("hello"), { tls, maxConnections: 2 })
+  const { server, listen, lines } = parrot(saying("hello"), { tls, maxConnections: 2 })
   await listen(0)
   const { port } = server.server.address() as AddressInfo
   const called = (path: string) =>
@@ -72,5 +72,10 @@ test("over TLS, with the certificate that lies there when a connection begins", 
   replace("tls.key", readFileSync(join(golden, "two.key")))
   await expect.poll(() => called("/live")).toEqual([200, "localhost-two"])
   await expect(fetch(`http://127.0.0.1:${port}/live`)).rejects.toThrow()
+  await expect
+    .poll(() => lines)
+    .toContainEqual(
+      expect.objectContaining({ code: "ERR_SSL_HTTP_REQUEST" }), // OpenSSL's SSL_R_HTTP_REQUEST
+    )
   expect(await called("/live")).toEqual([200, "localhost-two"])
 })
