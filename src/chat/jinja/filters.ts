@@ -383,7 +383,8 @@ function batch(value: Value, given: Arguments): Value {
     for (let at = 0; at < items.length; at += size) groups.push(items.slice(at, at + size))
     const last = groups.at(-1)
     if (last && !(fill instanceof None)) {
-      last.push(...(arithmetic("*", [fill], size - last.length) as Value[]))
+      const filling = arithmetic("*", [fill], size - last.length) as Value[]
+      groups[groups.length - 1] = [...last, ...filling]
     }
     return groups
   })
