@@ -8,8 +8,10 @@ const [BOTH, PRIVATE_ANONYMOUS_UNRESERVED] = [1 | 2, 0x02 | 0x20 | 0x4000]
 
 const calls = pageCalls()
 
+const note = calls ? "" : " (skipped: not Linux)"
+
 test.skipIf(!calls)(
-  `memory of more than 4 GiB is read, written and cleared at its end${calls ? "" : " (skipped: not Linux)"}`,
+  `memory of more than 4 GiB is read, written and cleared at its end${note}`,
   () => {
     const length = 6 * GIB
     const at = calls!.map(0n, length, BOTH, PRIVATE_ANONYMOUS_UNRESERVED, -1, 0)!
@@ -28,7 +30,7 @@ test.skipIf(!calls)(
   },
 )
 
-test.skipIf(!calls)("what is cleared in several pieces is all cleared", () => {
+test.skipIf(!calls)(`what is cleared in several pieces is all cleared${note}`, () => {
   const [length, piece] = [GIB, GIB / 4]
   const at = calls!.map(0n, length, BOTH, PRIVATE_ANONYMOUS_UNRESERVED, -1, 0)!
   try {
