@@ -20,7 +20,7 @@ const root = join(import.meta.dirname, "..", "..")
 const names = {
   compiled: { name: "sinter", env: {} },
   /** With the kernels that a package brings (`npm run generic`). */
-  generic: { name: "sinter without a compiler", env: { CC: "/nowhere/cc" } },
+  generic: { name: "sinter without a compiler", env: { PATH: "/nowhere", CC: "" } },
 }
 
 /** This program, as it was built, serving a compiled folder or a file. */
