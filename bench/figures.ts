@@ -1,7 +1,7 @@
 // Passages of the documents that tell figures, printed from the results' files by `npm run docs`, so that none can say what no
 // run has found. Their words are few: what figures mean stands in the documents around them.
 
-import { existsSync, readFileSync } from "node:fs"
+import { readFileSync } from "node:fs"
 import { median } from "./contenders/api.ts"
 import { type Results as Copying, gainsOf } from "./copying-report.ts"
 import { type Results, ratios } from "./report.ts"
@@ -150,6 +150,7 @@ const LONG = "1B-q4f16_1-long"
 /** Servers beside each other: results, and on which processors. */
 const crowds: Record<string, string> = {
   "1B-q4f16_1-servers-vnni": "Servers on two processors with AVX-512 VNNI",
+  "1B-q4f16_1-beside": "The same, since steps that prompts share are shorter",
   "1B-q4f16_1-servers": "Servers on two slower processors with AVX2",
 }
 
@@ -190,13 +191,20 @@ A mixture of which a token meets one expert in eight is decoded ${times(dense)} 
 \`llama-server\` reads another's prompt in one step, and a stream waits for all of it; we read it in pieces, and every token comes a
 little later.
 
-${crowded.join("\n\n")}${existsSync(fileOf(START)) ? starts(readResults(START)) : ""}`
+${crowded.join("\n\n")}
+
+Starts; a cold one finds an empty cache and no file of program and model in memory:
+
+${starts("1B-q4f16_1-start")}
+
+The same, since checksums are compared while weights are packed:
+
+${starts("1B-q4f16_1-cold")}`
 }
 
-const START = "1B-q4f16_1-start"
-
-/** Warm and cold, of everybody who starts; nothing where no run has it. */
-function starts({ samples, contenders }: Results): string {
+/** Warm and cold, of everybody who starts. */
+function starts(run: string): string {
+  const { samples, contenders } = readResults(run)
   const names = Object.keys(contenders)
   const rows = ["start to ready, s", "cold start to ready, s"].map((row) => [
     row,
@@ -205,11 +213,7 @@ function starts({ samples, contenders }: Results): string {
       return seconds === undefined ? "–" : shown(seconds)
     }),
   ])
-  return `
-
-Starts ([results](../bench/results/${START}.md)); a cold one finds an empty cache and no file of program and model in memory:
-
-${table(["", ...names], rows)}`
+  return table([`[results](../bench/results/${run}.md)`, ...names], rows)
 }
 
 const table = (head: readonly string[], rows: readonly string[][]) =>
