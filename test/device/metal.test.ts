@@ -1,7 +1,7 @@
 // Metal's devices on a stand-in for the framework and the Objective-C runtime: what every driver promises, kernels of the language
 // beside the slow twin's bits, a model, and whole servers.
 
-import { spawnSync } from "node:child_process"
+import { execFileSync, spawnSync } from "node:child_process"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -93,6 +93,21 @@ test.skipIf(isSkipped)(
   },
   120_000,
 )
+
+test.skipIf(isSkipped)(`what kernels hand each other stays in their own library${note}`, () => {
+  const [text, library] = [join(folder, "products.cpp"), join(folder, "products.so")]
+  const product = (of: string) =>
+    `template void metal::simdgroup_multiply_accumulate<${of}>(metal::simdgroup_float8x8 &, metal::simdgroup_matrix<${of}, 8, 8>, metal::simdgroup_matrix<${of}, 8, 8>, metal::simdgroup_float8x8);`
+  writeFileSync(
+    text,
+    `#include <metal_stdlib>\n${["float", "metal::half"].map(product).join("\n")}\n`,
+  )
+  const include = join(import.meta.dirname, "metal")
+  execFileSync("g++", ["-std=c++17", "-w", "-shared", "-fPIC", "-I", include, "-o", library, text])
+  const symbols = execFileSync("nm", ["--demangle", library], { encoding: "utf8" })
+  expect(symbols).toContain("simdgroup_multiply_accumulate<float>")
+  expect(symbols.split("\n").filter((line) => / u /.test(line))).toEqual([]) // of the whole process
+})
 
 const orders = ["forward", "backward", "shuffled"] as const
 const useOrder = (order: number) =>

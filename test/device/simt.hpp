@@ -15,7 +15,8 @@
 
 namespace simt {
 
-// Variables are static: g++ gives inline ones a single address in the whole process, whatever library they come from.
+// Variables are static, and none is a template's: g++ gives inline ones a single address in the whole process, whatever library they
+// come from, and several libraries run at once.
 
 enum Order { forward, backward, shuffled };
 
