@@ -4,7 +4,7 @@ import { execFileSync, spawnSync } from "node:child_process"
 import { join } from "node:path"
 import { fromSources, type Installed } from "../../sinter.ts"
 
-const compiler = "g++"
+export const compiler = "g++"
 /** It knows the calls of x86-64 alone. */
 export const hasStandIn =
   process.arch === "x64" &&
