@@ -104,17 +104,8 @@ test.skipIf(isSkipped)(`what kernels hand each other stays in their own library$
     `#include <metal_stdlib>\n${["float", "metal::half"].map(product).join("\n")}\n`,
   )
   const include = join(import.meta.dirname, "metal")
-  execFileSync(compiler, [
-    "-std=c++17",
-    "-w",
-    "-shared",
-    "-fPIC",
-    "-I",
-    include,
-    "-o",
-    library,
-    text,
-  ])
+  const flags = ["-std=c++17", "-w", "-shared", "-fPIC", "-I", include]
+  execFileSync(compiler, [...flags, "-o", library, text])
   const symbols = execFileSync("nm", ["--demangle", library], { encoding: "utf8" })
   expect(symbols).toContain("simdgroup_multiply_accumulate<float>")
   expect(symbols.split("\n").filter((line) => / u /.test(line))).toEqual([]) // of the whole process
