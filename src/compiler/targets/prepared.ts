@@ -21,7 +21,7 @@ export async function prepareBuilt(
   const shelf = openShelf()
   const own = await kind.prepare(plan, devices.length, shelf)
   const found = shelf.find(own.name, isLibrary)
-  const other = found ? undefined : await kind.meanwhile?.(plan, own)
+  const other = found ? undefined : own.meanwhile
   const library = other ?? own
   const { manifest, name } = library
   const origin = library.origin ?? found ?? `built now by ${library.builder}`

@@ -63,7 +63,7 @@ export interface LibraryKind {
   open(path: string, limits: ProgramLimits, devices: readonly number[]): Promise<LoadableProgram>
   /**
    * @param shards how many devices share the model; 1 unless the target divides
-   * @param shelf where it may lie already
+   * @param shelf where it may lie already; absent: it is not for running here now
    * @param architectures that it is to hold code of
    * @throws `option_invalid` where the plan cannot be divided
    */
@@ -73,8 +73,6 @@ export interface LibraryKind {
     shelf?: Shelf,
     architectures?: readonly string[],
   ): Promise<Build>
-  /** What serves until a library is built that has the same fingerprint; absent, or undefined: its build is waited for. */
-  meanwhile?(plan: Plan, build: Build): Promise<Build | undefined>
   /** What its programs keep, known without what builds them. */
   kv(plan: Plan): Promise<Manifest["kv"]>
   /** What its steps cost, as far as it can be counted on any machine; absent: the processor's roofline says it. */
@@ -90,6 +88,8 @@ export interface Build {
   builder: string
   /** Where its program comes from, for people, whether or not it is on the shelf; absent: the shelf, or the builder. */
   origin?: string
+  /** What has the same fingerprint and serves until it is built; absent: its build is waited for. */
+  meanwhile?: Build
   /** What it is built of: written when it is asked for. */
   sources(): Promise<readonly Source[]>
   /** Seconds. The bytes of the library file, manifest included. */

@@ -92,8 +92,6 @@ function compiledFor(name: CpuTarget, help: string): Target {
     open: async (path, limits) =>
       (await import("../../runtime/library.ts")).openLibrary(path, limits),
     prepare: async (plan, _, shelf) => (await import("./cpu/cpu.ts")).prepareCpu(plan, name, shelf),
-    meanwhile: async (plan, build) =>
-      (await import("./cpu/cpu.ts")).genericMeanwhile(plan, build, name),
     kv: async (plan) => (await import("./cpu/layout.ts")).kvOf(plan),
   }
   return {

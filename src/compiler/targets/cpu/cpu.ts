@@ -43,6 +43,7 @@ type Usable = readonly [Level, ...Level[]]
 /**
  * For the best instruction set that the processor runs and the compiler knows; plain C for `cpu:baseline`. A compiler that is
  * here and builds nothing (it has no headers, say) is none, if there is a generic library.
+ * @param shelf of a program that is to run: where the generic library serves meanwhile, nothing waits for what the compiler knows
  * @throws `compiler_missing` or `compiler_unusable` where there is no generic library either
  */
 export async function prepareCpu(
@@ -56,7 +57,10 @@ export async function prepareCpu(
     for (const level of usable) {
       const library = await prepareLevel(plan, target, compiler, level, shelf)
       // What lies on the shelf was built by this very compiler, which need not be asked then.
-      if (shelf?.find(library.name) || (await supports(compiler, level))) return library
+      if (shelf?.find(library.name, isLibrary)) return library
+      const meanwhile = shelf && (await genericMeanwhile(plan, library, target))
+      if (meanwhile) return { ...library, meanwhile }
+      if (await supports(compiler, level)) return library
     }
   }
   const generic = await genericFor(target)
@@ -143,18 +147,16 @@ async function genericFor(target: CpuTarget): Promise<Generic | undefined> {
 }
 
 /** The generic library, where it computes what one that is to be built will compute: its bits, of weights that lie as there. */
-export async function genericMeanwhile(
+async function genericMeanwhile(
   plan: Plan,
-  own: Build,
+  own: CpuBuild,
   target: CpuTarget,
-): Promise<Build | undefined> {
+): Promise<CpuBuild | undefined> {
   const generic = await genericFor(target)
   if (!generic) return undefined
   const name = `generic ${generic.level.name} kernels, until its own are built for the next start`
   const library = await prepareGeneric(plan, { ...generic, name }, target)
-  const isAnother = library.name !== own.name // where there is no compiler, it is the one to be built
-  const isEqual = library.manifest.fingerprint === own.manifest.fingerprint
-  return isAnother && isEqual ? library : undefined
+  return library.manifest.fingerprint === own.manifest.fingerprint ? library : undefined
 }
 
 interface Generic {
