@@ -8,46 +8,46 @@
 import { halfValues } from "../../runtime/dtype.ts"
 import { type GroupCodecName, groupCodecs, rowLayout } from "../../runtime/format.ts"
 import type { StoredRows } from "../weights/convert.ts"
+import type { Room } from "../weights/room.ts"
 import type { BlockTypeName } from "./types.ts"
 import { blockTypes } from "./types.ts"
 
-/** Rows of blocks as rows of the codec that the type is kept in. */
+/** Rows of blocks as rows of the codec that the type is kept in. @param room that these are put in; absent: memory of their own */
 export function unpackBlocks(
   type: BlockTypeName,
   codec: GroupCodecName,
   bytes: Uint8Array,
   rows: number,
   columns: number,
+  room?: Room,
 ): StoredRows {
-  const { values, bytes: blockBytes } = blockTypes[type]
+  const { values: blockValues, bytes: blockBytes } = blockTypes[type]
   const { group, perWord, minimums, dtype } = groupCodecs[codec]
   const { words: rowWords, groups } = rowLayout(codec, columns)
   const perRow = groups * (minimums ? 2 : 1)
-  const numbers = dtype === "f16" ? new Uint16Array(rows * perRow) : new Float32Array(rows * perRow)
+  const space = (length: number) => (room ? room.take(length) : new Uint8Array(length))
+  const values = space(4 * rows * rowWords)
+  const scales = space((dtype === "f16" ? 2 : 4) * rows * perRow)
   const block: Block = {
     bytes: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength),
     from: 0,
-    words: new Uint32Array(rows * rowWords),
+    words: new Uint32Array(values.buffer),
     to: 0,
-    numbers,
+    numbers: dtype === "f16" ? new Uint16Array(scales.buffer) : new Float32Array(scales.buffer),
     scale: 0,
     minimum: 0,
   }
   const take: Take = takers[type as keyof typeof takers]
-  const blocks = columns / values
+  const blocks = columns / blockValues
   for (let row = 0; row < rows; row++)
     for (let at = 0; at < blocks; at++) {
       block.from = (row * blocks + at) * blockBytes
-      block.to = row * rowWords + (at * values) / perWord
-      block.scale = row * perRow + (at * values) / group
+      block.to = row * rowWords + (at * blockValues) / perWord
+      block.scale = row * perRow + (at * blockValues) / group
       block.minimum = block.scale + groups
       take(block)
     }
-  return {
-    rows,
-    values: new Uint8Array(block.words.buffer),
-    scales: new Uint8Array(numbers.buffer),
-  }
+  return { rows, values, scales }
 }
 
 /** One block: where its bytes begin, and where its codes, scales and minimums go. */

@@ -11,6 +11,7 @@ import { type Folder, readExactly } from "../folder.ts"
 import { type Dense, type Pooling, readMatrix } from "../pooling.ts"
 import type { AdvisedSampling, ModelTexts, TextFile } from "../texts.ts"
 import { type Source, type Sources, sourcesOf } from "../weights/names.ts"
+import type { Room } from "../weights/room.ts"
 import { constantTensor, rowsOf } from "../weights/rows.ts"
 import type { Tensor, Weights } from "../weights/weights.ts"
 import { ggufArchitectures, ggufNaming } from "./architectures.ts"
@@ -232,10 +233,10 @@ function findSource(opened: Opened, source: Source, rows: number, columns: numbe
       `tensor ${source.tensor} is of type ${type}, which is not read`,
     )
   const rowBytes = bytesOf(tensor, columns)
-  const read = async (first: number, count: number) => {
-    const bytes = await readExactly(handle, position + first * rowBytes, count * rowBytes)
+  const read = async (first: number, count: number, room?: Room) => {
+    const bytes = await readExactly(handle, position + first * rowBytes, count * rowBytes, room)
     return isGroupCodec(codec)
-      ? unpackBlocks(type, codec, bytes, count, columns)
+      ? unpackBlocks(type, codec, bytes, count, columns, room)
       : { rows: count, values: bytes }
   }
   const { plusRow } = source

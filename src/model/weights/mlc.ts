@@ -170,10 +170,10 @@ function find(opened: Opened, name: string, rows: number, columns: number): Tens
   const scaleRows = floats(opened, scales, home.firstRow, groups)
   return {
     codec: matrix,
-    async read(firstRow, count) {
+    async read(firstRow, count, room) {
       const at = codes.position + (home.firstRow + firstRow) * words * 4
-      const values = await readExactly(codes.handle, at, count * words * 4)
-      const read = await scaleRows.read(firstRow, count)
+      const values = await readExactly(codes.handle, at, count * words * 4, room)
+      const read = await scaleRows.read(firstRow, count, room)
       const same = scaleRows.codec === dtype
       return {
         rows: count,
@@ -217,9 +217,9 @@ function floats(
   const rowBytes = columns * floatBytes[codec]
   return {
     codec,
-    async read(first, count) {
+    async read(first, count, room) {
       const at = position + (firstRow + first) * rowBytes
-      return { rows: count, values: await readExactly(handle, at, count * rowBytes) }
+      return { rows: count, values: await readExactly(handle, at, count * rowBytes, room) }
     },
   }
 }

@@ -7,6 +7,7 @@ import { type CodecName, type FloatType, isGroupCodec } from "../../runtime/form
 import { unpackedRows } from "../../runtime/unpack.ts"
 import { convert, type StoredRows } from "./convert.ts"
 import { type Source, storedRow } from "./names.ts"
+import type { Room } from "./room.ts"
 import type { Tensor } from "./weights.ts"
 
 /** One that is not stored. */
@@ -42,14 +43,14 @@ export function rowsOf(
       : (first: number, count: number) => readTransposed(stored, source, columns, first, count)
     : source.rows || source.neighbours
       ? (first: number, count: number) => readScattered(stored, source, first, count)
-      : (first: number, count: number) => stored.read(first, count)
+      : (first: number, count: number, room?: Room) => stored.read(first, count, room)
   const { plus = 0, exponential } = source
   if (plus === 0 && !addend && !exponential) return { codec, read }
   // The sum is rounded to float, not to what the tensor is stored in.
   return {
     codec: "f32",
-    async read(first, count) {
-      const stored = await read(first, count)
+    async read(first, count, room) {
+      const stored = await read(first, count, room)
       const values = isGroupCodec(codec)
         ? unpackedRows(stored, columns, codec)
         : widen(stored.values, codec)

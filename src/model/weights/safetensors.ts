@@ -275,9 +275,9 @@ function find(opened: Opened, source: Source, rows: number, columns: number): Te
   const rowBytes = columns === 1 ? size : wanted.at(-1)! * size
   const stored: StoredTensor = {
     codec,
-    async read(first, count) {
+    async read(first, count, room) {
       const at = position + first * rowBytes
-      return { rows: count, values: await readExactly(handle, at, count * rowBytes) }
+      return { rows: count, values: await readExactly(handle, at, count * rowBytes, room) }
     },
     readPart: (row, first, count) =>
       readExactly(handle, position + row * rowBytes + first * size, count * size),

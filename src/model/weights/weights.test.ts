@@ -1,6 +1,9 @@
+import { setImmediate } from "node:timers/promises"
 import { expect, test } from "vitest"
-import { narrow, widen } from "../../runtime/dtype.ts"
+import { widen } from "../../runtime/dtype.ts"
 import type { Parameter } from "../../runtime/manifest.ts"
+import type { LoadableProgram } from "../../runtime/program.ts"
+import { Room } from "./room.ts"
 import { loadParameters, type ParameterWindow, readParameter, type Weights } from "./weights.ts"
 
 const COLUMNS = 1024
@@ -10,11 +13,12 @@ const counting: Weights = {
   entries: [],
   tensor: (name) => ({
     codec: "f32",
-    async read(firstRow, rows) {
-      const values = new Float32Array(rows * COLUMNS)
+    async read(firstRow, rows, room = new Room()) {
+      const values = room.take(4 * rows * COLUMNS)
+      const floats = new Float32Array(values.buffer)
       for (let r = 0; r < rows; r++)
-        values.fill((firstRow + r) * (name === "a" ? -1 : 1), r * COLUMNS, (r + 1) * COLUMNS)
-      return { rows, values: narrow(values, "f32") }
+        floats.fill((firstRow + r) * (name === "a" ? -1 : 1), r * COLUMNS, (r + 1) * COLUMNS)
+      return { rows, values }
     },
   }),
   verify: async () => {},
@@ -77,4 +81,72 @@ test("a program is fed every parameter, and told how far it is", async () => {
   ])
   const all = 5003 * (2048 + 512 + 64)
   expect(told.at(-1)).toEqual([all, all])
+})
+
+/** A turn of the event loop, and then some: a read that had begun is over. */
+const later = async () => {
+  for (let turn = 0; turn < 5; turn++) await setImmediate()
+}
+
+/** Windows of one length, which share memory as soon as they may. */
+const even: Parameter = {
+  ...joined,
+  codec: "f32",
+  rows: 6 * 2048,
+  sources: [{ tensor: "b", rows: 6 * 2048 }],
+}
+
+test("windows share memory, and a window is the program's until it is stored", async () => {
+  const buffers = new Set<ArrayBufferLike>()
+  const rows: number[] = []
+  await loadParameters(
+    counting,
+    { parameters: [even] },
+    {
+      async load(_, row, count, values) {
+        buffers.add(values.buffer)
+        await later() // others are read and converted
+        rows.push(row)
+        const floats = widen(values, "f32")
+        for (const r of [0, 1, count - 1]) expect(floats[r * COLUMNS]).toBe(row + r)
+      },
+    },
+  )
+  expect(rows).toEqual([0, 1, 2, 3, 4, 5].map((window) => window * 2048))
+  expect(buffers.size).toBe(3)
+})
+
+test("a failure is told when nothing is read or stored any more", async () => {
+  let running = 0
+  const during = async <T>(work: () => Promise<T>): Promise<T> => {
+    running++
+    await later()
+    return work().finally(() => running--)
+  }
+  const slow = (breaks: number): Weights => ({
+    ...counting,
+    tensor(...of) {
+      const tensor = counting.tensor(...of)
+      return {
+        ...tensor,
+        read: (first, ...rest) =>
+          during(async () => {
+            if (first === breaks) throw new Error("cannot be read")
+            return tensor.read(first, ...rest)
+          }),
+      }
+    },
+  })
+  const storing = (breaks: number) => ({
+    load: (_: number, row: number) =>
+      during(async () => {
+        if (row === breaks) throw new Error("cannot be stored")
+      }),
+  })
+  const load = (weights: Weights, program: Pick<LoadableProgram, "load">) =>
+    loadParameters(weights, { parameters: [even] }, program)
+  await expect(load(slow(2 * 2048), storing(-1))).rejects.toThrow("cannot be read")
+  expect(running).toBe(0)
+  await expect(load(slow(-1), storing(2 * 2048))).rejects.toThrow("cannot be stored")
+  expect(running).toBe(0)
 })

@@ -5,6 +5,7 @@ import { type CodecName, rowLayout } from "../../runtime/format.ts"
 import type { Manifest, Parameter } from "../../runtime/manifest.ts"
 import type { LoadableProgram } from "../../runtime/program.ts"
 import { convert, type StoredRows } from "./convert.ts"
+import { Room } from "./room.ts"
 
 export interface Weights {
   /** What the files hold, for whoever lists them. */
@@ -38,8 +39,8 @@ export interface Entry {
 
 export interface Tensor {
   codec: CodecName
-  /** Rows firstRow … firstRow + rows - 1. */
-  read(firstRow: number, rows: number): Promise<StoredRows>
+  /** Rows firstRow … firstRow + rows - 1. @param room that they may be put in; absent: memory of their own */
+  read(firstRow: number, rows: number, room?: Room): Promise<StoredRows>
 }
 
 /** Some rows of a parameter, in its own codec. */
@@ -54,21 +55,37 @@ export async function* readParameter(
   weights: Weights,
   parameter: Parameter,
 ): AsyncGenerator<ParameterWindow> {
+  for (const { read, converted } of windowsOf(weights, parameter)) yield converted(await read())
+}
+
+/** Some rows of a parameter that have not been read. */
+interface Unread {
+  read(room?: Room): Promise<StoredRows>
+  converted(stored: StoredRows): ParameterWindow
+}
+
+function* windowsOf(weights: Weights, parameter: Parameter): Generator<Unread> {
   const { columns, codec } = parameter
   const step = Math.max(1, Math.floor(WINDOW / (4 * columns)))
-  let row = 0
+  let done = 0
   for (const source of parameter.sources) {
     const tensor = weights.tensor(source.tensor, source.rows, columns)
     for (let first = 0; first < source.rows; first += step) {
+      const row = done
       const rows = Math.min(step, source.rows - first)
-      const stored = await tensor.read(first, rows)
-      yield { row, ...convert(stored, columns, tensor.codec, codec) }
-      row += rows
+      yield {
+        read: (room) => tensor.read(first, rows, room),
+        converted: (stored) => ({ row, ...convert(stored, columns, tensor.codec, codec) }),
+      }
+      done += rows
     }
   }
 }
 
-/** Feeds every parameter of a manifest to a program. `progress` hears bytes as they are stored. */
+/**
+ * Feeds every parameter of a manifest to a program, in order: a window is read and the one before it converted while a third is
+ * stored. `progress` hears bytes as they are stored.
+ */
 export async function loadParameters(
   weights: Weights,
   { parameters }: Pick<Manifest, "parameters">,
@@ -79,12 +96,42 @@ export async function loadParameters(
     const { bytes, scaleBytes } = rowLayout(codec, columns)
     return sum + rows * (bytes + scaleBytes)
   }, 0)
+  const feeds = feedsOf(weights, parameters)
+  const rooms = [new Room(), new Room(), new Room()] // of what is read, converted and stored
+  const start = () => {
+    const { value: feed } = feeds.next()
+    const room = rooms.shift()!
+    rooms.push(room)
+    room.clear()
+    return feed && { ...feed, stored: heard(feed.read(room)) }
+  }
   let done = 0
-  for (const [number, parameter] of parameters.entries()) {
-    for await (const { row, rows, values, scales } of readParameter(weights, parameter)) {
-      await program.load(number, row, rows, values, scales)
+  let loading = Promise.resolve()
+  let next = start()
+  try {
+    while (next) {
+      const { number, converted, stored } = next
+      const window = await stored
+      next = start()
+      const { row, rows, values, scales } = converted(window)
+      await loading
+      loading = heard(program.load(number, row, rows, values, scales))
       done += values.length + (scales?.length ?? 0)
       progress(done, total)
     }
+    await loading
+  } finally {
+    await Promise.allSettled([next?.stored, loading]) // nobody reads or stores when this is over
   }
+}
+
+function* feedsOf(weights: Weights, parameters: readonly Parameter[]) {
+  for (const [number, parameter] of parameters.entries())
+    for (const window of windowsOf(weights, parameter)) yield { number, ...window }
+}
+
+/** Its failure is met when it is awaited, however much later that is. */
+function heard<T>(promise: Promise<T>): Promise<T> {
+  promise.catch(() => {})
+  return promise
 }

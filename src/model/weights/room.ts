@@ -1,0 +1,23 @@
+// Memory that windows of weights are read into, over and over: pages that are new for every window take longer than reading into
+// them, and the collector runs for them. Windows of a model have few lengths, so what is kept is found by its length.
+
+export class Room {
+  readonly #free = new Map<number, Uint8Array[]>()
+  readonly #taken: Uint8Array[] = []
+
+  /** Bytes of any value, from the beginning of a buffer of their own. */
+  take(length: number): Uint8Array {
+    const bytes = this.#free.get(length)?.pop() ?? new Uint8Array(length)
+    this.#taken.push(bytes)
+    return bytes
+  }
+
+  /** Nobody uses what was taken any more. */
+  clear(): void {
+    for (const bytes of this.#taken.splice(0)) {
+      const alike = this.#free.get(bytes.length)
+      if (alike) alike.push(bytes)
+      else this.#free.set(bytes.length, [bytes])
+    }
+  }
+}
