@@ -19,7 +19,7 @@ import type { Plan } from "../../src/compiler/plan.ts"
 import { emit } from "../../src/compiler/targets/cpu/emit.ts"
 import { kvOf, layoutOf, programBytes } from "../../src/compiler/targets/cpu/layout.ts"
 import { type Level, usableLevels } from "../../src/compiler/targets/cpu/levels.ts"
-import { build, requireCompiler, runtime } from "../../src/compiler/targets/cpu/toolchain.ts"
+import { build, requireCompiler, shippedSources } from "../../src/compiler/targets/cpu/toolchain.ts"
 import { runs } from "../../src/compiler/targets/runs.ts"
 import { targets } from "../../src/compiler/targets/targets.ts"
 import { processorFeatures } from "../../src/runtime/features.ts"
@@ -57,7 +57,7 @@ async function notingLibrary(plan: Plan, level: Level, notes: string): Promise<B
   const flags = [...level.flags, "-include", own("timeline.h"), `-DNOTES_PATH="${notes}"`]
   const sources = [
     ...emit(plan, layout),
-    { name: "pool.c", path: join(runtime, "pool.c") },
+    ...shippedSources,
     { name: "timeline.c", path: own("timeline.c") },
   ]
   const code = await build(compiler, { ...level, flags }, sources)

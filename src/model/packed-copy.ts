@@ -52,7 +52,7 @@ export interface WeightSource extends Files, Pick<Model, "name" | "format"> {
 }
 
 /** A program's part in this. */
-type Receiver = Pick<LoadableProgram, "manifest" | "load" | "packed">
+type Receiver = Pick<LoadableProgram, "manifest" | "load" | "unpack" | "packed">
 
 const MIN_BYTES = 32 << 20
 
@@ -107,8 +107,9 @@ async function pack(
   })
   const what = manifest.format === model.format ? "loading" : `packing as ${manifest.format}`
   const hash = createHash("sha256")
-  const sink = {
-    load: (...window: Parameters<Receiver["load"]>) => {
+  const sink: Pick<Receiver, "load" | "unpack"> = {
+    ...(program.unpack && { unpack: program.unpack }),
+    load: (...window) => {
       signal.throwIfAborted()
       stop.signal.throwIfAborted()
       const [, , , values, scales] = window

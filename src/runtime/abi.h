@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SINTER_ABI 7
+#define SINTER_ABI 8
 
 enum sinter_code {
   SINTER_OK = 0,
@@ -102,6 +102,11 @@ SINTER_EXPORT int32_t sinter_open(sinter_host *, const sinter_limits *, const in
 // their scales. They are laid out for the kernels on the way in.
 SINTER_EXPORT int32_t sinter_load(sinter_model *, int32_t parameter, int64_t row, int64_t rows,
                                   const void *values, const void *scales);
+
+// Rows of GGUF's blocks, of the type with that number there, as rows of codes and of scales, with minimums behind those of a
+// row (blocks.c). Columns are whole blocks. No model is asked.
+SINTER_EXPORT int32_t sinter_unpack(int32_t type, int64_t rows, int64_t columns, const void *blocks,
+                                    void *codes, void *scales);
 
 // Where the weights lie as the kernels read them, all in one piece, and how many bytes they are. What was loaded once can be
 // copied from there and put back by the same library at its next start; between the parameters lie zeros.

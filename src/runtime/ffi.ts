@@ -34,6 +34,15 @@ export interface NativeLibrary {
     values: ArrayBufferView,
     scales: ArrayBufferView | null,
   ): Promise<number>
+  /** @returns a code, as the others do */
+  unpack(
+    type: number,
+    rows: number,
+    columns: number,
+    blocks: ArrayBufferView,
+    codes: ArrayBufferView,
+    scales: ArrayBufferView,
+  ): Promise<number>
   /** The weights as they lie in native memory, without a copy. The arrays must not be touched once the model is closed. */
   weights(model: Pointer): {
     at: Pointer
@@ -57,6 +66,9 @@ export function loadNative(path: string): NativeLibrary {
   const load = library.func(
     "int32_t sinter_load(void *model, int32_t parameter, int64_t row, int64_t rows, void *values, void *scales)",
   )
+  const unpack = library.func(
+    "int32_t sinter_unpack(int32_t type, int64_t rows, int64_t columns, void *blocks, void *codes, void *scales)",
+  )
   const weights = library.func("void *sinter_weights(void *model, void *bytes)")
   const weightsChecksum = library.func("uint64_t sinter_weights_checksum(void *model)")
   const step = library.func("int32_t sinter_step(void *model, void *arrays)")
@@ -77,6 +89,7 @@ export function loadNative(path: string): NativeLibrary {
     },
     load: (model, parameter, row, rows, values, scales) =>
       call(load, model, parameter, row, rows, values, scales),
+    unpack: (...of) => call(unpack, ...of),
     weights(model) {
       const out = new BigInt64Array(1)
       const at: Pointer = weights(model, out)

@@ -238,6 +238,10 @@ function program(
       const code = await native.load(model, parameter, row, rows, values, scales ?? null)
       if (code !== Code.ok) throw failed()
     },
+    async unpack(...of) {
+      if ((await native.unpack(...of)) !== Code.ok)
+        throw new Error(`internal: the library takes no blocks of the type ${of[0]} apart`)
+    },
     packed: packedWeights(native, model),
     async step(input, cancel) {
       // Whether hidden rows are taken in is known to the library, which checks that, and all indices once more.

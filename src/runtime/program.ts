@@ -31,6 +31,16 @@ export interface Program {
 /** What a program throws when it can take no step ever again: its device, or the thread it ran in, is gone. */
 export class ProgramLost extends Error {}
 
+/** Rows of GGUF's blocks, of the type with that number there, as rows of codes and of scales (model/gguf/blocks.ts). */
+export type Unpack = (
+  type: number,
+  rows: number,
+  columns: number,
+  blocks: Uint8Array,
+  codes: Uint8Array,
+  scales: Uint8Array,
+) => Promise<void>
+
 /** A program before and after its parameters are in. */
 export interface LoadableProgram extends Program {
   /**
@@ -44,6 +54,8 @@ export interface LoadableProgram extends Program {
     values: Uint8Array,
     scales?: Uint8Array,
   ): Promise<void>
+  /** Off the event loop; absent: there is nothing faster than JavaScript. */
+  unpack?: Unpack
   /**
    * Does what the first steps would have to wait for; nothing else has run. Absent: there is nothing to do.
    * @param progress hears how many of its kernels a device has made ready

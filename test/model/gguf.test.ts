@@ -378,7 +378,7 @@ test("every block type gives the values that others unpack", async () => {
     const bytes = Buffer.alloc((rows * columns * row.bytes) / row.values)
     await handle.read(bytes, 0, bytes.length, position)
     const theirs = new Float32Array(values(name))
-    const ours = unpackBlocks(type, codec, bytes, rows, columns)
+    const ours = await unpackBlocks(type, codec, bytes, rows, columns)
     const { bits, group, zero, minimums, dtype } = groupCodecs[codec]
     const { groups } = rowLayout(codec, columns)
     const numbers = widen(ours.scales!, dtype)

@@ -4,6 +4,7 @@
 // its lowest bits, the next as many in those above.
 //
 // Gigabytes go through here at a model's first start, so four bytes are read and written at once: 3 to 15 times as fast as one.
+// A program that runs on a processor does it in C (runtime/blocks.c), with the same bits.
 
 import { halfValues } from "../../runtime/dtype.ts"
 import { type GroupCodecName, groupCodecs, rowLayout } from "../../runtime/format.ts"
@@ -13,14 +14,14 @@ import type { BlockTypeName } from "./types.ts"
 import { blockTypes } from "./types.ts"
 
 /** Rows of blocks as rows of the codec that the type is kept in. @param room that these are put in; absent: memory of their own */
-export function unpackBlocks(
+export async function unpackBlocks(
   type: BlockTypeName,
   codec: GroupCodecName,
   bytes: Uint8Array,
   rows: number,
   columns: number,
   room?: Room,
-): StoredRows {
+): Promise<StoredRows> {
   const { values: blockValues, bytes: blockBytes } = blockTypes[type]
   const { group, perWord, minimums, dtype } = groupCodecs[codec]
   const { words: rowWords, groups } = rowLayout(codec, columns)
@@ -28,6 +29,10 @@ export function unpackBlocks(
   const space = (length: number) => (room ? room.take(length) : new Uint8Array(length))
   const values = space(4 * rows * rowWords)
   const scales = space((dtype === "f16" ? 2 : 4) * rows * perRow)
+  if (room?.unpack) {
+    await room.unpack(blockTypes[type].id, rows, columns, bytes, values, scales)
+    return { rows, values, scales }
+  }
   const block: Block = {
     bytes: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength),
     from: 0,

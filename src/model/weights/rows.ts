@@ -42,7 +42,8 @@ export function rowsOf(
       ? turnedMatrix(stored, source, source.stacked, columns)
       : (first: number, count: number) => readTransposed(stored, source, columns, first, count)
     : source.rows || source.neighbours
-      ? (first: number, count: number) => readScattered(stored, source, first, count)
+      ? (first: number, count: number, room?: Room) =>
+          readScattered(stored, source, [first, count], room)
       : (first: number, count: number, room?: Room) => stored.read(first, count, room)
   const { plus = 0, exponential } = source
   if (plus === 0 && !addend && !exponential) return { codec, read }
@@ -68,13 +69,13 @@ const GAP = 8 // so many rows that nobody asked for are read along, rather than 
 async function readScattered(
   stored: StoredTensor,
   source: Source,
-  first: number,
-  count: number,
+  [first, count]: readonly [number, number],
+  room: Room | undefined,
 ): Promise<StoredRows> {
   const wanted = Array.from({ length: count }, (_, i) => storedRow(source, first + i))
   const at = new Map<number, { values: Uint8Array; scales: Uint8Array | undefined }>()
   for (const [from, to] of stretches(wanted)) {
-    const { values, scales } = await stored.read(from, to - from + 1)
+    const { values, scales } = await stored.read(from, to - from + 1, room)
     const rows = to - from + 1
     const slice = (bytes: Uint8Array, row: number) =>
       bytes.subarray((row * bytes.length) / rows, ((row + 1) * bytes.length) / rows)

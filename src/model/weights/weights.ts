@@ -89,7 +89,7 @@ function* windowsOf(weights: Weights, parameter: Parameter): Generator<Unread> {
 export async function loadParameters(
   weights: Weights,
   { parameters }: Pick<Manifest, "parameters">,
-  program: Pick<LoadableProgram, "load">,
+  program: Pick<LoadableProgram, "load" | "unpack">,
   progress: (done: number, total: number) => void = () => {},
 ): Promise<void> {
   const total = parameters.reduce((sum, { rows, columns, codec }) => {
@@ -97,7 +97,8 @@ export async function loadParameters(
     return sum + rows * (bytes + scaleBytes)
   }, 0)
   const feeds = feedsOf(weights, parameters)
-  const rooms = [new Room(), new Room(), new Room()] // of what is read, converted and stored
+  const newRoom = () => new Room(program.unpack)
+  const rooms = [newRoom(), newRoom(), newRoom()] // of what is read, converted and stored
   const start = () => {
     const { value: feed } = feeds.next()
     const room = rooms.shift()!

@@ -28,6 +28,7 @@ import {
   linkingOf,
   requireCompiler,
   runtime,
+  shippedSources,
   supports,
 } from "./toolchain.ts"
 
@@ -106,7 +107,7 @@ async function prepareLevel(
   const shared = [level.name, compiler.version, ...flags, await kernelsHash(level)]
   const sources = async (): Promise<Source[]> => {
     const { emit } = await import("./emit.ts")
-    return [...emit(plan, layoutOf(plan)), { name: "pool.c", path: join(runtime, "pool.c") }]
+    return [...emit(plan, layoutOf(plan)), ...shippedSources]
   }
   const decided = [target, planHash(plan), ...shared]
   const { name, manifest } = await known(shelf, codeHash(), decided, async () => {
@@ -236,6 +237,7 @@ async function kernelsHash(level: Level): Promise<string> {
     ...shared.sort(),
     join(kernels, level.folder, "vector.h"),
     join(runtime, "abi.h"),
+    join(runtime, "blocks.c"),
     join(runtime, "pool.c"),
     join(runtime, "system.h"),
   ]

@@ -14,7 +14,14 @@ import { type Level, plain } from "./levels.ts"
 import { DRIVER } from "./objects.ts"
 import { codecNames, genericProducts, productNumber } from "./products.ts"
 import { callCases } from "./row-calls.ts"
-import { build, type Compiler, runtime, type System, thisSystem } from "./toolchain.ts"
+import {
+  build,
+  type Compiler,
+  runtime,
+  type System,
+  shippedSources,
+  thisSystem,
+} from "./toolchain.ts"
 
 /** In build/ alone: what runs from the sources has a compiler, and tests say what it is like without. */
 const folder = fileURLToPath(new URL("generic/", codeRoot))
@@ -69,7 +76,7 @@ function genericSources(wanted: ReadonlySet<number>): Source[] {
     sampler,
     ...productFiles,
     ...attentions,
-    { name: "pool.c", path: join(runtime, "pool.c") },
+    ...shippedSources,
   ]
 }
 

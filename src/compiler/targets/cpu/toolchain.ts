@@ -34,6 +34,12 @@ export interface Compiler {
 export const kernels = fileURLToPath(new URL("compiler/targets/cpu/kernels/", codeRoot))
 export const runtime = fileURLToPath(new URL("runtime/", codeRoot))
 
+/** What is compiled into every library as it is. */
+export const shippedSources: readonly Source[] = ["pool.c", "blocks.c"].map((name) => ({
+  name,
+  path: join(runtime, name),
+}))
+
 const looked = ["cc", "clang", "gcc", "zig"]
 
 /** The compiler named by CC, which may have parameters behind it, else the first on PATH; undefined when there is none. */

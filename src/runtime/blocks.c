@@ -1,0 +1,276 @@
+// GGUF's blocks taken apart in the library of a program that runs on a processor, off the event loop and 3 to 17 times as fast as
+// src/model/gguf/blocks.ts, which says what each type holds, serves every other program and judges this one: the bits are the same.
+#include "abi.h"
+
+#include <string.h>
+
+// One block: its bytes, and where its codes, its scales and its minimums go. Numbers are f16 as they are stored, or floats.
+typedef struct {
+  const uint8_t *bytes;
+  uint8_t *codes;
+  void *scales, *minimums;
+} block;
+
+static inline float half_at(const uint8_t *at) {
+  uint16_t half;
+  memcpy(&half, at, sizeof half);
+  // The exponent's bias is made up for by a product, which is exact for subnormal halves, too.
+  uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13;
+  const uint32_t factor = 0x77800000;  // 2^112
+  float value, scale;
+  memcpy(&value, &magnitude, sizeof value);
+  memcpy(&scale, &factor, sizeof scale);
+  value *= scale;
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  if ((half & 0x7c00) == 0x7c00) bits = magnitude | 0x7f800000;
+  bits |= (uint32_t)(half & 0x8000) << 16;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+static inline uint32_t four_at(const uint8_t *at) {
+  return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+static inline void copy_scale(block b) { memcpy(b.scales, b.bytes, 2); }
+static inline void copy_minimum(block b) { memcpy(b.minimums, b.bytes + 2, 2); }
+
+// The low halves of eight bytes, side by side.
+static inline uint32_t joined(uint64_t bytes) {
+  bytes &= 0x0f0f0f0f0f0f0f0f;
+  bytes = (bytes | bytes >> 4) & 0x00ff00ff00ff00ff;
+  bytes = (bytes | bytes >> 8) & 0x0000ffff0000ffff;
+  return (uint32_t)(bytes | bytes >> 16);
+}
+
+// Of `count` bytes the low halves, then the high halves, as nibbles; eight bytes at once.
+static inline void nibbles(const uint8_t *from, int count, uint8_t *to) {
+  for (int i = 0; i < count / 8; i++) {
+    uint64_t bytes;
+    memcpy(&bytes, from + 8 * i, sizeof bytes);
+    const uint32_t low = joined(bytes), high = joined(bytes >> 4);
+    memcpy(to + 4 * i, &low, sizeof low);
+    memcpy(to + count / 2 + 4 * i, &high, sizeof high);
+  }
+}
+
+// The same of 16 bytes as bytes, each of which `levels` says.
+static inline void levelled(const uint8_t *from, const uint8_t *levels, uint8_t *to) {
+  for (int i = 0; i < 16; i++) {
+    to[i] = levels[from[i] & 15];
+    to[16 + i] = levels[from[i] >> 4];
+  }
+}
+
+// Of 16 bytes the low halves, then the high halves, with a fifth bit each.
+static inline void five_bits(const uint8_t *from, uint32_t fifth, uint8_t *to) {
+  for (int i = 0; i < 16; i++) {
+    to[i] = (uint8_t)((from[i] & 15) | (fifth >> i & 1) << 4);
+    to[16 + i] = (uint8_t)(from[i] >> 4 | (fifth >> (16 + i) & 1) << 4);
+  }
+}
+
+// 64 bytes: two runs of 32, four planes of 2 bits each; as nibbles.
+static inline void two_bits(const uint8_t *from, uint8_t *to) {
+  for (int run = 0; run < 2; run++)
+    for (int plane = 0; plane < 4; plane++)
+      for (int i = 0; i < 16; i++) {
+        const uint8_t *pair = from + 32 * run + 2 * i;
+        to[64 * run + 16 * plane + i] =
+            (uint8_t)((pair[0] >> (2 * plane) & 3) | (pair[1] >> (2 * plane) & 3) << 4);
+      }
+}
+
+// A third bit of each nibble: 32 bytes, eight planes.
+static inline void third_bit(const uint8_t *from, uint8_t *to) {
+  for (int plane = 0; plane < 8; plane++)
+    for (int i = 0; i < 16; i++)
+      to[16 * plane + i] |= (uint8_t)((from[2 * i] >> plane & 1) << 2 |
+                                      (from[2 * i + 1] >> plane & 1) << 6);
+}
+
+// Eight scales and minimums of 6 bits in the 12 bytes behind the two that they are multiplied with.
+static inline void six_bit_scales(block b) {
+  const float scale = half_at(b.bytes), low = -half_at(b.bytes + 2);
+  const uint8_t *first = b.bytes + 4, *second = first + 4, *both = second + 4;
+  float *scales = b.scales, *minimums = b.minimums;
+  for (int g = 0; g < 4; g++) {
+    scales[g] = scale * (float)(first[g] & 63);
+    minimums[g] = low * (float)(second[g] & 63);
+    scales[4 + g] = scale * (float)((both[g] & 15) | (first[g] >> 2 & 48));
+    minimums[4 + g] = low * (float)(both[g] >> 4 | (second[g] >> 2 & 48));
+  }
+}
+
+static inline void take_q4_0(block b) {
+  copy_scale(b);
+  nibbles(b.bytes + 2, 16, b.codes);
+}
+
+static inline void take_q4_1(block b) {
+  copy_scale(b);
+  copy_minimum(b);
+  nibbles(b.bytes + 4, 16, b.codes);
+}
+
+static inline void take_q5_0(block b) {
+  copy_scale(b);
+  five_bits(b.bytes + 6, four_at(b.bytes + 2), b.codes);
+}
+
+static inline void take_q5_1(block b) {
+  copy_scale(b);
+  copy_minimum(b);
+  five_bits(b.bytes + 8, four_at(b.bytes + 4), b.codes);
+}
+
+static inline void take_q8_0(block b) {
+  copy_scale(b);
+  for (int i = 0; i < 32; i++) b.codes[i] = b.bytes[2 + i] ^ 0x80;  // signed, plus 128
+}
+
+static inline void take_q2_k(block b) {
+  const float scale = half_at(b.bytes + 80), low = -half_at(b.bytes + 82);
+  float *scales = b.scales, *minimums = b.minimums;
+  for (int g = 0; g < 16; g++) {
+    scales[g] = scale * (float)(b.bytes[g] & 15);
+    minimums[g] = low * (float)(b.bytes[g] >> 4);
+  }
+  two_bits(b.bytes + 16, b.codes);
+}
+
+static inline void take_q3_k(block b) {
+  const float scale = half_at(b.bytes + 108);
+  float *scales = b.scales;
+  for (int g = 0; g < 16; g++) {
+    const int low = b.bytes[96 + (g & 7)] >> (g & 8 ? 4 : 0) & 15;
+    const int high = b.bytes[104 + (g & 3)] >> (2 * (g >> 2)) & 3;
+    scales[g] = scale * (float)((low | high << 4) - 32);
+  }
+  two_bits(b.bytes + 32, b.codes);
+  third_bit(b.bytes, b.codes);
+}
+
+static inline void take_q4_k(block b) {
+  six_bit_scales(b);
+  for (int run = 0; run < 4; run++) nibbles(b.bytes + 16 + 32 * run, 32, b.codes + 32 * run);
+}
+
+static inline void take_q5_k(block b) {
+  six_bit_scales(b);
+  for (int run = 0; run < 4; run++)
+    for (int i = 0; i < 32; i++) {
+      const uint8_t byte = b.bytes[48 + 32 * run + i], upper = b.bytes[16 + i] >> (2 * run) & 3;
+      b.codes[64 * run + i] = (uint8_t)((byte & 15) | (upper & 1) << 4);
+      b.codes[64 * run + 32 + i] = (uint8_t)(byte >> 4 | (upper & 2) << 3);
+    }
+}
+
+static inline void take_q6_k(block b) {
+  const float scale = half_at(b.bytes + 208);
+  float *scales = b.scales;
+  for (int g = 0; g < 16; g++) scales[g] = scale * (float)(int8_t)b.bytes[192 + g];
+  for (int run = 0; run < 2; run++)
+    for (int i = 0; i < 32; i++) {
+      const uint8_t first = b.bytes[64 * run + i], second = b.bytes[64 * run + 32 + i],
+                    upper = b.bytes[128 + 32 * run + i];
+      uint8_t *to = b.codes + 128 * run + i;
+      to[0] = (uint8_t)((first & 15) | (upper & 3) << 4);
+      to[32] = (uint8_t)((second & 15) | (upper & 12) << 2);
+      to[64] = (uint8_t)(first >> 4 | (upper & 0x30));
+      to[96] = (uint8_t)(second >> 4 | (upper >> 2 & 0x30));
+    }
+}
+
+// Of IQ4_NL and IQ4_XS, as codes whose zero is 128.
+static const uint8_t uneven[16] = {1,   24,  45,  63,  79,  93,  106, 118,
+                                   129, 141, 153, 166, 181, 197, 217, 241};
+
+static inline void take_iq4_nl(block b) {
+  copy_scale(b);
+  levelled(b.bytes + 2, uneven, b.codes);
+}
+
+static inline void take_iq4_xs(block b) {
+  const float scale = half_at(b.bytes);
+  float *scales = b.scales;
+  for (int g = 0; g < 8; g++) {
+    const int low = b.bytes[4 + (g >> 1)] >> (4 * (g & 1)) & 15;
+    const int high = b.bytes[2 + (g >> 2)] >> (2 * (g & 3)) & 3;
+    scales[g] = scale * (float)((low | high << 4) - 32);
+    levelled(b.bytes + 8 + 16 * g, uneven, b.codes + 32 * g);
+  }
+}
+
+// Twice the numbers of a 4-bit float, as codes whose zero is 12.
+static const uint8_t fp4[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+
+static inline void take_mxfp4(block b) {
+  // 2^(e - 128): half of the block's, as the codes are doubled. The two least are subnormal.
+  const uint32_t exponent = b.bytes[0];
+  const uint32_t bits = exponent >= 2 ? (exponent - 1) << 23 : exponent ? 1u << 22 : 1u << 21;
+  memcpy(b.scales, &bits, sizeof bits);
+  levelled(b.bytes + 1, fp4, b.codes);
+}
+
+// Name, GGUF's number, values and bytes of a block, bytes of its codes, its groups, bytes of a number, whether it has minimums.
+#define KINDS(KIND)                       \
+  KIND(q4_0, 2, 32, 18, 16, 1, 2, 0)      \
+  KIND(q4_1, 3, 32, 20, 16, 1, 2, 1)      \
+  KIND(q5_0, 6, 32, 22, 32, 1, 2, 0)      \
+  KIND(q5_1, 7, 32, 24, 32, 1, 2, 1)      \
+  KIND(q8_0, 8, 32, 34, 32, 1, 2, 0)      \
+  KIND(q2_k, 10, 256, 84, 128, 16, 4, 1)  \
+  KIND(q3_k, 11, 256, 110, 128, 16, 4, 0) \
+  KIND(q4_k, 12, 256, 144, 128, 8, 4, 1)  \
+  KIND(q5_k, 13, 256, 176, 256, 8, 4, 1)  \
+  KIND(q6_k, 14, 256, 210, 256, 16, 4, 0) \
+  KIND(iq4_nl, 20, 32, 18, 32, 1, 2, 0)   \
+  KIND(iq4_xs, 23, 256, 136, 256, 8, 4, 0) \
+  KIND(mxfp4, 39, 32, 17, 32, 1, 4, 0)
+
+// The blocks of a row, the first of which is `b`; its scales lie side by side, and so do its minimums.
+#define TAKE_ROW(name, type, values, size, code_bytes, groups, number, minimum) \
+  static void row_of_##name(block b, int64_t count) {                           \
+    for (int64_t i = 0; i < count; i++) {                                       \
+      take_##name(b);                                                           \
+      b.bytes += size;                                                          \
+      b.codes += code_bytes;                                                    \
+      b.scales = (uint8_t *)b.scales + groups * number;                         \
+      b.minimums = (uint8_t *)b.minimums + groups * number;                     \
+    }                                                                           \
+  }
+KINDS(TAKE_ROW)
+
+typedef struct {
+  int32_t type, values, bytes, code_bytes, number_bytes, has_minimums;  // number_bytes: of a block's scales
+  void (*take_row)(block, int64_t count);
+} kind;
+
+#define ENTRY(name, type, values, size, code_bytes, groups, number, minimum) \
+  {type, values, size, code_bytes, groups * number, minimum, row_of_##name},
+static const kind kinds[] = {KINDS(ENTRY)};
+
+static const kind *kind_of(int32_t type) {
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (kinds[i].type == type) return &kinds[i];
+  return NULL;
+}
+
+int32_t sinter_unpack(int32_t type, int64_t rows, int64_t columns, const void *blocks, void *codes,
+                      void *scales) {
+  const kind *k = kind_of(type);
+  if (!k || columns % k->values != 0) return SINTER_BAD_PARAMETER;
+  const int64_t count = columns / k->values;
+  const size_t scale_bytes = (size_t)(count * k->number_bytes);
+  block b = {blocks, codes, scales, (uint8_t *)scales + scale_bytes};
+  for (int64_t row = 0; row < rows; row++) {
+    k->take_row(b, count);
+    b.bytes += count * k->bytes;
+    b.codes += count * k->code_bytes;
+    b.scales = (uint8_t *)b.scales + (scale_bytes << k->has_minimums);
+    b.minimums = (uint8_t *)b.scales + scale_bytes;
+  }
+  return SINTER_OK;
+}
