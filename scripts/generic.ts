@@ -2,7 +2,12 @@
 // brings it) for every system, else for this machine's by its own compiler. GENERIC_SYSTEMS and GENERIC_LEVELS name systems
 // ("win32-x64") and instruction sets where not all are wanted: all of them take half an hour on two cores.
 import { mkdirSync, writeFileSync } from "node:fs"
-import { buildGeneric, buildProcessor, genericName } from "../src/compiler/targets/cpu/generic.ts"
+import {
+  buildBlocks,
+  buildGeneric,
+  buildProcessor,
+  genericName,
+} from "../src/compiler/targets/cpu/generic.ts"
 import { levels } from "../src/compiler/targets/cpu/levels.ts"
 import {
   type Compiler,
@@ -12,6 +17,7 @@ import {
   supports,
   thisSystem,
 } from "../src/compiler/targets/cpu/toolchain.ts"
+import { blocksName } from "../src/runtime/blocks.ts"
 import { processorName } from "../src/runtime/features.ts"
 
 const FOLDER = "build/generic"
@@ -41,6 +47,7 @@ const found = await compilers()
 if (found.length === 0) console.error(`${FOLDER} is not made: no C compiler is here.`)
 else mkdirSync(FOLDER, { recursive: true })
 for (const [system, compiler] of found) {
+  keep(blocksName(system.platform, system.arch), await buildBlocks(compiler))
   if (system.platform !== "linux" && system.arch === "x64")
     keep(processorName(system.platform), await buildProcessor(compiler))
   for (const level of levels) {

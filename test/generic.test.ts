@@ -17,9 +17,10 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest"
 import { compile } from "../src/compiler/compile.ts"
 import type { Plan } from "../src/compiler/plan.ts"
 import { prepareGeneric, shelvedCpu } from "../src/compiler/targets/cpu/cpu.ts"
-import { buildGeneric, genericName } from "../src/compiler/targets/cpu/generic.ts"
-import { usableLevels } from "../src/compiler/targets/cpu/levels.ts"
-import { findCompiler } from "../src/compiler/targets/cpu/toolchain.ts"
+import { buildBlocks, buildGeneric, genericName } from "../src/compiler/targets/cpu/generic.ts"
+import { plain, usableLevels } from "../src/compiler/targets/cpu/levels.ts"
+import { build, findCompiler } from "../src/compiler/targets/cpu/toolchain.ts"
+import { blocksName } from "../src/runtime/blocks.ts"
 import { processorFeatures } from "../src/runtime/features.ts"
 import { openLibrary } from "../src/runtime/library.ts"
 import type { Manifest } from "../src/runtime/manifest.ts"
@@ -122,6 +123,12 @@ describe.skipIf(skipped)(`models that are not compiled${note}`, () => {
   })
 })
 
+/** Takes nothing apart. */
+const REFUSING = `#include "abi.h"
+int32_t sinter_unpack_blocks(int32_t type, int64_t rows, int64_t columns,
+    const void *blocks, void *codes, void *scales) { return SINTER_BAD_PARAMETER; }
+`
+
 describe.skipIf(skipped)(`a package that brings it${note}`, () => {
   const root = join(folder, "package")
   const where = { command: [process.execPath, join(root, "build/cli/main.js")], folder }
@@ -188,6 +195,33 @@ describe.skipIf(skipped)(`a package that brings it${note}`, () => {
     expect(await reply(third)).toEqual(before)
     await third.stop()
     expect(libraries()).toHaveLength(2)
+  })
+
+  test("takes a file's blocks apart for programs that are no libraries", async () => {
+    const brought = join(root, "build/generic", blocksName(process.platform, process.arch))
+    const file = goldenFolder("gguf", "llama-q4_k_m")
+    const start = () => serve([file, "--target", "reference"], where)
+    const reply = async () => {
+      const server = await start()
+      const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "none", maxRetries: 0 })
+      const { choices } = await client.completions.create({
+        model: "llama-q4_k_m",
+        prompt: "a",
+        temperature: 0,
+        logprobs: 1,
+        max_tokens: 8,
+      })
+      await server.stop()
+      return choices
+    }
+    const before = await reply()
+    const refusing = { name: "refusing.c", text: REFUSING }
+    writeFileSync(brought, await build(compiler!, plain, [refusing]))
+    await expect(start()).rejects.toThrow("are not taken apart")
+    writeFileSync(brought, await buildBlocks(compiler!))
+    expect(await reply()).toEqual(before)
+    writeFileSync(brought, "no library, or one for another libc")
+    expect(await reply()).toEqual(before)
   })
 
   test("goes on where a compiler fails, and says so", async () => {

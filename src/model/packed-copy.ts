@@ -11,6 +11,7 @@ import { readSync } from "node:fs"
 import { type FileHandle, open, stat, statfs } from "node:fs/promises"
 import { join } from "node:path"
 import type { Log } from "../log.ts"
+import { packageBlocks } from "../runtime/blocks.ts"
 import type { FormatName } from "../runtime/format.ts"
 import type { Manifest } from "../runtime/manifest.ts"
 import type { LoadableProgram, PackedWeights, ShownFile } from "../runtime/program.ts"
@@ -52,7 +53,7 @@ export interface WeightSource extends Files, Pick<Model, "name" | "format"> {
 }
 
 /** A program's part in this. */
-type Receiver = Pick<LoadableProgram, "manifest" | "load" | "unpack" | "packed">
+type Receiver = Pick<LoadableProgram, "manifest" | "load" | "unpackBlocks" | "packed">
 
 const MIN_BYTES = 32 << 20
 
@@ -107,8 +108,9 @@ async function pack(
   })
   const what = manifest.format === model.format ? "loading" : `packing as ${manifest.format}`
   const hash = createHash("sha256")
-  const sink: Pick<Receiver, "load" | "unpack"> = {
-    ...(program.unpack && { unpack: program.unpack }),
+  const unpackBlocks = program.unpackBlocks ?? packageBlocks()
+  const sink: Pick<Receiver, "load" | "unpackBlocks"> = {
+    ...(unpackBlocks && { unpackBlocks }),
     load: (...window) => {
       signal.throwIfAborted()
       stop.signal.throwIfAborted()

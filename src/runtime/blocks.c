@@ -1,5 +1,6 @@
-// GGUF's blocks taken apart in the library of a program that runs on a processor, off the event loop and 3 to 17 times as fast as
-// src/model/gguf/blocks.ts, which says what each type holds, serves every other program and judges this one: the bits are the same.
+// GGUF's blocks taken apart off the event loop, 3 to 17 times as fast as by src/model/gguf/blocks.ts, which says what each type
+// holds, judges this, and serves where no compiler and no package brings it: the bits are the same. Compiled into every library,
+// and alone for programs that are none (blocks.ts).
 #include "abi.h"
 
 #include <string.h>
@@ -258,7 +259,7 @@ static const kind *kind_of(int32_t type) {
   return NULL;
 }
 
-int32_t sinter_unpack(int32_t type, int64_t rows, int64_t columns, const void *blocks, void *codes,
+int32_t sinter_unpack_blocks(int32_t type, int64_t rows, int64_t columns, const void *blocks, void *codes,
                       void *scales) {
   const kind *k = kind_of(type);
   if (!k || columns % k->values != 0) return SINTER_BAD_PARAMETER;

@@ -7,11 +7,15 @@
 
 import { constants } from "node:os"
 import koffi, { type LibraryHandle } from "koffi"
+import type { UnpackBlocks } from "./program.ts"
 
 koffi.config({ async_stack_size: 8 << 20 })
 
 /** An address in native memory. */
 export type Pointer = bigint
+
+/** @returns a code, as other calls of a library do */
+export type NativeUnpackBlocks = (...of: Parameters<UnpackBlocks>) => Promise<number>
 
 export interface NativeLibrary {
   hostOpen(threads: number): Pointer
@@ -34,15 +38,7 @@ export interface NativeLibrary {
     values: ArrayBufferView,
     scales: ArrayBufferView | null,
   ): Promise<number>
-  /** @returns a code, as the others do */
-  unpack(
-    type: number,
-    rows: number,
-    columns: number,
-    blocks: ArrayBufferView,
-    codes: ArrayBufferView,
-    scales: ArrayBufferView,
-  ): Promise<number>
+  unpackBlocks: NativeUnpackBlocks
   /** The weights as they lie in native memory, without a copy. The arrays must not be touched once the model is closed. */
   weights(model: Pointer): {
     at: Pointer
@@ -66,9 +62,6 @@ export function loadNative(path: string): NativeLibrary {
   const load = library.func(
     "int32_t sinter_load(void *model, int32_t parameter, int64_t row, int64_t rows, void *values, void *scales)",
   )
-  const unpack = library.func(
-    "int32_t sinter_unpack(int32_t type, int64_t rows, int64_t columns, void *blocks, void *codes, void *scales)",
-  )
   const weights = library.func("void *sinter_weights(void *model, void *bytes)")
   const weightsChecksum = library.func("uint64_t sinter_weights_checksum(void *model)")
   const step = library.func("int32_t sinter_step(void *model, void *arrays)")
@@ -89,7 +82,7 @@ export function loadNative(path: string): NativeLibrary {
     },
     load: (model, parameter, row, rows, values, scales) =>
       call(load, model, parameter, row, rows, values, scales),
-    unpack: (...of) => call(unpack, ...of),
+    unpackBlocks: unpackBlocksOf(library),
     weights(model) {
       const out = new BigInt64Array(1)
       const at: Pointer = weights(model, out)
@@ -168,6 +161,18 @@ function pageCallsOf(libc: LibraryHandle): PageCalls {
     inMemory: (...values) => inMemory(...values) === 0,
     read: async (...values) => Number(await call<number | bigint>(read, ...values)),
   }
+}
+
+/** @param path of blocks.c, compiled */
+export function openBlocks(path: string): NativeUnpackBlocks {
+  return unpackBlocksOf(koffi.load(path))
+}
+
+function unpackBlocksOf(library: LibraryHandle): NativeUnpackBlocks {
+  const unpack = library.func(
+    "int32_t sinter_unpack_blocks(int32_t type, int64_t rows, int64_t columns, void *blocks, void *codes, void *scales)",
+  )
+  return (...of) => call(unpack, ...of)
 }
 
 /** @param path of processor.c, compiled @returns its words */

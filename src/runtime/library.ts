@@ -9,6 +9,7 @@ import { accessSync, constants, readFileSync, statSync } from "node:fs"
 import { availableParallelism } from "node:os"
 import { dirname } from "node:path"
 import { problem } from "../errors.ts"
+import { checked } from "./blocks.ts"
 import { checkStep } from "./check-step.ts"
 import { processorFeatures } from "./features.ts"
 import { loadNative, type NativeLibrary, type Pointer } from "./ffi.ts"
@@ -238,10 +239,7 @@ function program(
       const code = await native.load(model, parameter, row, rows, values, scales ?? null)
       if (code !== Code.ok) throw failed()
     },
-    async unpack(...of) {
-      if ((await native.unpack(...of)) !== Code.ok)
-        throw new Error(`internal: the library takes no blocks of the type ${of[0]} apart`)
-    },
+    unpackBlocks: checked(native.unpackBlocks),
     packed: packedWeights(native, model),
     async step(input, cancel) {
       // Whether hidden rows are taken in is known to the library, which checks that, and all indices once more.

@@ -32,7 +32,7 @@ export interface Program {
 export class ProgramLost extends Error {}
 
 /** Rows of GGUF's blocks, of the type with that number there, as rows of codes and of scales (model/gguf/blocks.ts). */
-export type Unpack = (
+export type UnpackBlocks = (
   type: number,
   rows: number,
   columns: number,
@@ -54,8 +54,8 @@ export interface LoadableProgram extends Program {
     values: Uint8Array,
     scales?: Uint8Array,
   ): Promise<void>
-  /** Off the event loop; absent: there is nothing faster than JavaScript. */
-  unpack?: Unpack
+  /** Off the event loop; absent: it brings nothing for that. */
+  unpackBlocks?: UnpackBlocks
   /**
    * Does what the first steps would have to wait for; nothing else has run. Absent: there is nothing to do.
    * @param progress hears how many of its kernels a device has made ready

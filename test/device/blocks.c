@@ -12,7 +12,7 @@ int main(void) {
   // Each of its own: what is read or written beside it is seen.
   uint8_t *from = malloc(bytes), *to = calloc(codes, 1), *numbers = calloc(scales, 1);
   if (fread(from, 1, bytes, stdin) != bytes) return 2;
-  const int32_t code = sinter_unpack((int32_t)head[0], head[1], head[2], from, to, numbers);
+  const int32_t code = sinter_unpack_blocks((int32_t)head[0], head[1], head[2], from, to, numbers);
   fwrite(to, 1, codes, stdout);
   fwrite(numbers, 1, scales, stdout);
   free(from), free(to), free(numbers);

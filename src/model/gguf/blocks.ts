@@ -4,7 +4,7 @@
 // its lowest bits, the next as many in those above.
 //
 // Gigabytes go through here at a model's first start, so four bytes are read and written at once: 3 to 15 times as fast as one.
-// A program that runs on a processor does it in C (runtime/blocks.c), with the same bits.
+// Where it can it is done in C (runtime/blocks.c), with the same bits.
 
 import { halfValues } from "../../runtime/dtype.ts"
 import { type GroupCodecName, groupCodecs, rowLayout } from "../../runtime/format.ts"
@@ -29,8 +29,8 @@ export async function unpackBlocks(
   const space = (length: number) => (room ? room.take(length) : new Uint8Array(length))
   const values = space(4 * rows * rowWords)
   const scales = space((dtype === "f16" ? 2 : 4) * rows * perRow)
-  if (room?.unpack) {
-    await room.unpack(blockTypes[type].id, rows, columns, bytes, values, scales)
+  if (room?.unpackBlocks) {
+    await room.unpackBlocks(blockTypes[type].id, rows, columns, bytes, values, scales)
     return { rows, values, scales }
   }
   const block: Block = {

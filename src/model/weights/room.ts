@@ -1,16 +1,16 @@
 // Memory that windows of weights are read into, over and over: pages that are new for every window take longer than reading into
 // them, and the collector runs for them. Windows of a model have few lengths, so what is kept is found by its length.
 
-import type { Unpack } from "../../runtime/program.ts"
+import type { UnpackBlocks } from "../../runtime/program.ts"
 
 export class Room {
   /** Of the program that the windows are for, if that does it. */
-  readonly unpack: Unpack | undefined
+  readonly unpackBlocks: UnpackBlocks | undefined
   readonly #free = new Map<number, Uint8Array[]>()
   readonly #taken: Uint8Array[] = []
 
-  constructor(unpack?: Unpack) {
-    this.unpack = unpack
+  constructor(unpackBlocks?: UnpackBlocks) {
+    this.unpackBlocks = unpackBlocks
   }
 
   /** Bytes of any value, from the beginning of a buffer of their own. */

@@ -89,7 +89,7 @@ function* windowsOf(weights: Weights, parameter: Parameter): Generator<Unread> {
 export async function loadParameters(
   weights: Weights,
   { parameters }: Pick<Manifest, "parameters">,
-  program: Pick<LoadableProgram, "load" | "unpack">,
+  program: Pick<LoadableProgram, "load" | "unpackBlocks">,
   progress: (done: number, total: number) => void = () => {},
 ): Promise<void> {
   const total = parameters.reduce((sum, { rows, columns, codec }) => {
@@ -97,7 +97,7 @@ export async function loadParameters(
     return sum + rows * (bytes + scaleBytes)
   }, 0)
   const feeds = feedsOf(weights, parameters)
-  const newRoom = () => new Room(program.unpack)
+  const newRoom = () => new Room(program.unpackBlocks)
   const rooms = [newRoom(), newRoom(), newRoom()] // of what is read, converted and stored
   const start = () => {
     const { value: feed } = feeds.next()

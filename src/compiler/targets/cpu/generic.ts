@@ -55,6 +55,11 @@ export function buildGeneric(
   return build(compiler, level, genericSources(new Set(codecs.map(productNumber))))
 }
 
+/** What takes GGUF's blocks apart for programs that are no libraries (runtime/blocks.ts). */
+export function buildBlocks(compiler: Compiler): Promise<Buffer> {
+  return build(compiler, plain, [{ name: "blocks.c", path: join(runtime, "blocks.c") }])
+}
+
 /** What features.ts asks on systems that show nothing of their processor. */
 export function buildProcessor(compiler: Compiler): Promise<Buffer> {
   return build(compiler, plain, [{ name: "processor.c", path: join(runtime, "processor.c") }])
