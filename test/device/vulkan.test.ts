@@ -25,6 +25,7 @@ import { seal } from "../../src/runtime/library.ts"
 import { ABI, type Manifest } from "../../src/runtime/manifest.ts"
 import { ProgramLost } from "../../src/runtime/program.ts"
 import { isLeftOut } from "../left-out.ts"
+import { batch, blocksFor, take } from "../model/steps.ts"
 import { hasCompiler, plantDriver } from "../planted-drivers.ts"
 import { adds, describeDriver } from "./gpu-driver.ts"
 import { randomCases } from "./random-kernels.ts"
@@ -282,8 +283,19 @@ test.skipIf(isSkipped)(`devices have the numbers of the list${note}`, async () =
   await expect(openVulkan(survey.devices.length)).rejects.toThrow("Vulkan has no device")
 })
 
-/** A library of one kernel, which adds 1 to a number for each token. */
-function addingLibrary(numbers = 4): Buffer {
+/** Of one row at a time, whose softmaxes over spans of 64 positions have room four at a time. */
+const attention = {
+  name: "tokens g0 wall s0",
+  order: {
+    set: "tokens",
+    visible: { group: 0, window: undefined, sinks: 0, span: 64 },
+    height: 1,
+    slots: 4,
+  },
+} as const
+
+/** A library of one kernel, which adds 1 to a number, `launches` times a step. Its attention is laid out, and nobody computes it. */
+function addingLibrary(numbers = 4, launches = 1): Buffer {
   const [modules, kernels] = codeOf([adds], [])
   const rows = { place: 0, at: 0, stride: 4 }
   const tape: Tape = {
@@ -291,18 +303,16 @@ function addingLibrary(numbers = 4): Buffer {
     kernels,
     places: [{ name: "numbers", fixed: numbers, perToken: 0, perRow: 0 }],
     packs: [],
-    copies: [],
-    regions: [],
-    counts: ["tokens"],
-    steps: [
-      {
-        text: [],
-        rows: "tokens",
-        choices: [
-          { launches: [{ kernel: 0, operands: [{ place: 0, at: 0 }, 1, 1], groups: [1, 1, 1] }] },
-        ],
-      },
-    ],
+    copies: [[]],
+    regions: [{ name: "items", of: attention.name, order: attention.order }],
+    counts: ["tokens", `chunks ${attention.name}`],
+    steps: Array(launches).fill({
+      text: [],
+      rows: "tokens",
+      choices: [
+        { launches: [{ kernel: 0, operands: [{ place: 0, at: 0 }, 1, 1], groups: [1, 1, 1] }] },
+      ],
+    }),
     logits: rows,
     hidden: rows,
   }
@@ -321,10 +331,13 @@ function addingLibrary(numbers = 4): Buffer {
       kvHeads: 0,
       headDim: 0,
       intermediate: 0,
-      context: 4,
+      context: 300,
     },
     sinks: 0,
-    kv: { dtype: "f32", groups: [] },
+    kv: {
+      dtype: "f32",
+      groups: [{ layers: [0], kvHeads: 1, headDim: { key: 4, value: 4 }, bytesPerBlock: 512 }],
+    },
     bytes: { weights: 0, perToken: 0, perRow: 0, perThread: 0, fixed: 4 },
     features: [],
     parameters: [],
@@ -343,11 +356,41 @@ test.skipIf(isSkipped)(
     const library = join(folder, "adds.gpu")
     const largest = Math.floor(device().memory().largest / 2 ** 20)
     writeFileSync(library, addingLibrary((largest + 5) * 2 ** 20))
-    const limits = { blocks: [], tokens: 1, sequences: 1, rows: 1 }
+    const limits = { blocks: [1], tokens: 1, sequences: 1, rows: 1 }
     const loan = { device: device(), giveBack: async () => {} }
     await expect(openGpuLibrary(library, limits, [async () => loan])).rejects.toThrow(
       `The model takes ${largest + 5} MiB in one piece, and ${device().description} gives at most ${largest} MiB at once`,
     )
+  },
+)
+
+test.skipIf(isSkipped)(
+  `a step is handed over in pieces that no watchdog minds: of many tokens, and of few behind a long context${note}`,
+  async () => {
+    const folder = mkdtempSync(join(tmpdir(), "sinter-pieces-"))
+    onTestFinished(() => rmSync(folder, { recursive: true }))
+    const library = join(folder, "adds.gpu")
+    writeFileSync(library, addingLibrary(4, 25))
+    const limits = { blocks: [20], tokens: 65, sequences: 1, rows: 1 }
+    const loan = { device: device(), giveBack: async () => {} }
+    const program = await openGpuLibrary(library, limits, [async () => loan])
+    onTestFinished(() => program.close())
+    const record = vi.spyOn(device(), "record")
+    onTestFinished(() => record.mockRestore())
+    const pieces: number[][] = []
+    for (const [from, tokens] of [
+      [10, 1],
+      [126, 2],
+      [254, 2], // whose spans take twice the room that there is
+      [0, 64],
+      [0, 65],
+    ] as const) {
+      record.mockClear()
+      const blocks = blocksFor(from + tokens)
+      await take(program, batch([{ tokens: new Int32Array(tokens), from, blocks, logits: [] }]))
+      pieces.push(record.mock.calls.map(([dispatches]) => dispatches.length))
+    }
+    expect(pieces).toEqual([[25], [25], [24, 1], [25], [24, 1]])
   },
 )
 
@@ -459,7 +502,7 @@ ${code}`
     onTestFinished(() => void vi.unstubAllEnvs())
     const library = join(folder, "adds.gpu")
     writeFileSync(library, addingLibrary())
-    const limits = { blocks: [], tokens: 1, sequences: 1, rows: 1 }
+    const limits = { blocks: [1], tokens: 1, sequences: 1, rows: 1 }
     const start = async () => {
       const device = await failing(keeping)
       device.traits.isProcessor = false

@@ -79,16 +79,17 @@ export async function openGpuLibrary(
 
 /** Shapes of steps whose recordings are kept; those longest unused go. */
 const MAX_SHAPES = 64
-/** A step of more tokens is cut into pieces of so many launches: it can be cancelled between them, and no watchdog wakes. */
+/**
+ * A step of more tokens, or one whose attention comes in several chunks, is cut into pieces of so many launches: it can be cancelled
+ * between them, and no watchdog wakes. A chunk is some 4 GFLOP of every layer (`PARTIAL_BYTES`), whatever the model's heads.
+ */
 const SHORT_STEP = 64
 const LAUNCHES_AT_ONCE = 24
 
-/** How many launches of a step of so many tokens are handed to the device in one piece, and waited for. */
-export function launchesAtOnce(tokens: number): number {
-  return isShort(tokens) ? Number.POSITIVE_INFINITY : LAUNCHES_AT_ONCE
+/** How many launches of a step are handed to the device in one piece, and waited for. */
+export function launchesAtOnce(tokens: number, chunks: number): number {
+  return tokens <= SHORT_STEP && chunks <= 1 ? Number.POSITIVE_INFINITY : LAUNCHES_AT_ONCE
 }
-
-const isShort = (tokens: number) => tokens <= SHORT_STEP
 
 /** What launches beside a step's are told. */
 interface Given {
@@ -116,6 +117,8 @@ class GpuProgram implements Shard {
   readonly #findsDrawn: boolean
   /** Of each of the tape's counts, as the block has it. */
   readonly #counters: readonly (() => number)[]
+  /** Those of attention's chunks among them. */
+  readonly #chunkCounters: readonly (() => number)[]
   readonly #takesHidden: boolean
   readonly #meetings: readonly (NonNullable<TapeStep["gather"]> & Pick<TapeStep, "rows">)[]
   readonly #kept: KeptKernels
@@ -151,6 +154,7 @@ class GpuProgram implements Shard {
     this.#meetings = tape.steps.flatMap(({ rows, gather }) => (gather ? [{ rows, ...gather }] : []))
     this.#block = new StepBlock({ limits, sinks, vocabulary, hidden }, tape.regions)
     this.#counters = tape.counts.map((of) => this.#block.counter(of))
+    this.#chunkCounters = this.#counters.filter((_, i) => tape.counts[i]!.startsWith("chunks "))
     const has = (region: Region["name"]) => tape.regions.some(({ name }) => name === region)
     this.#takesHidden = has("hiddenIn")
     this.#findsDrawn = has("drawn") && !this.#takesHidden && !tape.slices
@@ -263,10 +267,10 @@ class GpuProgram implements Shard {
 
   /** Nothing that the step ahead uses is touched: its place, its recording, its results. */
   async #startBehind(input: StepInput, cancel: CancelWord): Promise<StartedStep | undefined> {
-    if (!isShort(input.tokens.length) || Atomics.load(cancel, 0) !== 0) return undefined
+    if (input.tokens.length > SHORT_STEP || Atomics.load(cancel, 0) !== 0) return undefined
     this.#own = 1 - this.#own
     this.#fill(input)
-    if (this.#areSmall) return undefined
+    if (this.#areSmall || this.#launchesAtOnce() === LAUNCHES_AT_ONCE) return undefined
     const recording = this.#oneRecording(input)
     if (!recording) return undefined
     await this.#writeBlock()
@@ -314,9 +318,9 @@ class GpuProgram implements Shard {
   async go(number: number, cancel: CancelWord): Promise<"done" | "cancelled"> {
     const device = this.device as PeerDevice
     const recordings = this.#recordingsOf()[number]!
-    return isShort(this.#bucket("tokens"))
-      ? device.hand(recordings, cancel)
-      : device.run(recordings, cancel)
+    return this.#launchesAtOnce() === LAUNCHES_AT_ONCE
+      ? device.run(recordings, cancel)
+      : device.hand(recordings, cancel)
   }
 
   /** What it brings to a meeting. */
@@ -443,11 +447,17 @@ class GpuProgram implements Shard {
     const dispatches = stepLaunches(steps, (of) => this.#bucket(of)).flatMap(({ launch, chunk }) =>
       this.#dispatches(launch, nothing, chunk),
     )
-    const size = launchesAtOnce(this.#bucket("tokens"))
+    const size = this.#launchesAtOnce()
     const recordings: Recording[] = []
     for (let first = 0; first < dispatches.length; first += size)
       recordings.push(this.device.record(dispatches.slice(first, first + size)))
     return recordings
+  }
+
+  /** Of the step that the block holds. */
+  #launchesAtOnce(): number {
+    const chunks = Math.max(1, ...this.#chunkCounters.map((count) => count()))
+    return launchesAtOnce(this.#block.countOf("tokens"), chunks)
   }
 
   /** How many there are in this step, rounded up. */

@@ -30,7 +30,7 @@ export function decodeCosts(plan: Plan, kind: GpuKind, sees: Sees): StepCosts {
   const { steps } = tapeOf(plan, printers[kind].units).tape
   const launches = launchesOf(steps, sees)
   const layers = layerLaunches(plan, steps, sees).sort((a, b) => a - b)
-  const submissions = Math.ceil(launches / Math.min(launches, launchesAtOnce(1)))
+  const submissions = Math.ceil(launches / Math.min(launches, launchesAtOnce(1, 1)))
   const reads = plan.steps.flatMap((step) => readsOf(plan, step))
   return {
     launches,
