@@ -51,3 +51,15 @@ export async function openWhole<Whole>(open: (closing: Closing) => Promise<Whole
     throw error
   }
 }
+
+let isStuck = false
+
+/** Says that a thread waits for what may never come, and the process for the thread. */
+export function leaveThread(): void {
+  isStuck = true
+}
+
+/** Ends a process that is done and would not end by itself. */
+export function exitIfStuck(): void {
+  if (isStuck) process.exit()
+}

@@ -2,6 +2,7 @@
 // code 2; a stack trace means a bug of ours, and exit code 1.
 
 import { CommanderError } from "commander"
+import { exitIfStuck } from "../closing.ts"
 import { Problem, systemProblem } from "../errors.ts"
 import { commandLine, sentenceOf } from "./commands.ts"
 
@@ -25,6 +26,7 @@ export async function takeCommandLine(): Promise<void> {
       process.exitCode = 2 // no command: the help has been printed
     else if (error.exitCode !== 0) complain(sentenceOf(error))
   }
+  exitIfStuck()
 }
 
 function complain(sentence: string): void {

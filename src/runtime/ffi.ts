@@ -206,6 +206,12 @@ export function lockFile(descriptor: number): "taken" | "busy" | "impossible" {
   return [EAGAIN, EWOULDBLOCK].includes(koffi.errno()) ? "busy" : "impossible"
 }
 
+/** Ends this process now, whatever its threads do: Node's own ways wait for them. Nothing else that is to happen at its end does. */
+export function endProcess(code: number): void {
+  if (process.platform === "win32") process.kill(process.pid, "SIGKILL") // which is TerminateProcess, and its code 1
+  koffi.load(null).func("void _exit(int code)")(code)
+}
+
 /** A driver's library: whatever it calls happens in this process, which a bad driver ends. */
 export interface DriverLibrary {
   /** The name that it was found under. */

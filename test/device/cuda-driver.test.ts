@@ -17,7 +17,7 @@ import { isLeftOut } from "../left-out.ts"
 import { notCancelled } from "../model/steps.ts"
 import { fromSources, run, serve } from "../sinter.ts"
 import { buildStandIn, hasStandIn, type StandIn } from "./cuda-stand-in.ts"
-import { adds, describeDriver } from "./gpu-driver.ts"
+import { adds, describeDriver, expectGivenUp } from "./gpu-driver.ts"
 
 const isSkipped = isLeftOut(hasStandIn)
 const note = isSkipped ? " (skipped: no g++)" : ""
@@ -133,6 +133,17 @@ describe.each(kinds)("$kind", ({ kind, open, missing, lost, code, servers }) => 
       expect(read.map(([word]) => word)).toEqual([7, 8])
       expect(pending()).toBe(0)
       for (const place of places) device.free(place)
+    },
+  )
+
+  test.skipIf(isSkipped)(
+    `one that does not answer is given up, and left alone from then on${note}`,
+    async () => {
+      const silent = await open(0, [standIn.library])
+      const { text, kernels } = textOf([adds])
+      const [kernel] = await silent.load([Buffer.from(text)], kernels)
+      const { take } = openDriverLibrary([standIn.library])
+      await expectGivenUp(silent, kernel!, take<void>("void stand_in_hold(int isHeld)"))
     },
   )
 

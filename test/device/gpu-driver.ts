@@ -1,10 +1,12 @@
 // What device.ts promises of every driver, whatever the device computes: memory, copies, recordings and runs.
 
-import { describe, expect, test } from "vitest"
+import { setImmediate } from "node:timers/promises"
+import { describe, expect, onTestFinished, test, vi } from "vitest"
 import { newCancel } from "../../src/compiler/targets/gpu/check-device.ts"
 import { kernel } from "../../src/compiler/targets/gpu/ir/builder.ts"
 import type { Kernel } from "../../src/compiler/targets/gpu/ir/ir.ts"
 import type { GpuDevice, GpuKernel } from "../../src/runtime/gpu/device.ts"
+import { DeviceSilent, PATIENCE } from "../../src/runtime/gpu/patience.ts"
 import { mulberry32 } from "../random.ts"
 
 /** Adds `by` to each of `count` words. */
@@ -59,6 +61,55 @@ export async function startInTurns(
   for (const each of recordings) each.free()
   for (const place of [...given, ...made]) device.free(place)
   return read
+}
+
+/**
+ * That a device which does not answer is given up in a sentence, and left alone from then on, also when it is closed.
+ * @param add of `adds`
+ * @param hold keeps what is waited for from ending
+ * @param asked how much has been asked of the driver that a device must not be asked then
+ */
+export async function expectGivenUp(
+  device: GpuDevice,
+  add: GpuKernel,
+  hold: (isHeld: 0 | 1) => void,
+  asked: () => number = () => 0,
+): Promise<void> {
+  device.traits.isProcessor = false
+  const place = await device.allocate(4, "device")
+  const recording = device.record([
+    { kernel: add, operands: [{ place, at: 0 }, 1, 7], groups: [1, 1, 1] },
+  ])
+  await device.run([recording], newCancel())
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] })
+  const atExit = vi.spyOn(process, "once").mockReturnValue(process)
+  onTestFinished(() => {
+    hold(0)
+    atExit.mockRestore()
+    vi.useRealTimers()
+  })
+  hold(1)
+  const before = asked()
+  const ends = [await device.start(recording, []), await device.start(recording, [])]
+  const told = Promise.allSettled(ends.map(({ ended }) => ended))
+  let looks = 0
+  for (let isTold = false; !isTold; looks++) {
+    vi.advanceTimersByTime(1000)
+    await setImmediate()
+    isTold = await Promise.race([told.then(() => true), setImmediate(false)])
+  }
+  expect(looks).toBeGreaterThanOrEqual(PATIENCE)
+  const sentence = `${device.description}: it has not answered for 300 seconds`
+  const reason = expect.objectContaining({ message: sentence })
+  expect(await told).toEqual(ends.map(() => ({ status: "rejected", reason })))
+  expect(atExit.mock.calls).toContainEqual(["exit", expect.any(Function)])
+  await expect(device.run([recording], newCancel())).rejects.toThrow(DeviceSilent)
+  await expect(device.read(place, 0, new Uint8Array(4))).rejects.toThrow(DeviceSilent)
+  await expect(device.allocate(4, "device")).rejects.toThrow(DeviceSilent)
+  recording.free()
+  device.free(place)
+  await device.close()
+  expect(asked()).toBe(before)
 }
 
 export interface Driver {

@@ -24,7 +24,7 @@ import { isLeftOut } from "../left-out.ts"
 import { loadSmall, smallGraph } from "../model/small.ts"
 import { batch, blocksFor, limitsFor, take } from "../model/steps.ts"
 import { fromSources, run, serve } from "../sinter.ts"
-import { adds, describeDriver } from "./gpu-driver.ts"
+import { adds, describeDriver, expectGivenUp } from "./gpu-driver.ts"
 import {
   asMac,
   buildStandIn,
@@ -200,6 +200,18 @@ test.skipIf(isSkipped)(
     rmSync(standIn.lost)
   },
   120_000,
+)
+
+test.skipIf(isSkipped)(
+  `one that does not answer is given up, and left alone from then on${note}`,
+  async () => {
+    const { library } = standIn
+    const silent = await openMetal(0, [library], { runtime: [library], graphics: [library] })
+    const { text, kernels } = printMetal([adds])
+    const [kernel] = await silent.load([Buffer.from(text)], kernels)
+    const { take } = openDriverLibrary([library])
+    await expectGivenUp(silent, kernel!, take<void>("void stand_in_hold(int isHeld)"))
+  },
 )
 
 const MILLISECONDS = 240_000

@@ -25,7 +25,7 @@ import { ProgramLost } from "../../src/runtime/program.ts"
 import { isLeftOut } from "../left-out.ts"
 import { hasCompiler, plantDriver } from "../planted-drivers.ts"
 import { mulberry32 } from "../random.ts"
-import { adds, describeDriver, startInTurns, sums } from "./gpu-driver.ts"
+import { adds, describeDriver, expectGivenUp, startInTurns, sums } from "./gpu-driver.ts"
 import { randomCases } from "./random-kernels.ts"
 
 const opened = await openOpencl(0).catch(() => undefined)
@@ -189,6 +189,7 @@ test.skipIf(isSkipped)(`devices have the numbers of the list${note}`, async () =
 // OpenCL's drivers do: late, and once it has failed, in everything.
 const counting = `#include <dlfcn.h>
   static int held, fails, waits, queued, refuses;
+  static volatile int hangs;
   #define WRAP(name, then) WRAP_BOTH(name, , then)
   #define WRAP_BOTH(name, first, then) \\
     long name(long a, long b, long c, long d, long e, long f, long g, long h, long i) { \\
@@ -211,10 +212,10 @@ const counting = `#include <dlfcn.h>
   WRAP_BOTH(clEnqueueFillBuffer, if (f == 1 << 20) return -4, if (i) held++; fails = f == 2 << 20 ? -6 : 0)
   WRAP(clEnqueueNDRangeKernel, queued++; if (i) held++; if (*(long *)e == 64) fails = -9999)
   WRAP(clReleaseEvent, held--)
-  WRAP(clWaitForEvents, waits++; if (fails) result = -14)
+  WRAP(clWaitForEvents, waits++; while (hangs) usleep(100); if (fails) result = -14)
   WRAP(clEnqueueReadBuffer, waits += c; if (i) held++)
   WRAP(clFinish, waits++)
-  WRAP(clGetEventInfo, *(int *)d = fails)
+  WRAP(clGetEventInfo, *(int *)d = hangs ? 1 : fails)
   static void *(*create)(unsigned, void *, void *, int *);
   static int (*enqueue)(unsigned, void *, void *, unsigned, void *, void *), (*release)(void *);
   static void *createBuffer(unsigned queues, void *queue, void *properties, int *code) {
@@ -235,6 +236,7 @@ const counting = `#include <dlfcn.h>
     return found;
   }
   int planted_queued(void) { return queued; }
+  int planted_hold(int isHeld) { return hangs = isHeld; }
   int planted_refuse(void) { return refuses = 1; }
   int planted_held(void) { return held; }
   int planted_waits(void) { return waits; }`
@@ -253,7 +255,8 @@ describe.skipIf(withoutCompiler)(`a driver that counts and fails${compilerNote}`
     const { take } = openDriverLibrary([path])
     const planted = (of: string) => take(`int32_t planted_${of}()`) as () => number
     const [held, waits] = [planted("held"), planted("waits")]
-    return { counted, held, waits, queued: planted("queued"), refuse: planted("refuse") }
+    const hold = take("int32_t planted_hold(int32_t isHeld)")
+    return { counted, held, waits, hold, queued: planted("queued"), refuse: planted("refuse") }
   }
 
   test("a thousand steps leave nothing behind, and nothing is held once it is closed", async () => {
@@ -382,6 +385,13 @@ describe.skipIf(withoutCompiler)(`a driver that counts and fails${compilerNote}`
     await expect(counted.allocate(4, "host")).rejects.toThrow(ProgramLost)
     await counted.close()
     expect(held()).toBe(0)
+  })
+
+  test("one that does not answer is given up, and left alone from then on", async () => {
+    const { counted, held, hold } = await openCounting()
+    const [add] = await loadOn(counted, [adds])
+    await expectGivenUp(counted, add!, hold)
+    expect(held()).toBeGreaterThan(0)
   })
 })
 

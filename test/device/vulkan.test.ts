@@ -17,6 +17,7 @@ import {
 import { f32, fma, i32, kernel, u32 } from "../../src/compiler/targets/gpu/ir/builder.ts"
 import { printSpirv, spirvProfiles } from "../../src/compiler/targets/gpu/print/spirv.ts"
 import { findDevices } from "../../src/runtime/devices.ts"
+import { openDriverLibrary } from "../../src/runtime/ffi.ts"
 import { openGpuLibrary } from "../../src/runtime/gpu/program.ts"
 import { isTileShape, meets, type Need, type Tape, writeTape } from "../../src/runtime/gpu/tape.ts"
 import { openVulkan, type VulkanOptions } from "../../src/runtime/gpu/vulkan.ts"
@@ -27,7 +28,7 @@ import { ProgramLost } from "../../src/runtime/program.ts"
 import { isLeftOut } from "../left-out.ts"
 import { batch, blocksFor, take } from "../model/steps.ts"
 import { hasCompiler, plantDriver } from "../planted-drivers.ts"
-import { adds, describeDriver } from "./gpu-driver.ts"
+import { adds, describeDriver, expectGivenUp } from "./gpu-driver.ts"
 import { randomCases } from "./random-kernels.ts"
 import { codeOf } from "./vulkan-kernels.ts"
 
@@ -553,5 +554,35 @@ ${code}`
     await expect(broken.allocate(4, "host")).rejects.toThrow(ProgramLost)
     await expect(broken.load(...codeOf([adds], []))).rejects.toThrow(ProgramLost)
     recording.free()
+  })
+
+  test("one that does not answer is given up, and left alone from then on", async () => {
+    const planted = plantDriver(
+      folder,
+      "silent.so",
+      `#define _GNU_SOURCE
+      #include <dlfcn.h>
+      #define REAL(name, ...) ((int (*)(__VA_ARGS__))dlsym(RTLD_NEXT, name))
+      static volatile int held;
+      static int asked;
+      int planted_hold(int isHeld) { return held = isHeld; }
+      int planted_asked(void) { return asked; }
+      int vkWaitForFences(void *device, int count, void *fences, int all, uint64_t nanoseconds) {
+        if (held) return 2; // VK_TIMEOUT
+        return REAL("vkWaitForFences", void *, int, void *, int, uint64_t)(device, count, fences, all, nanoseconds);
+      }
+      #define COUNTED(name) \
+        int name(long a, long b, long c, long d) { return asked++, REAL(#name, long, long, long, long)(a, b, c, d); }
+      COUNTED(vkDeviceWaitIdle)
+      COUNTED(vkDestroyDevice)
+      COUNTED(vkFreeMemory)
+      COUNTED(vkFreeCommandBuffers)`,
+      "libvulkan.so.1",
+    )
+    const { take } = openDriverLibrary([planted])
+    const silent = await openVulkan(0, { libraries: [planted] })
+    const [add] = await silent.load(...codeOf([adds], []))
+    const asked = take("int32_t planted_asked()")
+    await expectGivenUp(silent, add!, take("int32_t planted_hold(int32_t isHeld)"), asked)
   })
 })

@@ -47,6 +47,7 @@ import type {
   Started,
   Wanted,
 } from "./device.ts"
+import { answerOf, DeviceSilent } from "./patience.ts"
 
 /** Longer writes are waited for. */
 const SHORT_WRITE = 64 << 10 // bytes
@@ -421,7 +422,9 @@ class CudaDevice implements PeerDevice {
   async close(): Promise<void> {
     const { enter, leave, stream, event } = this.#opened
     if (!this.#lost) await this.#finish([])
-    await this.#thread.close()
+    const ended = this.#thread.close()
+    if (this.#lost instanceof DeviceSilent) return // its thread waits on
+    await ended
     const cuda = this.#cuda
     enter()
     for (const launchable of this.#launchables) cuda.destroyLaunchable(launchable)
@@ -465,8 +468,12 @@ class CudaDevice implements PeerDevice {
 
   /** Without its thread nobody waits for the device any more: it is lost as well. */
   async #ask(order: CudaOrder, name: CallName): Promise<void> {
-    const { code } = await this.#thread.ask(order).catch((error: unknown) => {
+    if (this.#lost) throw this.#lost
+    const answer = this.#thread.ask(order).catch((error: unknown) => {
       throw error instanceof WorkerLost ? this.#lose(`${this.description}: ${error.why}`) : error
+    })
+    const { code } = await answerOf(this, answer, (silent) => {
+      this.#lost = silent
     })
     this.#check(code, name)
   }

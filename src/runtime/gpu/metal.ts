@@ -30,6 +30,7 @@ import type {
   Started,
   Wanted,
 } from "./device.ts"
+import { answerOf, DeviceSilent } from "./patience.ts"
 import { ShownBytes } from "./shown-bytes.ts"
 
 /** Libraries that Metal wants beside its own: without the second the default device is none. */
@@ -279,12 +280,14 @@ class MetalDevice implements GpuDevice {
   }
 
   async allocate(bytes: number): Promise<Place> {
+    if (this.#lost) throw this.#lost
     const place = this.#allocations.take(bytes)
     place.of.contents.clear(place.at, pieceOf(bytes))
     return place
   }
 
   free(place: Place): void {
+    if (this.#lost instanceof DeviceSilent) return
     this.#allocations.giveBack(place as MetalPlace)
   }
 
@@ -355,6 +358,7 @@ class MetalDevice implements GpuDevice {
 
   async close(): Promise<void> {
     await Promise.all([this.#running, this.#started])
+    if (this.#lost instanceof DeviceSilent) return
     this.#allocations.freeAll()
     for (const object of [...this.#kept, this.#queue, this.#device])
       this.#metal.send(object, "release")
@@ -374,7 +378,10 @@ class MetalDevice implements GpuDevice {
 
   async #finish(commands: Pointer): Promise<void> {
     const metal = this.#metal
-    await metal.wait(commands)
+    if (this.#lost instanceof DeviceSilent) throw this.#lost
+    await answerOf(this, metal.wait(commands), (silent) => {
+      this.#lost = silent
+    })
     const failed = metal.inPool(() =>
       metal.number(commands, "status") === FAILED
         ? metal.wordsOf(metal.object(commands, "error"))

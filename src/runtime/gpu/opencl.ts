@@ -28,6 +28,7 @@ import type {
   Wanted,
 } from "./device.ts"
 import { CommandBuffers, type Prepared } from "./opencl-commands.ts"
+import { answerOf, DeviceSilent } from "./patience.ts"
 
 /** What is smaller shares a memory object with others. */
 const SHARED_OBJECT = 32 << 20 // bytes
@@ -272,7 +273,7 @@ class OpenclDevice implements GpuDevice {
     const { queue } = this.#opened
     const code = this.#cl.fill(queue, object.handle, zero, 4, place.at, length, 0, null, event)
     // Some drivers look for memory when it is used for the first time.
-    const refusal = code === 0 ? await this.#waitFor(event[0]!) : code
+    const refusal = code === 0 ? await this.#answer(this.#waitFor(event[0]!)) : code
     if (refusal === 0) return place
     this.free(place)
     if (REFUSALS.has(refusal)) throw this.#refusal(bytes)
@@ -280,6 +281,7 @@ class OpenclDevice implements GpuDevice {
   }
 
   free(place: Place): void {
+    if (this.#isSilent) return
     const { object, at, bytes } = place as OpenclPlace
     object.arena.giveBack(at, pieceOf(bytes))
     if (!object.arena.isEmpty) return
@@ -456,12 +458,13 @@ class OpenclDevice implements GpuDevice {
       while (events.length > 0) await this.#finish(events.shift()!)
       return end
     } finally {
-      for (const event of events) this.#cl.releaseEvent(event)
+      this.#releaseEvents(events)
     }
   }
 
   async close(): Promise<void> {
     const { context, queue } = this.#opened
+    if (this.#isSilent) return
     await this.#cl.finish(queue)
     for (const commands of this.#commands) this.#commandBuffers!.release(commands)
     for (const kernel of this.#kernels) this.#cl.releaseKernel(kernel)
@@ -544,11 +547,11 @@ class OpenclDevice implements GpuDevice {
   }
 
   #releaseKernel(kernel: Pointer): void {
-    if (this.#kernels.delete(kernel)) this.#cl.releaseKernel(kernel)
+    if (this.#kernels.delete(kernel) && !this.#isSilent) this.#cl.releaseKernel(kernel)
   }
 
   #releaseCommands(commands: Pointer): void {
-    if (this.#commands.delete(commands)) this.#commandBuffers!.release(commands)
+    if (this.#commands.delete(commands) && !this.#isSilent) this.#commandBuffers!.release(commands)
   }
 
   #prepare({ kernel: loaded, operands, groups }: Dispatch): Prepared {
@@ -580,7 +583,7 @@ class OpenclDevice implements GpuDevice {
     const { queue } = this.#opened
     const event = new BigUint64Array(1)
     if (commands !== undefined) {
-      const code = await this.#commandBuffers!.enqueue(commands, event)
+      const code = await this.#answer(this.#commandBuffers!.enqueue(commands, event))
       if (code !== 0) throw this.#failure(code, "clEnqueueCommandBufferKHR")
       this.#cl.flush(queue)
       return event[0]!
@@ -599,6 +602,7 @@ class OpenclDevice implements GpuDevice {
 
   /** @param written the last that was queued before it */
   async #finish(event: Pointer, written = this.#written.at(-1)): Promise<void> {
+    if (this.#isSilent) throw this.#lost
     if (this.#isComplete(event)) {
       this.#cl.releaseEvent(event)
       this.#forget(written)
@@ -609,7 +613,7 @@ class OpenclDevice implements GpuDevice {
     try {
       while (events.length > 0) await this.#finish(events.shift()!, written)
     } finally {
-      for (const event of events) this.#cl.releaseEvent(event)
+      this.#releaseEvents(events)
     }
   }
 
@@ -627,9 +631,23 @@ class OpenclDevice implements GpuDevice {
     call: () => Promise<number>,
     written = this.#written.at(-1),
   ): Promise<void> {
-    const code = await call()
+    const code = await this.#answer(call())
     this.#forget(written)
     if (code !== 0) throw this.#failure(code, name)
+  }
+
+  #answer(code: Promise<number>): Promise<number> {
+    return answerOf(this, code, (silent) => {
+      this.#lost = silent
+    })
+  }
+
+  #releaseEvents(events: readonly Pointer[]): void {
+    if (!this.#isSilent) for (const event of events) this.#cl.releaseEvent(event)
+  }
+
+  get #isSilent(): boolean {
+    return this.#lost instanceof DeviceSilent
   }
 
   /** What was queued up to this has been written. */

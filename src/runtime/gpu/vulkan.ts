@@ -35,6 +35,7 @@ import {
   type Started,
   type Wanted,
 } from "./device.ts"
+import { DeviceSilent, patienceWith } from "./patience.ts"
 import { withoutModes } from "./spirv-modes.ts"
 import { subgroupOf } from "./spirv-tiles.ts"
 import { probeRounding } from "./vulkan-probe.ts"
@@ -66,7 +67,7 @@ const STAGING = 8 << 20 // bytes
 /** Kernels that are made at a time: the pool has four threads, and somebody else may want one. */
 const MADE_AT_A_TIME = 3
 
-/** After so long a wait is begun again, so that no thread is stuck in one. */
+/** After so long a wait is begun again, so that no thread is stuck in one: a look (patience.ts). */
 const WAIT = 1_000_000_000n // nanoseconds
 
 /** Every device takes as many groups along an axis. */
@@ -405,6 +406,7 @@ class Device implements GpuDevice {
   }
 
   free(place: Place): void {
+    if (this.#isSilent) return
     const { allocation, at, bytes } = place as VulkanPlace
     allocation.arena.giveBack(at, pieceOf(bytes))
     if (!allocation.arena.isEmpty) return
@@ -739,6 +741,7 @@ class Device implements GpuDevice {
     const vulkan = this.#vulkan
     const device = this.#device
     await this.#passing
+    if (this.#isSilent) return
     await vulkan.idle(device)
     for (const pipeline of await Promise.all(this.#pipelines.values()))
       vulkan.destroyPipeline(device, pipeline, null)
@@ -788,6 +791,7 @@ class Device implements GpuDevice {
   }
 
   #freeCommands({ handle }: Commands): void {
+    if (this.#isSilent) return
     const list = BigUint64Array.of(handle)
     this.#vulkan.freeCommands(this.#device, this.#pool, 1, list)
   }
@@ -805,9 +809,13 @@ class Device implements GpuDevice {
   async #finish(fence: bigint): Promise<void> {
     const { wait, resetFences } = this.#vulkan
     const list = BigUint64Array.of(fence)
-    let code: number
-    do code = await wait(this.#device, 1, list, 1, WAIT)
-    while (code === TIMEOUT)
+    const patience = patienceWith(this)
+    let code = TIMEOUT
+    for (let looks = 0; code === TIMEOUT; looks++) {
+      if (looks === patience) this.#lost ??= new DeviceSilent(this.description)
+      if (this.#isSilent) throw this.#lost
+      code = await wait(this.#device, 1, list, 1, WAIT)
+    }
     const end = code === 0 ? resetFences(this.#device, 1, list) : code
     if (end !== 0) throw this.#failure(end, "vkWaitForFences")
     this.#freeFences.push(fence)
@@ -828,6 +836,10 @@ class Device implements GpuDevice {
     const code = this.#vulkan[name](this.#device, info.bytes, null, out)
     if (code !== 0) throw this.#failure(code, name)
     return out[0]!
+  }
+
+  get #isSilent(): boolean {
+    return this.#lost instanceof DeviceSilent
   }
 
   /** After one of these nothing more is asked of the device where it is lost. */

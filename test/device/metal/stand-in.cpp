@@ -13,6 +13,7 @@
 // HERE is this folder, and where there is a file LOST, commands fail.
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -70,6 +71,7 @@ uint64_t allocated = 0;
 constexpr uint64_t page = 4096;
 uint64_t upToPage(uint64_t bytes) { return (bytes + page - 1) / page * page; }
 std::mutex running; // by whoever runs kernels, which takes too long to keep others from saying anything
+std::atomic<bool> held;   // whoever waits
 int order_of_threads = 2; // of simt.hpp's, shuffled
 
 [[noreturn]] void wrong(const std::string &what) {
@@ -198,6 +200,8 @@ Object *buffer_of(Object *device, uint64_t bytes) {
 extern "C" {
 
 /** For who has it in his own process. */
+/** Whoever waits goes on waiting until it is said that nothing is held. */
+void stand_in_hold(int is_held) { held = is_held; }
 void stand_in_machine(int count) { device_count = count; }
 
 /** Preloaded, it is what a Mac's libraries are. */
@@ -339,6 +343,7 @@ uint64_t objc_msgSend(Object *self, const char *selector, uint64_t a, uint64_t b
   if (message == "commands waitUntilCompleted") {
     if (self->number == 0) wrong("a wait before the commit");
     lock.unlock();
+    while (held) usleep(100);
     std::lock_guard<std::mutex> alone(running);
     lock.lock();
     while (self->number == 1) {
