@@ -173,6 +173,65 @@ for (const driver of ["vulkan", "opencl"] as const) {
   )
 }
 
+/** Lavapipe, which says that it multiplies tiles: `find` is what asking for those does. @param more of VkPhysicalDeviceDriverProperties and so on */
+const withTiles = (find: string, type: number, driver: number) => `#define _GNU_SOURCE
+  #include <dlfcn.h>
+  #define REAL(name, ...) ((int (*)(__VA_ARGS__))dlsym(RTLD_NEXT, name))
+  typedef struct Link { uint32_t type; struct Link *next; uint32_t words[]; } Link;
+  static Link *linked(Link *each, uint32_t type) {
+    while (each && each->type != type) each = each->next;
+    return each;
+  }
+  static const char *extensions[] = {"VK_KHR_cooperative_matrix", "VK_EXT_subgroup_size_control"};
+  int vkEnumerateDeviceExtensionProperties(void *device, void *layer, uint32_t *count, char *out) {
+    *count = 2;
+    for (int i = 0; out && i < 2; i++) strcpy(out + 260 * i, extensions[i]);
+    return 0;
+  }
+  void vkGetPhysicalDeviceProperties2(void *device, Link *out) {
+    REAL("vkGetPhysicalDeviceProperties2", void *, void *)(device, out);
+    out->words[4] = ${type};
+    Link *driver = linked(out, 1000196000), *sizes = linked(out, 1000225000);
+    if (driver) driver->words[0] = ${driver};
+    if (sizes) sizes->words[0] = 1, sizes->words[1] = 128, sizes->words[3] = 0x20;
+  }
+  void vkGetPhysicalDeviceFeatures2(void *device, Link *out) {
+    REAL("vkGetPhysicalDeviceFeatures2", void *, void *)(device, out);
+    Link *matrices = linked(out, 1000506000), *sizes = linked(out, 1000225002), *more = linked(out, 51);
+    if (matrices) matrices->words[0] = 1;
+    if (sizes) sizes->words[0] = sizes->words[1] = 1;
+    if (matrices && more) for (int i = 0; i < 47; i++) more->words[i] = 1;
+  }
+  static int find(void *device, uint32_t *count, void *list) { ${find} }
+  void *vkGetInstanceProcAddr(void *instance, const char *name) {
+    if (!strcmp(name, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR")) return find;
+    return ((void *(*)(void *, const char *))dlsym(RTLD_NEXT, "vkGetInstanceProcAddr"))(instance, name);
+  }`
+
+const leftTiles = withoutVulkan || without
+const [INTEGRATED, DISCRETE] = [1, 2]
+test.skipIf(leftTiles).each([
+  ["that refuses", "return -1;", DISCRETE, 2, true],
+  ["that refuses behind the count", "*count = 4; return list ? -1 : 0;", DISCRETE, 3, true],
+  // https://github.com/GPUOpen-Drivers/AMDVLK/issues/422
+  [
+    "of AMD's that ends the process",
+    "*count = 4; return list ? abort(), 0 : 0;",
+    INTEGRATED,
+    1,
+    false,
+  ],
+])(
+  `a driver %s when it is asked for tiles keeps its devices${leftTiles ? " (skipped: none here, or no C compiler)" : ""}`,
+  async (what, find, type, driver, matrixUnits) => {
+    const name = `${what.replaceAll(" ", "-")}.so`
+    const planted = plantDriver(folder, name, withTiles(find, type, driver), "libvulkan.so.1")
+    const answer = await askDriver({ driver: "vulkan", libraries: [planted] }, PATIENCE)
+    expect(answer).toMatchObject({ devices: [{ features: { matrix_units: matrixUnits } }] })
+    expect("devices" in answer && answer.devices[0]!.obstacle).toBeUndefined()
+  },
+)
+
 // ------------------------------------------------------------------ CUDA, Metal
 
 const native = test.skipIf(without)

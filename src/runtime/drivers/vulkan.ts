@@ -64,7 +64,8 @@ export function createDevice(
   const queueFamily = computeQueue(vulkan, physical)!
   const extensions = extensionsOf(vulkan, physical)
   const dot4 = features.int8_dot === true && extensions.has(DOTS)
-  const tiles = findTiles(vulkan, instance, physical, extensions)
+  const tiles =
+    features.matrix_units === true ? findTiles(vulkan, instance, physical, extensions) : []
   const hasTiles = tiles.length > 0
   const wanted = wantedFeatures({
     float64: features.f64_arithmetic === true,
@@ -129,6 +130,12 @@ const types: readonly DeviceType[] = [
   "processor",
 ]
 
+/**
+ * VkDriverId of AMD's own drivers, the closed and the open one. Those of GPUs in processors end the process that asks them which tiles
+ * these multiply (https://github.com/GPUOpen-Drivers/AMDVLK/issues/422).
+ */
+const CRASHING = new Set([1, 2])
+
 export function describe(vulkan: InstanceFunctions, device: bigint): DriverDevice {
   const extensions = extensionsOf(vulkan, device)
   const dots = structure("dots")
@@ -172,7 +179,9 @@ export function describe(vulkan: InstanceFunctions, device: bigint): DriverDevic
       int8_dot_accelerated: dots.word(32) === 1, // four signed bytes in a word
       f64_arithmetic: can("float64"),
       int64: can("int64"),
-      matrix_units: extensions.has("VK_KHR_cooperative_matrix"),
+      matrix_units:
+        extensions.has("VK_KHR_cooperative_matrix") &&
+        !(type === "integrated_gpu" && CRASHING.has(driver.word(16))),
       buffer_addresses: can12("addresses"),
       keeps_nan: floats.word(28) === 1, // and infinities, in single precision
       rounds_to_nearest: floats.word(64) === 1,
