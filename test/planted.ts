@@ -1611,8 +1611,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a GPU in the processor has a pool of its own",
     file: "src/runtime/memory.ts",
-    text: "if (shared) return { device: available",
-    fault: "if (!shared) return { device: available",
+    text: "  if (shared) {\n    const apart",
+    fault: "  if (!shared) {\n    const apart",
     test: "src/runtime/memory.test.ts",
   },
   {

@@ -104,8 +104,22 @@ test("a device with memory of its own leaves the host's to others; one that shar
   expect(budgetOf({ ...small, available: GIB / 8 }, host).device.available).toBe(0)
   // A GPU in the processor may be told of more than the system has left, or allowed less.
   expect(budgetOf({ ...own, shared: true }, host)).toEqual({ device: host })
+  const machine: Memory = { ...host, total: 16 * GIB, limitedBy: "machine" }
+  expect(budgetOf({ ...own, total: 16 * GIB, shared: true }, machine)).toEqual({ device: machine })
   const allowed = { total: 12 * GIB, available: 8 * GIB, shared: true }
   expect(budgetOf(allowed, host)).toEqual({
     device: { total: 12 * GIB, available: 8 * GIB, limitedBy: "device" },
   })
+})
+
+// Of 128 GiB, 96 are set apart for the GPU by the firmware: the system counts 32, half of which the GPU may have beside its own.
+test("what the firmware has set apart for a GPU in the processor is the GPU's, whatever the host has left", () => {
+  const host: Memory = { total: 32 * GIB, available: 10 * GIB, limitedBy: "machine" }
+  const own = { total: (96 + 16) * GIB, available: (95 + 16) * GIB, shared: true }
+  const device = { total: own.total, available: (10 + 112 - 32) * GIB, limitedBy: "device" }
+  expect(budgetOf(own, host)).toEqual({ device })
+  const taken = { ...own, available: 40 * GIB }
+  expect(budgetOf(taken, host)).toEqual({ device: { ...device, available: 40 * GIB } })
+  // How much the whole machine has is not known in a group that may take less.
+  expect(budgetOf(own, { ...host, limitedBy: "cgroup" }).device.available).toBe(10 * GIB)
 })

@@ -27,13 +27,19 @@ export interface Budget {
 const RESERVE = { bytes: 256 * 2 ** 20, share: 0.02 }
 
 /**
- * Of a device that says what it has. One that shares the host's memory has no more than the host has left.
+ * Of a device that says what it has. One that shares the host's memory has no more than the host has left, and what it has beyond all
+ * that the system counts: so much the firmware has set apart for it.
  * @param own `available` absent: the device does not say how much is free
  */
 export function budgetOf(own: OwnMemory, host: Memory = readMemory()): Budget {
   const { total, available = total, shared } = own
   const device: Memory = { total, available, limitedBy: "device" }
-  if (shared) return { device: available < host.available ? device : host }
+  if (shared) {
+    const apart = host.limitedBy === "machine" ? Math.max(0, total - host.total) : 0
+    const most = host.available + apart
+    if (available < most) return { device }
+    return { device: apart > 0 ? { ...device, available: most } : host }
+  }
   const reserve = Math.max(RESERVE.bytes, Math.ceil(total * RESERVE.share))
   return { device: { ...device, available: Math.max(0, available - reserve) }, host }
 }

@@ -556,6 +556,65 @@ ${code}`
     recording.free()
   })
 
+  // AMD's driver for Windows lists a GPU in a processor so: 512 MiB that the firmware has set apart, here 100, and a part of the host's.
+  test("a GPU in a processor takes what it may have of the host's memory, where its own is short", async () => {
+    const planted = plantDriver(
+      folder,
+      "apart.so",
+      `#define _GNU_SOURCE
+      #include <dlfcn.h>
+      #define REAL(name, ...) ((int (*)(__VA_ARGS__))dlsym(RTLD_NEXT, name))
+      enum { LOCAL = 1, MAPPED = 2 | 4, CACHED = 8, APART = 100 << 20 };
+      static uint64_t apart, beside;
+      uint64_t planted_apart(void) { return apart; }
+      uint64_t planted_beside(void) { return beside; }
+      void vkGetPhysicalDeviceProperties2(void *device, uint32_t *out) {
+        REAL("vkGetPhysicalDeviceProperties2", void *, void *)(device, out);
+        out[4 + 4] = 1; // integrated
+      }
+      void vkGetPhysicalDeviceMemoryProperties2(void *device, uint32_t *out) {
+        REAL("vkGetPhysicalDeviceMemoryProperties2", void *, void *)(device, out);
+        uint32_t *memory = out + 4, *heaps = memory + 66;
+        memory[0] = 2;
+        memory[1] = LOCAL | MAPPED, memory[2] = 0;
+        memory[3] = MAPPED | CACHED, memory[4] = 1;
+        memory[65] = 2;
+        heaps[0] = APART, heaps[1] = 0, heaps[2] = LOCAL;
+        heaps[4] = 1 << 30, heaps[5] = 0, heaps[6] = 0;
+      }
+      void vkGetBufferMemoryRequirements(void *device, uint64_t buffer, uint32_t *out) {
+        REAL("vkGetBufferMemoryRequirements", void *, uint64_t, void *)(device, buffer, out);
+        out[4] = 1 | 2;
+      }
+      int vkAllocateMemory(void *device, const uint64_t *info, void *none, void *out) {
+        uint32_t type = info[3];
+        if (type == 0 && info[2] > APART) abort(); // which is not allowed
+        if (type == 0 && apart + info[2] > APART) return -2;
+        *(type ? &beside : &apart) += info[2];
+        const uint64_t copy[4] = {info[0], info[1], info[2], 0};
+        return REAL("vkAllocateMemory", void *, const void *, void *, void *)(device, copy, none, out);
+      }`,
+      "libvulkan.so.1",
+    )
+    const { take } = openDriverLibrary([planted])
+    const [apart, beside] = ["apart", "beside"].map((name) => take(`uint64_t planted_${name}()`))
+    const amd = await openVulkan(0, { libraries: [planted] })
+    onTestFinished(() => amd.close())
+    expect(amd.memory()).toMatchObject({ total: (100 + 1024) << 20, shared: true })
+    const before = Number(beside!())
+    const places = [await amd.allocate(70 << 20, "device"), await amd.allocate(150 << 20, "device")]
+    expect(Number(apart!())).toBeLessThanOrEqual(100 << 20)
+    expect(Number(beside!()) - before).toBeGreaterThanOrEqual(150 << 20)
+    for (const place of places) {
+      await amd.write(place, place.bytes - 4, Uint8Array.of(1, 2, 3, 4))
+      const read = new Uint8Array(4)
+      await amd.read(place, place.bytes - 4, read)
+      expect([...read]).toEqual([1, 2, 3, 4])
+    }
+    const rest = amd.allocate(1100 << 20, "device")
+    await expect(rest).rejects.toMatchObject({ code: "memory_refused" })
+  })
+
   test("one that does not answer is given up, and left alone from then on", async () => {
     const planted = plantDriver(
       folder,

@@ -261,7 +261,11 @@ function extensionsOf(vulkan: InstanceFunctions, device: bigint): ReadonlySet<st
 
 const DEVICE_LOCAL = 1
 
-/** Of the heaps that are the device's own; `says`: the driver knows how much of them is free. */
+/**
+ * Of the heaps that are the device's own, or of all where it shares the host's memory: an AMD GPU in a processor lists what the
+ * firmware has set apart for it, which may be little, and beside it what it may have of the host's.
+ * @param says the driver knows how much of them is free
+ */
 export function memoryOf(
   vulkan: InstanceFunctions,
   device: bigint,
@@ -274,7 +278,7 @@ export function memoryOf(
   let available = 0
   for (let heap = 0; heap < memory.word(16 + 260); heap++) {
     const at = 16 + 264 + 16 * heap
-    if ((memory.word(at + 8) & DEVICE_LOCAL) === 0) continue
+    if (!shared && (memory.word(at + 8) & DEVICE_LOCAL) === 0) continue
     total += memory.long(at)
     available += Math.max(0, budget.long(16 + 8 * heap) - budget.long(144 + 8 * heap))
   }

@@ -317,7 +317,7 @@ class Device implements GpuDevice {
   /** What the driver's caches begin with, and how many of its bytes came from an earlier start. */
   readonly #cacheHeader: Uint8Array
   #cameFromCache = 0
-  readonly #memoryTypes: readonly number[] // flags of each
+  readonly #memoryTypes: readonly { flags: number; heapBytes: number }[]
   readonly #staged: boolean
   readonly #allocations = new Set<Allocation>()
   /** By what they were made of. */
@@ -441,13 +441,9 @@ class Device implements GpuDevice {
     try {
       const requirements = new Structure(24)
       vulkan.requirements(device, buffer, requirements.bytes)
-      const type = this.#memoryType(requirements.word(16), where)
-      const info = allocationInfo(requirements.long(0), type)
-      const out = new BigUint64Array(1)
-      const code = vulkan.allocate(device, info.bytes, null, out)
-      this.#checkMemory(code, "vkAllocateMemory", bytes)
-      const memory = out[0]!
+      const memory = this.#allocateMemory(requirements, where)
       allocation.memory = memory
+      const out = new BigUint64Array(1)
       this.#checkMemory(vulkan.bind(device, buffer, memory, 0), "vkBindBufferMemory", bytes)
       if (where === "host" || !this.#staged) {
         this.#checkMemory(vulkan.map(device, memory, 0, bytes, 0, out), "vkMapMemory", bytes)
@@ -459,6 +455,20 @@ class Device implements GpuDevice {
       throw error
     }
     return allocation
+  }
+
+  /** Of the best type that has so much: what a GPU in a processor has to itself may be little. */
+  #allocateMemory(requirements: Structure, where: "device" | "host"): bigint {
+    const bytes = requirements.long(0)
+    const out = new BigUint64Array(1)
+    for (const type of this.#memoryTypesFor(requirements.word(16), where)) {
+      if (this.#memoryTypes[type]!.heapBytes < bytes) continue
+      const info = allocationInfo(bytes, type)
+      const code = this.#vulkan.allocate(this.#device, info.bytes, null, out)
+      if (code === 0) return out[0]!
+      if (!REFUSALS.has(code)) throw this.#failure(code, "vkAllocateMemory")
+    }
+    throw this.#refusal(bytes)
   }
 
   #checkMemory(code: number, call: string, bytes: number): void {
@@ -476,27 +486,30 @@ class Device implements GpuDevice {
     if (memory !== 0n) this.#vulkan.freeMemory(this.#device, memory, null)
   }
 
-  #listMemoryTypes(): number[] {
+  #listMemoryTypes(): { flags: number; heapBytes: number }[] {
     const memory = structure("memory")
     this.#vulkan.memory(this.#opened.physical, memory.bytes)
-    return Array.from({ length: memory.word(16) }, (_, i) => memory.word(16 + 4 + 8 * i))
+    return Array.from({ length: memory.word(16) }, (_, i) => {
+      const [flags, heap] = [memory.word(16 + 4 + 8 * i), memory.word(16 + 8 + 8 * i)]
+      return { flags, heapBytes: memory.long(16 + 264 + 16 * heap) }
+    })
   }
 
-  /** The best type for what lies there: drivers list the faster ones first. */
-  #memoryType(allowed: number, where: "device" | "host"): number {
+  /** The types for what lies there, the best first: drivers list the faster ones first. */
+  #memoryTypesFor(allowed: number, where: "device" | "host"): Set<number> {
     const wishes =
       where === "host"
         ? [MAPPED | CACHED, MAPPED]
         : this.#staged
           ? [DEVICE_LOCAL]
-          : [DEVICE_LOCAL | MAPPED | CACHED, DEVICE_LOCAL | MAPPED]
-    for (const wish of wishes) {
-      const type = this.#memoryTypes.findIndex(
-        (flags, i) =>
-          (allowed & (1 << i)) !== 0 && (flags & wish) === wish && (flags & ~ORDINARY) === 0,
-      )
-      if (type >= 0) return type
-    }
+          : [DEVICE_LOCAL | MAPPED | CACHED, DEVICE_LOCAL | MAPPED, MAPPED]
+    const types = [...this.#memoryTypes.keys()].filter(
+      (i) => (allowed & (1 << i)) !== 0 && (this.#memoryTypes[i]!.flags & ~ORDINARY) === 0,
+    )
+    const found = wishes.flatMap((wish) =>
+      types.filter((i) => (this.#memoryTypes[i]!.flags & wish) === wish),
+    )
+    if (found.length > 0) return new Set(found)
     throw new DriverObstacle("unsuitable", `its driver has no memory for the ${where}`)
   }
 
