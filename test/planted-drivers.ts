@@ -148,6 +148,8 @@ export interface PlantedCuda {
   init?: number
   version?: number
   count?: number
+  /** 1: built into the processor, whose memory it has. */
+  integrated?: number
   /** What retaining the first device's context answers. */
   retain?: number
   /** Left out of the library. */
@@ -156,7 +158,8 @@ export interface PlantedCuda {
 
 /** A driver of CUDA's devices, as the names and numbers of cuda.h have it. @returns the names of its library */
 export function plantCuda(folder: string, name: string, planted: PlantedCuda): readonly [string] {
-  const { init = 0, version = 12040, count = 1, retain = 0, without = "" } = planted
+  const { init = 0, version = 12040, count = 1, integrated = 0 } = planted
+  const { retain = 0, without = "" } = planted
   const functions = {
     cuInit: `int cuInit(unsigned flags) { return ${init}; }`,
     cuDriverGetVersion: `int cuDriverGetVersion(int *out) { *out = ${version}; return 0; }`,
@@ -171,7 +174,7 @@ export function plantCuda(folder: string, name: string, planted: PlantedCuda): r
         case 1: *out = 1024; return 0;
         case 10: *out = 32; return 0;
         case 16: *out = 114; return 0;
-        case 18: *out = 0; return 0;
+        case 18: *out = ${integrated}; return 0;
         case 75: *out = device ? 7 : 9; return 0;
         case 76: *out = 0; return 0;
         case 97: *out = 232448; return 0;

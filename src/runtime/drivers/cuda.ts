@@ -100,6 +100,8 @@ function describeCuda(
   const shared = attributeOf("integrated") === 1
   const capability = attributeOf("major") * 10 + attributeOf("minor")
   const memory = cudaMemory(cuda, device)
+  // What files have left in the host's memory is taken, to the driver, though Linux would give it: Linux is asked instead.
+  const isKnown = typeof memory === "number" && !(shared && process.platform === "linux")
   return {
     description: name.text(),
     type: shared ? "integrated_gpu" : "gpu",
@@ -107,7 +109,7 @@ function describeCuda(
     memory: {
       total: total.long(0),
       shared,
-      ...(typeof memory === "number" && { available: memory }),
+      ...(isKnown && { available: memory }),
     },
     features: {
       compute_capability: `${attributeOf("major")}.${attributeOf("minor")}`,

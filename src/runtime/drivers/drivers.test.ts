@@ -271,6 +271,14 @@ native(titled("CUDA's devices, as its driver describes them"), () => {
   })
 })
 
+// cuMemGetInfo counts as taken what Linux keeps of files and would give back: on a DGX Spark, most of its memory behind a download.
+// llama.cpp reads MemAvailable there, too.
+native(titled("of a GPU in the processor, CUDA's driver does not say what is free"), () => {
+  const [device] = listCuda(plantCuda(folder, "cuda-integrated.so", { integrated: 1 }))
+  expect(device).toMatchObject({ type: "integrated_gpu", description: "Planted 0" })
+  expect(device!.memory).toEqual({ total: 80 * 2 ** 30, shared: true })
+})
+
 native(titled("a device that another process has for itself is listed, and says so"), () => {
   const [first, second] = listCuda(plantCuda(folder, "cuda-busy.so", { count: 2, retain: 46 }))
   expect(first!.memory).toEqual({ total: 80 * 2 ** 30, shared: false })
