@@ -76,6 +76,17 @@ test("the old and the new spelling of rope say the same", () => {
   )
 })
 
+test("GPT-NeoX's theta is read under its old name and where transformers 5 writes it", () => {
+  const neox = { model_type: "gpt_neox", rotary_pct: 0.5 }
+  const [first, ...others] = [
+    { ...neox, rotary_emb_base: 5e4 },
+    { ...neox, rope_parameters: { rope_type: "default", rope_theta: 5e4 } },
+    { model_type: "gpt_neox", rope_parameters: { rope_theta: 5e4, partial_rotary_factor: 0.5 } },
+  ]
+  close(rotationOf(first!).frequencies, [1, 5e4 ** -0.5])
+  for (const other of others) expect(rotationOf(other)).toEqual(rotationOf(first!))
+})
+
 test("frequencies: theta^(-2i/d), and what scaling makes of them", () => {
   const frequencies = [1, 0.1, 0.01, 0.001]
   const scaled = (rope_scaling: Json) => rotationOf({ rope_scaling })

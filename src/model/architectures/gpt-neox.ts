@@ -14,7 +14,10 @@ export function readGptNeox(fields: Fields): ModelConfig {
     norm: { kind: "layer", bias: true },
     activation: { otherwise: "gelu" },
     rotation: {
-      thetaField: "rotary_emb_base",
+      // Newer files have it under the name that all others have.
+      ...(!fields.object("rope_parameters")?.has("rope_theta") && {
+        thetaField: "rotary_emb_base",
+      }),
       part: fields.positive("rotary_pct", 0.25),
     },
   })
