@@ -87,6 +87,15 @@ test("GPT-NeoX's theta is read under its old name and where transformers 5 write
   for (const other of others) expect(rotationOf(other)).toEqual(rotationOf(first!))
 })
 
+test("Qwen's experts are counted under the name that transformers 5 writes, too", () => {
+  const experts = { num_experts_per_tok: 2, moe_intermediate_size: 8 }
+  for (const name of ["num_experts", "num_local_experts"]) {
+    const { blocks } = read({ model_type: "qwen3_moe", ...experts, [name]: 6 })
+    expect(blocks[0]!.experts).toMatchObject({ count: 6, routing: { active: 2 } })
+  }
+  expect(() => read({ model_type: "qwen3_moe", ...experts })).toThrow("num_experts is missing")
+})
+
 test("frequencies: theta^(-2i/d), and what scaling makes of them", () => {
   const frequencies = [1, 0.1, 0.01, 0.001]
   const scaled = (rope_scaling: Json) => rotationOf({ rope_scaling })

@@ -56,7 +56,8 @@ export function withExperts(
   { shared, normalized: absent = false }: { shared?: Experts["shared"]; normalized?: boolean } = {},
 ): ModelConfig {
   const normalized = fields.flag("norm_topk_prob", absent)
-  const names = { count: "num_experts", active: "num_experts_per_tok" }
+  const count = fields.has("num_local_experts") ? "num_local_experts" : "num_experts" // the former by transformers 5
+  const names = { count, active: "num_experts_per_tok" }
   const experts = { ...readRouting(fields, names, { normalized }), chosenByBias: false, shared }
   const intermediate = fields.count("moe_intermediate_size")
   const step = fields.count("decoder_sparse_step", 1)
