@@ -181,8 +181,8 @@ test.each([
     expect(worstDifference(logits[i]!, prompt.logits)).toBeLessThan(1e-4)
 })
 
-/** Experts of each layer in one tensor, turned around. */
-function stackedByColumns(tensors: Tensors): void {
+/** Experts of each layer in one tensor, maybe turned around. */
+function stacked(tensors: Tensors, { turned = false } = {}): void {
   const layers = [...tensors.keys()].flatMap((name) => /^(.+)\.0\.gate_proj/.exec(name)?.[1] ?? [])
   for (const experts of layers) {
     const matrices = (name: string) =>
@@ -194,12 +194,13 @@ function stackedByColumns(tensors: Tensors): void {
       })
     const stack = (all: Buffer[][]): Tensor => {
       const [count, columns] = [all[0]!.length, all[0]![0]!.length / 2]
-      const turned = all.flatMap((rows) =>
+      if (!turned) return { shape: [all.length, count, columns], rows: all.flat() }
+      const byColumns = all.flatMap((rows) =>
         Array.from({ length: columns }, (_, k) =>
           Buffer.concat(rows.map((row) => row.subarray(2 * k, 2 * k + 2))),
         ),
       )
-      return { shape: [all.length, columns, count], rows: turned }
+      return { shape: [all.length, columns, count], rows: byColumns }
     }
     const [gate, up, down] = ["gate", "up", "down"].map(matrices) as [
       Buffer[][],
@@ -243,7 +244,16 @@ test.each<[string, string, (config: Json) => object, (tensors: Tensors) => void]
     "qwen3-moe",
     (config) => inside("qwen3_vl_moe_text")({ ...config, norm_topk_prob: undefined }),
     (tensors) => {
-      stackedByColumns(tensors)
+      stacked(tensors, { turned: true })
+      newer(tensors)
+    },
+  ],
+  [
+    "qwen3_vl_moe",
+    "qwen3-moe",
+    (config) => inside("qwen3_vl_moe_text")({ ...config, norm_topk_prob: undefined }),
+    (tensors) => {
+      stacked(tensors)
       newer(tensors)
     },
   ],

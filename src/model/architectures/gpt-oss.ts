@@ -59,6 +59,6 @@ export function gptOssNaming({ shapes, blocks: [block] }: ModelConfig): Naming {
       "mlp.gate": "mlp.router",
       ...kept({}),
     }),
-    instead: { stored: `0.${names.gateUp}`, parts: kept({ transposed: true }) },
+    instead: [{ stored: `0.${names.gateUp}`, parts: kept({ transposed: true }) }],
   }
 }

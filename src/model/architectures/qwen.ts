@@ -71,7 +71,7 @@ export function withExperts(
   )
 }
 
-/** Experts are kept one by one; of those that see stacked and turned around. */
+/** Experts are kept one by one; of those that see stacked, turned around unless transformers 5 has saved them. */
 export function qwen3MoeNaming({ shapes: { hidden }, blocks }: ModelConfig): Naming {
   const single = nested(llamaNaming)
   const first = blocks.findIndex(({ experts }) => experts)
@@ -79,6 +79,14 @@ export function qwen3MoeNaming({ shapes: { hidden }, blocks }: ModelConfig): Nam
   const { experts, mlp } = blocks[first]!
   const names = { gateUp: "mlp.experts.gate_up_proj", down: "mlp.experts.down_proj" }
   const sizes = { count: experts!.count, intermediate: mlp.intermediate, hidden }
-  const parts = stackedExperts(sizes, names, { bare: true, transposed: true })
-  return { ...single, instead: { stored: `${first}.${names.gateUp}`, parts } }
+  const stored = `${first}.${names.gateUp}`
+  const shape = [sizes.count, 2 * sizes.intermediate, hidden]
+  const kept = (how: { transposed?: true }) => stackedExperts(sizes, names, { bare: true, ...how })
+  return {
+    ...single,
+    instead: [
+      { stored, shape, parts: kept({}) },
+      { stored, parts: kept({ transposed: true }) },
+    ],
+  }
 }

@@ -112,7 +112,7 @@ export function qwen35MoeNaming(config: ModelConfig): Naming {
   const names = { gateUp: "mlp.experts.gate_up_proj", down: "mlp.experts.down_proj" }
   return {
     ...withParts(qwen35Naming(config), stackedExperts(sizes, names, { bare: true })),
-    instead: { stored: "0.mlp.experts.0.gate_proj.weight", parts: singleExperts },
+    instead: [{ stored: "0.mlp.experts.0.gate_proj.weight", parts: singleExperts }],
   }
 }
 

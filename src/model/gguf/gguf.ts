@@ -55,7 +55,7 @@ export async function openGguf(folder: Folder, file: string): Promise<GgufModel>
       fields: new Fields(configOf(its, architecture), broken),
       weights: (config) => {
         const naming = ggufNaming(architecture, config, its.tensors)
-        const sources = sourcesOf(naming, (tensor) => tensors.has(tensor))
+        const sources = sourcesOf(naming, (tensor) => tensors.get(tensor)?.dims)
         const isRead = readOf(architecture, config)
         const read = new Map([...tensors].filter(([name]) => isRead(name)))
         return weightsOf({ folder, file, tensors: read, sources, config, close })

@@ -65,8 +65,17 @@ export interface Naming {
    * has another of its own.
    */
   parts: Readonly<Record<string, Part>>
-  /** Other parts, where the folder has that tensor in its layers, whose number comes first: some are kept in two ways. */
-  instead?: { stored: string; parts: Naming["parts"] }
+  /**
+   * Other parts, where the folder has that tensor in its layers, whose number comes first, and in that shape if one is given: some
+   * are kept in several ways, of which the first that fits is meant.
+   */
+  instead?: readonly Instead[]
+}
+
+interface Instead {
+  stored: string
+  shape?: readonly number[]
+  parts: Naming["parts"]
 }
 
 export const llamaNaming: Naming = {
@@ -158,16 +167,20 @@ function alternating(each: number): Record<"gate" | "up", RowRuns> {
   return { gate: { ...rows, from: 0 }, up: { ...rows, from: 1 } }
 }
 
-/** @param stored whether the folder has a tensor of that name */
-export function sourcesOf(naming: Naming, stored: (name: string) => boolean): Sources {
-  const { layers, instead } = naming
+/** @param shapeOf of the folder's tensor of that name, if there is one */
+export function sourcesOf(
+  naming: Naming,
+  shapeOf: (name: string) => readonly number[] | undefined,
+): Sources {
+  const { layers, instead = [] } = naming
   const embedding = partIn(naming.parts, "embed_tokens").name
-  const match = naming.roots.find(({ root }) => stored(`${root}${embedding}.weight`))
+  const match = naming.roots.find(({ root }) => shapeOf(`${root}${embedding}.weight`))
   const { root, head } = match ?? naming.roots[0]!
-  const parts =
-    instead && stored(`${root}${layers}${instead.stored}`)
-      ? { ...naming.parts, ...instead.parts }
-      : naming.parts
+  const other = instead.find(({ stored, shape }) => {
+    const its = shapeOf(`${root}${layers}${stored}`)
+    return its && (!shape || shape.every((n, i) => n === its[i]))
+  })
+  const parts = { ...naming.parts, ...other?.parts }
   const partOf = (name: string) => partIn(parts, name)
   return (name) => {
     const [, inside, number, stem, kind] =

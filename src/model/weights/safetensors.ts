@@ -85,7 +85,7 @@ export async function openSafetensors(
         `the configuration says that the weights are packed by ${packing.method}, and none is`,
       )
     const packed = packing && { packing, orders: await readOrders(parts) }
-    const sources = naming ? sourcesOf(naming, (name) => tensors.has(name)) : sameNames
+    const sources = naming ? sourcesOf(naming, (name) => tensors.get(name)?.shape) : sameNames
     const opened = { folder, anyFile: files[0]!, tensors, packed }
     const orders = new Map<string, Int32Array>()
     return {
