@@ -28,6 +28,10 @@ import type { Rotation } from "../runtime/rotation.ts"
 import type { Block, Delta, Experts, HeadNorms, Latent, Mlp, NormKind } from "./block.ts"
 import { type ModelConfig, widestWindow } from "./config.ts"
 
+/** Of its two tables of tokens, which may be one, the names. */
+export const EMBEDDING = "model.embed_tokens.weight"
+export const HEAD = "lm_head.weight"
+
 /** Embedding, one block after the other, a last norm, the head. */
 export function decoder(architecture: string, config: ModelConfig): Graph {
   const { shapes, embedding, head, sinks } = config
@@ -41,7 +45,7 @@ export function decoder(architecture: string, config: ModelConfig): Graph {
     x = decoderLayer(block, x, { index, prefix: "model.", hidden, sinks, input: inputs?.(index) })
   })
   const last = config.norm ? normed(x, config.norm, named("", "model."), "norm", "norm") : x
-  const matrix = head.tied ? table : weight("head", "lm_head.weight", vocabulary, hidden)
+  const matrix = head.tied ? table : weight("head", HEAD, vocabulary, hidden)
   const bias = head.bias ? weight("head_bias", "lm_head.bias", vocabulary) : undefined
   const shape = (logits: Node) => {
     const sized = scaled(logits, head.factor)
@@ -52,7 +56,7 @@ export function decoder(architecture: string, config: ModelConfig): Graph {
 }
 
 function embeddingTable({ shapes: { vocabulary, hidden }, embedding }: ModelConfig): Weight {
-  if (!embedding.isPaired) return weight("embed", "model.embed_tokens.weight", vocabulary, hidden)
+  if (!embedding.isPaired) return weight("embed", EMBEDDING, vocabulary, hidden)
   const halves = ["tokens", "paired"].map((name) =>
     weight(name, `model.embed_${name}.weight`, vocabulary / 2, hidden),
   )

@@ -25,6 +25,7 @@ export function modelsPage(): string {
     "All of them run on the processor and on GPUs of every kind ([devices.md](devices.md)).",
     "What a configuration says that would change the mathematics and is not known is refused by name, never left out.",
     "Models that also see or hear are served as the text model inside of them.",
+    "A head that is stored and differs from the embedding is the head, also where `tie_word_embeddings` is true, as in transformers 5.",
     "A decoder whose configuration says `is_causal: false` sees both ways, and so it embeds.",
     "Without a `tokenizer.json`, SentencePiece's `tokenizer.model` is read: BPE and Unigram.",
     "What stands around a text is `tokenizer.json`'s to say; of Llama's, Code Llama's and Gemma's classes of tokenizers `add_bos_token` and",

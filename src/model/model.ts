@@ -23,6 +23,7 @@ import { weightsOf } from "./graph-weights.ts"
 import { decoder } from "./layers.ts"
 import { ggufsIn, someOf } from "./locate.ts"
 import { MLC, readMlcConfig } from "./mlc-config.ts"
+import { withOwnHead } from "./own-head.ts"
 import { withOrders } from "./packed/orders.ts"
 import { type Packing, readPacking } from "./packed/packing.ts"
 import { type Pooling, readPooling } from "./pooling.ts"
@@ -67,9 +68,9 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
   const { architecture, fields, configuration } = source
   const isRanker = ranks(fields)
   const pooling = source.pooling ?? (await readPooling(folder)) ?? usualPooling(source.config)
-  const config = pooling ? withoutHead(source.config) : source.config
   return openWhole(async (closing) => {
     const weights = closing.add(await source.openWeights())
+    const config = pooling ? withoutHead(source.config) : await withOwnHead(source.config, weights)
     checkLayers(fields, config, weights)
     const graph = withOrders(decoder(architecture, config), weights)
     checkTensors(graph, weights)

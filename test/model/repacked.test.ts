@@ -274,6 +274,43 @@ test.each<[string, string, (config: Json) => object, (tensors: Tensors) => void]
     expect(worstDifference(logits[i]!, prompt.logits)).toBeLessThan(1e-4)
 })
 
+// As tie_weights of modeling_utils.py in transformers 5, which writes the first for Qwen 3 VL's mixtures.
+test.each<[string, (config: Json) => object, (tensors: Tensors) => void]>([
+  [
+    "inside of one that sees",
+    (config) => ({
+      model_type: "mistral3",
+      text_config: { ...config, tie_word_embeddings: true },
+      tie_word_embeddings: false,
+    }),
+    older,
+  ],
+  ["alone", (config) => ({ ...config, tie_word_embeddings: true }), () => {}],
+])(
+  "a stored head that differs from the embedding is the head, whatever the configuration says: %s",
+  async (_, wrap, rename) => {
+    const golden = goldenFolder("models", "mistral-swa")
+    const tensors = read(join(golden, "model.safetensors"))
+    rename(tensors)
+    const folder = folderOf(golden, {}, tensors)
+    const config = JSON.parse(readFileSync(join(golden, "config.json"), "utf8"))
+    writeFileSync(join(folder, "config.json"), JSON.stringify(wrap(config)))
+    const prompts = readGolden(golden).filter(({ tokens }) => tokens.length <= limits.tokens)
+    const { logits } = await run(folder, prompts)
+    for (const [i, prompt] of prompts.entries())
+      expect(worstDifference(logits[i]!, prompt.logits)).toBeLessThan(1e-4)
+  },
+)
+
+test("a stored head that is the embedding once more is not kept twice", async () => {
+  const golden = goldenFolder("models", "llama-tied")
+  const tensors = read(join(golden, "model.safetensors"))
+  tensors.set("lm_head.weight", tensors.get("model.embed_tokens.weight")!)
+  const model = await openModel(folderOf(golden, {}, tensors))
+  expect(model.config.head.tied).toBe(true)
+  await model.close()
+})
+
 test("a text model that is not known inside of one that sees is refused by name", async () => {
   const golden = goldenFolder("models", "ministral3")
   const changes = { model_type: "mistral3", text_config: { model_type: "mistral4" } }

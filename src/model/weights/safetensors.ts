@@ -97,6 +97,7 @@ export async function openSafetensors(
         if (part === "order") return orderTensor(orders.get(matrix)!)
         return rowsOf(findPacked(opened, source, rows, columns)!.sorted!.tensor, source, columns)
       },
+      holds: (name) => tensors.has(sources(name).tensor),
       columnOrder(name, rows, columns) {
         const order = findPacked(opened, sources(name), rows, columns)?.sorted?.order
         if (order) orders.set(name, order)
