@@ -217,6 +217,19 @@ test.each<[Json, string]>([
     { model_type: "qwen2_moe", use_sliding_window: true, sliding_window: 24 },
     "use_sliding_window is true; known: mixtures that see everything",
   ],
+  [
+    { per_layer_config: { "03": { intermediate_size: 80 } } },
+    "per_layer_config.03.intermediate_size is that layer's alone, which is not known",
+  ],
+  [{ per_layer_config: { 4: {} } }, "per_layer_config is about layer 4 of 4"],
+  [
+    { model_type: "gemma4_text", per_layer_config: { 1: { head_dim: 16 } } },
+    "per_layer_config gives layer 1 heads that others of sliding_attention do not have",
+  ],
+  [
+    { model_type: "gemma4_text", per_layer_config: { 3: { num_key_value_heads: 3 } } },
+    "per_layer_config.3.num_key_value_heads is 3, which does not divide 8 heads",
+  ],
   [{ rope_scaling: { type: "dynamic", factor: 2 } }, 'rope_scaling.type is "dynamic"'],
   [{ rope_scaling: { type: "longrope", short_factor: [1] } }, "short_factor has 1 numbers for 4"],
   [

@@ -55,6 +55,8 @@ export interface Differences {
   /** The field with the activation, and what holds where it is absent; `tanh`: either gelu means the tanh form. */
   activation?: { field?: string; otherwise?: string; tanh?: true } | undefined
   rotation?: Partial<RotationOptions> | "none"
+  /** Fields that a layer may have of its own. */
+  ofLayers?: readonly string[]
 }
 
 const MAX_HEAD = 1 << 16 // a list is made of its pairs before any tensor can contradict it
@@ -64,7 +66,8 @@ const MAX_LAYERS = 1 << 14 // a block is made of each before any tensor can cont
 export function readDecoder(fields: Fields, differences: Differences = {}): ModelConfig {
   readPacking(fields) // refuses what is not known
   const shapes = readShapes(fields, differences)
-  const { absent = {} } = differences
+  const { absent = {}, ofLayers = [] } = differences
+  refuseOwnFields(fields, shapes.layers, ofLayers)
   const norm: NormKind = {
     ...(differences.norm ?? { kind: "rms", bias: false }),
     epsilon: fields.positive(differences.epsilon ?? "rms_norm_eps", absent.epsilon ?? 1e-6),
@@ -82,6 +85,25 @@ export function readDecoder(fields: Fields, differences: Differences = {}): Mode
       cap: undefined,
     },
     sinks: fields.count("attention_sink_size", 0, 0),
+  }
+}
+
+const OWN = "per_layer_config"
+
+/** Of each layer that has some, by its number, the fields of its own: as transformers 5 writes them, with zeros before the number. */
+export function readOwnFields(fields: Fields): Map<number, Fields> | undefined {
+  const layers = fields.object(OWN)
+  if (!layers) return undefined
+  return new Map(Object.keys(layers.json).map((key) => [Number(key), layers.object(key)!]))
+}
+
+function refuseOwnFields(fields: Fields, layers: number, known: readonly string[]): void {
+  for (const [layer, own] of readOwnFields(fields) ?? []) {
+    if (!Number.isInteger(layer) || layer < 0 || layer >= layers)
+      throw fields.wrong(OWN, `is about layer ${layer} of ${layers}`)
+    const other = Object.keys(own.json).find((name) => !known.includes(name))
+    if (other !== undefined)
+      throw own.wrong(other, "is that layer's alone, which is not known of this architecture")
   }
 }
 

@@ -274,6 +274,24 @@ test.each<[string, string, (config: Json) => object, (tensors: Tensors) => void]
     expect(worstDifference(logits[i]!, prompt.logits)).toBeLessThan(1e-4)
 })
 
+test("Gemma 4's heads layer by layer, as transformers 5 saves them", async () => {
+  const golden = goldenFolder("models", "gemma4-experts")
+  const folder = folderOf(golden, {}, read(join(golden, "model.safetensors")))
+  const { global_head_dim, num_global_key_value_heads, ...config } = JSON.parse(
+    readFileSync(join(golden, "config.json"), "utf8"),
+  )
+  const own = { head_dim: global_head_dim, num_key_value_heads: num_global_key_value_heads }
+  const full = (config.layer_types as string[]).flatMap((type, layer) =>
+    type === "full_attention" ? [[`0${layer}`, own]] : [],
+  )
+  const per_layer_config = Object.fromEntries(full)
+  writeFileSync(join(folder, "config.json"), JSON.stringify({ ...config, per_layer_config }))
+  const prompts = readGolden(golden)
+  const { logits } = await run(folder, prompts)
+  for (const [i, prompt] of prompts.entries())
+    expect(worstDifference(logits[i]!, prompt.logits)).toBeLessThan(1e-4)
+})
+
 // As tie_weights of modeling_utils.py in transformers 5, which writes the first for Qwen 3 VL's mixtures.
 test.each<[string, (config: Json) => object, (tensors: Tensors) => void]>([
   [

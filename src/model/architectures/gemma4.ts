@@ -3,8 +3,15 @@
 // some models the last layers read what earlier ones of their kind remember, each layer is given columns of the token's own, or
 // experts stand beside the MLP. Source: modeling_gemma4.py of transformers.
 
+import type { Shapes } from "../../runtime/manifest.ts"
 import { NORMS, type SelfAttention, withAttention, withBlocks, withMlp } from "../block.ts"
-import { type LayerType, type ModelConfig, readDecoder, readLayerTypes } from "../config.ts"
+import {
+  type LayerType,
+  type ModelConfig,
+  readDecoder,
+  readLayerTypes,
+  readOwnFields,
+} from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { readRotation } from "../rotation.ts"
 import { llamaNaming, type Naming, nested, stackedExperts, withParts } from "../weights/names.ts"
@@ -25,12 +32,13 @@ export function readGemma4(given: Fields): ModelConfig {
       absent: { vocabulary: 262144, context: 131072, headDim: 256, tied: true },
       activation: activationOf(fields),
       rotation: { layers: "sliding_attention" },
+      ofLayers: ["head_dim", "num_key_value_heads"],
     }),
   )
   const { layers } = config.shapes
   const types = layerTypes(fields, layers)
   const window = fields.count("sliding_window", 512)
-  const full = fullAttention(fields, config)
+  const full = fullAttention(fields, config, types)
   const own = layers - fields.count("num_kv_shared_layers", 0, 0, layers - 1)
   const isWide = fields.flag("use_double_wide_mlp", false)
   const bias = fields.flag("attention_bias", false)
@@ -68,13 +76,13 @@ function layerTypes(fields: Fields, layers: number): readonly LayerType[] {
   return fields.has("layer_types") ? types : [...types.slice(0, -1), "full_attention"]
 }
 
-function fullAttention(fields: Fields, { shapes }: ModelConfig): Partial<SelfAttention> {
-  const headDim = fields.count("global_head_dim", 512)
+function fullAttention(
+  fields: Fields,
+  { shapes }: ModelConfig,
+  types: readonly LayerType[],
+): Partial<SelfAttention> {
   const alike = fields.flag("attention_k_eq_v", false)
-  const name = "num_global_key_value_heads"
-  const kvHeads = alike ? fields.count(name, shapes.kvHeads) : shapes.kvHeads
-  if (shapes.heads % kvHeads !== 0)
-    throw fields.wrong(name, `is ${kvHeads}, which does not divide ${shapes.heads} heads`)
+  const { headDim, kvHeads } = ownHeads(fields, shapes, types) ?? globalHeads(fields, shapes, alike)
   const { context } = shapes
   const turn = readRotation(fields, { headDim, context, layers: "full_attention", part: 1 })
   return {
@@ -83,6 +91,41 @@ function fullAttention(fields: Fields, { shapes }: ModelConfig): Partial<SelfAtt
     rotation: { query: turn, key: turn },
     ...(alike ? { valuesAreKeys: true } : {}),
   }
+}
+
+type Heads = Pick<Shapes, "headDim" | "kvHeads">
+
+function globalHeads(fields: Fields, shapes: Shapes, alike: boolean): Heads {
+  const headDim = fields.count("global_head_dim", 512)
+  const name = "num_global_key_value_heads"
+  const kvHeads = alike ? fields.count(name, shapes.kvHeads) : shapes.kvHeads
+  if (shapes.heads % kvHeads === 0) return { headDim, kvHeads }
+  throw fields.wrong(name, `is ${kvHeads}, which does not divide ${shapes.heads} heads`)
+}
+
+/** The same as transformers 5 saves it, layer by layer: of those that see everything alike, and of no other. */
+function ownHeads(fields: Fields, shapes: Shapes, types: readonly LayerType[]): Heads | undefined {
+  const own = readOwnFields(fields)
+  if (!own) return undefined
+  const { heads } = shapes
+  const kinds = types.map((type, layer) => {
+    const its = own.get(layer)
+    const headDim = its?.count("head_dim", shapes.headDim) ?? shapes.headDim
+    const kvHeads = its?.count("num_key_value_heads", shapes.kvHeads) ?? shapes.kvHeads
+    if (heads % kvHeads !== 0)
+      throw its!.wrong("num_key_value_heads", `is ${kvHeads}, which does not divide ${heads} heads`)
+    return { type, headDim, kvHeads }
+  })
+  const full = kinds.find(({ type }) => type === "full_attention") ?? shapes
+  const odd = kinds.findIndex(({ type, headDim, kvHeads }) => {
+    const wanted = type === "full_attention" ? full : shapes
+    return headDim !== wanted.headDim || kvHeads !== wanted.kvHeads
+  })
+  if (odd < 0) return full
+  throw fields.wrong(
+    "per_layer_config",
+    `gives layer ${odd} heads that others of ${types[odd]} do not have`,
+  )
 }
 
 /** The last layer before `own` that sees as much as this one. */
