@@ -142,6 +142,18 @@ test("windows: mistral's is used when it is there, qwen's when it is switched on
   expect(windowsOf({ ...qwen, use_sliding_window: true })).toEqual([undefined, undefined, 24, 24])
 })
 
+test("EXAONE 4 without windows, as published and as transformers 5 saves it", () => {
+  const exaone = { model_type: "exaone4", sliding_window: null }
+  const full = Array(4).fill("full_attention")
+  for (const sliding_window_pattern of [null, 0]) {
+    const { blocks } = read({ ...exaone, sliding_window_pattern, layer_types: full })
+    for (const { attention } of blocks) {
+      expect(attention.window).toBeUndefined()
+      expect(attention.rotation).toBeDefined()
+    }
+  }
+})
+
 test("a window of some layers is no window of the sequence", () => {
   const qwen = { model_type: "qwen2", sliding_window: 24, use_sliding_window: true }
   const graph = (max_window_layers: number) =>

@@ -23,8 +23,9 @@ export function readExaone4(fields: Fields): ModelConfig {
   })
 }
 
-/** Older folders spell it in letters, "LLLG"; `layer_types` is there, too. */
+/** Older folders spell it in letters, "LLLG"; `layer_types` is there, too. Without windows transformers 5 writes 0. */
 function patternOf(fields: Fields): number {
-  const spelled = typeof fields.json.sliding_window_pattern === "string"
-  return spelled ? 4 : fields.count("sliding_window_pattern", 4)
+  const { sliding_window_pattern: pattern } = fields.json
+  const isMeant = typeof pattern !== "string" && fields.has("sliding_window")
+  return isMeant ? fields.count("sliding_window_pattern", 4) : 4
 }
