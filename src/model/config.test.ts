@@ -154,6 +154,21 @@ test("EXAONE 4 without windows, as published and as transformers 5 saves it", ()
   }
 })
 
+test("which layers have a window that is switched on, layer_types says, as in transformers' Qwen2Config and SmolLM3Config", () => {
+  const on = { use_sliding_window: true, sliding_window: 24 }
+  const listed = ["sliding_attention", "full_attention", "full_attention", "sliding_attention"]
+  const wanted = [24, undefined, undefined, 24]
+  for (const model_type of ["qwen2", "qwen3", "smollm3"]) {
+    const layer_types = { layer_types: listed }
+    expect(windowsOf({ model_type, ...on, max_window_layers: 2, ...layer_types })).toEqual(wanted)
+  }
+  const no_rope_layers = [0, 1, 1, 0]
+  expect(windowsOf({ model_type: "smollm3", ...on, no_rope_layers })).toEqual(wanted)
+  expect(windowsOf({ model_type: "smollm3", sliding_window: 24, no_rope_layers })).toEqual(
+    Array(4).fill(undefined),
+  )
+})
+
 test("a window of some layers is no window of the sequence", () => {
   const qwen = { model_type: "qwen2", sliding_window: 24, use_sliding_window: true }
   const graph = (max_window_layers: number) =>

@@ -261,10 +261,23 @@ function attendsToAll({ attention: { window, latent }, convolution, delta }: Blo
   return ![window, latent, convolution, delta].some((part) => part !== undefined)
 }
 
-/** A sliding window, for architectures that switch it on and off: qwen's. */
-export function readOptionalWindow(fields: Fields, config: ModelConfig): ModelConfig {
+/**
+ * A sliding window, for architectures that switch it on and off, in the layers that `layer_types` lists.
+ * @param usual in which ones where they are not listed; absent: from `max_window_layers` on, as qwen has it
+ */
+export function readOptionalWindow(
+  fields: Fields,
+  config: ModelConfig,
+  usual?: (layer: number) => boolean,
+): ModelConfig {
   if (!fields.flag("use_sliding_window", false) || !fields.has("sliding_window")) return config
   const window = fields.count("sliding_window")
   const first = fields.count("max_window_layers", 28, 0)
-  return withBlocks(config, (block, i) => (i >= first ? withAttention(block, { window }) : block))
+  const types = fields.has("layer_types")
+    ? readLayerTypes(fields, config.shapes.layers, 1)
+    : undefined
+  const slides = types
+    ? (layer: number) => types[layer] === "sliding_attention"
+    : (usual ?? ((layer: number) => layer >= first))
+  return withBlocks(config, (block, i) => (slides(i) ? withAttention(block, { window }) : block))
 }

@@ -1,15 +1,17 @@
-// SmolLM3: llama, some of whose layers are not turned: those that have a 0 in `no_rope_layers`, or every fourth.
+// SmolLM3: llama, some of whose layers are not turned: those that have a 0 in `no_rope_layers`, or every fourth. Where windows are
+// switched on, these have them.
 // Source: modeling_smollm3.py of transformers.
 
 import { withAttention, withBlocks } from "../block.ts"
-import { type ModelConfig, readDecoder, readOptionalWindow } from "../config.ts"
+import { checkLayerTypes, type ModelConfig, readDecoder, readOptionalWindow } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { withBiases } from "./llama.ts"
 
 export function readSmollm3(fields: Fields): ModelConfig {
   const plain = readDecoder(fields, { absent: { tied: true }, rotation: { theta: 2e6 } })
-  const config = readOptionalWindow(fields, withBiases(fields, plain))
-  const turned = readTurned(fields, config.shapes.layers)
+  const turned = readTurned(fields, plain.shapes.layers)
+  const config = readOptionalWindow(fields, withBiases(fields, plain), (layer) => !turned[layer])
+  checkLayerTypes(fields, config)
   return withBlocks(config, (block, i) =>
     turned[i] ? block : withAttention(block, { rotation: undefined }),
   )
