@@ -122,6 +122,12 @@ test("frequencies: theta^(-2i/d), and what scaling makes of them", () => {
   expect(scaled({ type: "yarn", factor: 8, attn_factor: 0.5 }).factor).toBe(yarn.factor)
 })
 
+test("dynamic without alpha changes nothing within max_position_embeddings, as in transformers", () => {
+  const stretched = { rope_scaling: { type: "dynamic", factor: 2 } }
+  expect(rotationOf(stretched)).toEqual(rotationOf({}))
+  expect(read(stretched).shapes.context).toBe(4096) // the longest sequence
+})
+
 test("the names that Phi 3 had for longrope at first mean it, as in transformers' Phi3Config", () => {
   const factors = { short_factor: [1, 1.5, 2, 3], long_factor: [1, 2, 4, 8] }
   const phi3 = { model_type: "phi3", original_max_position_embeddings: 64 }
@@ -257,7 +263,6 @@ test.each<[Json, string]>([
     { model_type: "gemma4_text", per_layer_config: { 3: { num_key_value_heads: 3 } } },
     "per_layer_config.3.num_key_value_heads is 3, which does not divide 8 heads",
   ],
-  [{ rope_scaling: { type: "dynamic", factor: 2 } }, 'rope_scaling.type is "dynamic"'],
   [{ rope_scaling: { type: "longrope", short_factor: [1] } }, "short_factor has 1 numbers for 4"],
   [
     { max_position_embeddings: 1e15 },

@@ -181,15 +181,12 @@ function longrope(scaling: Fields, head: Head, fields: Fields): Rotation {
   }
 }
 
-/** Hunyuan's: a larger theta, the same at every length. What others call so follows the length, which no cache can. */
-function dynamic(scaling: Fields, head: Head): Rotation {
-  if (!scaling.has("alpha")) {
-    const name = scaling.has("rope_type") ? "rope_type" : "type"
-    throw scaling.wrong(
-      name,
-      `is "dynamic", which turns remembered keys anew; known: ${Object.keys(ways).join(", ")}`,
-    )
-  }
+/**
+ * Hunyuan's: a larger theta, the same at every length. What others call so begins where the context ends
+ * (`_compute_dynamic_ntk_parameters`), and no sequence is longer here: it would turn remembered keys anew.
+ */
+function dynamic(scaling: Fields, head: Head, fields: Fields): Rotation {
+  if (!scaling.has("alpha")) return plainly(scaling, head, fields)
   const { theta, turned } = head
   const power = turned / (turned - 2)
   const larger = theta * exp(power * log(scaling.positive("alpha")))
