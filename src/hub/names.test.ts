@@ -97,6 +97,18 @@ test.each<[string, string[], string | undefined, string[], string]>([
     "",
   ],
   [
+    "templates for a purpose, in a folder of their own",
+    ["chat_template.jinja", "additional_chat_templates/tool_use.jinja", "model.safetensors"],
+    undefined,
+    [
+      ...CONFIG,
+      "chat_template.jinja",
+      "additional_chat_templates/tool_use.jinja",
+      "model.safetensors",
+    ],
+    "",
+  ],
+  [
     "shards, those that the index names",
     [
       "model.safetensors.index.json",

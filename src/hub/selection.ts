@@ -21,6 +21,8 @@ const TEXTS = [
   "chat_template.jinja",
   "chat_template.json",
 ]
+/** Templates for a purpose, in a folder of their own. */
+const NAMED_TEMPLATE = /^additional_chat_templates\/[^/]+\.jinja$/
 /** Read where there is no tokenizer.json. */
 const TOKENIZER_MODEL = ["tokenizer.model", "added_tokens.json"]
 /** What a model that embeds says of it: modules, in folders of their own. */
@@ -55,7 +57,8 @@ export async function selectModel(
   const has = (path: string) => paths.includes(path)
   if (file === undefined) {
     const pooling = has(MODULES) ? paths.filter((path) => POOLING.test(path)) : []
-    const texts = [...TEXTS.filter(has), ...pooling]
+    const named = paths.filter((path) => NAMED_TEMPLATE.test(path))
+    const texts = [...TEXTS.filter(has), ...named, ...pooling]
     const vocabulary = has("tokenizer.json") ? [] : TOKENIZER_MODEL.filter(has)
     const folder = (weights: string[]) => ({
       files: [...texts, ...vocabulary, ...weights],

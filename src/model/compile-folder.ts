@@ -29,6 +29,7 @@ import { MLC } from "./mlc-config.ts"
 import type { Model } from "./model.ts"
 import { writeOrigin } from "./origin.ts"
 import { poolingFiles, writePooling } from "./pooling.ts"
+import { namedTemplates } from "./texts.ts"
 import { TOKENIZER_MODEL } from "./tokenizer-model.ts"
 import { convertible } from "./weights/convert.ts"
 import { mlcNames } from "./weights/mlc-names.ts"
@@ -80,7 +81,8 @@ export async function compileFolder(
     const isGguf = model.configuration.endsWith(".gguf")
     const stored = model.weights.entries.map(({ file }) => file)
     const pooling = isGguf ? [] : await poolingFiles(folder)
-    const texts = isGguf ? [] : [model.configuration, ...PUBLISHED, ...pooling]
+    const named = isGguf ? [] : namedTemplates(folder)
+    const texts = isGguf ? [] : [model.configuration, ...PUBLISHED, ...named, ...pooling]
     await writeOrigin(directory, folder, [...texts, ...stored], { name: model.name, format })
     if (isMixed(format)) {
       // It is as compiled as weights can be: only the library is added.
@@ -89,7 +91,7 @@ export async function compileFolder(
       return
     }
     if (isGguf) await writeTexts(model, directory)
-    else await copyFiles(folder, [...COPIED, ...pooling], directory)
+    else await copyFiles(folder, [...COPIED, ...named, ...pooling], directory)
     if (basename(model.texts.tokenizer.file) === TOKENIZER_MODEL)
       await writeFile(join(directory, "tokenizer.json"), model.texts.tokenizer.text)
     // A conversation that an MLC configuration describes goes along as the template that was made of it.

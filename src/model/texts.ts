@@ -1,6 +1,8 @@
 // What a model folder says about text and talk: the tokenizer, the chat template, special tokens, end tokens, defaults of
 // sampling. Handed on as plain values; what they mean is the chat room's business.
 
+import { readdirSync, statSync } from "node:fs"
+import { basename, join } from "node:path"
 import { conversationPrefix, conversationStops, conversationTemplate } from "./conversation.ts"
 import { Fields } from "./fields.ts"
 import { type Folder, isObject, type Json } from "./folder.ts"
@@ -142,6 +144,17 @@ async function textFile(folder: Folder, file: string): Promise<TextFile> {
   return { file: `${folder.path}/${file}`, text: await folder.text(file) }
 }
 
+/** Where newer saves keep templates for a purpose, each called by its name. */
+const NAMED = "additional_chat_templates"
+
+/** Their files, in a folder within the model's. */
+export function namedTemplates({ path }: Folder): string[] {
+  const inner = join(path, NAMED)
+  if (!statSync(inner, { throwIfNoEntry: false })?.isDirectory()) return []
+  const names = readdirSync(inner).filter((name) => name.endsWith(".jinja"))
+  return names.sort().map((name) => `${NAMED}/${name}`)
+}
+
 const PROCESSOR = "chat_template.json" // of models that see, whose processor had it before there was a file of its own
 
 /**
@@ -158,6 +171,8 @@ async function readTemplates(folder: Folder, config: Json): Promise<Map<string, 
       templates.set(entry.name, { file, text: entry.template })
   if (await folder.has("chat_template.jinja"))
     templates.set("default", await textFile(folder, "chat_template.jinja"))
+  for (const file of namedTemplates(folder))
+    templates.set(basename(file, ".jinja"), await textFile(folder, file))
   const json = templates.has("default") ? undefined : await folder.jsonIfThere(PROCESSOR)
   if (json) {
     const fields = new Fields(json, (what) => folder.broken(PROCESSOR, what))

@@ -122,6 +122,18 @@ describe("a compiled folder", () => {
     await Promise.all([model.close(), compiled.close()])
   })
 
+  test("keeps templates for a purpose", async () => {
+    const folder = join(scratch, "named")
+    cpSync(goldenFolder("models", "llama-tied"), folder, { recursive: true })
+    mkdirSync(join(folder, "additional_chat_templates"))
+    writeFileSync(join(folder, "additional_chat_templates/tool_use.jinja"), "tools")
+    const model = await openModel(folder)
+    await compileFolder(model, join(scratch, "out"), { format: "q4f16_1" })
+    const compiled = await openModel(join(scratch, "out"))
+    expect(compiled.texts.templates.get("tool_use")!.text).toBe("tools")
+    await Promise.all([model.close(), compiled.close()])
+  })
+
   test("packed once is packed the same when it is served unpacked", async () => {
     const model = await openModel(goldenFolder("models", "llama-wide"))
     await compileFolder(model, join(scratch, "out"), { format: "q4f16_1" })

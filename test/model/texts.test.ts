@@ -1,7 +1,7 @@
 // What a folder says about text: tokenizer, templates, special tokens, ends, advice on sampling; and MLC's conversation
 // templates, rendered by the room that renders every template.
 
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterEach, beforeEach, describe, expect, test } from "vitest"
@@ -73,6 +73,24 @@ describe("a plain folder", () => {
       file: join(folder, "chat_template.jinja"),
       text: "own",
     })
+  })
+
+  // As save_chat_templates of tokenization_utils_base.py in transformers writes them.
+  test("templates for a purpose lie in a folder of their own", async () => {
+    mkdirSync(join(folder, "additional_chat_templates"))
+    const files = {
+      "chat_template.jinja": "plain",
+      "additional_chat_templates/tool_use.jinja": "tools",
+      "additional_chat_templates/notes.md": "no template",
+    }
+    const { texts } = await open(["models", "llama-tied"], files)
+    expect([...texts.templates]).toEqual([
+      ["default", { file: join(folder, "chat_template.jinja"), text: "plain" }],
+      [
+        "tool_use",
+        { file: join(folder, "additional_chat_templates/tool_use.jinja"), text: "tools" },
+      ],
+    ])
   })
 
   test("a template of a model that sees may be its processor's", async () => {
