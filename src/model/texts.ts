@@ -61,15 +61,18 @@ export async function readTexts(
   const tokenizerConfig = (await folder.jsonIfThere("tokenizer_config.json")) ?? {}
   const special = (await folder.jsonIfThere("special_tokens_map.json")) ?? {}
   const generation = await generationFields(folder)
-  const ends = generation?.ids("eos_token_id").filter((id) => id < vocabulary) ?? []
+  // A default of another vocabulary's (GPT-2's 50256, ModernBERT's 50282) is never drawn.
+  const drawn = (fields: Fields | undefined, name: string) =>
+    fields?.ids(name).filter((id) => id < vocabulary) ?? []
+  const ends = drawn(generation, "eos_token_id")
   const specialTokens = { ...spellings(special), ...spellings(tokenizerConfig) }
   return {
     tokenizer: await readTokenizer(folder, tokenizerConfig, specialTokens),
     templates: await readTemplates(folder, tokenizerConfig),
     specialTokens,
-    endTokens: ends.length > 0 ? ends : config.tokens("eos_token_id", vocabulary),
+    endTokens: ends.length > 0 ? ends : drawn(config, "eos_token_id"),
     endSpelling: specialTokens.eos_token,
-    beginToken: config.tokens("bos_token_id", vocabulary)[0],
+    beginToken: drawn(config, "bos_token_id")[0],
     sampling: generation ? advised(generation) : {},
   }
 }

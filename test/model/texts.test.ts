@@ -135,6 +135,15 @@ describe("a plain folder", () => {
     expect(other.texts.sampling.topK).toBe(0)
   })
 
+  // Transformers, vLLM and llama.cpp open such folders: GPT-2's with a vocabulary of their own keep its 50256.
+  test("a default that no token of a small vocabulary has is none", async () => {
+    const { texts } = await open(["models", "llama-tied"], {
+      "generation_config.json": undefined,
+      "config.json": { eos_token_id: [7, 50256], bos_token_id: 50256 },
+    })
+    expect([texts.endTokens, texts.beginToken]).toEqual([[7], undefined])
+  })
+
   test.each<[Changes, string]>([
     [{ temperature: -0.1 }, "temperature is -0.1, not a number from 0 on"],
     [{ top_k: -2 }, "top_k is -2, not between -1 and 2147483647"],
