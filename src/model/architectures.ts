@@ -30,7 +30,7 @@ import { gpt2Naming, readGpt2 } from "./architectures/gpt2.ts"
 import { graniteMoeNaming, readGranite, readGraniteMoe } from "./architectures/granite.ts"
 import { hunyuanNaming, readHunyuan } from "./architectures/hunyuan.ts"
 import { lfm2Naming, readLfm2 } from "./architectures/lfm2.ts"
-import { readLlama } from "./architectures/llama.ts"
+import { readLlama, readSeedOss } from "./architectures/llama.ts"
 import { readMinistral3, readMistral } from "./architectures/mistral.ts"
 import { mixtralNaming, readMixtral } from "./architectures/mixtral.ts"
 import { modernBertNaming, readModernBert } from "./architectures/modernbert.ts"
@@ -184,6 +184,7 @@ export const architectures = {
     readOlmo3,
     normsBehind,
   ),
+  seed_oss: row("Seed OSS 36B", "biases on queries, keys and values", readSeedOss),
   granite: row(
     "Granite 3, dense",
     "multipliers on the table, residuals, scores and logits",

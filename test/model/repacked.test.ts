@@ -274,6 +274,20 @@ test.each<[string, string, (config: Json) => object, (tensors: Tensors) => void]
     expect(worstDifference(logits[i]!, prompt.logits)).toBeLessThan(1e-4)
 })
 
+test("Seed OSS is llama with biases on queries, keys and values, as Qwen 2 has them", async () => {
+  const golden = goldenFolder("models", "qwen2")
+  const { head_dim, hidden_size, num_attention_heads } = JSON.parse(
+    readFileSync(join(golden, "config.json"), "utf8"),
+  )
+  const own = { model_type: "seed_oss", head_dim: head_dim ?? hidden_size / num_attention_heads }
+  const folder = folderOf(golden, own, read(join(golden, "model.safetensors")))
+  const prompts = readGolden(golden).filter(({ tokens }) => tokens.length <= limits.tokens)
+  const { architecture, logits } = await run(folder, prompts)
+  expect(architecture).toBe("seed_oss")
+  for (const [i, prompt] of prompts.entries())
+    expect(worstDifference(logits[i]!, prompt.logits)).toBeLessThan(1e-4)
+})
+
 test("Gemma 4's heads layer by layer, as transformers 5 saves them", async () => {
   const golden = goldenFolder("models", "gemma4-experts")
   const folder = folderOf(golden, {}, read(join(golden, "model.safetensors")))
