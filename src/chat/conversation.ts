@@ -144,7 +144,7 @@ export type ConversationRequest = Pick<
 
 export interface Tool {
   name: string
-  /** The whole definition as the client wrote it, for the model's template. */
+  /** The whole definition as the client wrote it, for the model's template; floats that are whole as `Object(1)`. */
   definition: unknown
   /** JSON Schema of the arguments; undefined: any object. */
   parameters: unknown

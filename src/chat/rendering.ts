@@ -27,7 +27,7 @@ export const FROM_LAST_MESSAGE = 2
 /** What a template is given. Texts are taken as they are; `arguments` of calls are JSON text. */
 export interface Rendering {
   messages: readonly TemplateMessage[]
-  /** The tools' definitions as the client wrote them. */
+  /** The tools' definitions as the client wrote them; floats that are whole as `Object(1)`. */
   tools: readonly unknown[] | undefined
   /** `chat_template_kwargs`. */
   variables: Readonly<Record<string, unknown>>

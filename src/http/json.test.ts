@@ -3,15 +3,17 @@ import { Problem } from "../errors.ts"
 import {
   type Json,
   JsonText,
+  MAX_FLOATS,
   MAX_MEMBERS,
   MAX_VALUES,
   PIECE,
   reading,
   readJson,
+  withFloats,
   writeJson,
   writing,
 } from "./json.ts"
-import type { Work } from "./turns.ts"
+import { atOnce, type Work } from "./turns.ts"
 
 test("integers beyond 2^53 keep every digit, both ways", () => {
   const text = '{"seed":18446744073709551615,"low":-9223372036854775808,"near":9007199254740991}'
@@ -27,6 +29,26 @@ test("numbers with a fraction or exponent are doubles", () => {
   expect(readJson("[1.5, 1e3, -0.25, 123456789.015625]")).toEqual([
     1.5, 1000, -0.25, 123456789.015625,
   ])
+})
+
+test("a float that is whole stays one for who tells them apart, inside whatever holds it", () => {
+  const text = '{"a":[1,2.0,[1e3]],"b":{"c":-0.0,"d":1e22,"e":5},"n":[{"o":1}],"h":0.5}'
+  const value = readJson(text) as Record<string, Json>
+  expect(value).toEqual({ a: [1, 2, [1000]], b: { c: -0, d: 1e22, e: 5 }, n: [{ o: 1 }], h: 0.5 })
+  const floats = withFloats(value) as Record<string, unknown>
+  expect(floats).toEqual({
+    a: [1, Object(2), [Object(1000)]],
+    b: { c: Object(-0), d: Object(1e22), e: 5 },
+    n: [{ o: 1 }],
+    h: 0.5,
+  })
+  expect(floats.n).toBe(value.n)
+  expect(structuredClone(floats)).toEqual(floats)
+  expect(atOnce(writing(value))).toBe(
+    '{"a":[1,2.0,[1000.0]],"b":{"c":0.0,"d":1e+22,"e":5},"n":[{"o":1}],"h":0.5}',
+  )
+  const many = readJson(`[${"1.0,".repeat(MAX_FLOATS)}1.0]`) as Json[]
+  expect((withFloats(many) as unknown[]).slice(-2)).toEqual([Object(1), 1])
 })
 
 test.each([

@@ -1,6 +1,7 @@
 // JSON, exactly. Reading keeps what a double would lose: an integer beyond 2^53 becomes a bigint with every digit, so a
-// seed arrives as it was sent. Writing takes bigints and text that is JSON already. Duplicate keys: the last one wins, as
-// everywhere; half a surrogate pair is no character and becomes U+FFFD, so whatever leaves here can be encoded.
+// seed arrives as it was sent. 1.0 is 1, but what is read remembers that it was spelled as a float, for who tells the two
+// apart. Writing takes bigints and text that is JSON already. Duplicate keys: the last one wins, as everywhere; half a
+// surrogate pair is no character and becomes U+FFFD, so whatever leaves here can be encoded.
 //
 // A text may be megabytes of whatever a client likes, so it is read in pieces (turns.ts), and what reading it may cost is
 // bounded while it is read: its depth, the values that take memory, the members of one object, the digits of a number.
@@ -32,6 +33,8 @@ export const MAX_VALUES = 100_000
 /** Of one object: beyond this only listing their names takes milliseconds. */
 export const MAX_MEMBERS = 16_384
 export const MAX_DIGITS = 400
+/** Of one text: numbers whose spelling is remembered. More than tools and arguments hold. */
+export const MAX_FLOATS = 4096
 
 /** Characters read between two turns, each value counted as some more: a tenth of a millisecond or two. */
 export const PIECE = 16_384
@@ -47,6 +50,30 @@ export function* reading(text: string): Work<Json> {
   const reader = new Reader(text)
   while (!reader.goOn()) yield reader.spent
   return reader.value
+}
+
+/**
+ * Of what was read: the places of numbers that are whole and were spelled as Python spells floats, 1.0 or 1e3, and of what
+ * holds such numbers.
+ */
+const floats = new WeakMap<object, Set<string | number>>()
+
+/**
+ * What was read for programs that tell 1.0 from 1, as Python's do: such numbers are objects, `Object(1)`, which other threads
+ * receive as they are.
+ */
+export function withFloats(value: Json): unknown {
+  const places = isContainer(value) ? floats.get(value) : undefined
+  if (!places) return value
+  const copy = (Array.isArray(value) ? [...value] : { ...(value as object) }) as Record<
+    string | number,
+    unknown
+  >
+  for (const place of places) {
+    const own = copy[place] as Json
+    copy[place] = typeof own === "number" ? Object(own) : withFloats(own)
+  }
+  return copy
 }
 
 /** Writes one value; members that are undefined are left out, as JSON.stringify does. */
@@ -65,13 +92,14 @@ export function writeJson(value: Json): string {
 
 const WRITTEN_AT_ONCE = 1024 // values
 
-/** Writes one value of any size; yields the values written. */
+/** Writes one value of any size, floats as floats; yields the values written. */
 export function* writing(value: Json): Work<string> {
   return yield* written(value, { left: WRITTEN_AT_ONCE })
 }
 
 function* written(value: Json, pace: { left: number }): Work<string> {
   if (!isContainer(value)) return writeJson(value)
+  const own = floats.get(value)
   const isList = Array.isArray(value)
   let text = ""
   let members: string[] = []
@@ -83,7 +111,8 @@ function* written(value: Json, pace: { left: number }): Work<string> {
       yield WRITTEN_AT_ONCE
       pace.left = WRITTEN_AT_ONCE - 1
     }
-    const inner = isContainer(member) ? yield* written(member, pace) : writeJson(member)
+    const plain = isContainer(member) ? yield* written(member, pace) : writeJson(member)
+    const inner = own?.has(name) && /^-?\d+$/.test(plain) ? `${plain}.0` : plain
     members.push(isList ? inner : `${JSON.stringify(name)}:${inner}`)
   }
   text += members.join(",")
@@ -125,6 +154,7 @@ class Reader {
   #expected: Expected = "value"
   #at = 0
   #values = 0
+  #floats = 0
   #isName = false // whether the text that is being read names a member
   #pieces: string[] = [] // of a text that is longer than what is read between two turns
   #quote = -1 // where the next one stands, unless it lies behind
@@ -346,7 +376,23 @@ class Reader {
     if (!Number.isFinite(value)) this.#fail(`the number ${digits.slice(0, 40)} is too large`)
     const isWhole = fraction === undefined && exponent === undefined
     this.#at += digits.length
+    if (!isWhole && Number.isInteger(value)) this.#remember()
     return isWhole && !Number.isSafeInteger(value) ? BigInt(digits) : value
+  }
+
+  /** That the number which has been read is a float; what holds it is known to its own holder. */
+  #remember(): void {
+    if (this.#floats++ >= MAX_FLOATS) return
+    for (const open of this.#open.toReversed()) {
+      const [holder, place] =
+        "items" in open ? [open.items, open.items.length] : [open.members, open.name]
+      const places = floats.get(holder)
+      if (places) {
+        places.add(place)
+        return
+      }
+      floats.set(holder, new Set([place]))
+    }
   }
 
   #word(word: string, value: Json): void {

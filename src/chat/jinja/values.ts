@@ -149,13 +149,14 @@ function idOf(key: Value): string {
   return `\0n${number}`
 }
 
-/** A JavaScript value as a template sees it; its texts come from `source`. */
+/** A JavaScript value as a template sees it, an object `Number` as a float; its texts come from `source`. */
 export function fromHost(value: unknown, source: number): Value {
   spend(1)
   if (value === null) return NONE
   if (typeof value === "boolean" || typeof value === "bigint") return value
   if (typeof value === "string") return foreign(value, source)
   if (typeof value === "number") return Number.isInteger(value) ? value : new Float(value)
+  if (value instanceof Number) return new Float(value.valueOf())
   if (Array.isArray(value)) return value.map((item) => fromHost(item, source))
   if (typeof value === "object") {
     const dict = new Dict()

@@ -3,6 +3,7 @@
 
 import type { ChatRequest } from "../../../chat/conversation.ts"
 import { fault } from "../../check.ts"
+import { type Json, withFloats } from "../../json.ts"
 import type { Service } from "../../service.ts"
 import type { Work } from "../../turns.ts"
 import { readingFormats } from "../format.ts"
@@ -58,6 +59,6 @@ export function readTemplateArguments(
   return {
     ...(effort && { reasoning_effort: effort }),
     ...(effort === "none" && { enable_thinking: false }),
-    ...given,
+    ...(given && (withFloats(given as Json) as object)),
   }
 }

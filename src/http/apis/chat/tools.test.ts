@@ -1,4 +1,7 @@
 import { expect, test } from "vitest"
+import { parrot } from "../../../../test/parrot.ts"
+import type { ChatRequest } from "../../../chat/conversation.ts"
+import { openTemplate } from "../../../chat/template.ts"
 import { Problem } from "../../../errors.ts"
 import { MessagesRequest } from "../messages/schema.ts"
 import { ChatCompletionRequest } from "./schema.ts"
@@ -24,6 +27,51 @@ test("definitions reach the template as they were written, with exact numbers", 
     },
   ])
 })
+
+// What Python 3.12 makes of it: json.dumps(json.loads(numbers)). Servers in Python show templates the same.
+const numbers = `{"type":"object","default":1.0,"maximum":1e3,"minimum":-0.0,"step":0.25,"const":12345678901234567890,"enum":[2.0,1e16,3]}`
+const inPython =
+  '{"type": "object", "default": 1.0, "maximum": 1000.0, "minimum": -0.0, "step": 0.25, "const": 12345678901234567890, "enum": [2.0, 1e+16, 3]}'
+const chatTool = `"tools":[{"type":"function","function":{"name":"f","parameters":${numbers}}}]`
+const chatCall = `{"role":"assistant","content":"","tool_calls":[{"id":"c","function":{"name":"f","arguments":{"x":1.0}}}]},{"role":"tool","tool_call_id":"c","content":"1"}`
+const user = `{"role":"user","content":"hi"}`
+
+test.each([
+  ["/v1/chat/completions", `"messages":[${user},${chatCall}],${chatTool}`],
+  ["/api/chat", `"messages":[${user},${chatCall}],${chatTool}`],
+  [
+    "/v1/messages",
+    `"max_tokens":9,"messages":[${user},{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":{"x":1.0}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"1"}]}],"tools":[{"name":"f","input_schema":${numbers}}]`,
+  ],
+  [
+    "/v1/responses",
+    `"input":[${user},{"type":"function_call","call_id":"c","name":"f","arguments":"{\\"x\\": 1.0}"},{"type":"function_call_output","call_id":"c","output":"1"}],"tools":[{"type":"function","name":"f","parameters":${numbers}}]`,
+  ],
+])(
+  "%s shows templates floats as Python does, on the event loop and beside it",
+  async (path, body) => {
+    const { post, asked } = parrot()
+    const { statusCode, payload } = await post(`{"model":"tiny",${body}}`, {}, path)
+    expect(statusCode, payload).toBe(200)
+    const { messages, tools } = asked[0] as ChatRequest
+    const source =
+      "{{ tools[0].function.parameters | tojson }}{% for m in messages if m.tool_calls %}{{ m.tool_calls[0].function.arguments | tojson }}{% endfor %}"
+    const template = openTemplate(source, "file", { specialTokens: {}, now: new Date(0) })
+    const definitions = tools!.map(({ definition }) => definition)
+    for (const times of [1, 100]) {
+      const turns = Array.from({ length: times }, () => messages).flat()
+      const rendering = {
+        messages: turns,
+        tools: definitions,
+        variables: {},
+        generationPrompt: true,
+      }
+      const { value } = await template.render(rendering)
+      expect(value).toBe(inPython + '{"x": 1.0}'.repeat(times))
+    }
+    await template.close()
+  },
+)
 
 test("names with dots, and types of other languages, are for the model to meet", () => {
   const parameters = { type: "dict", properties: { n: { type: "float" } } }

@@ -3,7 +3,7 @@
 
 import type { ChatRequest, Tool, ToolChoice } from "../../../chat/conversation.ts"
 import { fault, mustBe, show } from "../../check.ts"
-import type { Json } from "../../json.ts"
+import { type Json, withFloats } from "../../json.ts"
 import { TOOL_NAME, TOOL_NAME_HELP } from "../fields.ts"
 import type { ChatCompletionRequest } from "./schema.ts"
 
@@ -47,7 +47,7 @@ function readTool(given: NonNullable<Asked["tools"]>[number], index: number): To
   assertOfObjects(parameters, field)
   return {
     name,
-    definition: { type: "function", ...given },
+    definition: { type: "function", ...(withFloats(given as Json) as object) },
     parameters: parameters ?? undefined,
     field,
     strict: strict ?? false,

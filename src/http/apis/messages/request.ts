@@ -11,7 +11,7 @@ import type {
 } from "../../../chat/conversation.ts"
 import { problem } from "../../../errors.ts"
 import { fault, mustBe, show } from "../../check.ts"
-import { type Json, writing } from "../../json.ts"
+import { type Json, withFloats, writing } from "../../json.ts"
 import type { Service } from "../../service.ts"
 import type { Work } from "../../turns.ts"
 import { type Origin, readTemplateArguments } from "../chat/request.ts"
@@ -224,7 +224,11 @@ function readTool(
     name,
     definition: {
       type: "function",
-      function: { name, ...described, ...(parameters && { parameters }) },
+      function: {
+        name,
+        ...described,
+        ...(parameters && { parameters: withFloats(parameters as Json) }),
+      },
     },
     parameters,
     field: `${field}.input_schema`,

@@ -5,7 +5,7 @@ import { createHash } from "node:crypto"
 import type { Tool, ToolChoice } from "../../../chat/conversation.ts"
 import { problem } from "../../../errors.ts"
 import { fault, mustBe, show } from "../../check.ts"
-import type { Json } from "../../json.ts"
+import { type Json, withFloats } from "../../json.ts"
 import { assertNames, assertOfObjects, known } from "../chat/tools.ts"
 
 export type Members = Readonly<Record<string, Json | undefined>>
@@ -84,7 +84,7 @@ function readFunction(given: Members, path: string): Callable {
   }
   assertOfObjects(parameters as Members | undefined, field)
   const described = typeof description === "string" && { description }
-  const shown = { name, ...described, ...(parameters && { parameters }) }
+  const shown = { name, ...described, ...(parameters && { parameters: withFloats(parameters) }) }
   const definition = { type: "function", function: shown }
   const tool = { name, definition, parameters, field, strict: strict === true }
   return { kind: "function", name, tool }
