@@ -65,6 +65,7 @@ export const FILTERS: ReadonlyMap<string, Filter> = new Map<string, Filter>([
   ["escape", (value) => escaped(print(value))],
   ["first", (value) => end(value, 0) ?? new Undefined("No first item, sequence was empty.")],
   ["float", (value, given) => toFloat(value, optional(given, 0, "default") ?? new Float(0))],
+  ["forceescape", (value) => escaped(unmarked(print(value)))],
   ["format", (value, given) => printf(print(value), new Tuple([...iterate(given.positional)]))],
   ["groupby", groupBy],
   ["indent", indent],
@@ -86,6 +87,7 @@ export const FILTERS: ReadonlyMap<string, Filter> = new Map<string, Filter>([
   ["safe", (value) => print(value).marked()],
   ["select", (value, given) => sieve(value, (item) => chosen(item, given, 0))],
   ["selectattr", (value, given) => sieve(value, (item) => chosenBy(item, given))],
+  ["slice", columns],
   ["sort", sort],
   ["string", (value) => print(value)],
   ["sum", (value, given) => sum(value, given)],
@@ -104,6 +106,7 @@ export const TESTS: ReadonlyMap<string, Test> = new Map<string, Test>([
   ["callable", (value) => value instanceof Callable],
   ["defined", (value) => !(value instanceof Undefined)],
   ["divisibleby", (value, given) => divisible(value, argument(given, 0, "num"))],
+  ["escaped", (value) => value instanceof Text && value.markup],
   ["even", (value) => divisible(value, 2)],
   ["false", (value) => value === false],
   ["filter", (value) => FILTERS.has(print(value).value)],
@@ -390,6 +393,25 @@ function batch(value: Value, given: Arguments): Value {
   })
 }
 
+/** The items in so many lists, the first ones longer by one where that does not come out; the filler goes into the others. */
+function columns(value: Value, given: Arguments): Value {
+  const count = whole(argument(given, 0, "slices"))
+  const fill = optional(given, 1, "fill_with") ?? NONE
+  return new Lazy(() => {
+    if (count === 0) throw new TemplateError("division by zero")
+    const items = iterate(value)
+    spend(Math.max(0, count))
+    const size = Math.floor(items.length / count)
+    const longer = items.length % count
+    return Array.from({ length: Math.max(0, count) }, (_, index) => {
+      const start = index * size + Math.min(index, longer)
+      if (index < longer) return items.slice(start, start + size + 1)
+      const own = items.slice(start, start + size)
+      return fill instanceof None ? own : [...own, fill]
+    })
+  })
+}
+
 function reversed(value: Value): Value {
   if (value instanceof Text) return join(characters(value).reverse())
   return new Lazy(() => [...iterate(value)].reverse())
@@ -428,6 +450,10 @@ function indent(value: Value, given: Arguments): Value {
     out.add(line)
   }
   return out.done()
+}
+
+function unmarked(text: Text): Text {
+  return new Text(text.value, text.spans)
 }
 
 function blanks(count: number): Text {

@@ -63,6 +63,7 @@ const FILTERED: Row[] = [
   ["escape", "text | escape", "characters"],
   ["first", "text | first ~ (list | first)", "nothing"],
   ["float", "digits | float", "characters"],
+  ["forceescape", "text | forceescape", "characters"],
   ["format", "text | format(1)", "characters"],
   ["groupby", "people | groupby('n')", "items"],
   ["indent", "text | indent", "characters"],
@@ -84,6 +85,7 @@ const FILTERED: Row[] = [
   ["safe", "text | safe", "nothing"],
   ["select", "list | select | list", "items"],
   ["selectattr", "people | selectattr('n') | list", "items"],
+  ["slice", "list | slice(list | length) | list", "items"],
   ["sort", "list | sort", "items"],
   ["string", "list | string", "items"],
   ["sum", "list | sum", "items"],
@@ -113,6 +115,7 @@ const TESTED: Row[] = [
   ...["<=", "le", ">", "gt", "greaterthan", ">=", "ge"].map(
     (name): Row => [name, `[text] | select('${name}', other) | list`, "characters"],
   ),
+  ["escaped", "text is escaped", "nothing"],
   ["filter", "'upper' is filter", "nothing"],
   ["test", "'even' is test", "nothing"],
   ["in", "9999999 is in list", "items"],
@@ -160,8 +163,13 @@ const ON_TEXTS: Row[] = [
     "isspace",
     "isupper",
     "islower",
+    "istitle",
+    "isidentifier",
+    "isprintable",
   ].map((name): Row => [name, `${name === "isspace" ? "blank" : "text"}.${name}()`, "characters"]),
+  ["expandtabs", "text.expandtabs()", "characters"],
   ["format", "text.format(1)", "characters"],
+  ["format_map", "''.format_map(map)", "items"],
 ]
 
 const ON_LISTS: Row[] = [
@@ -299,6 +307,8 @@ describe("hostile templates end within what the event loop grants", () => {
     "{% set l = [0] * 4000000000 %}",
     "{% set l = [0] * 900000 %}",
     "{{ '' | center(30000000) }}",
+    "{{ [] | slice(4000000000) | list }}",
+    "{{ '\\t'.expandtabs(4000000000) }}",
     "{{ '%60000000d' % 1 }}",
     "{{ '%9999999999999d' % 1 }}",
     "{{ [[]] | tojson(indent=10000000) }}",

@@ -23,6 +23,7 @@ import {
   iterate,
   NONE,
   None,
+  print,
   repr,
   Tuple,
   typeName,
@@ -92,7 +93,12 @@ export const STRING: ReadonlyMap<string, Method<Text>> = new Map<string, Method<
   ["isspace", (self) => self.length > 0 && strip(self, undefined, true, true).length === 0],
   ["isupper", (self) => isCased(self, (value) => value.toUpperCase())],
   ["islower", (self) => isCased(self, (value) => value.toLowerCase())],
+  ["istitle", (self) => matches(self, TITLE)],
+  ["isidentifier", (self) => matches(self, /^[\p{XID_Start}_]\p{XID_Continue}*$/u)],
+  ["isprintable", (self) => matches(self, /^(?: |[^\p{C}\p{Z}])*$/u)],
+  ["expandtabs", expandTabs],
   ["format", format],
+  ["format_map", (self, given) => format(self, { positional: [], named: namesOf(given) })],
 ])
 
 export const LIST: ReadonlyMap<string, Method<readonly Value[]>> = new Map<
@@ -429,6 +435,40 @@ function justified(
 /** Python puts the odd blank on the left when the width is odd. */
 export function centered(room: number, width: number): number {
   return Math.floor(room / 2) + (room & width & 1)
+}
+
+/** Whose words begin with an upper letter and go on with lower ones. */
+const TITLE = (() => {
+  const [upper, lower] = ["[\\p{Uppercase}\\p{Lt}]", "\\p{Lowercase}"]
+  const others = "[^\\p{Uppercase}\\p{Lt}\\p{Lowercase}]"
+  return new RegExp(`^${others}*(?:${upper}${lower}*${others}+)*${upper}${lower}*${others}*$`, "u")
+})()
+
+function expandTabs(self: Text, given: Arguments): Text {
+  const size = given.positional[0] ?? given.named.get("tabsize") ?? 8
+  if (typeof size !== "number") throw new TemplateError("tabsize must be an integer")
+  const out = new TextBuilder()
+  let at = 0
+  let column = 0
+  for (const tab of occurrences(self.value, "\t")) {
+    const piece = self.slice(at, tab)
+    const line = Math.max(piece.value.lastIndexOf("\n"), piece.value.lastIndexOf("\r")) + 1
+    column = (line > 0 ? 0 : column) + codePointCount(piece.value.slice(line))
+    const room = size > 0 ? size - (column % size) : 0
+    column += room
+    out.add(piece)
+    out.add(new Text(" ").repeated(room))
+    at = tab + 1
+  }
+  out.add(self.slice(at, self.length))
+  return out.done()
+}
+
+function namesOf(given: Arguments): ReadonlyMap<string, Value> {
+  const dict = argument(given, 0)
+  if (!(dict instanceof Dict)) throw new TemplateError("format_map() needs a mapping")
+  spend(dict.size)
+  return new Map(Array.from(dict.entries(), ([key, value]) => [print(key).value, value]))
 }
 
 function zeroFilled(self: Text, width: number): Text {
