@@ -145,7 +145,7 @@ export function parrot(
     model: {
       names: ["tiny", "models/tiny"],
       created: 1_700_000_000,
-      capabilities: ["chat", "completion"],
+      capabilities: ["chat", "completion", "thinking"],
       contextLength: 2048,
       vocabularySize: 1000,
       details: { format: "q0f32", embedding_length: 64 },

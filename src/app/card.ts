@@ -1,7 +1,10 @@
 // What clients may learn of a model: its names and what can be asked of it, before it is loaded; once it is, the fingerprint of all
 // that decides a text.
 
+import { hasInfill } from "../chat/infill.ts"
+import { showsThinking } from "../chat/reasoning.ts"
 import type { ModelCard } from "../http/service.ts"
+import type { Model } from "../model/model.ts"
 import { type Deciding, fingerprintOf } from "./fingerprint.ts"
 import type { PreparedModel } from "./prepared-model.ts"
 import type { Templates } from "./texts.ts"
@@ -40,10 +43,20 @@ const OF_EMBEDDERS = ["embedding"]
 const OF_ALL = ["completion", "logprobs", ...OF_EMBEDDERS]
 const OF_TALKERS = ["chat", "tools", "json_schema", ...OF_ALL]
 
-function capabilitiesOf({ ranks, pooling, texts }: PreparedModel["files"]): readonly string[] {
+/** Also those that Ollama's clients know: thinking, and insert for what stands between two texts. */
+export function capabilitiesOf({
+  ranks,
+  pooling,
+  texts: { templates, tokenizer },
+}: Pick<Model, "ranks" | "pooling" | "texts">): readonly string[] {
   if (ranks) return OF_RANKERS
   if (pooling) return OF_EMBEDDERS
-  return texts.templates.has("default") ? OF_TALKERS : OF_ALL
+  const template = templates.get("default")
+  return [
+    ...(template ? OF_TALKERS : OF_ALL),
+    ...(template && showsThinking(template.text) ? ["thinking"] : []),
+    ...(hasInfill(tokenizer.text) ? ["insert"] : []),
+  ]
 }
 
 /** The names a request may ask for: the model as it was typed, its folder's name, one more. */

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs"
 import { expect, test } from "vitest"
 import { type ChatModel, chatModelOf } from "./chat-model.ts"
-import { infillOf } from "./infill.ts"
+import { hasInfill, infillOf } from "./infill.ts"
 import { Prompts } from "./prompts.ts"
 import { openTokenizer } from "./tokenizer.ts"
 
@@ -9,15 +9,17 @@ const golden = new URL("../../test/golden/tokenizers/qwen/tokenizer.json", impor
 const json = JSON.parse(readFileSync(golden, "utf8"))
 
 /** The tokenizer with more control tokens, and how many it has without them. */
-async function modelWith(names: readonly string[]): Promise<{ model: ChatModel; first: number }> {
+async function modelWith(
+  names: readonly string[],
+): Promise<{ model: ChatModel; first: number; text: string }> {
   const vocabulary = Object.keys(json.model.vocab).length
   const first = Math.max(vocabulary, ...json.added_tokens.map(({ id }: { id: number }) => id + 1))
   const [like] = json.added_tokens
   const added = names.map((content, at) => ({ ...like, content, id: first + at, special: at > 0 }))
-  const file = { ...json, added_tokens: [...json.added_tokens, ...added] }
-  const tokenizer = await openTokenizer(JSON.stringify(file), "tokenizer.json", 1000)
+  const text = JSON.stringify({ ...json, added_tokens: [...json.added_tokens, ...added] })
+  const tokenizer = await openTokenizer(text, "tokenizer.json", 1000)
   const model = chatModelOf({ tokenizer, template: undefined, endTokens: new Set() })
-  return { model, first }
+  return { model, first, text }
 }
 
 test.each([
@@ -25,7 +27,8 @@ test.each([
   [["<｜fim▁end｜>", "<｜fim▁begin｜>", "<｜fim▁hole｜>"], "P1 A P2 B P0"],
   [["[PREFIX]", "[SUFFIX]"], "P1 B P0 A"],
 ])("%j: texts stand as the model was taught", async (names, written) => {
-  const { model, first } = await modelWith(names)
+  const { model, first, text } = await modelWith(names)
+  expect(hasInfill(text)).toBe(true)
   const prompts = new Prompts(model, {})
   const texts = { prefix: "def f(<|fim_suffix|>", suffix: ")\n" }
   const [a, b] = await Promise.all(
@@ -42,6 +45,7 @@ test.each([
 })
 
 test("a model without such tokens is refused by the field's name", async () => {
-  const { model } = await modelWith(["<|fim_prefix|>", "<|fim_suffix|>"])
+  const { model, text } = await modelWith(["<|fim_prefix|>", "<|fim_suffix|>"])
+  expect(hasInfill(text)).toBe(false)
   expect(() => infillOf(model.tokenizer)).toThrow(/^suffix: this model has no tokens/)
 })

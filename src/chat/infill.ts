@@ -66,3 +66,14 @@ export function infillOf(tokenizer: Pick<Tokenizer, "control">): Infill {
   const words = "suffix: this model has no tokens for filling in between two texts."
   throw problem("unsupported_value", { problem: words }, "suffix")
 }
+
+/** Whether it can be asked, by the text of its tokenizer.json alone. */
+export function hasInfill(json: string): boolean {
+  const names = ({ order, middle }: InfillNames) => [
+    ...order.map(([, mark]) => mark),
+    ...(middle === undefined ? [] : [middle]),
+  ]
+  return FAMILIES.some((family) =>
+    names(family).every((name) => json.includes(JSON.stringify(name))),
+  )
+}

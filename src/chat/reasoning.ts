@@ -42,6 +42,11 @@ export function markersOf(template: Template, tokenizer: Tokenizer): Markers | u
   )
 }
 
+/** Whether conversations have a place for thinking, by the template alone: a tokenizer may have markers that no reply has. */
+export function showsThinking(source: string): boolean {
+  return source.includes(CHANNEL) || KNOWN.some(({ close }) => source.includes(close))
+}
+
 /** Where the thinking of a reply that has `begun` like this stands: not begun, begun, or over. */
 export function thinkingIn(
   begun: string,

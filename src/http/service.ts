@@ -119,7 +119,7 @@ export interface ModelCard {
   /** The names it answers to, all listed: the model as it was typed, its folder's name, names given to it. */
   names: readonly string[]
   created: number // unix seconds
-  /** What can be asked of it: chat, completion, tools, json_schema, logprobs. */
+  /** What can be asked of it: chat, completion, tools, json_schema, logprobs, embedding, rerank, thinking, insert. */
   capabilities: readonly string[]
   contextLength: number // tokens, prompt and reply together
   vocabularySize: number

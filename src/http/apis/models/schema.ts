@@ -17,7 +17,10 @@ export const Model = Type.Object(
     context_length: Type.Integer({ description: "Tokens, prompt and reply together." }),
     max_model_len: Type.Integer({ description: "The same, as vLLM's clients call it." }),
     capabilities: Type.Array(
-      Type.Enum(["chat", "completion", "tools", "json_schema", "logprobs", "embedding"]),
+      Type.Enum([
+        ...["chat", "completion", "tools", "json_schema", "logprobs", "embedding", "rerank"],
+        ...["thinking", "insert"],
+      ]),
     ),
   },
   { title: "Model" },

@@ -150,6 +150,8 @@ export function listRunning({ state }: Exchange): Answer {
   return json(writeJson({ models }))
 }
 
+const OF_OLLAMA = new Set(["completion", "tools", "insert", "thinking", "embedding"])
+
 export async function showModelInfo(exchange: Exchange): Promise<Answer> {
   const name = await nameIn(exchange)
   const { card } = modelOf(exchange, name)
@@ -169,9 +171,7 @@ export async function showModelInfo(exchange: Exchange): Promise<Answer> {
         [`${family}.context_length`]: contextLength,
         [`${family}.embedding_length`]: details.embedding_length ?? 0,
       },
-      capabilities: capabilities.flatMap((each) =>
-        each === "completion" || each === "tools" || each === "embedding" ? [each] : [],
-      ),
+      capabilities: capabilities.filter((each) => OF_OLLAMA.has(each)),
       modified_at: timeOf(created),
     }),
   )

@@ -143,7 +143,7 @@ test("what is served is listed and shown under its names", async () => {
   expect((await server.inject("/api/ps")).json().models[0]).toMatchObject({ context_length: 2048 })
   const shown = (await post({ name: "tiny" }, {}, "/api/show")).json()
   expect(shown).toMatchObject({
-    capabilities: ["completion"],
+    capabilities: ["completion", "thinking"],
     model_info: {
       "general.basename": "tiny",
       "unknown.context_length": 2048,
