@@ -193,8 +193,26 @@ describe("Messages, with Anthropic's client", () => {
     expect(JSON.stringify(told.content)).not.toContain(word)
   })
 
+  // As the client's own types say: "Set to `0` to populate the prompt cache without generating a response."
+  test("of no tokens the prompt is kept for the requests that begin with it", async () => {
+    const system = "You are kind to everybody who asks you something. ".repeat(9)
+    const warming = { ...body, system, max_tokens: 0 }
+    const tool_choice = { type: "any" as const }
+    const warm = await client.messages.create({ ...warming, tools: [weather], tool_choice })
+    expect(warm.usage.cache_read_input_tokens).toBe(0)
+    expect([warm.content, warm.stop_reason, warm.usage.output_tokens]).toEqual([
+      [],
+      "max_tokens",
+      0,
+    ])
+    const streamed = await client.messages.stream(warming).finalMessage()
+    expect([streamed.content, streamed.stop_reason]).toEqual([[], "max_tokens"])
+    const { usage } = await client.messages.create({ ...body, system })
+    expect(usage.cache_read_input_tokens).toBeGreaterThan(100)
+  })
+
   test("errors come as its classes", async () => {
-    const wrong = client.messages.create({ ...body, max_tokens: 0 })
+    const wrong = client.messages.create({ ...body, max_tokens: -1 })
     await expect(wrong).rejects.toBeInstanceOf(Anthropic.BadRequestError)
     const missing = client.messages.create({ ...body, model: "nobody" })
     await expect(missing).rejects.toBeInstanceOf(Anthropic.NotFoundError)

@@ -185,7 +185,7 @@ test.each<[string, object]>([
       ],
     },
   ],
-  ["max_tokens", { max_tokens: 0 }],
+  ["max_tokens", { max_tokens: -1 }],
   ["tools[0].type", { tools: [{ type: "bash_20250124", name: "bash" }] }],
   ["tools[0].type", { tools: [{ type: "web_search_20250305", name: "web_search" }] }],
   ["tools[1].name", { tools: [tool, tool] }],

@@ -91,8 +91,9 @@ export const MessagesRequest = Type.Object(
   {
     ...conversation,
     max_tokens: Type.Integer({
-      minimum: 1,
-      description: "The most tokens to generate; the context may end before.",
+      minimum: 0,
+      description:
+        "The most tokens to generate; the context may end before. 0: the prompt is read and kept for requests that begin with it.",
     }),
     stop_sequences: optional(
       Type.Array(Type.String({ minLength: 1 }), { maxItems: 64 }),
