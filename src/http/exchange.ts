@@ -18,6 +18,8 @@ export interface Exchange {
   api: Api
   /** The last path parameter. */
   parameter: string
+  /** What stands behind the path's question mark; a list where a name stands twice. */
+  query: Readonly<Record<string, string | readonly string[]>>
   body: Json // null where there is none
   dialect: DialectName
   scope: string

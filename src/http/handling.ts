@@ -27,6 +27,7 @@ export async function handle(
     id: request.id,
     api: route.api ?? openaiApi,
     parameter: (request.params as { "*"?: string })["*"] ?? "",
+    query: request.query as Exchange["query"],
     body,
     dialect: setDialect(options, request, reply, body),
     scope,

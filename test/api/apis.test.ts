@@ -16,6 +16,8 @@ const parameters = {
   additionalProperties: false,
 }
 
+const textOf = (role: string, part: object) => ({ type: "message", role, content: [part] })
+
 async function said(): Promise<string> {
   const { choices } = await chat(running, { ...settings, max_tokens: 24 })
   return choices[0].message.content
@@ -59,6 +61,45 @@ describe("Responses, with the client openai", () => {
     expect((await client.responses.retrieve(next.id)).output_text).toBe(next.output_text)
     await client.responses.delete(next.id)
     await expect(client.responses.retrieve(next.id)).rejects.toBeInstanceOf(OpenAI.NotFoundError)
+  })
+
+  // ResponseItemList of OpenAI's description: newest first, items with ids, texts in parts.
+  test("what a response was asked is told in pages of items", async () => {
+    const input: OpenAI.Responses.ResponseInputItem[] = [
+      { role: "user", content: "Hello!" },
+      { role: "assistant", content: "Yes?" },
+      { type: "function_call", call_id: "c", name: "f", arguments: "{}" },
+      { type: "function_call_output", call_id: "c", output: "1" },
+      { type: "message", role: "user", content: [{ type: "input_text", text: "And?" }] },
+    ]
+    const { id } = await client.responses.create({ model, input, max_output_tokens: 4 })
+    const items = []
+    for await (const item of client.responses.inputItems.list(id, { limit: 2, order: "asc" }))
+      items.push(item)
+    const told = { status: "completed", id: expect.stringMatching(/^[a-z]+_[0-9a-f]+i\d$/) }
+    const output = { annotations: [], logprobs: [] }
+    expect(items).toEqual([
+      { ...told, ...textOf("user", { type: "input_text", text: "Hello!" }) },
+      { ...told, ...textOf("assistant", { type: "output_text", text: "Yes?", ...output }) },
+      { ...told, ...input[2] },
+      { ...told, ...input[3] },
+      { ...told, ...input[4] },
+    ])
+    const newest = await client.responses.inputItems.list(id)
+    expect(newest.data).toEqual(items.toReversed())
+    expect(newest.has_more).toBe(false)
+
+    const said = { type: "item_reference" as const, id: items[0]!.id! }
+    const { usage } = await client.responses.create({ model, input: [said], max_output_tokens: 4 })
+    const written = await client.responses.create({ model, input: "Hello!", max_output_tokens: 4 })
+    expect(usage!.input_tokens).toBe(written.usage!.input_tokens)
+    for (const wrong of [{ limit: 0 }, { limit: 101 }, { after: "msg_nobody" }])
+      await expect(client.responses.inputItems.list(id, wrong)).rejects.toThrow(
+        new RegExp(Object.keys(wrong)[0]!),
+      )
+    await expect(client.responses.retrieve(id, { stream: true })).rejects.toMatchObject({
+      ...{ status: 400, param: "stream" },
+    })
   })
 
   test("functions, free-form tools by a pattern, and answers by a schema are held to", async () => {

@@ -9,6 +9,7 @@ import { inTurns } from "../../turns.ts"
 import { reportIgnored, reportIgnoredTools, reportUnenforced } from "../ignored.ts"
 import { stream } from "../stream.ts"
 import { whole } from "../whole.ts"
+import { inputItems, pageOf } from "./input-items.ts"
 import {
   type Done,
   type Head,
@@ -90,7 +91,13 @@ export async function countInput(exchange: Exchange): Promise<Answer> {
 export function showResponse(exchange: Exchange): Answer {
   const [, id = "", rest] = /^([^/]*)(\/input_items\/?)?$/.exec(exchange.parameter) ?? []
   const { response, input } = keptOf(exchange, id)
-  return json(writeJson(rest ? { object: "list", data: input, has_more: false } : response))
+  if (rest) return json(writeJson(pageOf(input, exchange.query)))
+  if (exchange.query.stream === "true") {
+    const what =
+      "stream: only a response that was made in the background can be streamed again, and this server makes none; leave it out."
+    throw problem("unsupported_value", { problem: what }, "stream")
+  }
+  return json(writeJson(response))
 }
 
 export function deleteResponse(exchange: Exchange): Answer {
@@ -118,10 +125,11 @@ function keeping(
 ): Done {
   return (response, output) => {
     if (store === false) return
-    const history = [...(previous?.history ?? []), ...input, ...output]
-    const own = writeJson([response, ...input]).length
+    const items = inputItems(input, head.stem)
+    const history = [...(previous?.history ?? []), ...items, ...output]
+    const own = writeJson([response, ...items]).length
     const size = own + (previous?.size ?? 0)
-    responses.add({ id: responseId(head), scope, response, input, history, size })
+    responses.add({ id: responseId(head), scope, response, input: items, history, size })
   }
 }
 

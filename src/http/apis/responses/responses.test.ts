@@ -289,7 +289,12 @@ test("a response is gone on from, shown and forgotten; of another key nobody see
   expect([other.statusCode, other.json().error.code]).toEqual([400, "previous_response_not_found"])
   expect((await get(running, first.id)).json()).toEqual(first)
   const { data } = (await get(running, `${first.id}/input_items`)).json()
-  expect(data).toEqual([{ role: "user", content: "hi" }])
+  expect(data).toEqual([
+    {
+      ...{ type: "message", id: expect.stringMatching(/^msg_/), status: "completed" },
+      ...{ role: "user", content: [{ type: "input_text", text: "hi" }] },
+    },
+  ])
   const one = `${url}/${first.id}`
   const deletion = await running.server.inject({ method: "DELETE", url: one, headers: key })
   expect(deletion.json()).toEqual({ id: first.id, object: "response", deleted: true })
