@@ -188,7 +188,7 @@ describe("the manifests of docs/scaling.md", () => {
     const rules = documents.find((each) => "rules" in each)
     const names = new Set(JSON.stringify(rules).match(/sinter_\w+(?={)/g))
     expect([...names].sort()).toEqual([
-      "sinter_blocks_total",
+      "sinter_blocks",
       "sinter_blocks_used",
       "sinter_waiting",
     ])

@@ -10,7 +10,7 @@ const levels = {
   running: "Sequences with a place in the steps.",
   waiting: "Requests of which nothing runs yet.",
   blocksUsed: "KV blocks that sequences hold.",
-  blocksTotal: "KV blocks in all.",
+  blocks: "KV blocks in all.",
   blocksRemembered: "KV blocks that the prefix cache knows.",
 } as const satisfies Partial<Record<keyof EngineStats, string>>
 

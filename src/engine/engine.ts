@@ -220,7 +220,7 @@ class Loop implements Engine {
       running,
       waiting,
       blocksUsed: memory.used,
-      blocksTotal: memory.total,
+      blocks: memory.total,
       blocksRemembered: memory.cache.size,
       cachedTokens: memory.cachedTokens,
       preemptions,

@@ -5,7 +5,7 @@ export interface EngineStats {
   running: number // sequences with a place in the steps
   waiting: number // requests of which nothing runs yet
   blocksUsed: number
-  blocksTotal: number
+  blocks: number
   blocksRemembered: number // known to the prefix cache, used or free
   // ever
   steps: number

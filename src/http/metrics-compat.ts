@@ -27,7 +27,7 @@ const vllmRows: readonly Row[] = [
     name: "vllm:kv_cache_usage_perc",
     type: "gauge",
     help: "Share of the KV blocks that sequences hold; 1 is all of them.",
-    value: (read) => read("sinter_blocks_used") / Math.max(1, read("sinter_blocks_total")),
+    value: (read) => read("sinter_blocks_used") / Math.max(1, read("sinter_blocks")),
   },
   {
     name: "vllm:prompt_tokens_total",
@@ -74,7 +74,7 @@ export function vllmNames(page: string, model = ""): string {
   }
   const read: Read = (sample) => samples.get(sample) ?? 0
   const label = `model_name=${JSON.stringify(model)}`
-  const blocks = `block_size="${read("sinter_block_tokens")}",num_gpu_blocks="${read("sinter_blocks_total")}"`
+  const blocks = `block_size="${read("sinter_block_tokens")}",num_gpu_blocks="${read("sinter_blocks")}"`
   const info = family(
     "vllm:cache_config_info",
     "gauge",

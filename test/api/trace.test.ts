@@ -90,3 +90,15 @@ test("untraced, there is nothing to be had, and the answer says how to have it",
   const told = await ask(untraced, "/debug/dump_event_trace", {})
   expect(told.error.code).toBe("tracing_off")
 })
+
+// prometheus.io/docs/practices/naming: an accumulating count has `total` as its suffix, and nothing else has it.
+test("of all numbers at /metrics, those that only rise end in _total", async () => {
+  await chat(untraced, { max_tokens: 2 })
+  const page = await (await fetch(`${untraced.url}/metrics`)).text()
+  const types = new Map(
+    Array.from(page.matchAll(/^# TYPE (\w+) (\w+)$/gm), ([, name, type]) => [name!, type!]),
+  )
+  for (const [name, type] of types) expect(name.endsWith("_total"), name).toBe(type === "counter")
+  for (const level of ["running", "waiting", "blocks", "blocks_used", "blocks_remembered"])
+    expect(types.get(`sinter_${level}`)).toBe("gauge")
+})
