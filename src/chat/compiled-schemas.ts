@@ -55,8 +55,8 @@ export class CompiledSchemas {
   }
 
   /** Throws a LanguageRefusal. */
-  language(language: Language, form: TextForm = "plain"): Part {
-    const outcome = this.#languageOutcome(language, form)
+  language(language: Language, form: TextForm = "plain", without?: string): Part {
+    const outcome = this.#languageOutcome(language, form, without)
     if (outcome instanceof LanguageRefusal) throw outcome
     return outcome
   }
@@ -68,9 +68,9 @@ export class CompiledSchemas {
     return { isUnsatisfiable, unenforced: [{ pointer: "", keyword: "", reason: message }] }
   }
 
-  #languageOutcome(language: Language, form: TextForm): Part | LanguageRefusal {
-    const text = `${form} ${textOf(language)}`
-    const compile = () => refusedOr(LanguageRefusal, () => compileLanguage(language, form))
+  #languageOutcome(language: Language, form: TextForm, without?: string): Part | LanguageRefusal {
+    const text = `${form} ${textOf([language, without])}`
+    const compile = () => refusedOr(LanguageRefusal, () => compileLanguage(language, form, without))
     return this.#languages.of(text, () => this.#watched(text, compile))
   }
 

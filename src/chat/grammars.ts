@@ -194,7 +194,7 @@ function answering(answer: Part, reasoning: ConstraintSpec["reasoning"]): Part {
 }
 
 function argumentsPart(tool: Arguments, schemas: CompiledSchemas, unenforced: string[]): Part {
-  const { name, strict } = tool
+  const { strict } = tool
   const input = inputPart(tool, schemas)
   if (input)
     return sequence(
@@ -202,13 +202,22 @@ function argumentsPart(tool: Arguments, schemas: CompiledSchemas, unenforced: st
       choice(input, sequence(literal(" "), input)),
       literal("}"),
     )
-  if (tool.input) unenforced.push(`${name}#/format/definition`)
+  if (tool.input) list(unenforced, tool, { unenforced: [DEFINITION] })
   const compiled = schemas.compile(argumentsSchema(tool), !strict)
   list(unenforced, tool, compiled)
   return compiled.part
 }
 
-function list(unenforced: string[], { name }: Arguments, compiled: CompiledSchema): void {
+/** Where a free-form tool has its grammar. */
+const DEFINITION = { pointer: "/format", keyword: "definition" }
+
+function list(
+  unenforced: string[],
+  { name }: Arguments,
+  compiled: {
+    unenforced: readonly Pick<CompiledSchema["unenforced"][number], "pointer" | "keyword">[]
+  },
+): void {
   for (const { pointer, keyword } of compiled.unenforced) {
     const place = `${name}#${pointer}/${keyword}`
     if (!unenforced.includes(place)) unenforced.push(place)
@@ -230,15 +239,15 @@ function argumentsOf(
   try {
     const compiled = schemas.compile(schema, !tool.strict, held)
     list(unenforced, tool, compiled)
+    const language = input && languageWithout(tool, without, schemas)
+    if (input && !language) list(unenforced, tool, { unenforced: [DEFINITION] })
     return members(compiled.part, {
       ...form,
       kindOf: (name) => kindOfArgument(schema, name),
       value: (kind, part) => {
         const json = input ?? part
         const plain = (plainForm: PlainForm) =>
-          input && tool.input
-            ? textOfLanguage(schemas.language(tool.input), plainForm)
-            : plainText(json, plainForm)
+          language ? textOfLanguage(language, plainForm) : plainText(json, plainForm)
         return form.value(kind as ArgumentKind, { json, plain })
       },
     })
@@ -252,6 +261,20 @@ function argumentsOf(
 function textOfLanguage(language: Part, { end, inLines }: PlainForm): Part {
   const [before, after] = inLines ? ["\n", "\n"] : ["", ""]
   return sequence(literal(before), language, literal(after + end))
+}
+
+/** The text of a free-form tool before a mark that ends it; undefined where it cannot do without the mark. */
+function languageWithout(
+  { input }: Arguments,
+  mark: string | undefined,
+  schemas: CompiledSchemas,
+): Part | undefined {
+  try {
+    return input && schemas.language(input, "plain", mark)
+  } catch (error) {
+    if (!(error instanceof LanguageRefusal)) throw error
+    return undefined
+  }
 }
 
 /** The text of a free-form tool, in its quotes; undefined where it cannot be kept to its language. */

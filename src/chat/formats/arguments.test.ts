@@ -304,6 +304,57 @@ describe.each(Object.keys(PIECES) as (keyof typeof PIECES)[])("%s", (format) => 
   })
 })
 
+// The reader ends a value at the first mark, whatever the tool's grammar says of it.
+test.each([
+  [
+    "qwen3_coder",
+    "<tool_call><function=f><parameter=input>\n",
+    "\n",
+    "</parameter>",
+    "</function></tool_call>",
+  ],
+  [
+    "seed_oss",
+    "<seed:tool_call><function=f><parameter=input>",
+    "",
+    "</parameter>",
+    "</function></seed:tool_call>",
+  ],
+  ["glm45", "<tool_call>f<arg_key>input</arg_key><arg_value>", "", "</arg_value>", "</tool_call>"],
+] as const)(
+  "%s: a free-form text does not hold the mark that ends it",
+  (format, before, end, mark, behind) => {
+    const parameters = { properties: { input: string }, required: ["input"] }
+    const grammarOf = (grammar: string) => {
+      const tools = [{ ...toolOf(parameters), input: { kind: "lark" as const, grammar } }]
+      const calls = { tools, required: true, most: 1 }
+      const grammars = new Grammars({ toolFormat: format, stripsLeadingSpace: false })
+      return grammars.of({ calls, format: undefined, reasoning: undefined })
+    }
+    // Lines of a patch in Codex' grammar; a rule within itself, which is not regular.
+    for (const grammar of [
+      'start: line+\nline: "+" /(.*)/ LF\n%import common.LF',
+      'start: "(" start ")" | line\nline: "+" /(.*)/ LF\n%import common.LF',
+    ]) {
+      const { grammar: own, unenforced } = grammarOf(grammar)
+      expect(unenforced).toEqual([])
+      for (const text of ["+a\n", "+<b>\n", `+${mark.slice(0, -1)}\n`, `+< ${mark.slice(1)}\n`]) {
+        const call = before + text + end + mark + behind
+        expect([text, lets(own.matcher(bytes), call)]).toEqual([text, true])
+        expect(read(format, parameters, [call])).toEqual([{ input: text }])
+      }
+      for (const text of [`+${mark}\n`, `+a${mark}b\n`])
+        expect([text, lets(own.matcher(bytes), before + text + end + mark + behind)]).toEqual([
+          text,
+          false,
+        ])
+    }
+    const { grammar: any, unenforced } = grammarOf(`start: "a${mark}"`)
+    expect(unenforced).toEqual(["f#/format/definition"])
+    expect(lets(any.matcher(bytes), `${before}x${end}${mark}${behind}`)).toBe(true)
+  },
+)
+
 // One member with a text in each format that writes members one by one.
 const ONE: [FormatName, (name: string, text: string) => string, string, string, string][] = [
   [

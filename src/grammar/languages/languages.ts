@@ -3,6 +3,7 @@
 
 import { finite } from "../dfa.ts"
 import type { Part } from "../parts.ts"
+import { markOf } from "../plain.ts"
 import { PatternFault, wholeLanguage } from "../regex.ts"
 import type { TextForm } from "../strings.ts"
 import { bounded, MAX_WORK, TooLarge } from "../work.ts"
@@ -31,11 +32,16 @@ export class LanguageRefusal extends Error {
 
 /**
  * @param form how its texts are written; the quotes around a quoted one are the caller's
+ * @param without a mark behind the text, which a Lark grammar's then does not hold (see rules.ts)
  * @throws LanguageRefusal when it is malformed, cannot be kept to, or has no text
  */
-export function compileLanguage(language: Language, form: TextForm = "plain"): Part {
+export function compileLanguage(
+  language: Language,
+  form: TextForm = "plain",
+  without?: string,
+): Part {
   try {
-    return bounded(MAX_WORK, () => partOf(language, form))
+    return bounded(MAX_WORK, () => partOf(language, form, without))
   } catch (error) {
     const isRefusal =
       error instanceof GrammarFault || error instanceof PatternFault || error instanceof TooLarge
@@ -43,7 +49,7 @@ export function compileLanguage(language: Language, form: TextForm = "plain"): P
   }
 }
 
-function partOf(language: Language, form: TextForm): Part {
+function partOf(language: Language, form: TextForm, without: string | undefined): Part {
   switch (language.kind) {
     case "regex":
       return partOfDfa(wholeLanguage(language.pattern), form)
@@ -53,7 +59,7 @@ function partOf(language: Language, form: TextForm): Part {
       return partOfRules(readGbnf(language.grammar), "root", form)
     case "lark": {
       const { rules, start } = readLark(language.grammar)
-      return partOfRules(rules, start, form)
+      return partOfRules(rules, start, form, without === undefined ? undefined : markOf(without))
     }
   }
 }

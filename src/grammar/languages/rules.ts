@@ -6,6 +6,7 @@ import { combine, type Dfa, lengths } from "../dfa.ts"
 import { hasLook } from "../looks.ts"
 import { determinize, type Re } from "../nfa.ts"
 import { choice, literal, type Part, sequence } from "../parts.ts"
+import type { Mark } from "../plain.ts"
 import { StringLanguage, type TextForm } from "../strings.ts"
 import { spend, TooLarge, TooMuchWork } from "../work.ts"
 
@@ -42,14 +43,18 @@ const MAX_COPIES = 2000 // of what is repeated and is not regular
 const MAX_SIZE = 4000 // of a regular expression that rules are put together to
 const MAX_ALTERNATIVES = 5000 // of a rule that no longer begins with itself
 
-/** @throws GrammarFault, TooLarge */
+/**
+ * @param without what no text holds within one automaton; what two of them make together is not looked at
+ * @throws GrammarFault, TooLarge
+ */
 export function partOfRules(
   rules: ReadonlyMap<string, Expression>,
   start: string,
   form: TextForm,
+  without?: Mark,
 ): Part {
   assertDefined(rules)
-  const lowering = new Lowering(rules, form)
+  const lowering = new Lowering(rules, form, without)
   const root = lowering.rule(start)
   const all = lowering.all
   const empty = nullable(all)
@@ -130,12 +135,14 @@ class Lowering {
   readonly all: Rule[] = []
   readonly #rules: ReadonlyMap<string, Expression>
   readonly #form: TextForm
+  readonly #without: Mark | undefined
   readonly #named = new Map<string, Rule>()
   readonly #regular = new Map<string, Sized | undefined>()
 
-  constructor(rules: ReadonlyMap<string, Expression>, form: TextForm) {
+  constructor(rules: ReadonlyMap<string, Expression>, form: TextForm, without: Mark | undefined) {
     this.#rules = rules
     this.#form = form
+    this.#without = without
   }
 
   rule(name: string): Rule {
@@ -224,7 +231,8 @@ class Lowering {
   /** @param isWritten as one pattern, so that there is nothing to take apart when it is too large */
   #language(re: Re, isWritten: boolean): Dfa | undefined {
     try {
-      return determinize(re)
+      const language = determinize(re)
+      return this.#without ? apartFrom(this.#without, language) : language
     } catch (error) {
       if (isWritten || !(error instanceof TooLarge) || error instanceof TooMuchWork) throw error
       return undefined
@@ -256,6 +264,16 @@ class Lowering {
     const sized = this.#re(this.#rules.get(name)!)
     this.#regular.set(name, sized)
     return sized
+  }
+}
+
+/** The language itself where its texts are too many to keep apart from the mark. */
+function apartFrom({ holding }: Mark, language: Dfa): Dfa {
+  try {
+    return combine([language, holding], ([has, holds]) => Boolean(has && !holds))
+  } catch (error) {
+    if (!(error instanceof TooLarge) || error instanceof TooMuchWork) throw error
+    return language
   }
 }
 
