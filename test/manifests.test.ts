@@ -187,11 +187,7 @@ describe("the manifests of docs/scaling.md", () => {
     const metrics = await (await fetch(`${server.url}/metrics`)).text()
     const rules = documents.find((each) => "rules" in each)
     const names = new Set(JSON.stringify(rules).match(/sinter_\w+(?={)/g))
-    expect([...names].sort()).toEqual([
-      "sinter_blocks",
-      "sinter_blocks_used",
-      "sinter_waiting",
-    ])
+    expect([...names].sort()).toEqual(["sinter_blocks", "sinter_blocks_used", "sinter_waiting"])
     for (const name of names) expect(metrics).toMatch(new RegExp(`^${name}[{ ]`, "m"))
   })
 })
