@@ -332,6 +332,19 @@ test("a tensor that the architecture does not read is refused", async () => {
   await expect(openModel(path)).rejects.toThrow(/tensor blk\.\d\.attn_[qk]_norm\.weight, which is/)
 })
 
+test("a type of blocks that is not read is refused with what to take instead", async () => {
+  const name = "blk.0.attn_q.weight"
+  const path = changedFile(join(root, "mistral-q3_k_m", "mistral-q3_k_m.gguf"), (bytes) => {
+    const at = bytes.indexOf(name) + name.length + 4 + 2 * 8 // behind the number of dimensions, and two of them
+    expect(bytes.readUInt32LE(at)).toBe(blockTypes.Q3_K.id)
+    bytes.writeUInt32LE(blockTypes.IQ3_S.id, at) // as many bytes
+    return bytes
+  })
+  await expect(openModel(path)).rejects.toThrow(
+    `tensor ${name} is of type IQ3_S, which is not read; take another file of the model, as Q4_K_M`,
+  )
+})
+
 const compiler = await findCompiler()
 describe.skipIf(!compiler)(`compiled${compiler ? "" : ": no C compiler on this machine"}`, () => {
   // Every codec is judged in one small model; here whole files are, of mixed codecs.

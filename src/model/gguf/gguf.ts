@@ -230,7 +230,7 @@ function findSource(opened: Opened, source: Source, rows: number, columns: numbe
   if (!codec || (columns === 1 && isGroupCodec(codec)))
     throw folder.broken(
       tensor.file,
-      `tensor ${source.tensor} is of type ${type}, which is not read`,
+      `tensor ${source.tensor} is of type ${type}, which is not read; take another file of the model, as Q4_K_M or Q8_0 (docs/models.md lists the types)`,
     )
   const rowBytes = bytesOf(tensor, columns)
   const read = async (first: number, count: number, room?: Room) => {
