@@ -20,7 +20,7 @@ export function packageBlocks(): UnpackBlocks | undefined {
 }
 
 /** @param path of blocks.c, compiled; undefined where there is none, or none for this system's libc */
-export function blocksIn(path: string): UnpackBlocks | undefined {
+function blocksIn(path: string): UnpackBlocks | undefined {
   if (!existsSync(path)) return undefined
   try {
     return checked(openBlocks(path))

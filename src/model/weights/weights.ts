@@ -62,8 +62,8 @@ export async function* readParameter(
 
 /** Some rows of a parameter that have not been read. */
 interface Unread {
-  read(room?: Room): Promise<StoredRows>
-  converted(stored: StoredRows): ParameterWindow
+  read: (room?: Room) => Promise<StoredRows>
+  converted: (stored: StoredRows) => ParameterWindow
 }
 
 function* windowsOf(weights: Weights, parameter: Parameter): Generator<Unread> {
