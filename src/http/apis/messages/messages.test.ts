@@ -54,6 +54,19 @@ test("a stream's events in their order, and the whole answer that they add up to
   expect(whole.json().stop_reason).toBe("tool_use")
 })
 
+// Usage and MessageDeltaUsage of Anthropic's client.
+test("how much of the output was thinking is told with the rest, whole and at a stream's end", async () => {
+  const { post } = parrot(function* () {
+    yield { kind: "reasoning", choice: 0, text: "Hm.", logprobs: [] }
+    yield { kind: "finish", choice: 0, reason: "stop" }
+    yield { kind: "usage", usage: { ...usage, reasoningTokens: 1 } }
+  })
+  const told = { output_tokens: 2, output_tokens_details: { thinking_tokens: 1 } }
+  expect((await post(small, {}, url)).json().usage).toMatchObject(told)
+  const events = namedEvents((await post({ ...small, stream: true }, {}, url)).payload)
+  expect(events.at(-2)!.usage).toMatchObject(told)
+})
+
 test.each([
   [{ reason: "length" as const }, "max_tokens", null],
   [{ reason: "stop" as const }, "end_turn", null],

@@ -97,12 +97,13 @@ function stopOf({ reason, stop }: ReplyEnd): Stop {
 }
 
 function usageOf({ usage }: ReplyEnd): Json {
-  return usageJson(usage)
+  const output_tokens_details = { thinking_tokens: usage.reasoningTokens }
+  return { ...usageJson(usage), output_tokens_details }
 }
 
 type Counts = Pick<ReplyEnd["usage"], "promptTokens" | "cachedTokens" | "completionTokens">
 
-function usageJson({ promptTokens, cachedTokens, completionTokens }: Counts): Json {
+function usageJson({ promptTokens, cachedTokens, completionTokens }: Counts) {
   return {
     input_tokens: promptTokens - cachedTokens,
     cache_creation_input_tokens: 0,

@@ -120,6 +120,7 @@ const Usage = Type.Object(
     cache_creation_input_tokens: Type.Integer(),
     cache_read_input_tokens: Type.Integer(),
     output_tokens: Type.Integer(),
+    output_tokens_details: Type.Optional(Type.Object({ thinking_tokens: Type.Integer() })),
   },
   { title: "MessagesUsage" },
 )
