@@ -49,6 +49,7 @@ test("models are listed under every name, and found by it, slashes and all", asy
     owned_by: "sinter",
     context_length: 2048,
     max_model_len: 2048,
+    ...{ max_input_tokens: 2048, max_tokens: 2048, lifecycle: "active" },
     capabilities: ["chat", "completion", "thinking"],
     format: "q0f32",
     embedding_length: 64,

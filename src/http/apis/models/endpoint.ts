@@ -28,6 +28,9 @@ function entry(id: string, card: ModelCard) {
     owned_by: "sinter",
     context_length: card.contextLength,
     max_model_len: card.contextLength, // the name that vLLM's clients look for
+    max_input_tokens: card.contextLength, // this and the next two: what Anthropic's clients read
+    max_tokens: card.contextLength,
+    lifecycle: "active",
     capabilities: card.capabilities,
     ...card.details,
   }

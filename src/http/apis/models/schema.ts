@@ -16,6 +16,11 @@ export const Model = Type.Object(
     owned_by: text,
     context_length: Type.Integer({ description: "Tokens, prompt and reply together." }),
     max_model_len: Type.Integer({ description: "The same, as vLLM's clients call it." }),
+    max_input_tokens: Type.Integer({
+      description: "The same, and the next two: as Anthropic's clients read them.",
+    }),
+    max_tokens: Type.Integer(),
+    lifecycle: Type.Literal("active"),
     capabilities: Type.Array(
       Type.Enum([
         ...["chat", "completion", "tools", "json_schema", "logprobs", "embedding", "rerank"],
