@@ -1,5 +1,6 @@
 // Tools and response formats over the embedded model, through the clients that depend on their shapes.
 
+import { createOpenAI } from "@ai-sdk/openai"
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
 import { generateText, jsonSchema, stepCountIs, streamText, tool } from "ai"
 import { Ajv } from "ajv"
@@ -125,6 +126,27 @@ test("openai: the runner calls the tool and goes on with its result", async () =
   expect(asked).toHaveLength(1)
   expect(isValid(asked[0])).toBe(true)
   expect(said).toMatch(/\w/)
+})
+
+test("the AI SDK: of a call alone a stream has the same parts as the whole answer", async () => {
+  const provider = createOpenAI({ baseURL: `${running.url}/v1`, apiKey: "none" })
+  const asked = {
+    model: provider.chat(model),
+    messages,
+    temperature: 0,
+    toolChoice: "required" as const,
+    tools: {
+      get_weather: tool({
+        inputSchema: jsonSchema<{ city: string }>(parameters),
+        execute: async ({ city }) => city,
+      }),
+    },
+  }
+  const whole = await generateText(asked)
+  const streamed = await streamText(asked).content
+  const kinds = (parts: readonly { type: string }[]) => parts.map(({ type }) => type)
+  expect(kinds(whole.content)).toEqual(["tool-call", "tool-result"])
+  expect(kinds(streamed)).toEqual(["tool-call", "tool-result"])
 })
 
 test("the AI SDK: a tool loop, whole and streamed", async () => {

@@ -15,13 +15,17 @@ export const openai: Dialect = {
   }),
   unreadable: "stop",
   begin: () => {
-    let opening: Json[] = [{ role: "assistant", content: "" }]
-    const opened = (delta: Json) => {
-      const deltas = [...opening, delta]
-      opening = []
-      return deltas
+    let isOpen = false
+    const opened = (delta: Json, content: { content?: "" }) => {
+      const opening = isOpen ? [] : [{ role: "assistant", ...content }]
+      isOpen = true
+      return [...opening, delta]
     }
-    return { take: (event) => opened(deltaOf(event)), end: () => opened({}) }
+    return {
+      // Clients take "" for the beginning of a text, and what begins with a call is mostly calls alone.
+      take: (event) => opened(deltaOf(event), event.kind === "call" ? {} : { content: "" }),
+      end: () => opened({}, { content: "" }),
+    }
   },
   signOfLife: "comment",
 }
