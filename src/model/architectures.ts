@@ -94,6 +94,7 @@ export const architectures = {
     "grouped queries; linear, llama3, yarn and longrope turning",
     readLlama,
   ),
+  ministral: row("Ministral 8B", "windows in layers that are listed", readMistral),
   mistral: row(
     "Mistral 7B and Nemo, Ministral 8B, Zephyr, the text model of Mistral Small from 3.1 on (`mistral3`)",
     "windows",

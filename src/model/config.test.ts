@@ -143,6 +143,13 @@ test("windows: mistral's is used when it is there, qwen's when it is switched on
   expect(windowsOf({ model_type: "mistral", sliding_window: 24 })).toEqual(all(24))
   expect(windowsOf({ model_type: "mistral", sliding_window: null })).toEqual(all(undefined))
   expect(windowsOf({ sliding_window: 24 })).toEqual(all(undefined)) // llama has none
+  // As AutoConfig of transformers takes a mistral with layer_types, Ministral 8B's, for a ministral.
+  const some = ["full_attention", "sliding_attention", "sliding_attention", "full_attention"]
+  for (const model_type of ["mistral", "ministral"]) {
+    const listed = { model_type, sliding_window: 24, layer_types: some }
+    expect(windowsOf(listed)).toEqual([undefined, 24, 24, undefined])
+    expect(windowsOf({ model_type, sliding_window: 24 })).toEqual(all(24))
+  }
   const qwen = { model_type: "qwen2", sliding_window: 24, max_window_layers: 2 }
   expect(windowsOf({ ...qwen, use_sliding_window: false })).toEqual(all(undefined))
   expect(windowsOf({ ...qwen, use_sliding_window: true })).toEqual([undefined, undefined, 24, 24])

@@ -1,15 +1,25 @@
-// Mistral 7B and what was made like it: llama whose layers may see only a window of positions. Ministral 3: no window but
-// yarn, and queries that grow with their position. Sources: modeling_mistral.py and modeling_ministral3.py of transformers;
-// a window of w positions is a token and the w - 1 before it.
+// Mistral 7B and what was made like it: llama whose layers may see only a window of positions, all of them or, as in Ministral 8B,
+// those that are listed. Ministral 3: no window but yarn, and queries that grow with their position. Sources:
+// modeling_mistral.py, modeling_ministral.py and modeling_ministral3.py of transformers, whose AutoConfig takes a mistral with
+// `layer_types` for a ministral; a window of w positions is a token and the w - 1 before it.
 
 import { withAttention, withBlocks } from "../block.ts"
-import { checkLayerTypes, type ModelConfig, readDecoder } from "../config.ts"
+import { checkLayerTypes, type ModelConfig, readDecoder, readLayerTypes } from "../config.ts"
 import type { Fields } from "../fields.ts"
 
 export function readMistral(fields: Fields): ModelConfig {
-  const config = withWindow(fields, readDecoder(fields))
+  const config = withListedWindows(fields, readDecoder(fields))
   checkLayerTypes(fields, config)
   return config
+}
+
+function withListedWindows(fields: Fields, config: ModelConfig): ModelConfig {
+  if (!fields.has("sliding_window") || !fields.has("layer_types")) return withWindow(fields, config)
+  const window = fields.count("sliding_window")
+  const types = readLayerTypes(fields, config.shapes.layers, 1)
+  return withBlocks(config, (block, i) =>
+    types[i] === "sliding_attention" ? withAttention(block, { window }) : block,
+  )
 }
 
 /** A window in every layer, where `sliding_window` is a number: from version 0.2 on Mistral's models say null. */
