@@ -155,6 +155,15 @@ test("windows: mistral's is used when it is there, qwen's when it is switched on
   expect(windowsOf({ ...qwen, use_sliding_window: true })).toEqual([undefined, undefined, 24, 24])
 })
 
+test("Gemma's attention has biases where attention_bias says so, as in transformers", () => {
+  for (const model_type of ["gemma", "gemma2", "gemma3_text"])
+    for (const attention_bias of [true, false])
+      expect(read({ model_type, attention_bias }).blocks[0]!.attention.bias).toEqual({
+        qkv: attention_bias,
+        o: attention_bias,
+      })
+})
+
 test("EXAONE 4 without windows, as published and as transformers 5 saves it", () => {
   const exaone = { model_type: "exaone4", sliding_window: null }
   const full = Array(4).fill("full_attention")
@@ -238,6 +247,11 @@ test.each<[Json, string]>([
     'rope_parameters.rope_type is "spiral"; known: default, linear, llama3, yarn, longrope, dynamic',
   ],
   [{ ...latent, attention_bias: true }, "attention_bias is true; only false is known"],
+  [{ ...latent, mlp_bias: true }, "mlp_bias is true; only false is known"],
+  [
+    { model_type: "gpt_oss", num_local_experts: 4, swiglu_alpha: 2 },
+    "swiglu_alpha is 2; only 1.702 is known",
+  ],
   [{ model_type: "bert", is_decoder: true }, "is_decoder is true; only encoders are known"],
   [
     { model_type: "bert", position_embedding_type: "relative_key" },

@@ -33,6 +33,7 @@ const EPSILON = 1e-6 // of the small norms, whatever the configuration says of t
 function readLatent(fields: Fields, family: Family): ModelConfig {
   for (const [name, known] of [
     ["attention_bias", false],
+    ["mlp_bias", false],
     ["rope_interleave", true],
   ] as const)
     if (fields.flag(name, known) !== known)

@@ -16,6 +16,7 @@ import {
 import type { Fields } from "../fields.ts"
 import { readRotation } from "../rotation.ts"
 import { llamaNaming, type Naming, nested, withParts } from "../weights/names.ts"
+import { withBiases } from "./llama.ts"
 
 /** Older configurations say "gelu" under the older name and mean the tanh form. */
 export const activationOf = (fields: Fields): Differences["activation"] => ({
@@ -26,12 +27,14 @@ export const activationOf = (fields: Fields): Differences["activation"] => ({
 
 export function readGemma(fields: Fields): ModelConfig {
   const absent = { headDim: 256, tied: true }
-  return scaledEmbedding(readDecoder(fields, { absent, activation: activationOf(fields) }))
+  const config = readDecoder(fields, { absent, activation: activationOf(fields) })
+  return scaledEmbedding(withBiases(fields, config))
 }
 
 export function readGemma2(fields: Fields): ModelConfig {
   const absent = { heads: 8, kvHeads: 4, headDim: 256, tied: true }
-  const config = scaledEmbedding(readDecoder(fields, { absent, activation: activationOf(fields) }))
+  const plain = readDecoder(fields, { absent, activation: activationOf(fields) })
+  const config = scaledEmbedding(withBiases(fields, plain))
   const window = fields.count("sliding_window", 4096)
   const types = readLayerTypes(fields, config.shapes.layers, 2)
   const scale = fields.positive("query_pre_attn_scalar", 256) ** -0.5
@@ -44,20 +47,19 @@ export function readGemma2(fields: Fields): ModelConfig {
 }
 
 export function readGemma3(fields: Fields): ModelConfig {
-  const config = scaledEmbedding(
-    readDecoder(fields, {
-      absent: {
-        vocabulary: 262208,
-        context: 131072,
-        heads: 8,
-        kvHeads: 4,
-        headDim: 256,
-        tied: true,
-      },
-      activation: activationOf(fields),
-      rotation: { theta: 1e6, layers: "full_attention" },
-    }),
-  )
+  const plain = readDecoder(fields, {
+    absent: {
+      vocabulary: 262208,
+      context: 131072,
+      heads: 8,
+      kvHeads: 4,
+      headDim: 256,
+      tied: true,
+    },
+    activation: activationOf(fields),
+    rotation: { theta: 1e6, layers: "full_attention" },
+  })
+  const config = scaledEmbedding(withBiases(fields, plain))
   const { layers, headDim, context } = config.shapes
   const isBidirectional = fields.flag("use_bidirectional_attention", false)
   const width = fields.count("sliding_window", 4096)

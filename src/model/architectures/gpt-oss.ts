@@ -19,7 +19,11 @@ const rope_scaling = {
   truncate: false,
 }
 
+const ALPHA = 1.702 // of the sigmoid in the gates
+
 export function readGptOss(fields: Fields): ModelConfig {
+  const alpha = fields.positive("swiglu_alpha", ALPHA)
+  if (alpha !== ALPHA) throw fields.wrong("swiglu_alpha", `is ${alpha}; only ${ALPHA} is known`)
   const config = readDecoder(fields.with({ rope_scaling }), {
     absent: { headDim: 64, epsilon: 1e-5 },
     rotation: { theta: 150000 },
