@@ -197,9 +197,12 @@ Starts; a cold one finds an empty cache and no file of program and model in memo
 
 ${starts("1B-q4f16_1-start")}
 
-The same, since checksums are compared while weights are packed:
+The same, since windows of weights are read, converted and stored at once, from an MLC folder and from the GGUF file that
+\`llama-server\` reads, too:
 
-${starts("1B-q4f16_1-cold")}`
+${starts("1B-q4f16_1-cold")}
+
+${starts("1B-q4_0-cold")}`
 }
 
 /** Warm and cold, of everybody who starts. */
