@@ -159,6 +159,9 @@ test("heads that fit are prepared in the format of the model, one program for ea
     bytesPerBlock: 2 * 16 * kvHeads * headDim * 4,
     hostBytesPerBlock: kept,
   })
+  // Of each of 4 sequences, 256 rows that wait, and where its prompt ends twice 17; and a step's.
+  const limits = { blocks: [1], tokens: 100, sequences: 4, rows: 4 }
+  expect(eagle.demand.model!.hostBytes!(limits)).toBe(kept * (4 * (256 + 34) + 100))
   await eagle.close()
   const medusa = await prepare({ mode: "medusa", models: join(folder, "medusa") })
   expect(medusa.demand).toMatchObject({

@@ -8,7 +8,7 @@ import type { Graph } from "../compiler/graph/graph.ts"
 import { prepareProgram, traitsOf } from "../compiler/targets/prepare.ts"
 import type { Prepared } from "../compiler/targets/target.ts"
 import type { TargetName } from "../compiler/targets/targets.ts"
-import { createEagle, eagleBytesPerBlock } from "../engine/drafters/eagle.ts"
+import { createEagle, eagleBytes, eagleBytesPerBlock } from "../engine/drafters/eagle.ts"
 import { createLookup, createRepeater } from "../engine/drafters/lookup.ts"
 import { createMedusa } from "../engine/drafters/medusa.ts"
 import { createSmallDraft } from "../engine/drafters/small-draft.ts"
@@ -205,6 +205,8 @@ interface Fitting extends Omit<WeightSource, "weights"> {
   limits: (limits: ProgramLimits) => ProgramLimits
   /** What the drafter itself keeps on the host with each block of its program's. */
   hostBytesPerBlock: number
+  /** And beside that. */
+  hostBytes?: (limits: ProgramLimits) => number
   draft: (programs: readonly [Program, ...Program[]], memory: Memory) => Drafter
   close(): Promise<void>
 }
@@ -240,6 +242,7 @@ async function prepareModel(wish: DraftingWish, mode: SpeculativeMode): Promise<
           weightBytes: prepared.weightBytes * fitting.weights.length,
           bytesPerBlock: kv.groups.reduce((sum, group) => sum + group.bytesPerBlock, 0),
           hostBytesPerBlock: fitting.hostBytesPerBlock,
+          ...(fitting.hostBytes && { hostBytes: fitting.hostBytes }),
           bufferBytes: (limits) =>
             prepared.bufferBytes(limitsOf(fitting, prepared, limits)) * fitting.weights.length,
         },
@@ -311,6 +314,7 @@ async function openFitting(
       borrowed: model,
       limits: oneRow,
       hostBytesPerBlock: eagleBytesPerBlock(head.graph.shapes.hidden),
+      hostBytes: eagleBytes(head.graph.shapes.hidden),
       draft: ([program], memory) => createEagle(program, memory),
     }
   })

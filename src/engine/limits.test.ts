@@ -419,13 +419,13 @@ const drafting: NonNullable<Demand["drafts"]> = {
 }
 
 test("each memory has its own budget, and the smaller one decides how many blocks there are", () => {
-  const blocks = (available: number, host?: number) =>
+  const blocks = (available: number, host?: number, drafts = drafting) =>
     chooseLimits(
       demand({
         mode: "server",
         overrides: { gpu_memory_utilization: 1, max_num_sequence: 1 },
         available: available * MIB,
-        drafts: drafting,
+        drafts,
         ...(host !== undefined && { host: { available: host * MIB } }),
       }),
     )
@@ -437,6 +437,13 @@ test("each memory has its own budget, and the smaller one decides how many block
   const host = blocks(10_000, 50)
   expect(host.program.blocks).toEqual([25])
   expect(host.total.why).toBe("server: what memory allows")
+  // What goes with no block is there first.
+  const beside = { ...drafting, model: { ...drafting.model!, hostBytes: () => 30 * MIB } }
+  const left = blocks(10_000, 50, beside)
+  expect(left.program.blocks).toEqual([10])
+  expect(left.memory.host).toEqual({ taken: 50 * MIB, available: 50 * MIB })
+  expect(blocks(200, undefined, beside).memory.draft).toBe((10 + 30 + 3 * 14) * MIB)
+  expect(() => blocks(10_000, 30, beside)).toThrow(/needs at least 34 MiB/)
   // One pool for both: 4 MiB a block, and nothing is counted twice.
   const shared = blocks(200)
   expect(shared.program.blocks).toEqual([22])

@@ -53,6 +53,8 @@ export interface DraftDemand {
   bytesPerBlock: number
   /** What its drafter keeps in the host's memory. */
   hostBytesPerBlock: number
+  /** The same, beside that which goes with blocks; absent: nothing. */
+  hostBytes?: (limits: ProgramLimits) => number
   bufferBytes: (limits: ProgramLimits) => number
 }
 
@@ -333,7 +335,7 @@ function blocksOfMemory(demand: Demand, step: StepLimits, spares: number): numbe
   bytes[0]! += bytesPerBlock + (host ? 0 : hostBytesPerBlock)
   const onHost =
     host && hostBytesPerBlock > 0
-      ? Math.floor(host.available / hostBytesPerBlock)
+      ? Math.floor((host.available - host.taken) / hostBytesPerBlock)
       : Number.POSITIVE_INFINITY
   const numbers = [...groups.keys()]
   const states = numbers.filter((group) => isState(manifest, group))
@@ -353,7 +355,8 @@ function memoryShares(demand: Demand, program: ProgramLimits): MemoryShares {
   const { weightBytes, manifest, bufferBytes, drafts, host } = demand
   const buffers = bufferBytes({ ...program, tokens: 0 })
   const share = shareOf(demand)
-  const onHost = program.blocks[0]! * (drafts?.model?.hostBytesPerBlock ?? 0)
+  const { hostBytesPerBlock = 0, hostBytes } = drafts?.model ?? {}
+  const onHost = program.blocks[0]! * hostBytesPerBlock + (hostBytes?.(program) ?? 0)
   const groups = manifest.kv.groups.map(({ layers, window, state, bytesPerBlock }, group) => ({
     layers: layers.length,
     window,

@@ -6,8 +6,7 @@
 // the last one of a block, and those are kept with the blocks. Of a text whose rows are gone the head sees what comes after
 // them, as if the text began there: it guesses with less to go by.
 
-import { BLOCK, type Program } from "../../runtime/program.ts"
-import { withRoom } from "../growing.ts"
+import { BLOCK, type Program, type ProgramLimits } from "../../runtime/program.ts"
 import type { Memory } from "../memory.ts"
 import type { Sequence, SequenceGroup } from "../sequence.ts"
 import type { Drafter } from "../speculative.ts"
@@ -17,12 +16,23 @@ import { Mirror } from "./mirror.ts"
 /** What is kept with each block: the hidden row of its last position. */
 export const eagleBytesPerBlock = (hidden: number) => 4 * hidden
 
+/** Rows of a sequence that wait for somebody to read them: while drafts do not pay, nobody does. */
+const IDLE = 256
+/** Rows of a prompt's end, at most: its last block's, and the one before. */
+const END = BLOCK + 1
+
+/** What it keeps beside that, at most: rows that wait, of each sequence and of a step, and where prompts end. */
+export const eagleBytes =
+  (hidden: number) =>
+  ({ sequences, tokens }: ProgramLimits): number =>
+    4 * hidden * (sequences * (IDLE + 2 * END) + tokens)
+
 /** The program belongs to the drafter from here on; each of its KV groups has the blocks of the first group of the one that it drafts for. */
 export function createEagle(program: Program, { blocks }: Memory): Drafter {
   const { hidden } = program.manifest.shapes
   const mirror = new Mirror(blocks)
-  const rows = new HiddenRows<Sequence>(hidden, 2 * program.limits.tokens)
-  const ends = new HiddenRows<SequenceGroup>(hidden, BLOCK + 1) // of prompts: siblings copy the last block half read
+  const rows = new HiddenRows<Sequence>(hidden, IDLE)
+  const ends = new HiddenRows<SequenceGroup>(hidden, END) // of prompts: siblings copy the last block half read
   const lasts = new Float32Array(blocks.total * hidden) // of each block
   const editions = new Uint32Array(blocks.total) // whose row that is
 
@@ -113,15 +123,15 @@ interface Waiting {
 }
 
 /** Hidden rows of each owner, one after the other, that wait to be read. */
-class HiddenRows<Owner extends object> {
+export class HiddenRows<Owner extends object> {
   readonly #hidden: number
-  readonly #most: number
+  readonly #idle: number
   readonly #waiting = new WeakMap<Owner, Waiting>()
 
-  /** @param most of one owner: when more wait they are dropped, since nobody seems to read them */
-  constructor(hidden: number, most: number) {
+  /** @param idle of one owner: when more wait as new ones come they are dropped, since nobody seems to read them */
+  constructor(hidden: number, idle: number) {
     this.#hidden = hidden
-    this.#most = most
+    this.#idle = idle
   }
 
   at(owner: Owner, position: number): Float32Array | undefined {
@@ -136,13 +146,23 @@ class HiddenRows<Owner extends object> {
   add(owner: Owner, rows: Float32Array, from: number): void {
     const count = rows.length / this.#hidden
     const known = this.#waiting.get(owner)
-    const follows = known && known.from + known.count === from && known.count + count <= this.#most
+    const follows = known && known.from + known.count === from && known.count <= this.#idle
     const waiting = follows ? known : { from, count: 0, rows: known?.rows ?? new Float32Array(0) }
     const at = waiting.count * this.#hidden
-    waiting.rows = withRoom(waiting.rows, at + rows.length)
+    waiting.rows = this.#withRoom(waiting, count)
     waiting.rows.set(rows, at)
     waiting.count += count
     this.#waiting.set(owner, waiting)
+  }
+
+  /** For so many rows more, and never for more than these and those that may wait: who read a long prompt gives its room back. */
+  #withRoom({ rows, count: waiting }: Waiting, count: number): Float32Array {
+    const [needed, most] = [waiting + count, this.#idle + count]
+    const room = rows.length / this.#hidden
+    if (room >= needed && room <= most) return rows
+    const fitting = new Float32Array(Math.min(2 * needed, most) * this.#hidden)
+    fitting.set(rows.subarray(0, waiting * this.#hidden))
+    return fitting
   }
 
   /** Those before `position` are read. */
