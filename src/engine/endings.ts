@@ -77,7 +77,7 @@ export class Endings {
 
 /** What a client is told of it. */
 export function failure(error: unknown): Problem {
-  if (error instanceof Problem) return error // a constraint's own words
+  if (error instanceof Problem && error.status > 0) return error // a constraint's own words
   const text = error instanceof Error ? error.message : String(error)
   return problem("generation_failed", { problem: text })
 }

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test, vi } from "vitest"
 import { plain, request, setUp, turns } from "../../test/history-engine.ts"
 import { collect, expectedReply, type HistoryProgram } from "../../test/history-program.ts"
-import type { Problem } from "../errors.ts"
+import { type Problem, problem } from "../errors.ts"
 import { ProgramLost } from "../runtime/program.ts"
 import type { Constraint } from "./generation.ts"
 import { chooseLimits, type Overrides } from "./limits.ts"
@@ -207,6 +207,17 @@ test("a step that throws fails the sequences in it and nobody after", async () =
     expectedReply(input, 0).tokens,
   )
   isClean()
+})
+
+test("a step that finds no memory fails its sequences in words for clients, though they are those of a start", async () => {
+  const { engine, program } = setUp()
+  program.before = () => {
+    throw problem("memory_refused", { what: "12 MiB on a GPU" })
+  }
+  const { end } = await collect(engine.generate(request(10)).choices[0]!)
+  const told = { code: "generation_failed", status: 500 }
+  expect(end).toMatchObject({ reason: "error", problem: told })
+  expect((end as { problem: Problem }).problem.message).toMatch(/no memory for 12 MiB on a GPU/)
 })
 
 test("of a step that throws only the sequence to blame fails", async () => {

@@ -167,6 +167,21 @@ describe.each(kinds)("$kind", ({ kind, open, missing, lost, code, servers }) => 
     )
   })
 
+  test.skipIf(isSkipped)(
+    `a start whose calls find no memory is refused in a sentence${note}`,
+    async () => {
+      writeFileSync(standIn.lost, "2")
+      onTestFinished(() => rmSync(standIn.lost))
+      const command = ["serve", "tiny", "--device", kind, "--port", "0"]
+      const { code, err } = await run(command, "", fromSources, standIn.env)
+      expect(code).toBe(2)
+      expect(err).toMatch(
+        /^sinter: The system has no memory for (cu|hip)\w+ on Stand-in; lower [^\n]+\n$/m,
+      )
+    },
+    MILLISECONDS,
+  )
+
   test.skipIf(isSkipped).each([...servers])(
     `a server on $devices $generation answers, twice the same, and ends when its device is lost${note}`,
     async ({ devices, named, generation }) => {

@@ -615,6 +615,23 @@ ${code}`
     await expect(rest).rejects.toMatchObject({ code: "memory_refused" })
   })
 
+  test("a queue that has no memory for what it is handed is refused as memory is, and works again", async () => {
+    const broken = await failing(`
+      static int submits;
+      int vkQueueSubmit(void *queue, int count, void *submits_, uint64_t fence) {
+        if (++submits % 10 == 9) return -2;
+        return REAL("vkQueueSubmit", void *, int, void *, uint64_t)(queue, count, submits_, fence);
+      }`)
+    const refused: string[] = []
+    for (let i = 0; i < 10; i++)
+      await broken
+        .allocate(4, "device")
+        .then((place) => broken.free(place))
+        .catch(({ code, message }) => refused.push(`${code}: ${message}`))
+    const sentence = `memory_refused: The system has no memory for vkQueueSubmit on ${broken.description}; `
+    expect(refused).toEqual([expect.stringMatching(sentence.replace(/[()]/g, "\\$&"))])
+  })
+
   test("one that does not answer is given up, and left alone from then on", async () => {
     const planted = plantDriver(
       folder,

@@ -602,6 +602,8 @@ class CudaDevice implements PeerDevice {
   }
 
   #fail(code: number, call: string): never {
+    if (code === OUT_OF_MEMORY)
+      throw problem("memory_refused", { what: `${call} on ${this.description}` })
     const words = `${this.description}: ${failureOf(this.#opened.kind, code, call)}`
     throw LOSSES.has(code) ? this.#lose(words) : new Error(`internal: ${words}`)
   }

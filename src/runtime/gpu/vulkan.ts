@@ -857,6 +857,8 @@ class Device implements GpuDevice {
 
   /** After one of these nothing more is asked of the device where it is lost. */
   #failure(code: number, call: string): Error {
+    if (REFUSALS.has(code))
+      return problem("memory_refused", { what: `${call} on ${this.description}` })
     const text = `${this.description}: ${failure(code, call)}`
     if (code !== LOST) return new Error(text)
     this.#lost ??= new ProgramLost(text)
