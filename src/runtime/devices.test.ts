@@ -155,6 +155,25 @@ native(
   },
 )
 
+native(title("a device that the environment hides is missed with the variable"), async () => {
+  const folder = newFolder()
+  plantCuda(folder, "libcuda.so.1", { count: 1 })
+  useDrivers(folder)
+  vi.stubEnv("CUDA_VISIBLE_DEVICES", "1")
+  onTestFinished(() => void vi.unstubAllEnvs())
+  await expect(chooseDevice({ name: "cuda", id: 1 }, ["cuda", "cpu"])).rejects.toThrow(
+    'cuda:1 is not on this machine: CUDA_VISIBLE_DEVICES="1" hides devices, and those left are numbered from 0; found: cuda:0 (Planted 0)',
+  )
+  vi.stubEnv("CUDA_VISIBLE_DEVICES", "")
+  plantCuda(folder, "libcuda.so.1", { init: 100 }) // so answers cuInit then
+  const cuda = (await findDevices()).find(({ name }) => name === "cuda")!
+  expect(cuda.obstacles[0]).toEqual({
+    reason: "no_device",
+    problem:
+      'the driver is here and finds no device; CUDA_VISIBLE_DEVICES="" hides devices, and those left are numbered from 0',
+  })
+})
+
 native(title("a device that something speaks against is refused with that"), async () => {
   const folder = newFolder()
   plantCuda(folder, "libcuda.so.1", { count: 2, retain: 46 })

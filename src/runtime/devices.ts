@@ -47,6 +47,8 @@ interface Kind {
   libraries?: Partial<Record<NodeJS.Platform, readonly string[]>>
   /** Files that the driver must be allowed to open. They are here where the system itself has found such a device. */
   files?: { folder: string; pattern: RegExp }
+  /** Variables of the environment by which its driver hides devices, and numbers those left. */
+  hiding?: readonly string[]
 }
 
 /** Best first: the order in which `auto` looks. */
@@ -54,6 +56,7 @@ const kinds = {
   cuda: {
     libraries: { linux: ["libcuda.so.1"], win32: ["nvcuda.dll"] },
     files: { folder: "/dev", pattern: /^nvidia(\d+|ctl)$/ },
+    hiding: ["CUDA_VISIBLE_DEVICES"],
   },
   rocm: {
     libraries: {
@@ -61,6 +64,7 @@ const kinds = {
       win32: ["amdhip64_7.dll", "amdhip64_6.dll"],
     },
     files: { folder: "/dev", pattern: /^kfd$/ },
+    hiding: ["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"],
   },
   metal: { libraries: { darwin: ["/System/Library/Frameworks/Metal.framework/Metal"] } },
   vulkan: {
@@ -168,12 +172,22 @@ function whyMissing(
     return `is here, but ${device.obstacle?.problem ?? `what was asked for runs on ${usable.join(", ")} only`}`
   const isOfKind = ({ name }: Survey) =>
     asked.name === "auto" ? usable.includes(name) : name === asked.name
-  const kinds = surveys.filter((each) => isOfKind(each) && each.obstacles.length > 0)
-  const reasons = kinds.map(({ name, obstacles }) => {
-    const problems = obstacles.map((each) => each.problem).join(": ")
-    return asked.name === "auto" && usable.length > 1 ? `${name}: ${problems}` : problems
+  const reasons = surveys.filter(isOfKind).flatMap(({ name, devices, obstacles }) => {
+    const hidden = devices.length > 0 ? hiddenBy(name) : []
+    const problems = [...obstacles.map((each) => each.problem), ...hidden].join(": ")
+    if (problems === "") return []
+    return [asked.name === "auto" && usable.length > 1 ? `${name}: ${problems}` : problems]
   })
   return `is not on this machine${reasons.length > 0 ? `: ${reasons.join("; ")}` : ""}`
+}
+
+/** In words, why a driver does not list what is here: none where nothing is set. */
+function hiddenBy(name: DeviceName): string[] {
+  const { hiding = [] }: Kind = kinds[name]
+  const set = hiding.filter((variable) => process.env[variable] !== undefined)
+  const settings = set.map((variable) => `${variable}=${JSON.stringify(process.env[variable])}`)
+  if (settings.length === 0) return []
+  return [`${settings.join(" and ")} hides devices, and those left are numbered from 0`]
 }
 
 /**
@@ -216,8 +230,16 @@ async function surveyOf(name: DeviceName, milliseconds = DRIVER_MILLISECONDS): P
   const described = "devices" in answer ? answer.devices : []
   const devices = described.map((device, id) => ({ name, id, ...device }))
   const locked = files ? lockedFiles(files.folder, files.pattern) : []
-  const obstacles = [...("obstacle" in answer ? [answer.obstacle] : []), ...locked]
+  const obstacles = [
+    ...("obstacle" in answer ? [withHiding(name, answer.obstacle)] : []),
+    ...locked,
+  ]
   return { name, devices, obstacles }
+}
+
+function withHiding(name: DeviceName, obstacle: Obstacle): Obstacle {
+  if (obstacle.reason !== "no_device") return obstacle
+  return { ...obstacle, problem: [obstacle.problem, ...hiddenBy(name)].join("; ") }
 }
 
 /** Device files that are here and that this user may not open. */
