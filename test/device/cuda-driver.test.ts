@@ -3,7 +3,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest"
+import { setImmediate } from "node:timers/promises"
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest"
 import { languageKernels } from "../../src/compiler/targets/gpu/check-cases.ts"
 import { checkShapes } from "../../src/compiler/targets/gpu/check-device.ts"
 import { printCuda } from "../../src/compiler/targets/gpu/print/cuda.ts"
@@ -12,6 +13,7 @@ import { DriverObstacle } from "../../src/runtime/drivers/driver.ts"
 import { openDriverLibrary } from "../../src/runtime/ffi.ts"
 import { openCuda, openHip } from "../../src/runtime/gpu/cuda.ts"
 import type { GpuDevice } from "../../src/runtime/gpu/device.ts"
+import { PATIENCE } from "../../src/runtime/gpu/patience.ts"
 import { hiprtcLibraries } from "../../src/runtime/gpu/run-time-compiler.ts"
 import { isLeftOut } from "../left-out.ts"
 import { notCancelled } from "../model/steps.ts"
@@ -144,6 +146,23 @@ describe.each(kinds)("$kind", ({ kind, open, missing, lost, code, servers }) => 
       const [kernel] = await silent.load([Buffer.from(text)], kernels)
       const { take } = openDriverLibrary([standIn.library])
       await expectGivenUp(silent, kernel!, take<void>("void stand_in_hold(int isHeld)"))
+    },
+  )
+
+  test.skipIf(isSkipped)(
+    `one that makes kernels before it answers is not given up, however long it takes${note}`,
+    async () => {
+      const own = await open(0, [standIn.library])
+      onTestFinished(() => own.close())
+      const place = await own.allocate(4, "device")
+      const { text, kernels } = textOf([adds])
+      vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] })
+      onTestFinished(() => void vi.useRealTimers())
+      const loading = own.load([Buffer.from(text)], kernels)
+      const reading = own.read(place, 0, new Uint8Array(4))
+      await setImmediate()
+      vi.advanceTimersByTime(1000 * 2 * PATIENCE)
+      await Promise.all([loading, reading])
     },
   )
 

@@ -238,6 +238,8 @@ class CudaDevice implements PeerDevice {
   readonly #freeEvents: Pointer[] = []
   /** Settled once what was started last has ended. */
   #started: Promise<unknown> = Promise.resolve()
+  /** Settled once the thread is done with kernels, which other orders wait for: nobody knows how long those take. */
+  #loading: Promise<unknown> = Promise.resolve()
   /** Of HIP's compiler, of the last text. */
   #made: Uint8Array | undefined
   #lost: ProgramLost | undefined
@@ -472,10 +474,19 @@ class CudaDevice implements PeerDevice {
     const answer = this.#thread.ask(order).catch((error: unknown) => {
       throw error instanceof WorkerLost ? this.#lose(`${this.description}: ${error.why}`) : error
     })
+    answer.catch(() => {}) // whoever waits below is told
+    await this.#loading
     const { code } = await answerOf(this, answer, (silent) => {
       this.#lost = silent
     })
     this.#check(code, name)
+  }
+
+  /** Kernels. */
+  #askFor(order: CudaOrder & { call: "build" | "load" }): Promise<CudaAnswer> {
+    const answer = this.#thread.ask(order)
+    this.#loading = Promise.allSettled([this.#loading, answer])
+    return answer
   }
 
   /** One of at least so many bytes, that nobody else has. */
@@ -519,16 +530,16 @@ class CudaDevice implements PeerDevice {
       const words = `${this.description} refuses ${module.length} bytes of kernels: ${why}`
       return new DriverObstacle("driver_failed", words)
     }
-    const kept = made && (await this.#thread.ask({ call: "load", image: made }))
+    const kept = made && (await this.#askFor({ call: "load", image: made }))
     if (kept?.code === 0) return this.#keep(kept.module!)
     let image = module
     if (kind === "rocm" && !isCode(module)) {
-      const built = await this.#thread.ask({ call: "build", text: module })
+      const built = await this.#askFor({ call: "build", text: module })
       if (built.code !== 0) throw refuse(built.code, built.said, "hiprtcCompileProgram")
       image = built.made!
       this.#made = image
     }
-    const loaded = await this.#thread.ask({ call: "load", image })
+    const loaded = await this.#askFor({ call: "load", image })
     if (loaded.code !== 0) throw refuse(loaded.code, loaded.said, nameOf(kind, "load"))
     return this.#keep(loaded.module!)
   }
