@@ -56,3 +56,33 @@ test("a GGUF file that does not say how texts are cut is told of", async () => {
     `${file}: it does not say how texts are cut (tokenizer.ggml.pre); the rule default is taken. Files converted since May 2024 say it.`,
   ])
 })
+
+const log = pino({ level: "silent" })
+const inTwo = {
+  model: join(import.meta.dirname, "../../models/tiny"),
+  device: { name: "vulkan", id: 0 },
+  target: "vulkan",
+  mode: "server",
+  log,
+} as const
+const overrides = { tensor_parallel_shards: 2, gpu_memory_utilization: 1 }
+
+test("of devices that share a model, the one that gives the smallest pieces says how many blocks there are", async () => {
+  const blocksOn = async (...pieces: number[]) => {
+    const shards = pieces.map((largestAllocation, id) => ({
+      name: "vulkan" as const,
+      id,
+      description: `GPU ${id}`,
+      largestAllocation,
+    }))
+    const device = { total: 2 ** 40, available: 2 ** 40, limitedBy: "device" } as const
+    const place = { device: shards[0]!, shards, budget: { device } }
+    const prepared = await prepareModel({ ...inTwo, overrides }, place)
+    onTestFinished(() => prepared.close())
+    return prepared.summary.limits.program.blocks
+  }
+  const [wide, narrow] = [2 ** 28, 2 ** 20]
+  const blocks = await blocksOn(narrow, narrow)
+  expect(await blocksOn(wide, narrow)).toEqual(blocks)
+  expect(await blocksOn(wide, wide)).not.toEqual(blocks)
+})

@@ -206,12 +206,15 @@ function budgetFor({ manifest }: Prepared, shards: readonly Device[], sharers: n
 /** What may run at once. */
 function chooseWithin(
   { mode, overrides }: ModelSettings,
-  { device: on, budget: { device, host } }: Place,
+  { shards, budget: { device, host } }: Place,
   { manifest, weightBytes, bufferBytes }: Prepared,
   { demand: drafts, kv }: PreparedDrafting,
 ): Pick<Summary, "limits" | "memoryOf"> {
   const target = targetOf(manifest.target)!
-  const mostBlocks = target.mostBlocks?.(on, kv ? [manifest.kv, kv] : [manifest.kv])
+  const kvs = kv ? [manifest.kv, kv] : [manifest.kv]
+  const [mostBlocks] = shards
+    .flatMap((on) => target.mostBlocks?.(on, kvs) ?? [])
+    .sort((a, b) => a.value - b.value)
   const traits = { ...target.steps, ...(mostBlocks && { mostBlocks }) }
   const room = { mode, overrides, traits, available: device.available, host }
   const limits = chooseLimits({ ...room, manifest, weightBytes, bufferBytes, drafts })
