@@ -114,7 +114,8 @@ of vLLM and Cohere's own ask, are the same.
   \`{"type":"error","error":{"type","message"}}\`, also of paths below that this server does not have.
 - \`max_tokens\` is a bound and not a demand: it may be larger than the context.
 - Blocks of text are joined. Thinking comes first, in a block of its own. Server tools (\`web_search_…\` and the like) beside others
-  are left out, and \`x-ignored-tools\` lists them; alone they are refused, as are pictures and documents.
+  are left out, and \`x-ignored-tools\` lists them; alone they are refused, as are pictures.
+  Documents that are text, and results of a search, are read as their title and their text; other documents are refused.
 - A first line \`x-anthropic-billing-header:\` of a system text is left out: it differs in each request of Claude Code, and no prefix
   would be found again.
 - \`count_tokens\` counts what the prompt of the same body has.

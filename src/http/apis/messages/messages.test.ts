@@ -198,6 +198,12 @@ test.each<[string, object]>([
       ],
     },
   ],
+  ...[{ type: "base64", media_type: "application/pdf", data: "" }, null].map(
+    (source): [string, object] => [
+      "messages[0].content[0].source",
+      { messages: [{ role: "user", content: [{ type: "document", source }] }] },
+    ],
+  ),
   ["max_tokens", { max_tokens: -1 }],
   ["tools[0].type", { tools: [{ type: "bash_20250124", name: "bash" }] }],
   ["tools[0].type", { tools: [{ type: "web_search_20250305", name: "web_search" }] }],
@@ -217,6 +223,33 @@ test.each<[string, object]>([
   expect([type, error.type]).toEqual(["error", "invalid_request_error"])
   expect(error.message.startsWith(`${param} `), error.message).toBe(true)
   expect(asked).toEqual([])
+})
+
+// Sources of DocumentBlockParam and SearchResultBlockParam of Anthropic's client.
+test("documents of text and results of a search are read, apart from what is said beside them", async () => {
+  const { post, asked } = parrot()
+  const text = (said: string) => ({ type: "text", text: said })
+  const plain = { type: "text", media_type: "text/plain", data: "Grass is green." }
+  const parts = { type: "content", content: [text("The sky"), text(" is blue.")] }
+  const result = { type: "search_result", source: "a.org", title: "Sea", content: [text("Wet.")] }
+  const content = [
+    ...[text("Look"), text(" here:")],
+    { type: "document", source: plain, title: "Facts", context: "Old.", citations: null },
+    { type: "document", source: parts, title: null },
+    text("And?"),
+  ]
+  const answer = [{ type: "tool_result", tool_use_id: "a", content: [result, text("End.")] }]
+  const messages = [
+    { role: "user", content },
+    { role: "assistant", content: [{ type: "tool_use", id: "a", name: "f", input: {} }] },
+    { role: "user", content: answer },
+  ]
+  expect((await post({ ...small, messages }, {}, url)).statusCode).toBe(200)
+  expect((asked[0] as ChatRequest).messages.map((message) => message.content)).toEqual([
+    "Look here:\n\nFacts\n\nOld.\n\nGrass is green.\n\nThe sky is blue.\n\nAnd?",
+    "",
+    "Sea\n\na.org\n\nWet.\n\nEnd.",
+  ])
 })
 
 test("a thread may begin, and what goes on with one is told by Anthropic's code that it is lost", async () => {

@@ -85,9 +85,8 @@ function* readingMessage(
 ): Work<ChatMessage[]> {
   const results: ChatMessage[] = []
   const calls: ToolCall[] = []
-  let said = ""
+  const texts: Text[] = []
   let thought = ""
-  let hasText = false
   for (const [index, block] of blocksOf(content).entries()) {
     const place = `${path}.content[${index}]`
     switch (block.type) {
@@ -104,9 +103,7 @@ function* readingMessage(
       case "server_tool_use":
         break
       default:
-        if (isServerResult(block)) break
-        said += textOf(block, place)
-        hasText = true
+        if (!isServerResult(block)) texts.push(readText(block, place))
     }
   }
   if (calls.length > 0 && role !== "assistant") {
@@ -115,8 +112,8 @@ function* readingMessage(
   if (results.length > 0 && role !== "user") {
     throw fault(path, "has a tool_result block, which belongs to messages of the user")
   }
-  if (results.length > 0 && !hasText) return results
-  const message: ChatMessage = { role, content: said }
+  if (results.length > 0 && texts.length === 0) return results
+  const message: ChatMessage = { role, content: joined(texts) }
   if (thought !== "") message.reasoning = thought
   if (calls.length > 0) message.toolCalls = calls
   return [...results, message]
@@ -125,6 +122,62 @@ function* readingMessage(
 /** Of a tool that ran elsewhere: web_search_tool_result and its like. */
 function isServerResult({ type }: Block): boolean {
   return typeof type === "string" && type.endsWith("_tool_result")
+}
+
+/** What a block says. */
+interface Text {
+  text: string
+  /** Between blank lines, where something else is said beside it. */
+  isApart: boolean
+}
+
+function readText(block: Block, path: string): Text {
+  switch (block.type) {
+    case "document": {
+      const { title, context, source } = block
+      return titled([title, context], documentText(source ?? null, `${path}.source`))
+    }
+    case "search_result":
+      return titled([block.title, block.source], textsIn(block.content, `${path}.content`))
+    default:
+      return { text: textOf(block, path), isApart: false }
+  }
+}
+
+function titled(heads: readonly (Json | undefined)[], text: string): Text {
+  const said = [...heads, text].filter((each) => typeof each === "string" && each !== "")
+  return { text: said.join("\n\n"), isApart: true }
+}
+
+function joined(texts: readonly Text[]): string {
+  return texts.reduce((said, { text, isApart }, index) => {
+    const stands = index > 0 && (isApart || texts[index - 1]!.isApart)
+    return said + (stands ? "\n\n" : "") + text
+  }, "")
+}
+
+/** Of a document that is text, whole or in blocks. */
+function documentText(source: Json, path: string): string {
+  if (typeof source !== "object" || source === null) throw mustBe(path, "an object", source)
+  const { type = null, content } = source as Block
+  if (type === "text") return member(source as Block, "data", path)
+  if (type === "content") return textsIn(content, `${path}.content`)
+  const what = `is a source of type ${show(type)}; the model takes text only`
+  throw problem("unsupported_value", { problem: `${path} ${what}.` }, path)
+}
+
+/** A text, or blocks of texts. */
+function textsIn(content: Json | undefined, path: string): string {
+  if (typeof content === "string") return content
+  if (!Array.isArray(content)) throw mustBe(path, "a string or a list of blocks", content ?? null)
+  return content
+    .map((block: Json, index) => textOf(blockAt(block, `${path}[${index}]`), `${path}[${index}]`))
+    .join("")
+}
+
+function blockAt(block: Json, path: string): Block {
+  if (typeof block === "object" && block !== null) return block as Block
+  throw mustBe(path, "an object", block)
 }
 
 function textOf(block: Block, path: string): string {
@@ -156,15 +209,14 @@ function readResult(block: Block, path: string): ChatMessage {
   if (typeof content !== "string" && !Array.isArray(content)) {
     throw mustBe(`${path}.content`, "a string or a list of blocks", content)
   }
-  const texts = blocksOf(content as Content).map((inner, index) => {
+  const texts = blocksOf(content as Content).map((given, index) => {
     const place = `${path}.content[${index}]`
-    if (typeof inner !== "object" || inner === null) throw mustBe(place, "an object", inner)
-    return inner.type === "tool_reference"
-      ? member(inner, "tool_name", place)
-      : textOf(inner, place)
+    const inner = blockAt(given as Json, place)
+    if (inner.type !== "tool_reference") return readText(inner, place)
+    return { text: member(inner, "tool_name", place), isApart: false }
   })
   const toolCallId = member(block, "tool_use_id", path)
-  return { role: "tool", content: texts.join(""), toolCallId }
+  return { role: "tool", content: joined(texts), toolCallId }
 }
 
 function readThinking({ thinking, output_config }: CountTokensRequest) {
