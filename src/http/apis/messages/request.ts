@@ -145,7 +145,7 @@ function readText(block: Block, path: string): Text {
 }
 
 function titled(heads: readonly (Json | undefined)[], text: string): Text {
-  const said = [...heads, text].filter((each) => typeof each === "string" && each !== "")
+  const said = [...heads, text].flatMap((each) => (typeof each === "string" && each ? [each] : []))
   return { text: said.join("\n\n"), isApart: true }
 }
 
