@@ -7,6 +7,7 @@ import { createApp, type Ready, type Summary } from "../app.ts"
 import type { Chosen, EngineLimits, MemoryShares } from "../engine/limits.ts"
 import { version } from "../version.ts"
 import { GiveBack } from "../worker/give-back.ts"
+import { residentSize } from "../worker/resident-size.ts"
 import { openingOf } from "./opening.ts"
 import type { serveOptions } from "./options.ts"
 import type { Values } from "./read-options.ts"
@@ -191,7 +192,8 @@ function perGroup({ groups }: MemoryShares): string {
 
 /** What is there now; keys and values take their memory when they are first written. */
 function inUse({ weightsFrom }: Ready): string {
-  return `weights from the ${weightsFrom}, ${mib(process.memoryUsage.rss())} in use`
+  const held = residentSize()
+  return `weights from the ${weightsFrom}${held === undefined ? "" : `, ${mib(held)} in use`}`
 }
 
 const leftBy = {

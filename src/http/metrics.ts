@@ -3,6 +3,7 @@
 
 import { monitorEventLoopDelay } from "node:perf_hooks"
 import type { ChatReply, ReplyEvent, Usage } from "../chat/conversation.ts"
+import { residentSize } from "../worker/resident-size.ts"
 import type { Account } from "./account.ts"
 import { Families } from "./prometheus.ts"
 import type { Sample } from "./service.ts"
@@ -71,9 +72,8 @@ export class Metrics {
       this.loopDelay.reset()
       return Math.max(0, seconds)
     })
-    this.families.gauge("process_resident_memory_bytes", "Memory that the process holds.", () =>
-      process.memoryUsage.rss(),
-    )
+    const held = "Memory that the process holds."
+    this.families.gauge("process_resident_memory_bytes", held, residentSize)
     const start = Date.now() / 1000 - process.uptime()
     this.families.gauge("process_start_time_seconds", "Unix time.", () => start)
   }

@@ -30,6 +30,8 @@ test("counters, gauges and histograms are printed as prom-client prints them", a
 
   families.gauge("late", "Some number.", () => Number.POSITIVE_INFINITY)
   new Gauge({ name: "late", help: "Some number.", registers }).set(Number.POSITIVE_INFINITY)
+  families.gauge("unknown", "Not told now.", () => undefined)
+  new Gauge({ name: "unknown", help: "Not told now.", labelNames: ["kind"], registers })
 
   const [plain, labelled] = [
     families.histogram("plain_seconds", "Times.", BOUNDS),

@@ -31,9 +31,13 @@ export class Families {
     return histogram
   }
 
-  /** @param read is called at each print */
-  gauge(name: string, help: string, read: () => number): void {
-    this.#families.push({ name, help, type: "gauge", lines: () => [sample(name, "", read())] })
+  /** @param read is called at each print; undefined, which is not known now, has no line */
+  gauge(name: string, help: string, read: () => number | undefined): void {
+    const lines = () => {
+      const value = read()
+      return value === undefined ? [] : [sample(name, "", value)]
+    }
+    this.#families.push({ name, help, type: "gauge", lines })
   }
 
   print(): string {

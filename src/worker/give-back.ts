@@ -9,6 +9,7 @@ import { setImmediate as breathe } from "node:timers/promises"
 import { getHeapSpaceStatistics, type HeapSpaceInfo, setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
 import { isMainThread } from "node:worker_threads"
+import { residentSize } from "./resident-size.ts"
 
 const QUIET = 2000 // milliseconds
 const WORTH = 8 * 2 ** 20 // bytes
@@ -20,7 +21,7 @@ export class GiveBack {
   #timer: NodeJS.Timeout | undefined
   /** What was left the last time: of the heap, and of the process. */
   #heap = heapSize()
-  #process = residentSize()
+  #process = processSize() ?? 0
 
   /** @param quiet milliseconds without work */
   constructor(quiet = QUIET) {
@@ -42,7 +43,7 @@ export class GiveBack {
   }
 
   async #giveBack(): Promise<void> {
-    const isProcessLarge = isMainThread && residentSize() - this.#process > WORTH
+    const isProcessLarge = isMainThread && (processSize() ?? 0) - this.#process > WORTH
     if (!isProcessLarge && heapSize() - this.#heap <= WORTH) return
     collect()
     await breathe() // what a library hangs on a handle goes in the next turn
@@ -50,7 +51,7 @@ export class GiveBack {
     collect() // waits for the pages that the one before emptied
     if (isMainThread) await trim()
     this.#heap = heapSize()
-    this.#process = residentSize()
+    this.#process = processSize() ?? this.#process
   }
 }
 
@@ -85,8 +86,10 @@ function heapSize(): number {
   return sum(getHeapSpaceStatistics().filter((space) => !isYoung(space)))
 }
 
-function residentSize(): number {
-  return process.memoryUsage.rss() - sum(getHeapSpaceStatistics().filter(isYoung))
+/** The same of all that the process holds; undefined while nobody can say. */
+function processSize(): number | undefined {
+  const size = residentSize()
+  return size && size - sum(getHeapSpaceStatistics().filter(isYoung))
 }
 
 function isYoung({ space_name }: HeapSpaceInfo): boolean {

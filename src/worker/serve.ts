@@ -6,6 +6,7 @@ import { parentPort, workerData } from "node:worker_threads"
 import { GiveBack } from "./give-back.ts"
 import { OUT_OF_MEMORY, standBack } from "./hosts.ts"
 import type { FromWorker, ToWorker } from "./protocol.ts"
+import { residentSize } from "./resident-size.ts"
 
 export interface Served<Opening, Order> {
   /** What it returns is what opening it says. */
@@ -90,7 +91,7 @@ const WATCH = 100 // milliseconds
 function watchMemory(megabytes: number): void {
   if (!megabytes) return
   const look = () => {
-    if (process.memoryUsage.rss() > megabytes * 2 ** 20) process.exit(OUT_OF_MEMORY)
+    if ((residentSize() ?? 0) > megabytes * 2 ** 20) process.exit(OUT_OF_MEMORY)
   }
   setInterval(look, WATCH).unref()
 }
