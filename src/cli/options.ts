@@ -505,7 +505,7 @@ export const inspectOptions = {
   "--show": {
     value: "PART",
     absent: "summary",
-    help: "summary, config, parameters, graph, plan, source (what is compiled: C, or kernels and the tape of their launches) library (its manifest) or origin (what a compiled folder says of its making).",
+    help: "summary, config, parameters, graph, plan, source (what is compiled: C, or kernels and the tape of their launches), library (its manifest) or origin (what a compiled folder says of its making).",
     read: oneOf("summary", "config", "parameters", "graph", "plan", "source", "library", "origin"),
   },
   "--quantization": compileOptions["--quantization"],
