@@ -59,7 +59,7 @@ export const errors = {
   route_not_found: {
     status: 404,
     type: "invalid_request_error",
-    text: "There is no {method} {path}; GET /docs lists what there is.",
+    text: "There is no {method} {path}; {cure}.",
   },
   tracing_off: {
     status: 404,

@@ -8,7 +8,7 @@ import { cut } from "./check.ts"
 import { corsHeaders, isPreflight, preflight } from "./cors.ts"
 import { assertHost, readScope } from "./guards.ts"
 import type { Json } from "./json.ts"
-import { allowedMethods, apiOf, pathOf, routesOf } from "./paths.ts"
+import { allowedMethods, apiOf, meantPath, pathOf, routesOf } from "./paths.ts"
 import type { Room } from "./room.ts"
 import type { HttpOptions } from "./service.ts"
 
@@ -67,7 +67,12 @@ function answerUnrouted({ keys }: Room, request: FastifyRequest, reply: FastifyR
   const path = pathOf(request)
   const allowed = allowedMethods(path).join(", ")
   readScope(keys, request.headers)
-  if (allowed === "") throw problem("route_not_found", { method, path: cut(path, 200) })
+  if (allowed === "") {
+    const meant = meantPath(method, path)
+    const hint = meant === undefined ? "" : `there is ${meant}, and `
+    const cure = `${hint}GET /docs lists what there is`
+    throw problem("route_not_found", { method, path: cut(path, 200), cure })
+  }
   reply.header("allow", allowed)
   if (method === "OPTIONS") return reply.code(204).send()
   throw problem("method_not_allowed", { method, path: cut(path, 200), allowed })

@@ -34,7 +34,7 @@ export function answerBrokenHttp(
 /** Node hands over the socket alone, and would close it without a word. */
 export function answerConnect(target: string, socket: Duplex, answering: Answering): void {
   socket.on("error", () => socket.destroy())
-  const values = { method: "CONNECT", path: cut(target, 200) }
+  const values = { method: "CONNECT", path: cut(target, 200), cure: "this server is no proxy" }
   endWith(problem("route_not_found", values), socket, answering)
 }
 

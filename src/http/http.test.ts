@@ -62,6 +62,25 @@ test("models are listed under every name, and found by it, slashes and all", asy
   expect((await post({ ...hi, model: "tiny:newest" })).statusCode).toBe(404)
 })
 
+test.each([
+  ["POST", "/chat/completions", "/v1/chat/completions"],
+  ["POST", "/v1/v1/chat/completions", "/v1/chat/completions"],
+  ["POST", "/v1/chat/completions/chat/completions", "/v1/chat/completions"],
+  ["POST", "/api/v1/embeddings/", "/v1/embeddings"],
+  ["POST", "/v1/messages/v1/messages", "/v1/messages"],
+  ["POST", "/v1/api/chat", "/api/chat"],
+  ["GET", "/v1/health", "/health"],
+  ["GET", "/models", "/v1/models"],
+  ["POST", "/models", undefined],
+  ["POST", "/chat", undefined],
+  ["GET", "/nothing/", undefined],
+] as const)("%s %s is not there, and what is said of it", async (method, url, meant) => {
+  const answer = await parrot().server.inject({ method, url })
+  expect(answer.statusCode).toBe(404)
+  const hint = meant ? `there is ${meant}, and ` : ""
+  expect(answer.body).toContain(`${method} ${url}; ${hint}GET /docs lists what there is.`)
+})
+
 test("what the request says reaches the chat room", async () => {
   const { post, asked } = parrot()
   const body = `{"model":"models/tiny","messages":[
@@ -318,6 +337,10 @@ test("a refusal comes before any header, as JSON, for streams too", async () => 
 test.each([
   ["", "invalid_json", null, /it is empty/],
   ["{", "invalid_json", null, /name in double quotes is missing \(at character 2\)/],
+  ['{"a":1, }', "invalid_json", null, /"," stands before the "}" .*\(at character 9\)/],
+  ["[1,]", "invalid_json", null, /"," stands before the "]" .*\(at character 4\)/],
+  ["'{}'", "invalid_json", null, /single quotes, not in double ones \(at character 1\)/],
+  ["{'a':1}", "invalid_json", null, /name in double quotes is missing \(at character 2\)/],
   [`{"a":${"[".repeat(300)}`, "invalid_json", null, /256 levels/],
   ["[]", "invalid_value", null, /^The body must be an object, not an empty list/],
   ['"hi"', "invalid_value", null, /^The body must be an object/],

@@ -247,7 +247,9 @@ class Reader {
   }
 
   #name(): void {
-    if (this.#source[this.#at] !== '"') this.#fail("a member's name in double quotes is missing")
+    const first = this.#source[this.#at]
+    if (first === "}") this.#fail('a "," stands before the "}" that ends its object')
+    if (first !== '"') this.#fail("a member's name in double quotes is missing")
     const open = this.#open.at(-1) as Extract<Open, { members: object }>
     if (++open.count > MAX_MEMBERS) this.#fail(`an object has more than ${MAX_MEMBERS} members`)
     this.#beginText(true)
@@ -364,11 +366,13 @@ class Reader {
     const match = NUMBER.exec(near)
     if (!match) {
       const character = this.#source[this.#at]
-      this.#fail(
-        character === undefined
-          ? "it ends too early"
-          : `an unexpected ${JSON.stringify(character)}`,
-      )
+      const open = this.#open.at(-1)
+      if (character === undefined) this.#fail("it ends too early")
+      if (character === "'") this.#fail("a text stands in single quotes, not in double ones")
+      if (character === "]" && open && "items" in open) {
+        this.#fail('a "," stands before the "]" that ends its list')
+      }
+      this.#fail(`an unexpected ${JSON.stringify(character)}`)
     }
     const [digits, fraction, exponent] = match
     if (digits.length > MAX_DIGITS) this.#fail(`a number has more than ${MAX_DIGITS} digits`)

@@ -32,6 +32,19 @@ export function apiOf(path: string): Api {
   return own?.api ?? openaiApi
 }
 
+/**
+ * The route whose path, with or without its `/v1`, this one ends in; undefined where there is none. A client's base URL that
+ * lacks `/v1`, has it twice or has an endpoint in it makes such paths.
+ */
+export function meantPath(method: string, path: string): string | undefined {
+  const plain = path.replace(/\/$/, "")
+  return routes
+    .filter((route) => route.method === method && route.path !== "/")
+    .map((route) => route.path)
+    .sort((a, b) => b.length - a.length)
+    .find((route) => plain.endsWith(route.replace(/^\/v1(?=\/)/, "")))
+}
+
 /** None where there is no such path. */
 export function allowedMethods(path: string): string[] {
   const methods = routesOf(path).flatMap(({ method }) =>
