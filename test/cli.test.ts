@@ -19,7 +19,9 @@ import { built, run } from "./sinter.ts"
 
 test.each([
   [["serv", "tiny"], "unknown command 'serv' (Did you mean serve?)"],
+  [["tiny"], "unknown command 'tiny'; sinter --help lists them\n"],
   [["serve"], "no MODEL is named"],
+  [["serve", "--model", "tiny"], "'--model'; a model is named without one: sinter serve MODEL\n"],
   [["chat", "a", "b"], 'chat: "b" is one argument too many.'],
   [["serve", "tiny", "tiny", "--device", "cpu"], "tiny is given twice"],
   [["shelf", "list", "b"], 'list: "b" is one argument too many.'],

@@ -204,11 +204,19 @@ function formatItem(term: string, termWidth: number, description: string, help: 
   return `${" ".repeat(INDENT)}${term}\n${below}`
 }
 
-/** Commander's words for what was typed, without a suggestion that nobody could have meant: --port for --lora. */
-export function sentenceOf({ message }: CommanderError): string {
+/**
+ * Commander's words for what was typed, without a suggestion that nobody could have meant: --port for --lora, or --mode for
+ * the --model that other servers take.
+ */
+export function sentenceOf({ code, message }: CommanderError): string {
+  if (message.includes("unknown option '--model'")) {
+    return "unknown option '--model'; a model is named without one: sinter serve MODEL"
+  }
   const sentence = message.replace(/^error: /, "")
   const [, typed = ""] = /'([^']*)'/.exec(sentence) ?? []
-  return sentence.replace(/\s*\(Did you mean (?:one of )?(.*)\?\)$/, (hint, names: string) =>
+  const told = sentence.replace(/\s*\(Did you mean (?:one of )?(.*)\?\)$/, (hint, names: string) =>
     names.split(", ").some((name) => isLikely(typed, name)) ? hint : "",
   )
+  const isBare = code === "commander.unknownCommand" && told.endsWith("'")
+  return isBare ? `${told}; sinter --help lists them` : told
 }
