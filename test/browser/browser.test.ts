@@ -1,5 +1,8 @@
 // What only a browser shows: the docs page at work, and which pages may read the server.
 
+import { once } from "node:events"
+import { createServer, type ServerResponse } from "node:http"
+import type { AddressInfo } from "node:net"
 import { pathToFileURL } from "node:url"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
 import { routes } from "../../src/http/routes.ts"
@@ -154,7 +157,45 @@ describe.skipIf(isLeftOut(chromium))(needsChromium, () => {
       ).toBe(true)
     })
 
+    test("a reply that is cut, refused by a proxy or never begun says so", async () => {
+      const half = 'data: {"choices":[{"index":0,"delta":{"content":"Half"}}]}\n\n'
+      const replies: ((answer: ServerResponse) => void)[] = [
+        (answer) => answer.write(half, () => answer.socket!.end()),
+        (answer) => answer.end(half),
+        (answer) => answer.writeHead(502).end("<html>"),
+      ]
+      const chat = await (await fetch(`${running.url}/`)).text()
+      const failing = createServer((request, answer) => {
+        if (request.url === "/") answer.setHeader("content-type", "text/html").end(chat)
+        else if (request.url === "/v1/models") answer.end('{"data":[{"id":"tiny"}]}')
+        else request.resume().once("end", () => replies.shift()!(answer))
+      })
+      await once(failing.listen(0, "127.0.0.1"), "listening")
+      const { port } = failing.address() as AddressInfo
+      await page.open(`http://127.0.0.1:${port}/`)
+      await until("document.querySelector('#model option')")
+      const failures: string[] = []
+      for (const text of ["cut", "ended", "refused", "gone"]) {
+        if (text === "gone") {
+          failing.closeAllConnections()
+          await once(failing.close(), "close")
+        }
+        await say(text)
+        const [kept] = await page.evaluate<[{ messages: { content: string }[] }]>("stored()")
+        expect(kept.messages.map(({ content }) => content)).toContain(text)
+        await until("!running")
+        failures.push((await texts("article .bad")).at(-1)!)
+      }
+      const cut = "The connection ended before the reply did; Again asks once more."
+      expect(failures).toEqual([
+        ...[cut, cut, "The answer was 502 Bad Gateway"],
+        "The server cannot be reached; is it still running?",
+      ])
+    })
+
     test("a call waits for its result, and settings hold the reply", async () => {
+      await page.open(`${running.url}/`)
+      await until("document.querySelector('#model option')")
       await page.evaluate(`open(fresh()), byId("set").click()`)
       const tool = {
         type: "function",
