@@ -9,7 +9,7 @@ import { routes } from "../../src/http/routes.ts"
 import type { CorsOptions } from "../../src/http/service.ts"
 import { server } from "../api/server.ts"
 import { isLeftOut } from "../left-out.ts"
-import { parrot, saying } from "../parrot.ts"
+import { parrot, saying, usage } from "../parrot.ts"
 import { chromium, openBrowser, type Page } from "./browser.ts"
 
 const needsChromium = chromium ? "in Chromium" : "in Chromium: none on this machine"
@@ -191,6 +191,36 @@ describe.skipIf(isLeftOut(chromium))(needsChromium, () => {
         ...[cut, cut, "The answer was 502 Bad Gateway"],
         "The server cannot be reached; is it still running?",
       ])
+    })
+
+    test("what is focused stays so while the reply goes on", async () => {
+      const steps: (() => void)[] = []
+      const [first, second] = [1, 2].map(() => new Promise<void>((goOn) => steps.push(goOn)))
+      const { port } = parrot(async function* () {
+        yield { kind: "reasoning", choice: 0, text: "One", logprobs: [] }
+        await first
+        yield { kind: "reasoning", choice: 0, text: " two", logprobs: [] }
+        yield { kind: "content", choice: 0, text: "```\ncode\n```\n\nsome", logprobs: [] }
+        await second
+        yield { kind: "content", choice: 0, text: " more", logprobs: [] }
+        yield { kind: "finish", choice: 0, reason: "stop" }
+        yield { kind: "usage", usage }
+      })
+      await page.open(`http://127.0.0.1:${await port()}/`)
+      await until("document.querySelector('#model option')")
+      await say("Think!")
+      await until("document.querySelector('summary')")
+      await page.evaluate(`document.querySelector("details").open = true,
+        document.querySelector("summary").focus()`)
+      steps[0]!()
+      await until("document.querySelector('.text > p')")
+      expect(await page.evaluate("document.activeElement.textContent")).toBe("Thoughts")
+      expect(await texts("details[open] > div")).toEqual(["One two"])
+      await page.evaluate(`document.querySelector(".block button").focus()`)
+      steps[1]!()
+      await until(isDone)
+      expect(await texts(".text > p")).toEqual(["some more"])
+      expect(await page.evaluate("document.activeElement.parentNode.className")).toBe("block")
     })
 
     test("a call waits for its result, and settings hold the reply", async () => {
