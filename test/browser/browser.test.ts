@@ -223,6 +223,29 @@ describe.skipIf(isLeftOut(chromium))(needsChromium, () => {
       expect(await page.evaluate("document.activeElement.parentNode.className")).toBe("block")
     })
 
+    test("two tabs keep each other's conversations", async () => {
+      const { port } = parrot(saying("Yes."))
+      await page.open(`http://127.0.0.1:${await port()}/live`)
+      const titles = ["From the first", "From the second"]
+      for (const tab of ["first", "second"]) {
+        await page.evaluate(`void (window.${tab} = window.open("/"))`)
+        await until(`${tab}.document.querySelector("#model option")`)
+      }
+      const isListed = (tab: string, title: string) =>
+        `[...${tab}.document.querySelectorAll("nav .open")].some((one) => one.textContent === "${title}")`
+      for (const [i, tab] of ["first", "second"].entries()) {
+        await page.evaluate(`${tab}.open(${tab}.fresh()), ${tab}.document.getElementById("text").value = "${titles[i]}",
+          ${tab}.document.getElementById("ask").requestSubmit()`)
+        await until(`${tab}.document.querySelector("article.assistant .foot button")`)
+        for (const each of ["first", "second"]) await until(isListed(each, titles[i]!))
+      }
+      await page.evaluate("first.keep(), first.close(), second.close()")
+      const kept = await page.evaluate<{ title: string }[]>(
+        `JSON.parse(localStorage.getItem("sinter.conversations"))`,
+      )
+      expect(kept.map(({ title }) => title).sort()).toEqual(titles)
+    })
+
     test("a call waits for its result, and settings hold the reply", async () => {
       await page.open(`${running.url}/`)
       await until("document.querySelector('#model option')")

@@ -18,7 +18,7 @@ export interface Page {
   open: (url: string) => Promise<void>
   /** Shows pages as a telephone of this size does; 0 and 0: as a window does. */
   resize: (width: number, height: number) => Promise<void>
-  /** The value of an expression in the page, awaited. */
+  /** The value of an expression in the page, awaited; it may do what a user may, as open a tab. */
   evaluate: <Value>(expression: string) => Promise<Value>
   screenshot: (file: URL) => Promise<void>
   /** Every address that the page asked for. */
@@ -74,7 +74,7 @@ export async function openBrowser(): Promise<Page> {
       await inPage("Emulation.setDeviceMetricsOverride", size)
     },
     evaluate: async (expression) => {
-      const asked = { expression, awaitPromise: true, returnByValue: true }
+      const asked = { expression, awaitPromise: true, returnByValue: true, userGesture: true }
       const { result, exceptionDetails } = await inPage("Runtime.evaluate", asked)
       if (exceptionDetails) throw new Error(exceptionDetails.exception?.description)
       return result.value
