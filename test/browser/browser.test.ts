@@ -59,6 +59,27 @@ describe.skipIf(isLeftOut(chromium))(needsChromium, () => {
     })
   })
 
+  test("the docs page shows what it may not copy, as a command that asks the same", async () => {
+    const { port } = parrot(saying("Yes."))
+    await page.open(`http://127.0.0.1:${await port()}/docs`)
+    const commands = await page.evaluate<string[]>(`new Promise((resolve) => {
+      // As in a page from another machine over http: https://w3c.github.io/clipboard-apis/ has it in secure contexts alone.
+      Object.defineProperty(navigator, "clipboard", { value: undefined })
+      const rows = ["POST /v1/chat/completions", "POST /debug/dump_event_trace"]
+      const look = () => document.querySelector("details[open]") ? press() : setTimeout(look, 20)
+      const press = () => {
+        byId("dialect").value = "openai"
+        for (const id of rows) byId(id).querySelectorAll("button")[2].click()
+        setTimeout(() => resolve(rows.map((id) => byId(id).querySelector(".inside > div > div:last-child pre")?.textContent)))
+      }
+      look()
+    })`)
+    expect(commands[0]).toMatch(
+      /^curl -N 'http:.+\/v1\/chat\/completions' \\\n {2}-H 'X-API-Dialect: openai'/,
+    )
+    expect(commands[1]).toMatch(/^curl -N -X POST 'http:.+\/debug\/dump_event_trace'/)
+  })
+
   describe("the chat page", () => {
     const running = server()
     const until = (condition: string) =>
