@@ -2207,8 +2207,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a tokenizer that was read ahead may have more tokens than its model",
     file: "src/chat/encode-worker.ts",
-    text: "return vocabulary.size <= limit",
-    fault: "return vocabulary.size >= 0",
+    text: "vocabulary.size <= limit &&",
+    fault: "vocabulary.size >= 0 &&",
     test: "src/chat/encoder.test.ts",
   },
   {

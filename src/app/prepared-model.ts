@@ -173,10 +173,10 @@ function readAhead(folder: string, encoder: Encoder): void {
 }
 
 function readTokenizer({ texts, config }: Model, encoder: Encoder, log: Log): Promise<Tokenizer> {
-  const { text: json, file, place: path, around, doubt } = texts.tokenizer
+  const { text: json, file, place: path, around, beside, doubt } = texts.tokenizer
   if (doubt) log.warn(`${file}: ${doubt}`)
   const rows = config.shapes.vocabulary
-  const tokenizer = openTokenizer({ json, path, around }, file, rows, encoder)
+  const tokenizer = openTokenizer({ json, path, around, beside }, file, rows, encoder)
   const warn = ({ beyond }: Tokenizer) => {
     if (beyond.length > 0)
       log.warn(`${file} adds ${listed(beyond)} to a model of ${rows} tokens; they are left out.`)

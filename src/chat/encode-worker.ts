@@ -8,6 +8,7 @@ import { serve } from "../worker/serve.ts"
 import type { Answer, Opened, Opening, Order } from "./encoder.ts"
 import { type Encoding, hasLongRun, MAX_RUN, openEncoding } from "./encoding.ts"
 import { readTokenizer } from "./tokenizer-file.ts"
+import { isComplete } from "./tokens-beside.ts"
 
 // The library lets go of an encoding when V8 collects its handle; V8 sees a few bytes where 20 MB lie for 400 KB of text.
 const LARGE = 64 * 1024 // characters
@@ -28,18 +29,25 @@ interface Read {
   opened: Opened
 }
 
-async function read({ from, limit }: Opening): Promise<Read> {
+async function read({ from, limit, beside }: Opening): Promise<Read> {
   const text = "json" in from ? from.json : readFileSync(from.path)
-  const hash = createHash("sha256").update(text).digest("hex")
-  const { vocabulary, files, longest } = readTokenizer({ json: text.toString(), limit })
+  const hash = createHash("sha256").update(text)
+  const json = text.toString()
+  const { vocabulary, files, longest, isAlone } = readTokenizer({ json, limit, beside })
+  if (!isAlone) hash.update(JSON.stringify(vocabulary.added))
   const encoding = await openEncoding(files)
   const { prefix, suffix, between } = encoding
-  return { encoding, opened: { prefix, suffix, between, vocabulary, longest, hash } }
+  return {
+    encoding,
+    opened: { prefix, suffix, between, vocabulary, longest, hash: hash.digest("hex") },
+  }
 }
 
-/** Read again with the model's own limit, it would be the same. */
-function fits({ vocabulary }: Opened, limit: number): boolean {
-  return vocabulary.size <= limit && vocabulary.beyond.length === 0
+/** Read again with what is known of the model now, it would be the same. */
+function fits({ vocabulary }: Opened, { limit, beside }: Opening): boolean {
+  return (
+    vocabulary.size <= limit && vocabulary.beyond.length === 0 && isComplete(vocabulary, beside)
+  )
 }
 
 /** What stands around a text is said by number, whatever becomes of the tokens of those numbers. */
@@ -54,7 +62,7 @@ serve({
     const { from, limit } = opening
     const before = "path" in from && from.path === ahead?.path ? await ahead.read : undefined
     ahead = undefined
-    const isRight = before && fits(before.opened, limit)
+    const isRight = before && fits(before.opened, opening)
     const { encoding: right, opened } = isRight ? before : await read(opening)
     checkAround(opened, limit)
     encoding = right
@@ -67,7 +75,7 @@ serve({
     if (!stats?.isFile() || stats.size > MAX_AHEAD) return
     ahead = {
       path,
-      read: read({ from: { path }, limit: MOST_TOKENS }).catch(() => undefined),
+      read: read({ from: { path }, limit: MOST_TOKENS, beside: undefined }).catch(() => undefined),
     }
   },
   async answer(text: Order): Promise<Answer> {

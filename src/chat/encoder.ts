@@ -10,12 +10,14 @@ import { type Caller, Lane } from "../worker/lane.ts"
 import { Worker } from "../worker/worker.ts"
 import type { Encodable } from "./encoding.ts"
 import type { TokenizerSource } from "./tokenizer-file.ts"
+import type { TokensBeside } from "./tokens-beside.ts"
 import { TokenBytes, type Vocabulary } from "./vocabulary.ts"
 
 /** Of a tokenizer.json, its text or where that lies: a process reads megabytes from there sooner than from another process. */
 export interface Opening {
   from: { json: string } | { path: string }
   limit: number
+  beside: TokensBeside | undefined
 }
 
 export type Order = Encodable
@@ -30,7 +32,7 @@ export interface Opened {
   vocabulary: Vocabulary
   /** Bytes of text that a token stands for at most; undefined where the file leaves it open. */
   longest: number | undefined
-  /** SHA-256 of the text that was read. */
+  /** SHA-256 of the text that was read, and of the tokens that others have added to it. */
   hash: string
 }
 
@@ -89,8 +91,9 @@ export class Encoder {
     json,
     path,
     limit,
+    beside,
   }: TokenizerSource & { path?: string | undefined }): Promise<Opened> {
-    const opening: Opening = { from: path ? { path } : { json }, limit }
+    const opening: Opening = { from: path ? { path } : { json }, limit, beside }
     const opened = (await this.#worker.open(opening)) as Opened
     opening.from = { json } // what a later process opens, whatever has become of the file
     const { vocabulary } = opened

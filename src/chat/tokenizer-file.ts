@@ -13,6 +13,7 @@ import {
   printTokenizer,
   type TokenizerFile,
 } from "./tokenizer-text.ts"
+import { isComplete, type TokensBeside, withTokensBeside } from "./tokens-beside.ts"
 import { type AddedToken, readVocabulary, type Vocabulary } from "./vocabulary.ts"
 
 export interface TokenizerSource {
@@ -20,17 +21,24 @@ export interface TokenizerSource {
   json: string
   /** How many rows the model's embedding has. */
   limit: number
+  /** What other files say of its added tokens. */
+  beside?: TokensBeside | undefined
 }
 
 /** Throws what is wrong with the file, in words. */
-export function readTokenizer({ json, limit }: TokenizerSource): {
+export function readTokenizer({ json, limit, beside }: TokenizerSource): {
   vocabulary: Vocabulary
   files: EncoderFiles
   /** Bytes of text that a token stands for at most; undefined where the file leaves it open. */
   longest: number | undefined
+  /** Whether other files add nothing to it. */
+  isAlone: boolean
 } {
-  const { file, lists } = parse(json)
-  const vocabulary = readVocabulary(file, lists.words, limit)
+  const { file: alone, lists } = parse(json)
+  const its = readVocabulary(alone, lists.words, limit)
+  const isAlone = isComplete(its, beside)
+  const file = isAlone ? alone : withTokensBeside(alone, lists, beside!)
+  const vocabulary = isAlone ? its : readVocabulary(file, lists.words, limit)
   checkUnknown(file.model, lists)
   const controls = controlsOf(vocabulary)
   const ids = new Map(controls.map(({ content, id }) => [content, id]))
@@ -44,7 +52,7 @@ export function readTokenizer({ json, limit }: TokenizerSource): {
     later: needsPrefixOnce(plain) ? printTokenizer(withoutPrefix(plain), printed) : undefined,
     controls,
   }
-  return { vocabulary, files, longest: longestToken(file, lists, vocabulary) }
+  return { vocabulary, files, longest: longestToken(file, lists, vocabulary), isAlone }
 }
 
 function parse(json: string): ReturnType<typeof parseTokenizer> {

@@ -6,7 +6,7 @@ import { eachMember, eachPart, endOfValue, skipBlanks } from "./json-text.ts"
 
 export interface TokenizerFile {
   model: EncoderModel
-  added_tokens?: { id: number; content: string }[]
+  added_tokens?: { id: number; content: string; special?: boolean }[]
   normalizer?: unknown
   pre_tokenizer?: PreTokenizer | null
   [name: string]: unknown

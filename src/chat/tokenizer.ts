@@ -7,6 +7,7 @@ import { WorkerLost } from "../worker/worker.ts"
 import { Encoder } from "./encoder.ts"
 import type { Text } from "./jinja/text.ts"
 import { controlsOf } from "./tokenizer-file.ts"
+import type { TokensBeside } from "./tokens-beside.ts"
 import type { Vocabulary } from "./vocabulary.ts"
 
 export interface Tokenizer extends Vocabulary {
@@ -23,7 +24,7 @@ export interface Tokenizer extends Vocabulary {
   readonly suffix: readonly number[]
   /** What stands between two texts that are read together. */
   readonly between: readonly number[]
-  /** SHA-256 of its file's text. */
+  /** SHA-256 of its file's text, and of the tokens that others have added to it. */
   readonly hash: string
   /** The added token that is spelled so. */
   control(content: string): number | undefined
@@ -41,6 +42,8 @@ export interface TokenizerText {
   around?:
     | { begin?: readonly string[] | undefined; end?: readonly string[] | undefined }
     | undefined
+  /** What other files say of its added tokens. */
+  beside?: TokensBeside | undefined
 }
 
 /**
@@ -54,9 +57,10 @@ export async function openTokenizer(
   limit: number,
   encoder = new Encoder(),
 ): Promise<Tokenizer> {
-  const { json, path, around }: TokenizerText = typeof text === "string" ? { json: text } : text
+  const { json, path, around, beside }: TokenizerText =
+    typeof text === "string" ? { json: text } : text
   const { vocabulary, longest, hash, ...frame } = await encoder
-    .open({ json, path, limit })
+    .open({ json, path, limit, beside })
     .catch(async (error: unknown) => {
       await encoder.close()
       throw refusalOf(error, file)

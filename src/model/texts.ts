@@ -33,6 +33,8 @@ export interface TokenizerText extends TextFile {
   place?: string | undefined
   /** What stands around a text where another file decides it; absent, or a side of it: as this one says. */
   around?: Around | undefined
+  /** What other files say of its added tokens; absent: nothing. */
+  beside?: TokensBeside | undefined
   /** What had to be guessed of it, for the log. */
   doubt?: string | undefined
 }
@@ -41,6 +43,22 @@ export interface TokenizerText extends TextFile {
 export interface Around {
   begin: readonly string[] | undefined
   end: readonly string[] | undefined
+}
+
+export interface TokensBeside {
+  /** They count for more than the file's own of the same spelling; in the order of their numbers. */
+  described: readonly DescribedToken[]
+  /** They count where the file has none that is spelled so. */
+  named: readonly DescribedToken[]
+}
+
+/** Flags in the words of a tokenizer.json; absent ones are false. */
+export interface DescribedToken {
+  content: string
+  special?: boolean
+  lstrip?: boolean
+  rstrip?: boolean
+  single_word?: boolean
 }
 
 export interface AdvisedSampling {
@@ -67,7 +85,7 @@ export async function readTexts(
   const ends = drawn(generation, "eos_token_id")
   const specialTokens = { ...spellings(special), ...spellings(tokenizerConfig) }
   return {
-    tokenizer: await readTokenizer(folder, tokenizerConfig, specialTokens),
+    tokenizer: await readTokenizer(folder, { config: tokenizerConfig, special, specialTokens }),
     templates: await readTemplates(folder, tokenizerConfig),
     specialTokens,
     endTokens: ends.length > 0 ? ends : drawn(config, "eos_token_id"),
@@ -109,13 +127,17 @@ async function generationFields(folder: Folder): Promise<Fields | undefined> {
 /** A tokenizer.json, or what a tokenizer.model says in the words of one. */
 async function readTokenizer(
   folder: Folder,
-  config: Json,
-  specialTokens: ModelTexts["specialTokens"],
+  {
+    config,
+    special,
+    specialTokens,
+  }: { config: Json; special: Json; specialTokens: ModelTexts["specialTokens"] },
 ): Promise<TokenizerText> {
   const file = "tokenizer.json"
   if ((await folder.has(file)) || !(await folder.has(TOKENIZER_MODEL))) {
     const around = aroundBy(config, specialTokens)
-    return { ...(await textFile(folder, file)), place: await folder.place(file), around }
+    const beside = await tokensBeside(folder, config, special)
+    return { ...(await textFile(folder, file)), place: await folder.place(file), around, beside }
   }
   return {
     file: `${folder.path}/${TOKENIZER_MODEL}`,
@@ -141,6 +163,50 @@ function aroundBy(config: Json, specialTokens: ModelTexts["specialTokens"]): Aro
     begin: side(config.add_bos_token, specialTokens.bos_token),
     end: side(config.add_eos_token, specialTokens.eos_token),
   }
+}
+
+/**
+ * Fine-tunes with tokens of their own are found whose tokenizer.json is still the base model's. A configuration that describes tokens
+ * counts for more than that file; older ones had other files for them. The rule: _from_pretrained of
+ * https://github.com/huggingface/transformers/blob/v4.51.3/src/transformers/tokenization_utils_base.py
+ */
+async function tokensBeside(folder: Folder, config: Json, special: Json): Promise<TokensBeside> {
+  const { added_tokens_decoder: byId } = config
+  if (isObject(byId))
+    return { described: Object.values(byId).flatMap(describedToken), named: namedTokens(config) }
+  const named = namedTokens({ ...config, ...special })
+  const listed = Object.entries((await folder.jsonIfThere("added_tokens.json")) ?? {})
+  const known = new Set(named.map(({ content }) => content))
+  const later = listed
+    .sort(([, one], [, other]) => Number(one) - Number(other))
+    .map(([content]) => ({ content, special: known.has(content) }))
+  return { described: [], named: [...later, ...named] }
+}
+
+const NAMES = ["bos", "eos", "unk", "sep", "pad", "cls", "mask"].map((name) => `${name}_token`)
+
+/**
+ * Special tokens: those with a part of their own, and the others, in a list or by names. A single character is what texts are written
+ * with ("!" that pads): taken from the model's words, none could have it.
+ */
+function namedTokens(config: Json): DescribedToken[] {
+  const { extra_special_tokens: extra, additional_special_tokens: additional } = config
+  const others = Object.values((extra ?? additional ?? {}) as object)
+  const tokens = [...NAMES.map((name) => config[name]), ...others].flatMap(describedToken)
+  return tokens
+    .filter(({ content }) => content.length > 1)
+    .map((token) => ({ ...token, special: true }))
+}
+
+/** A text, or an object with its `content`; nothing for what is neither. */
+function describedToken(token: unknown): DescribedToken[] {
+  const { content, special, lstrip, rstrip, single_word } = isObject(token)
+    ? token
+    : { content: token }
+  if (typeof content !== "string" || content === "") return []
+  const flags = { special, lstrip, rstrip, single_word }
+  const set = Object.entries(flags).filter(([, value]) => value === true)
+  return [{ content, ...Object.fromEntries(set) }]
 }
 
 async function textFile(folder: Folder, file: string): Promise<TextFile> {

@@ -5,11 +5,14 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterEach, beforeEach, describe, expect, test } from "vitest"
+import { Encoder } from "../../src/chat/encoder.ts"
 import { foreign, Text } from "../../src/chat/jinja/text.ts"
 import { openTemplate } from "../../src/chat/template.ts"
 import { openTokenizer, type Tokenizer } from "../../src/chat/tokenizer.ts"
+import { Fields } from "../../src/model/fields.ts"
 import { Folder } from "../../src/model/folder.ts"
 import { type Model, openModel } from "../../src/model/model.ts"
+import { readTexts } from "../../src/model/texts.ts"
 import { readTokenizerModel } from "../../src/model/tokenizer-model.ts"
 import { goldenFolder } from "./golden.ts"
 
@@ -319,6 +322,81 @@ const pieces = join(import.meta.dirname, "../golden/sentencepiece")
 const golden: Record<string, { text: string; ids: number[] }[]> = JSON.parse(
   readFileSync(join(pieces, "golden.json"), "utf8"),
 )
+
+describe("tokens that only files beside a tokenizer.json describe", () => {
+  const qwen = readFileSync(
+    `${import.meta.dirname}/../golden/tokenizers/qwen/tokenizer.json`,
+    "utf8",
+  )
+  const plain = { lstrip: false, rstrip: false, single_word: false, normalized: false }
+  const described = {
+    525: { ...plain, content: "<new>", lstrip: true, special: true },
+    520: { ...plain, content: "<plain>", rstrip: true, special: false },
+    516: { ...plain, content: "<|im_start|>", lstrip: true, rstrip: true, special: false },
+  }
+
+  // The ids, and which of the tokens are special, are those of AutoTokenizer of transformers 5.24 on the same files.
+  const folders: Record<string, [Record<string, Changes>, Record<string, number[]>, number[]]> = {
+    "by number in its configuration": [
+      {
+        "tokenizer_config.json": {
+          added_tokens_decoder: described,
+          eos_token: "<e>",
+          pad_token: "!",
+          additional_special_tokens: ["<m>"],
+        },
+        "special_tokens_map.json": { sep_token: "<sep>" },
+      },
+      {
+        "a <|im_start|> b": [64, 516, 65],
+        "x <new> y": [87, 521, 350],
+        "x <plain> y!": [87, 220, 520, 88, 0],
+        "<e><m>": [522, 523],
+      },
+      [515, 516, 517, 521, 522, 523],
+    ],
+    "in files of their own": [
+      {
+        "tokenizer_config.json": { eos_token: "<e>" },
+        "special_tokens_map.json": {
+          pad_token: { ...plain, content: "<pad>", lstrip: true },
+          additional_special_tokens: ["<new>", "<|im_end|>"],
+        },
+        "added_tokens.json": { "<plain>": 523, "<e>": 520 },
+      },
+      {
+        "a <|im_start|> b": [64, 220, 516, 308],
+        "x <new> y": [87, 220, 523, 350],
+        "x <plain> y": [87, 220, 521, 350],
+        "x <pad> y": [87, 522, 350],
+        "<e>": [520],
+      },
+      [515, 516, 517, 520, 522, 523],
+    ],
+  }
+
+  test.each(Object.entries(folders))("%s", async (_, [files, ids, special]) => {
+    writeFileSync(join(folder, "tokenizer.json"), qwen)
+    for (const [file, json] of Object.entries(files))
+      writeFileSync(join(folder, file), JSON.stringify(json))
+    const fields = new Fields({}, (what) => new Error(what) as never)
+    const { tokenizer: texts } = await readTexts(new Folder(folder), fields, 600)
+    const read = { json: texts.text, path: texts.place, beside: texts.beside }
+    const encoder = new Encoder()
+    encoder.readAhead(texts.place!)
+    const opened = await openTokenizer(read, texts.file, 600, encoder)
+    for (const [text, wanted] of Object.entries(ids))
+      expect({ text, ids: [...(await opened.encode(new Text(text)))] }).toEqual({
+        text,
+        ids: wanted,
+      })
+    expect([...opened.special].sort((a, b) => a - b)).toEqual(special)
+    const alone = await openTokenizer(qwen, texts.file, 600)
+    expect(alone.hash).not.toBe(opened.hash)
+    await alone.close()
+    await opened.close()
+  })
+})
 
 describe("a tokenizer.model alone", () => {
   /** The folder's, with a configuration of its tokenizer. */
