@@ -96,6 +96,20 @@ test("Qwen's experts are counted under the name that transformers 5 writes, too"
   expect(() => read({ model_type: "qwen3_moe", ...experts })).toThrow("num_experts is missing")
 })
 
+// modeling_qwen2_moe.py of transformers asks for it; modeling_qwen2.py has biases always.
+test("of Qwen 2 a mixture may have no biases", () => {
+  const experts = {
+    num_experts: 6,
+    num_experts_per_tok: 2,
+    moe_intermediate_size: 4,
+    shared_expert_intermediate_size: 4,
+  }
+  const biasOf = (json: object) => read(json).blocks[0]!.attention.bias.qkv
+  expect(biasOf({ model_type: "qwen2_moe", ...experts })).toBe(true)
+  expect(biasOf({ model_type: "qwen2_moe", ...experts, qkv_bias: false })).toBe(false)
+  expect(biasOf({ model_type: "qwen2", qkv_bias: false })).toBe(true)
+})
+
 test("frequencies: theta^(-2i/d), and what scaling makes of them", () => {
   const frequencies = [1, 0.1, 0.01, 0.001]
   const scaled = (rope_scaling: Json) => rotationOf({ rope_scaling })

@@ -32,7 +32,9 @@ export function readQwen3(fields: Fields): ModelConfig {
 export function readQwen2Moe(fields: Fields): ModelConfig {
   refuseWindow(fields)
   const intermediate = fields.count("shared_expert_intermediate_size")
-  return withExperts(fields, readQwen2(fields), { shared: { intermediate, gated: true } })
+  const bias = { qkv: fields.flag("qkv_bias", true), o: false }
+  const config = withBlocks(readQwen2(fields), (block) => withAttention(block, { bias }))
+  return withExperts(fields, config, { shared: { intermediate, gated: true } })
 }
 
 export function readQwen3Moe(fields: Fields): ModelConfig {
