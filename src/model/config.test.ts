@@ -104,7 +104,7 @@ test("of Qwen 2 a mixture may have no biases", () => {
     moe_intermediate_size: 4,
     shared_expert_intermediate_size: 4,
   }
-  const biasOf = (json: object) => read(json).blocks[0]!.attention.bias.qkv
+  const biasOf = (json: Record<string, unknown>) => read(json).blocks[0]!.attention.bias.qkv
   expect(biasOf({ model_type: "qwen2_moe", ...experts })).toBe(true)
   expect(biasOf({ model_type: "qwen2_moe", ...experts, qkv_bias: false })).toBe(false)
   expect(biasOf({ model_type: "qwen2", qkv_bias: false })).toBe(true)

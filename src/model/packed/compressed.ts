@@ -15,9 +15,14 @@ import {
   readWords,
 } from "./matrix.ts"
 import { mxfp4Tensor } from "./mxfp4.ts"
+import type { Packing } from "./packing.ts"
 
-export function compressedTensor(matrix: Matrix, order: Int32Array | undefined): PackedTensor {
-  if (isFloat8(matrix)) return float8Tensor(matrix, "weight_scale", [1, 1])
+export function compressedTensor(
+  matrix: Matrix,
+  { block }: Packing & { method: "compressed-tensors" },
+  order: Int32Array | undefined,
+): PackedTensor {
+  if (isFloat8(matrix)) return float8Tensor(matrix, "weight_scale", block)
   if (matrix.part("weight_packed")?.dtype === "U8") return mxfp4Tensor(matrix)
   const { columns } = matrix
   const scales = scalePart(matrix)

@@ -44,7 +44,7 @@ export function packedTensor(
     case "awq":
       return matrix.part("qweight") && awqTensor(matrix)
     case "compressed-tensors":
-      return matrix.part("weight_scale") && compressedTensor(matrix, order)
+      return matrix.part("weight_scale") && compressedTensor(matrix, packing, order)
     case "mxfp4":
       return matrix.part("blocks") && mxfp4Stack(matrix)
     case "fp8": {

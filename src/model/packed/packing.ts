@@ -7,7 +7,7 @@ import type { Fields } from "../fields.ts"
 export type Packing =
   | { method: "gptq"; group: number; symmetric: boolean; zeroOffset: 0 | 1 }
   | { method: "awq" }
-  | { method: "compressed-tensors" }
+  | { method: "compressed-tensors"; block: readonly [rows: number, columns: number] }
   | { method: "mxfp4" }
   | { method: "fp8"; block: readonly [rows: number, columns: number] }
 
@@ -63,27 +63,37 @@ function readCompressed(fields: Fields): Packing {
   const whole = ["pack-quantized", "int-quantized", "naive-quantized"]
   const known = [...whole, "float-quantized", "mxfp4-pack-quantized", "dense", "mixed-precision"]
   oneOf(fields, "format", known)
-  for (const name of Object.keys(fields.object("config_groups")?.json ?? {})) {
-    const group = fields.object("config_groups")!.object(name)
+  const groups = fields.object("config_groups")
+  const blocks = Object.keys(groups?.json ?? {}).flatMap((name) => {
+    const group = groups!.object(name)
     if (group?.has("format")) oneOf(group, "format", known)
-  }
+    const weights = group?.object("weights")
+    return weights?.has("block_structure") ? [blockOf(weights, "block_structure")] : []
+  })
+  const [block = [1, 1]] = blocks
+  if (blocks.some((other) => other.join() !== block.join()))
+    throw fields.wrong("config_groups", "has blocks of several sizes; one for all is read")
   const sparsity = fields.object("sparsity_config")
   if (sparsity?.has("format")) oneOf(sparsity, "format", ["dense"])
   const transforms = fields.object("transform_config")?.object("config_groups")
   if (transforms && Object.keys(transforms.json).length > 0)
     throw fields.wrong("transform_config", "turns what the matrices read, which is not known")
-  return { method: "compressed-tensors" }
+  return { method: "compressed-tensors", block }
 }
 
 const BLOCK = [128, 128] as const
 
 function readFloat8(fields: Fields): Packing {
   oneOf(fields, "fmt", ["e4m3", "float8_e4m3fn"])
-  if (!fields.has("weight_block_size")) return { method: "fp8", block: BLOCK }
-  const [rows = 0, columns = 0, ...rest] = fields.counts("weight_block_size")
+  const name = "weight_block_size"
+  return { method: "fp8", block: fields.has(name) ? blockOf(fields, name) : BLOCK }
+}
+
+function blockOf(fields: Fields, name: string): readonly [rows: number, columns: number] {
+  const [rows = 0, columns = 0, ...rest] = fields.counts(name)
   if (rows === 0 || columns === 0 || rest.length > 0)
-    throw fields.wrong("weight_block_size", "is not two whole numbers from 1 on")
-  return { method: "fp8", block: [rows, columns] }
+    throw fields.wrong(name, "is not two whole numbers from 1 on")
+  return [rows, columns]
 }
 
 function oneOf(fields: Fields, name: string, known: readonly string[]): string {
