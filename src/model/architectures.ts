@@ -29,7 +29,7 @@ import { gptOssNaming, readGptOss } from "./architectures/gpt-oss.ts"
 import { gpt2Naming, readGpt2 } from "./architectures/gpt2.ts"
 import { graniteMoeNaming, readGranite, readGraniteMoe } from "./architectures/granite.ts"
 import { hunyuanNaming, readHunyuan } from "./architectures/hunyuan.ts"
-import { lfm2Naming, readLfm2 } from "./architectures/lfm2.ts"
+import { lfm2Naming, readLfm2, readLfm2Moe } from "./architectures/lfm2.ts"
 import { readLlama, readSeedOss } from "./architectures/llama.ts"
 import { readMinistral3, readMistral } from "./architectures/mistral.ts"
 import { mixtralNaming, readMixtral } from "./architectures/mixtral.ts"
@@ -244,6 +244,12 @@ export const architectures = {
     "LFM2 350M to 2.6B",
     "short convolutions with a state in most layers",
     readLfm2,
+    lfm2Naming,
+  ),
+  lfm2_moe: row(
+    "LFM2 8B-A1B",
+    "as `lfm2`, with experts chosen by a bias that does not weigh",
+    readLfm2Moe,
     lfm2Naming,
   ),
   qwen3_5_text: row(

@@ -133,6 +133,7 @@ test("launches of a layer in q4f16_1", () => {
       "granitemoe": "10",
       "hunyuan-dense": "9",
       "lfm2": "8 9",
+      "lfm2-moe": "8 9 10",
       "llama-odd": "9",
       "llama-tied": "9",
       "llama-untied": "9",

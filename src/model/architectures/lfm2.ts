@@ -1,30 +1,57 @@
-// LFM2: attention in a few layers, and in the others short convolutions of what a row's gate lets through. Sources:
-// modeling_lfm2.py and configuration_lfm2.py of transformers.
+// LFM2: attention in a few layers, and in the others short convolutions of what a row's gate lets through. Its mixtures have
+// experts in the place of the MLP behind the first layers. Sources: modeling_lfm2.py, modeling_lfm2_moe.py and
+// their configurations in transformers; folders keep each expert's matrices as w1, w3 and w2.
 
-import { withAttention, withBlocks } from "../block.ts"
+import { withAttention, withBlocks, withMlp } from "../block.ts"
 import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
-import { llamaNaming, type Naming, withParts } from "../weights/names.ts"
+import { expertNames, llamaNaming, type Naming, withParts } from "../weights/names.ts"
+import { readRouting } from "./experts.ts"
 
 export function readLfm2(fields: Fields): ModelConfig {
+  const config = readLayers(
+    fields,
+    fields.has("block_ff_dim") ? "block_ff_dim" : "intermediate_size",
+  )
+  const intermediate = widthOf(fields, config.shapes.intermediate)
+  const blocks = withBlocks(config, (block) => withMlp(block, { intermediate }))
+  return { ...blocks, shapes: { ...config.shapes, intermediate } }
+}
+
+export function readLfm2Moe(fields: Fields): ModelConfig {
+  const dense = fields.count("num_dense_layers", 2, 0)
+  const intermediate = fields.count("moe_intermediate_size")
+  const names = { count: "num_experts", active: "num_experts_per_tok" }
+  const routing = {
+    score: "sigmoid",
+    normalized: fields.flag("norm_topk_prob", true),
+    factor: fields.positive("routed_scaling_factor", 1),
+  } as const
+  const chosenByBias = fields.flag("use_expert_bias", true)
+  const experts = { ...readRouting(fields, names, routing), chosenByBias, shared: undefined }
+  return withBlocks(readLayers(fields, "intermediate_size"), (block, layer) =>
+    layer < dense ? block : { ...withMlp(block, { intermediate }), experts },
+  )
+}
+
+/** @param width what says how wide their MLPs are */
+function readLayers(fields: Fields, width: string): ModelConfig {
   if (fields.flag("conv_bias", false))
     throw fields.wrong("conv_bias", "is true; known: convolutions without a bias")
   const config = readDecoder(fields, {
-    names: { intermediate: fields.has("block_ff_dim") ? "block_ff_dim" : "intermediate_size" },
+    names: { intermediate: width },
     absent: { epsilon: 1e-5, tied: fields.flag("tie_embedding", true) },
     epsilon: "norm_eps",
     rotation: { theta: 1e6 },
   })
   const { epsilon } = config.norm!
-  const intermediate = widthOf(fields, config.shapes.intermediate)
   const taps = fields.count("conv_L_cache", 3)
   const types = readTypes(fields, config.shapes.layers)
   const norms = { kind: "rms", bias: false, epsilon, over: "every head", place: "before" } as const
-  const blocks = withBlocks(config, (block, i) => {
-    const own = { ...withAttention(block, { norms }), mlp: { ...block.mlp, intermediate } }
+  return withBlocks(config, (block, i) => {
+    const own = withAttention(block, { norms })
     return types[i] === "conv" ? { ...own, convolution: { taps } } : own
   })
-  return { ...blocks, shapes: { ...config.shapes, intermediate } }
 }
 
 /** Two thirds of what is given, and more to a round number, unless the folder says that it is meant as it is. */
@@ -63,6 +90,13 @@ export function lfm2Naming({ blocks }: ModelConfig): Naming {
     "mlp.gate_proj": "feed_forward.w1",
     "mlp.up_proj": "feed_forward.w3",
     "mlp.down_proj": "feed_forward.w2",
+    "mlp.gate": "feed_forward.gate",
+    "mlp.gate.e_score_correction_bias": "feed_forward.expert_bias",
+    ...expertNames({
+      gate: "feed_forward.experts.*.w1",
+      up: "feed_forward.experts.*.w3",
+      down: "feed_forward.experts.*.w2",
+    }),
     ...(taps === undefined ? {} : { "conv.conv": { name: "conv.conv", taps } }),
   })
 }

@@ -48,6 +48,28 @@ const withDelta = {
   },
 } as const satisfies Omit<GgufArchitecture, "model">
 
+/** LFM2. Layers without heads of keys have convolutions. */
+const withConvolutions = {
+  varies: true,
+  fields: (file, { rms_norm_eps, num_hidden_layers: layers }) => ({
+    norm_eps: rms_norm_eps,
+    block_auto_adjust_ff_dim: false,
+    conv_L_cache: file.count("shortconv.l_cache"),
+    layer_types: file
+      .counts("attention.head_count_kv", layers as number)
+      .map((heads) => (heads === 0 ? "conv" : "full_attention")),
+  }),
+  parts: ({ has }, { blocks }) => ({
+    norm: has("token_embd_norm.weight") ? "token_embd_norm" : "output_norm",
+    "conv.conv": {
+      name: "shortconv.conv",
+      taps: blocks.find(({ convolution }) => convolution)?.convolution?.taps ?? 1,
+    },
+    "conv.in_proj": "shortconv.in_proj",
+    "conv.out_proj": "shortconv.out_proj",
+  }),
+} as const satisfies Omit<GgufArchitecture, "model">
+
 const qwen3Mixture: GgufArchitecture = {
   model: "qwen3_moe",
   fields: (file, usual) => ({ ...qwenExperts(file, usual), norm_topk_prob: true }),
@@ -229,25 +251,14 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     }),
     parts: () => ({ post_attention_layernorm: "post_attention_norm" }),
   },
-  lfm2: {
-    model: "lfm2",
-    varies: true,
-    fields: (file, { rms_norm_eps, num_hidden_layers: layers }) => ({
-      norm_eps: rms_norm_eps,
-      block_auto_adjust_ff_dim: false,
-      conv_L_cache: file.count("shortconv.l_cache"),
-      layer_types: file
-        .counts("attention.head_count_kv", layers as number)
-        .map((heads) => (heads === 0 ? "conv" : "full_attention")),
-    }),
-    parts: ({ has }, { blocks }) => ({
-      norm: has("token_embd_norm.weight") ? "token_embd_norm" : "output_norm",
-      "conv.conv": {
-        name: "shortconv.conv",
-        taps: blocks.find(({ convolution }) => convolution)?.convolution?.taps ?? 1,
-      },
-      "conv.in_proj": "shortconv.in_proj",
-      "conv.out_proj": "shortconv.out_proj",
+  lfm2: { model: "lfm2", ...withConvolutions },
+  // llama.cpp normalises weights, whatever the file says.
+  lfm2moe: {
+    model: "lfm2_moe",
+    ...withConvolutions,
+    fields: (file, usual) => ({
+      ...withConvolutions.fields(file, usual),
+      ...lfm2Experts(file),
     }),
   },
   exaone4: { model: "exaone4" },
@@ -442,6 +453,22 @@ function sharingExperts(file: GgufFile): Json {
 }
 
 const SIGMOID = 2
+
+function lfm2Experts(file: GgufFile): Json {
+  const gating = file.countIfThere("expert_gating_func") ?? SIGMOID
+  if (gating !== SIGMOID)
+    throw file.wrong("expert_gating_func", `is ${gating}; known: ${SIGMOID}, a sigmoid`)
+  const dense = file.count("leading_dense_block_count")
+  return {
+    num_experts: file.count("expert_count"),
+    num_experts_per_tok: file.count("expert_used_count"),
+    moe_intermediate_size: file.count("expert_feed_forward_length"),
+    num_dense_layers: dense,
+    use_expert_bias: file.tensors.has(`blk.${dense}.exp_probs_b.bias`),
+    norm_topk_prob: true,
+    routed_scaling_factor: file.factor("expert_weights_scale") ?? 1,
+  }
+}
 
 /** Layers without a router are dense. */
 function qwenExperts(file: GgufFile, { num_hidden_layers: layers }: Json): Json {

@@ -33,6 +33,9 @@ def read_folder(folder):
         if t["dtype"] == "U8":
             weights[name] = np.frombuffer(data[8 + size + first : 8 + size + last], np.uint8).reshape(t["shape"])
             continue
+        if t["dtype"] == "F32":
+            weights[name] = np.frombuffer(data[8 + size + first : 8 + size + last], "<f4").reshape(t["shape"])
+            continue
         assert t["dtype"] == "BF16", name
         words = np.frombuffer(data[8 + size + first : 8 + size + last], "<u2")
         weights[name] = (words.astype(np.uint32) << 16).view(np.float32).reshape(t["shape"])
@@ -369,6 +372,24 @@ def lfm2_config(c):
     }
 
 
+def lfm2_moe(w, c, weights):
+    lfm2(w, c, weights)
+    w.add_expert_count(c["num_experts"])
+    w.add_expert_used_count(c["num_experts_per_tok"])
+    w.add_expert_feed_forward_length(c["moe_intermediate_size"])
+    w.add_leading_dense_block_count(c["num_dense_layers"])
+    w.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    for name in [n for n in weights if n.endswith("expert_bias")]:
+        weights[name + ".bias"] = weights.pop(name)
+    stack(weights, "feed_forward.experts", {"ffn_gate_exps": "w1", "ffn_up_exps": "w3", "ffn_down_exps": "w2"})
+
+
+def lfm2_moe_config(c):
+    kv = c["num_key_value_heads"]
+    heads = [kv if t == "full_attention" else 0 for t in c["layer_types"]]
+    return c | {"num_key_value_heads": heads, "rms_norm_eps": c["norm_eps"]}
+
+
 def mixtral(w, c, weights):
     in_pairs(c, weights)
     experts(w, c, weights)
@@ -517,6 +538,7 @@ CONVERTERS = {
     "granitemoe": (A.GRANITE_MOE, granite_moe),
     "hunyuan-dense": (A.HUNYUAN_DENSE, hunyuan),
     "lfm2": (A.LFM2, lfm2),
+    "lfm2-moe": (A.LFM2MOE, lfm2_moe),
     "llama-tied.exaone": (A.EXAONE, SAME),
     "llama-tied.internlm2": (A.INTERNLM2, internlm2),
     "ministral3": (A.MISTRAL3, ministral3),
@@ -551,6 +573,7 @@ CONFIGS = {
     "gemma4-layer-inputs": gemma4_config,
     "glm4-moe": lambda c: c | {"block_count": c["num_hidden_layers"] + 1},
     "lfm2": lfm2_config,
+    "lfm2-moe": lfm2_moe_config,
     "qwen3-5": lambda c: c | {"block_count": c["num_hidden_layers"] + 1},
     "qwen3-5.moe": lambda c: c | {"moe_intermediate_size": c["intermediate_size"], "intermediate_size": 0},
 }
