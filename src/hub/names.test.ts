@@ -158,6 +158,7 @@ test("tokenizer.model is read where there is no tokenizer.json", async () => {
   expect(files).toEqual(expect.arrayContaining(pieces))
   const { files: others } = await select([...CONFIG, "model.safetensors", ...pieces])
   expect(others).not.toContain("tokenizer.model")
+  expect(others).toContain("added_tokens.json") // of a tokenizer.json that lacks them
 })
 
 const SPLIT = ["big/m-Q4_K_M-00001-of-00002.gguf", "big/m-Q4_K_M-00002-of-00002.gguf"]

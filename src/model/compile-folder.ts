@@ -47,6 +47,7 @@ const COPIED = [
   "tokenizer.json",
   "tokenizer_config.json",
   "special_tokens_map.json",
+  "added_tokens.json",
   "chat_template.jinja",
   "chat_template.json",
   "generation_config.json",
@@ -56,7 +57,6 @@ const COPIED = [
 const PUBLISHED = [
   "model.safetensors.index.json",
   TOKENIZER_MODEL,
-  "added_tokens.json",
   "quantize_config.json",
   ...COPIED,
 ]

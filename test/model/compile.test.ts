@@ -134,6 +134,22 @@ describe("a compiled folder", () => {
     await Promise.all([model.close(), compiled.close()])
   })
 
+  test("keeps tokens that are added in a file of their own", async () => {
+    const folder = join(scratch, "added")
+    cpSync(goldenFolder("models", "llama-tied"), folder, { recursive: true })
+    const tokens = JSON.parse(readFileSync(join(folder, "tokenizer_config.json"), "utf8"))
+    delete tokens.added_tokens_decoder
+    writeFileSync(join(folder, "tokenizer_config.json"), JSON.stringify(tokens))
+    writeFileSync(join(folder, "added_tokens.json"), '{"<mine>": 100}')
+    const model = await openModel(folder)
+    await compileFolder(model, join(scratch, "out"), { format: "q4f16_1" })
+    const compiled = await openModel(join(scratch, "out"))
+    expect(compiled.texts.tokenizer.beside).toEqual(model.texts.tokenizer.beside)
+    const spelled = compiled.texts.tokenizer.beside!.named.map(({ content }) => content)
+    expect(spelled).toContain("<mine>")
+    await Promise.all([model.close(), compiled.close()])
+  })
+
   test("packed once is packed the same when it is served unpacked", async () => {
     const model = await openModel(goldenFolder("models", "llama-wide"))
     await compileFolder(model, join(scratch, "out"), { format: "q4f16_1" })
