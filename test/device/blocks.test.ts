@@ -17,7 +17,7 @@ const types = blockTypeNames.flatMap((type) => {
   return codec && isGroupCodec(codec) ? [{ type, codec }] : []
 })
 const ROWS = 3
-const BLOCKS = 600 // of a row: of a byte, every value
+const BLOCKS = 96 // of a row
 
 let folder: string
 beforeAll(() => {
@@ -36,6 +36,7 @@ describe.each(ways)("$name", ({ name, isSkipped, note, way }) => {
       const columns = BLOCKS * values
       const random = mulberry32(id)
       const blocks = Uint8Array.from({ length: ROWS * BLOCKS * bytes }, random)
+      for (let i = 0; i < ROWS * BLOCKS; i++) blocks[i * bytes] = i // MXFP4's exponent: every value
       const wanted = await unpackBlocks(type, codec, blocks, ROWS, columns)
       const [codes, scales] = [wanted.values.length, wanted.scales!.length]
       const head = BigInt64Array.from([id, ROWS, columns, blocks.length, codes, scales], BigInt)
