@@ -88,8 +88,10 @@ const LAUNCHES_AT_ONCE = 24
 
 /** How many launches of a step are handed to the device in one piece, and waited for. */
 export function launchesAtOnce(tokens: number, chunks: number): number {
-  return tokens <= SHORT_STEP && chunks <= 1 ? Number.POSITIVE_INFINITY : LAUNCHES_AT_ONCE
+  return isShort(tokens, chunks) ? Number.POSITIVE_INFINITY : LAUNCHES_AT_ONCE
 }
+
+const isShort = (tokens: number, chunks: number) => tokens <= SHORT_STEP && chunks <= 1
 
 /** What launches beside a step's are told. */
 interface Given {
@@ -267,10 +269,10 @@ class GpuProgram implements Shard {
 
   /** Nothing that the step ahead uses is touched: its place, its recording, its results. */
   async #startBehind(input: StepInput, cancel: CancelWord): Promise<StartedStep | undefined> {
-    if (input.tokens.length > SHORT_STEP || Atomics.load(cancel, 0) !== 0) return undefined
+    if (!isShort(input.tokens.length, 1) || Atomics.load(cancel, 0) !== 0) return undefined
     this.#own = 1 - this.#own
     this.#fill(input)
-    if (this.#areSmall || this.#launchesAtOnce() === LAUNCHES_AT_ONCE) return undefined
+    if (this.#areSmall || !isShort(...this.#extent())) return undefined
     const recording = this.#oneRecording(input)
     if (!recording) return undefined
     await this.#writeBlock()
@@ -318,9 +320,9 @@ class GpuProgram implements Shard {
   async go(number: number, cancel: CancelWord): Promise<"done" | "cancelled"> {
     const device = this.device as PeerDevice
     const recordings = this.#recordingsOf()[number]!
-    return this.#launchesAtOnce() === LAUNCHES_AT_ONCE
-      ? device.run(recordings, cancel)
-      : device.hand(recordings, cancel)
+    return isShort(...this.#extent())
+      ? device.hand(recordings, cancel)
+      : device.run(recordings, cancel)
   }
 
   /** What it brings to a meeting. */
@@ -447,17 +449,17 @@ class GpuProgram implements Shard {
     const dispatches = stepLaunches(steps, (of) => this.#bucket(of)).flatMap(({ launch, chunk }) =>
       this.#dispatches(launch, nothing, chunk),
     )
-    const size = this.#launchesAtOnce()
+    const size = launchesAtOnce(...this.#extent())
     const recordings: Recording[] = []
     for (let first = 0; first < dispatches.length; first += size)
       recordings.push(this.device.record(dispatches.slice(first, first + size)))
     return recordings
   }
 
-  /** Of the step that the block holds. */
-  #launchesAtOnce(): number {
+  /** Of the step that the block holds: its tokens, and the most chunks of any attention. */
+  #extent(): [tokens: number, chunks: number] {
     const chunks = Math.max(1, ...this.#chunkCounters.map((count) => count()))
-    return launchesAtOnce(this.#block.countOf("tokens"), chunks)
+    return [this.#block.countOf("tokens"), chunks]
   }
 
   /** How many there are in this step, rounded up. */
