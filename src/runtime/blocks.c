@@ -87,8 +87,8 @@ static inline void two_bits(const uint8_t *from, uint8_t *to) {
 static inline void third_bit(const uint8_t *from, uint8_t *to) {
   for (int plane = 0; plane < 8; plane++)
     for (int i = 0; i < 16; i++)
-      to[16 * plane + i] |= (uint8_t)((from[2 * i] >> plane & 1) << 2 |
-                                      (from[2 * i + 1] >> plane & 1) << 6);
+      to[16 * plane + i] |=
+          (uint8_t)((from[2 * i] >> plane & 1) << 2 | (from[2 * i + 1] >> plane & 1) << 6);
 }
 
 // Eight scales and minimums of 6 bits in the 12 bytes behind the two that they are multiplied with.
@@ -216,18 +216,18 @@ static inline void take_mxfp4(block b) {
 }
 
 // Name, GGUF's number, values and bytes of a block, bytes of its codes, its groups, bytes of a number, whether it has minimums.
-#define KINDS(KIND)                       \
-  KIND(q4_0, 2, 32, 18, 16, 1, 2, 0)      \
-  KIND(q4_1, 3, 32, 20, 16, 1, 2, 1)      \
-  KIND(q5_0, 6, 32, 22, 32, 1, 2, 0)      \
-  KIND(q5_1, 7, 32, 24, 32, 1, 2, 1)      \
-  KIND(q8_0, 8, 32, 34, 32, 1, 2, 0)      \
-  KIND(q2_k, 10, 256, 84, 128, 16, 4, 1)  \
-  KIND(q3_k, 11, 256, 110, 128, 16, 4, 0) \
-  KIND(q4_k, 12, 256, 144, 128, 8, 4, 1)  \
-  KIND(q5_k, 13, 256, 176, 256, 8, 4, 1)  \
-  KIND(q6_k, 14, 256, 210, 256, 16, 4, 0) \
-  KIND(iq4_nl, 20, 32, 18, 32, 1, 2, 0)   \
+#define KINDS(KIND)                        \
+  KIND(q4_0, 2, 32, 18, 16, 1, 2, 0)       \
+  KIND(q4_1, 3, 32, 20, 16, 1, 2, 1)       \
+  KIND(q5_0, 6, 32, 22, 32, 1, 2, 0)       \
+  KIND(q5_1, 7, 32, 24, 32, 1, 2, 1)       \
+  KIND(q8_0, 8, 32, 34, 32, 1, 2, 0)       \
+  KIND(q2_k, 10, 256, 84, 128, 16, 4, 1)   \
+  KIND(q3_k, 11, 256, 110, 128, 16, 4, 0)  \
+  KIND(q4_k, 12, 256, 144, 128, 8, 4, 1)   \
+  KIND(q5_k, 13, 256, 176, 256, 8, 4, 1)   \
+  KIND(q6_k, 14, 256, 210, 256, 16, 4, 0)  \
+  KIND(iq4_nl, 20, 32, 18, 32, 1, 2, 0)    \
   KIND(iq4_xs, 23, 256, 136, 256, 8, 4, 0) \
   KIND(mxfp4, 39, 32, 17, 32, 1, 4, 0)
 
@@ -245,7 +245,7 @@ static inline void take_mxfp4(block b) {
 KINDS(TAKE_ROW)
 
 typedef struct {
-  int32_t type, values, bytes, code_bytes, number_bytes, has_minimums;  // number_bytes: of a block's scales
+  int32_t type, values, bytes, code_bytes, scale_bytes, has_minimums;  // bytes are a block's
   void (*take_row)(block, int64_t count);
 } kind;
 
@@ -259,19 +259,19 @@ static const kind *kind_of(int32_t type) {
   return NULL;
 }
 
-int32_t sinter_unpack_blocks(int32_t type, int64_t rows, int64_t columns, const void *blocks, void *codes,
-                      void *scales) {
+int32_t sinter_unpack_blocks(int32_t type, int64_t rows, int64_t columns, const void *blocks,
+                             void *codes, void *scales) {
   const kind *k = kind_of(type);
   if (!k || columns % k->values != 0) return SINTER_BAD_PARAMETER;
   const int64_t count = columns / k->values;
-  const size_t scale_bytes = (size_t)(count * k->number_bytes);
-  block b = {blocks, codes, scales, (uint8_t *)scales + scale_bytes};
+  const size_t row_scales = (size_t)(count * k->scale_bytes);
+  block b = {blocks, codes, scales, (uint8_t *)scales + row_scales};
   for (int64_t row = 0; row < rows; row++) {
     k->take_row(b, count);
     b.bytes += count * k->bytes;
     b.codes += count * k->code_bytes;
-    b.scales = (uint8_t *)b.scales + (scale_bytes << k->has_minimums);
-    b.minimums = (uint8_t *)b.scales + scale_bytes;
+    b.scales = (uint8_t *)b.scales + (row_scales << k->has_minimums);
+    b.minimums = (uint8_t *)b.scales + row_scales;
   }
   return SINTER_OK;
 }
