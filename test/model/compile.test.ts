@@ -48,6 +48,24 @@ async function logitsOf(model: Model, format: FormatName, prompt = 3): Promise<F
   return prefill(program, tokens, blocksFor(tokens.length), { firstRow: 30 })
 }
 
+/** What a copy of a folder, changed, says of text, and what is left of it in the folder compiled from that. */
+async function textsThrough(from: string, change: (folder: string) => void) {
+  const folder = join(scratch, "changed")
+  cpSync(from, folder, { recursive: true })
+  change(folder)
+  const model = await openModel(folder)
+  await compileFolder(model, join(scratch, "out"), { format: "q4f16_1" })
+  const compiled = await openModel(join(scratch, "out"))
+  await Promise.all([model.close(), compiled.close()])
+  return { before: model.texts, after: compiled.texts }
+}
+
+function withoutField(folder: string, name: string): void {
+  const file = join(folder, "tokenizer_config.json")
+  const { [name]: _, ...rest } = JSON.parse(readFileSync(file, "utf8"))
+  writeFileSync(file, JSON.stringify(rest))
+}
+
 const golden: [string, string, FormatName, number?][] = [
   ["llama-wide-q4f16_1", "llama-wide", "q4f16_1"],
   ["llama-wide-q3f16_1", "llama-wide", "q3f16_1"],
@@ -107,47 +125,31 @@ describe("a compiled folder", () => {
   })
 
   test("of an MLC folder keeps the conversation that only its configuration describes", async () => {
-    const folder = join(scratch, "mlc")
-    cpSync(goldenFolder("mlc", "qwen2-q0f32"), folder, { recursive: true })
-    const tokens = JSON.parse(readFileSync(join(folder, "tokenizer_config.json"), "utf8"))
-    delete tokens.chat_template
-    writeFileSync(join(folder, "tokenizer_config.json"), JSON.stringify(tokens))
-    const model = await openModel(folder)
-    await compileFolder(model, join(scratch, "out"), { format: "q4f16_1" })
-    const compiled = await openModel(join(scratch, "out"))
-    const template = compiled.texts.templates.get("default")!.text
+    const { before, after } = await textsThrough(goldenFolder("mlc", "qwen2-q0f32"), (folder) =>
+      withoutField(folder, "chat_template"),
+    )
+    const template = after.templates.get("default")!.text
     expect(template).toContain("You answer in few words.")
-    expect(template).toBe(model.texts.templates.get("default")!.text)
-    expect(new Set(compiled.texts.endTokens)).toEqual(new Set(model.texts.endTokens))
-    await Promise.all([model.close(), compiled.close()])
+    expect(template).toBe(before.templates.get("default")!.text)
+    expect(new Set(after.endTokens)).toEqual(new Set(before.endTokens))
   })
 
   test("keeps templates for a purpose", async () => {
-    const folder = join(scratch, "named")
-    cpSync(goldenFolder("models", "llama-tied"), folder, { recursive: true })
-    mkdirSync(join(folder, "additional_chat_templates"))
-    writeFileSync(join(folder, "additional_chat_templates/tool_use.jinja"), "tools")
-    const model = await openModel(folder)
-    await compileFolder(model, join(scratch, "out"), { format: "q4f16_1" })
-    const compiled = await openModel(join(scratch, "out"))
-    expect(compiled.texts.templates.get("tool_use")!.text).toBe("tools")
-    await Promise.all([model.close(), compiled.close()])
+    const { after } = await textsThrough(goldenFolder("models", "llama-tied"), (folder) => {
+      mkdirSync(join(folder, "additional_chat_templates"))
+      writeFileSync(join(folder, "additional_chat_templates/tool_use.jinja"), "tools")
+    })
+    expect(after.templates.get("tool_use")!.text).toBe("tools")
   })
 
   test("keeps tokens that are added in a file of their own", async () => {
-    const folder = join(scratch, "added")
-    cpSync(goldenFolder("models", "llama-tied"), folder, { recursive: true })
-    const tokens = JSON.parse(readFileSync(join(folder, "tokenizer_config.json"), "utf8"))
-    delete tokens.added_tokens_decoder
-    writeFileSync(join(folder, "tokenizer_config.json"), JSON.stringify(tokens))
-    writeFileSync(join(folder, "added_tokens.json"), '{"<mine>": 100}')
-    const model = await openModel(folder)
-    await compileFolder(model, join(scratch, "out"), { format: "q4f16_1" })
-    const compiled = await openModel(join(scratch, "out"))
-    expect(compiled.texts.tokenizer.beside).toEqual(model.texts.tokenizer.beside)
-    const spelled = compiled.texts.tokenizer.beside!.named.map(({ content }) => content)
+    const { before, after } = await textsThrough(goldenFolder("models", "llama-tied"), (folder) => {
+      withoutField(folder, "added_tokens_decoder")
+      writeFileSync(join(folder, "added_tokens.json"), '{"<mine>": 100}')
+    })
+    expect(after.tokenizer.beside).toEqual(before.tokenizer.beside)
+    const spelled = after.tokenizer.beside!.named.map(({ content }) => content)
     expect(spelled).toContain("<mine>")
-    await Promise.all([model.close(), compiled.close()])
   })
 
   test("packed once is packed the same when it is served unpacked", async () => {
