@@ -86,7 +86,7 @@ function* windowsOf(weights: Weights, parameter: Parameter): Generator<Unread> {
 
 /**
  * Feeds every parameter of a manifest to a program, in order: a window is read and the one before it converted while a third is
- * stored. `progress` hears bytes as they are stored.
+ * stored. `progress` hears bytes as the program is given them.
  */
 export async function loadParameters(
   weights: Weights,

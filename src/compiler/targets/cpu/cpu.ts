@@ -44,7 +44,8 @@ type Usable = readonly [Level, ...Level[]]
 /**
  * For the best instruction set that the processor runs and the compiler knows; plain C for `cpu:baseline`. A compiler that is
  * here and builds nothing (it has no headers, say) is none, if there is a generic library.
- * @param shelf of a program that is to run: where the generic library serves meanwhile, nothing waits for what the compiler knows
+ * @param shelf of a program that is to run: where the generic library serves meanwhile, no start waits for what the compiler knows,
+ * and one that builds nothing says so behind the first replies
  * @throws `compiler_missing` or `compiler_unusable` where there is no generic library either
  */
 export async function prepareCpu(
