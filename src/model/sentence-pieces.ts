@@ -3,6 +3,7 @@
 // then by the ids of the parts. Unigram takes its scores as they are.
 
 import type { Json } from "./folder.ts"
+import { Words } from "./tokenizer-json.ts"
 
 /** Kinds of tokens, in SentencePiece's own numbers. */
 export const KINDS = { NORMAL: 1, UNKNOWN: 2, CONTROL: 3, USER: 4, UNUSED: 5, BYTE: 6 } as const
@@ -44,9 +45,12 @@ const replace = (pattern: { String: string } | { Regex: string }, content: strin
   content,
 })
 
+/** Pairs of words that make another, the first before the others: all as "left right", or all as two texts. */
+export type Merges = readonly string[] | readonly [string, string][]
+
 export interface Pieces extends Lists {
   /** How pieces are chosen: by these merges, or by the scores of all. */
-  by: { merges: readonly [string, string][] } | { scores: readonly number[] }
+  by: { merges: Merges } | { scores: readonly number[] }
   /** Where a blank is put before the text: each stretch between control tokens, the first alone, or none. */
   prefixed: "each" | "first" | "none"
   /** What happens to a text before its blanks are written as ▁. */
@@ -91,7 +95,7 @@ export function sentencePieces({ tokens, kinds, by, prefixed, normalizers }: Pie
             ...rest,
           }
         : {
-            ...bpe(vocabularyOf({ tokens, kinds }), by.merges),
+            ...bpe(new Words(tokens, (id) => kinds[id] !== UNUSED), by.merges),
             unk_token: unknown < 0 ? null : tokens[unknown],
             fuse_unk: true,
             ignore_merges: false,
@@ -105,13 +109,7 @@ function scored({ tokens, kinds }: Lists, { scores }: { scores: readonly number[
   return tokens.map((token, id) => [kinds[id] === UNKNOWN ? "\u{10ffff}" : token, scores[id]!])
 }
 
-function vocabularyOf({ tokens, kinds }: Lists): Json {
-  return Object.fromEntries(
-    tokens.flatMap((token, id) => (kinds[id] === UNUSED ? [] : [[token, id]])),
-  )
-}
-
-export const bpe = (vocab: Json, merges: readonly [string, string][]) => ({
+export const bpe = (vocab: Words, merges: Merges) => ({
   type: "BPE",
   dropout: null,
   continuing_subword_prefix: null,
@@ -139,10 +137,10 @@ export function scoredMerges(
   const merges: { score: number; left: number; right: number }[] = []
   for (const [id, token] of tokens.entries()) {
     if (kinds[id] !== NORMAL) continue
-    const characters = Array.from(token)
-    for (let at = 1; at < characters.length; at++) {
-      const left = ids.get(characters.slice(0, at).join(""))
-      const right = left === undefined ? undefined : ids.get(characters.slice(at).join(""))
+    for (let at = 1; at < token.length; at++) {
+      if (isWithinCharacter(token, at)) continue
+      const left = ids.get(token.slice(0, at))
+      const right = left === undefined ? undefined : ids.get(token.slice(at))
       if (left !== undefined && right !== undefined)
         merges.push({ score: scores[id]!, left, right })
     }
@@ -150,6 +148,9 @@ export function scoredMerges(
   merges.sort((a, b) => b.score - a.score || a.left - b.left || a.right - b.right)
   return merges.map(({ left, right }) => [tokens[left]!, tokens[right]!])
 }
+
+/** Of the two units of UTF-16 that write one character, the second is such. */
+const isWithinCharacter = (text: string, at: number) => (text.charCodeAt(at) & 0xfc00) === 0xdc00
 
 /** The tokens for beginning and end around a text, where the file wants them. */
 export function postProcessor(

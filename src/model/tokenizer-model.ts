@@ -13,6 +13,7 @@ import {
   scoredMerges,
   sentencePieces,
 } from "./sentence-pieces.ts"
+import { printTokenizer } from "./tokenizer-json.ts"
 
 export const TOKENIZER_MODEL = "tokenizer.model"
 
@@ -39,7 +40,7 @@ export async function readTokenizerModel(folder: Folder, config: Json): Promise<
   }
   const adds = { begin: config.add_bos_token !== false, end: config.add_eos_token === true }
   const added = addedTokens(lists, { unknown: true }) as { id: number }[]
-  return JSON.stringify({
+  return printTokenizer({
     version: "1.0",
     truncation: null,
     padding: null,

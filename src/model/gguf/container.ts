@@ -108,7 +108,8 @@ function readValue(cursor: Cursor, key: string): Value {
   if (kind !== LIST) return readOne(cursor, kind, key)
   const inner = cursor.number("u32") as number
   if (inner === LIST) throw cursor.broken(`${shown(key)} is a list of lists`)
-  const least = inner === STRING ? 8 : (scalars[inner]?.bytes ?? 1)
+  const scalar = scalars[inner]
+  const least = inner === STRING ? 8 : scalar ? BYTES[scalar] : 1
   const count = cursor.count(`the length of ${shown(key)}`, least)
   if (count > MAX_ELEMENTS) throw cursor.broken(`${shown(key)} has ${count} entries`)
   return Array.from({ length: count }, () => readOne(cursor, inner, key))
@@ -118,35 +119,38 @@ function readOne(cursor: Cursor, kind: number, key: string): number | bigint | b
   if (kind === STRING) return cursor.string(shown(key), MAX_STRING)
   const scalar = scalars[kind]
   if (!scalar) throw cursor.broken(`${shown(key)} is of kind ${kind}, which is not known`)
-  const value = cursor.number(scalar.kind)
-  return scalar.kind === "bool" ? value !== 0 : value
+  const value = cursor.number(scalar)
+  return scalar === "bool" ? value !== 0 : value
 }
 
-type NumberKind =
-  | "u8"
-  | "i8"
-  | "u16"
-  | "i16"
-  | "u32"
-  | "i32"
-  | "f32"
-  | "bool"
-  | "u64"
-  | "i64"
-  | "f64"
+const BYTES = {
+  u8: 1,
+  i8: 1,
+  u16: 2,
+  i16: 2,
+  u32: 4,
+  i32: 4,
+  f32: 4,
+  bool: 1,
+  u64: 8,
+  i64: 8,
+  f64: 8,
+} as const
 
-const scalars: Readonly<Record<number, { kind: NumberKind; bytes: number }>> = {
-  0: { kind: "u8", bytes: 1 },
-  1: { kind: "i8", bytes: 1 },
-  2: { kind: "u16", bytes: 2 },
-  3: { kind: "i16", bytes: 2 },
-  4: { kind: "u32", bytes: 4 },
-  5: { kind: "i32", bytes: 4 },
-  6: { kind: "f32", bytes: 4 },
-  7: { kind: "bool", bytes: 1 },
-  10: { kind: "u64", bytes: 8 },
-  11: { kind: "i64", bytes: 8 },
-  12: { kind: "f64", bytes: 8 },
+type NumberKind = keyof typeof BYTES
+
+const scalars: Readonly<Record<number, NumberKind>> = {
+  0: "u8",
+  1: "i8",
+  2: "u16",
+  3: "i16",
+  4: "u32",
+  5: "i32",
+  6: "f32",
+  7: "bool",
+  10: "u64",
+  11: "i64",
+  12: "f64",
 }
 
 function alignmentOf(cursor: Cursor, pairs: ReadonlyMap<string, Value>): number {
@@ -237,19 +241,19 @@ function checkPlaces(cursor: Cursor, entries: readonly Entry[], room: number): v
 
 const shown = (name: string) => (name.length > 80 ? `${name.slice(0, 80)}…` : name)
 
-/** Reads numbers and texts one after the other, from the beginning of a file. */
+/** Reads numbers and texts one after the other, from the beginning of a file: a vocabulary has hundreds of thousands. */
 class Cursor {
   at = 0
   readonly #folder: Folder
   readonly #file: string
-  readonly #bytes: Uint8Array
+  readonly #bytes: Buffer
   readonly #view: DataView
   readonly #size: number // of the whole file
 
   constructor(folder: Folder, file: string, bytes: Uint8Array, size: number) {
     this.#folder = folder
     this.#file = file
-    this.#bytes = bytes
+    this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
     this.#size = size
   }
@@ -260,12 +264,11 @@ class Cursor {
 
   ascii(length: number): string {
     const from = this.#take(length, "its header")
-    return Buffer.from(this.#bytes.subarray(from, from + length)).toString("latin1")
+    return this.#bytes.toString("latin1", from, from + length)
   }
 
   number(kind: NumberKind): number | bigint {
-    const bytes = kind === "bool" ? 1 : Number(/\d+/.exec(kind)![0]) / 8
-    const at = this.#take(bytes, "its header")
+    const at = this.#take(BYTES[kind], "its header")
     switch (kind) {
       case "u8":
       case "bool":
@@ -285,7 +288,9 @@ class Cursor {
       case "f64":
         return this.#view.getFloat64(at, true)
       case "u64":
-        return exact(this.#view.getBigUint64(at, true))
+        return this.#view.getUint32(at + 4, true) === 0
+          ? this.#view.getUint32(at, true)
+          : exact(this.#view.getBigUint64(at, true))
       case "i64":
         return exact(this.#view.getBigInt64(at, true))
     }
@@ -304,7 +309,7 @@ class Cursor {
     const length = this.count(`the length of ${what}`, 1)
     if (length > most) throw this.broken(`${what} is ${length} bytes long`)
     const from = this.#take(length, what)
-    return Buffer.from(this.#bytes.buffer, this.#bytes.byteOffset + from, length).toString("utf8")
+    return this.#bytes.toString("utf8", from, from + length)
   }
 
   #take(length: number, what: string): number {

@@ -9,11 +9,13 @@ import {
   KINDS,
   type Lists,
   longPiece,
+  type Merges,
   postProcessor,
   type SpecialIds,
   scoredMerges,
   sentencePieces,
 } from "../sentence-pieces.ts"
+import { printTokenizer, Words } from "../tokenizer-json.ts"
 import { begun, composed, cuts, wholeWords } from "./cuts.ts"
 import { isByOllama, type Keys } from "./keys.ts"
 
@@ -92,7 +94,7 @@ export function readTokenizer(keys: Keys, vocabulary: number): TokenizerTexts {
     return text === undefined ? [] : [[name, text]]
   })
   return {
-    json: JSON.stringify(json),
+    json: printTokenizer(json),
     guessedPre: told === undefined ? pre : undefined,
     specialTokens: Object.fromEntries(specialTokens),
     endTokens: endTokens(keys, lists, ids.eos),
@@ -166,14 +168,11 @@ function specialIds(keys: Keys, usual: Partial<SpecialIds>, { tokens }: Lists): 
 /** Pieces that begin a word are written with a blank before them, and the others without their ##. */
 function wordPieces(keys: Keys, { tokens, kinds }: Lists): Json {
   const BLANK = "▁"
-  const spelled = (token: string) =>
-    token.startsWith(BLANK) ? token.slice(BLANK.length) : `##${token}`
   const isWord = (id: number) => kinds[id] === NORMAL || kinds[id] === USER
-  const vocab = Object.fromEntries(
-    tokens.flatMap((token, id) =>
-      kinds[id] === UNUSED ? [] : [[isWord(id) ? spelled(token) : token, id]],
-    ),
-  )
+  const spelled = tokens.map((token, id) => {
+    if (!isWord(id)) return token
+    return token.startsWith(BLANK) ? token.slice(BLANK.length) : `##${token}`
+  })
   const unknown = keys.countIfThere("tokenizer.ggml.unknown_token_id") ?? kinds.indexOf(UNKNOWN)
   // No key says whether capitals count: a vocabulary that has any is of a model to which they do.
   const lowercase = !tokens.some((token, id) => isWord(id) && token !== token.toLowerCase())
@@ -192,7 +191,7 @@ function wordPieces(keys: Keys, { tokens, kinds }: Lists): Json {
       unk_token: tokens[unknown] ?? "[UNK]",
       continuing_subword_prefix: "##",
       max_input_chars_per_word: 100,
-      vocab,
+      vocab: new Words(spelled, (id) => kinds[id] !== UNUSED),
     },
   }
 }
@@ -233,12 +232,9 @@ function bytePairs(keys: Keys, { tokens, kinds }: Lists, pre: string): Json {
       "tokenizer.ggml.pre",
       `is "${pre}", by which texts would be cut in a way that is not known`,
     )
-  const vocab = Object.fromEntries(
-    tokens.flatMap((token, id) =>
-      kinds[id] === NORMAL || kinds[id] === USER || kinds[id] === CONTROL ? [[token, id]] : [],
-    ),
-  )
-  const merges = keys.texts("tokenizer.ggml.merges").map((merge) => splitMerge(keys, merge))
+  const isWord = (id: number) => kinds[id] === NORMAL || kinds[id] === USER || kinds[id] === CONTROL
+  const vocab = new Words(tokens, isWord)
+  const merges = readMerges(keys, keys.texts("tokenizer.ggml.merges"))
   const isolated = row.patterns.map((pattern) => ({
     type: "Split",
     pattern: { Regex: pattern },
@@ -265,6 +261,12 @@ function bytePairs(keys: Keys, { tokens, kinds }: Lists, pre: string): Json {
   }
 }
 
+/** As they stand, where none has a second blank. */
+function readMerges(keys: Keys, merges: readonly string[]): Merges {
+  const isPlain = merges.every((merge) => /^[^ ]+ [^ ]+$/.test(merge))
+  return isPlain ? merges : merges.map((merge) => splitMerge(keys, merge))
+}
+
 /** "left right": at the first blank behind the first character. */
 function splitMerge(keys: Keys, merge: string): [string, string] {
   const at = merge.indexOf(" ", 1)
@@ -278,9 +280,7 @@ function piecesOf(keys: Keys, lists: Lists): Json {
   const long = listed ? undefined : longPiece(lists)
   if (long !== undefined)
     throw keys.wrong("tokenizer.ggml.tokens", `holds one of ${long} characters`)
-  const merges = listed
-    ? listed.map((merge) => splitMerge(keys, merge))
-    : scoredMerges(lists, scoresOf(keys, lists))
+  const merges = listed ? readMerges(keys, listed) : scoredMerges(lists, scoresOf(keys, lists))
   const prefixed = keys.flag("tokenizer.ggml.add_space_prefix", !isGemmaByOllama(keys))
   return sentencePieces({
     ...lists,
