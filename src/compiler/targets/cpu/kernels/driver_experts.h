@@ -4,8 +4,7 @@
 #ifndef SINTER_DRIVER_EXPERTS_H
 #define SINTER_DRIVER_EXPERTS_H
 
-#include "driver_model.h"
-#include "rows.h"
+#include "driver_products.h"
 
 enum { MAX_EXPERTS = 1024 };
 
@@ -216,25 +215,8 @@ static void multiply_slots(sinter_model *m, const struct product_step *p,
     row_bytes = planes_bytes(p->columns);
   }
 #endif
-  int64_t grain = 4, most = slots->used_count * p->panels / (8 * m->host->threads);
-  if (grain > most) grain = most < 1 ? 1 : most;
   struct slot_products products = {
-      .loop = {.cancel = m->step->cancel,
-               .product = {.panels = m->weights[p->weight],
-                           .rows = rows,
-                           .out = out,
-                           .out_stride = p->out_stride,
-                           .bias = p->bias == NO_WEIGHT ? NULL : (float *)m->weights[p->bias],
-                           .epilogue = p->epilogue,
-                           .limit = p->limit,
-                           .tiles = m->tiles},
-               .panels = p->panels,
-               .grain = grain,
-               .grains = (p->panels + grain - 1) / grain,
-               .columns = p->columns,
-               .in_stride = p->in_stride,
-               .far = p->far,
-               .zero = p->zero},
+      .loop = product_loop_of(m, p, rows, out, 4, slots->used_count * p->panels),
       .body = body,
       .slots = slots,
       .matrix_bytes = matrix_bytes,
