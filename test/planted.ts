@@ -1417,8 +1417,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a foreign field that changes the answer is ignored",
     file: "src/http/apis/refusals.ts",
-    text: "if (value === undefined || value === null || !asked(value, members)) continue",
-    fault: "if (value !== true || !asked(value, members)) continue",
+    text: "if (value === undefined || value === null || !asked(value, body)) continue",
+    fault: "if (value !== true || !asked(value, body)) continue",
     test: "src/http/apis/refusals.test.ts",
   },
   {

@@ -4,7 +4,7 @@
 
 import type { Static, TSchema } from "typebox"
 import { type Problem, problem } from "../errors.ts"
-import { type Json, writeJson } from "./json.ts"
+import { isMembers, type Json, type Members, writeJson } from "./json.ts"
 import { atOnce, type Work } from "./turns.ts"
 
 interface Schema {
@@ -50,8 +50,6 @@ const KEYWORDS: Record<keyof Schema, true> = {
   title: true,
   default: true,
 }
-
-type Members = Readonly<Record<string, Json>>
 
 /**
  * The value as its schema's type; `path` is where it stands in the body, which it is itself unless said otherwise.
@@ -141,7 +139,7 @@ function isOfKind(schema: Schema, value: Json): boolean {
     case "null":
       return value === null
     case "object":
-      return typeof value === "object" && value !== null && !Array.isArray(value)
+      return isMembers(value)
     case "array":
       return Array.isArray(value)
     case "integer":

@@ -19,6 +19,13 @@ export type Json =
   | { readonly [key: string]: Json | undefined }
   | JsonText
 
+/** A map of JSON, as it was read. */
+export type Members = Readonly<Record<string, Json>>
+
+export function isMembers(value: Json | undefined): value is Members {
+  return typeof value === "object" && value !== null && !Array.isArray(value)
+}
+
 /** Text that is JSON already and is written as it stands. */
 export class JsonText {
   readonly text: string

@@ -4,7 +4,7 @@
 
 import type { ResponseFormat, SchemaFormat } from "../../chat/conversation.ts"
 import { fault, mustBe } from "../check.ts"
-import { type Json, reading } from "../json.ts"
+import { isMembers, type Json, type Members, reading } from "../json.ts"
 import type { Work } from "../turns.ts"
 import type { FormatFields } from "./fields.ts"
 
@@ -81,7 +81,7 @@ const SPELLINGS: Record<string, Reading> = {
   choice,
   grammar,
   json_schema: json,
-  structured_outputs: (field, value) => structured(field, value as Record<string, Json>),
+  structured_outputs: (field, value) => structured(field, value as Members),
   guided_json: json,
   guided_regex: regex,
   guided_choice: choice,
@@ -99,7 +99,7 @@ const STRUCTURED: Record<string, Reading> = {
 
 const WITHOUT_EFFECT = ["disable_any_whitespace", "disable_fallback"]
 
-function structured(field: string, value: Readonly<Record<string, Json>>): Found | ResponseFormat {
+function structured(field: string, value: Members): Found | ResponseFormat {
   const given = Object.entries(value).filter(
     ([name, member]) => isFilled(member) && !WITHOUT_EFFECT.includes(name),
   )
@@ -151,18 +151,15 @@ function findSchema({ schema, json_schema }: GivenFormat) {
 }
 
 // OpenAI's form: a name and its schema. No schema has keywords of these names.
-function wrapperOf(value: Json): Readonly<Record<string, Json>> | undefined {
-  const isObject = typeof value === "object" && value !== null && !Array.isArray(value)
-  if (!isObject || !["schema", "name", "strict"].some((key) => Object.hasOwn(value, key))) {
-    return undefined
-  }
-  return value as Readonly<Record<string, Json>>
+function wrapperOf(value: Json): Members | undefined {
+  const isWrapper =
+    isMembers(value) && ["schema", "name", "strict"].some((key) => Object.hasOwn(value, key))
+  return isWrapper ? value : undefined
 }
 
 function* readingSchema({ path, schema }: Found): Work<Json> {
   const value = typeof schema === "string" ? yield* parsing(schema, path) : schema
-  if (typeof value === "boolean") return value
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value
+  if (typeof value === "boolean" || isMembers(value)) return value
   throw mustBe(path, "a JSON Schema, as an object or as JSON text of one", value)
 }
 

@@ -3,7 +3,7 @@
 // asks for nothing (`min_tokens: 0`) is ignored, as clients send whole lists of defaults.
 
 import { problem } from "../../errors.ts"
-import type { Json } from "../json.ts"
+import { isMembers, type Json, type Members } from "../json.ts"
 
 /** The two kinds of completion; what is a field of the one may have to be refused by the other. */
 export type Kind = "chat" | "completions"
@@ -17,8 +17,6 @@ interface Refusal {
   /** Why, and what to do instead; the field's name stands before it. */
   because: string
 }
-
-type Members = Readonly<Record<string, Json>>
 
 const isGiven = () => true
 const isTrue = (value: Json) => value === true
@@ -318,13 +316,12 @@ export const unsupported: readonly Refusal[] = [
 
 /** Throws the problem `unsupported_value` for the first field that a row refuses. */
 export function refuse(body: Json, kind: Kind): void {
-  if (typeof body !== "object" || body === null || Array.isArray(body)) return
-  const members = body as Members
+  if (!isMembers(body)) return
   for (const { params, by = kind, asked, because } of unsupported) {
     if (by !== kind) continue
     for (const param of params) {
-      const value = Object.hasOwn(members, param) ? members[param] : undefined
-      if (value === undefined || value === null || !asked(value, members)) continue
+      const value = Object.hasOwn(body, param) ? body[param] : undefined
+      if (value === undefined || value === null || !asked(value, body)) continue
       throw problem("unsupported_value", { problem: `${param}: ${because}` }, param)
     }
   }
@@ -332,6 +329,5 @@ export function refuse(body: Json, kind: Kind): void {
 
 function endsWithAssistant({ messages }: Members): boolean {
   const last = Array.isArray(messages) ? (messages as readonly Json[]).at(-1) : undefined
-  const isMessage = typeof last === "object" && last !== null && "role" in last
-  return isMessage && last.role === "assistant"
+  return isMembers(last) && last.role === "assistant"
 }

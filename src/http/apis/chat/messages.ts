@@ -5,7 +5,7 @@ import type { ChatMessage, ToolCall } from "../../../chat/conversation.ts"
 import { writeCallList } from "../../../chat/formats/call-list.ts"
 import { type Problem, problem } from "../../../errors.ts"
 import { fault, mustBe, show } from "../../check.ts"
-import { type Json, reading, writing } from "../../json.ts"
+import { isMembers, type Json, type Members, reading, writing } from "../../json.ts"
 import type { Work } from "../../turns.ts"
 import type { ChatCompletionMessage } from "./schema.ts"
 
@@ -64,7 +64,7 @@ function withoutList(content: string | null, calls: readonly ToolCall[]): string
   return content.slice(0, content.length - list.length) || null
 }
 
-type Part = Readonly<Record<string, Json>>
+type Part = Members
 
 // Structured data of a tool reaches the template as its JSON, with all that it says.
 function* readingParts(parts: readonly Part[], role: string, path: string): Work<string> {
@@ -106,8 +106,7 @@ function* readingArguments(given: Call["function"]["arguments"], path: string): 
   if (given === undefined || given === null || given === "") return "{}"
   if (typeof given !== "string") return yield* writing(given as Json)
   try {
-    const value = yield* reading(given)
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return given
+    if (isMembers(yield* reading(given))) return given
   } catch {
     // Said below: to the client it is the same fault.
   }

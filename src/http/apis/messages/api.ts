@@ -2,7 +2,7 @@
 // where clients act on one, and every event has a name.
 
 import type { Problem } from "../../../errors.ts"
-import { type Json, writeJson } from "../../json.ts"
+import { type Members, writeJson } from "../../json.ts"
 import { Type } from "../../type.ts"
 import type { Api, ServerEvent } from "../api.ts"
 import { text } from "../fields.ts"
@@ -58,6 +58,6 @@ function sentenceOf({ code, message, values }: Problem): string {
   }
 }
 
-export function messagesEvent(type: string, members: Readonly<Record<string, Json>> = {}) {
+export function messagesEvent(type: string, members: Members = {}) {
   return { name: type, data: writeJson({ type, ...members }) } satisfies ServerEvent
 }

@@ -11,7 +11,7 @@ import type {
 } from "../../../chat/conversation.ts"
 import { problem } from "../../../errors.ts"
 import { fault, mustBe, show } from "../../check.ts"
-import { type Json, withFloats, writing } from "../../json.ts"
+import { isMembers, type Json, withFloats, writing } from "../../json.ts"
 import type { Service } from "../../service.ts"
 import type { Work } from "../../turns.ts"
 import { type Origin, readTemplateArguments } from "../chat/request.ts"
@@ -194,9 +194,7 @@ function member(block: Block, name: string, path: string): string {
 
 function* readingCall(block: Block, path: string): Work<ToolCall> {
   const input = block.input ?? {}
-  if (typeof input !== "object" || Array.isArray(input)) {
-    throw mustBe(`${path}.input`, "an object", input)
-  }
+  if (!isMembers(input)) throw mustBe(`${path}.input`, "an object", input)
   return {
     id: member(block, "id", path),
     name: member(block, "name", path),

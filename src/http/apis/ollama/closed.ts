@@ -6,10 +6,8 @@
 // What has no other members satisfies the schema that was given only where its parts are not combined: one with `oneOf`, `not`,
 // `allOf` of several and the like stays as it is.
 
-import type { Json } from "../../json.ts"
+import { isMembers, type Json, type Members } from "../../json.ts"
 import type { Work } from "../../turns.ts"
-
-type Members = Readonly<Record<string, Json>>
 
 /** Keywords that are a schema or a list of some, and those that are a map of some. */
 const SCHEMAS = new Set(["items", "additionalProperties", "prefixItems", "anyOf", "allOf"])
@@ -46,7 +44,7 @@ function* closingPart(given: Json, pace: { left: number }): Work<Json | undefine
   for (const [name, value] of Object.entries(schema)) {
     let closed: Json | undefined = value
     if (SCHEMAS.has(name)) closed = yield* closingPart(value, pace)
-    else if (MAPS.has(name) && isMap(value)) {
+    else if (MAPS.has(name) && isMembers(value)) {
       const parts = yield* closingEach(Object.values(value), pace)
       closed = parts && Object.fromEntries(Object.keys(value).map((key, at) => [key, parts[at]!]))
     }
@@ -83,11 +81,7 @@ const WIDER = [
 
 function isOpen(schema: Members): boolean {
   const { properties, required = [] } = schema
-  if (!isMap(properties) || WIDER.some((name) => Object.hasOwn(schema, name))) return false
+  if (!isMembers(properties) || WIDER.some((name) => Object.hasOwn(schema, name))) return false
   const isListed = (name: Json) => typeof name === "string" && Object.hasOwn(properties, name)
   return Array.isArray(required) && required.every(isListed)
-}
-
-function isMap(value: Json | undefined): value is Members {
-  return typeof value === "object" && value !== null && !Array.isArray(value)
 }

@@ -1,7 +1,7 @@
 // A reply as Ollama's lines: a piece each, a call in one, and last what it took. A whole answer is the last line with all of it.
 
 import type { ReplyEvent } from "../../../chat/conversation.ts"
-import { type Json, JsonText, writeJson } from "../../json.ts"
+import { type Json, JsonText, type Members, writeJson } from "../../json.ts"
 import { endOf, type Part, partsOf, type ReplyEnd } from "../parts.ts"
 
 /** How a kind of reply writes what is said. */
@@ -15,8 +15,6 @@ interface Said {
   thinking?: string
   calls?: readonly Json[]
 }
-
-type Members = Readonly<Record<string, Json>>
 
 export const shapes = {
   chat: ({ content, thinking, calls }: Said): Members => ({

@@ -4,7 +4,7 @@ import type { ChatReply, ReplyEvent } from "../../../chat/conversation.ts"
 import { Problem, problem } from "../../../errors.ts"
 import { checking } from "../../check.ts"
 import { type Answer, type Exchange, json, problemOf, serviceOf } from "../../exchange.ts"
-import { type Json, writeJson } from "../../json.ts"
+import { type Json, type Members, writeJson } from "../../json.ts"
 import { inTurns } from "../../turns.ts"
 import { reportIgnored, reportIgnoredTools, reportUnenforced } from "../ignored.ts"
 import { stream } from "../stream.ts"
@@ -134,10 +134,7 @@ function keeping(
 }
 
 /** What a response says of its request, with what was left open filled in. */
-function repeatedOf(
-  body: ResponsesRequest,
-  used: { temperature: number; top_p: number },
-): Readonly<Record<string, Json>> {
+function repeatedOf(body: ResponsesRequest, used: { temperature: number; top_p: number }): Members {
   const { effort = null, summary = null } = body.reasoning ?? {}
   return {
     instructions: body.instructions ?? null,
@@ -151,7 +148,7 @@ function repeatedOf(
     ...used,
     text: { format: (body.text?.format ?? { type: "text" }) as Json },
     tool_choice: (body.tool_choice ?? "auto") as Json,
-    tools: (body.tools ?? []).map((tool) => filledIn(tool as Readonly<Record<string, Json>>)),
+    tools: (body.tools ?? []).map((tool) => filledIn(tool as Members)),
     top_logprobs: 0,
     truncation: "disabled",
     metadata: body.metadata ?? {},
@@ -159,6 +156,6 @@ function repeatedOf(
 }
 
 /** Clients ask for these of a function. */
-function filledIn(tool: Readonly<Record<string, Json>>): Json {
+function filledIn(tool: Members): Json {
   return tool.type === "function" ? { parameters: null, strict: null, ...tool } : tool
 }

@@ -2,8 +2,7 @@
 
 import { fault, mustBe } from "../../check.ts"
 import type { Exchange } from "../../exchange.ts"
-import type { Json } from "../../json.ts"
-import type { Members } from "./tools.ts"
+import type { Json, Members } from "../../json.ts"
 
 const PREFIXES: Readonly<Record<string, string>> = {
   message: "msg",

@@ -4,9 +4,9 @@
 import type { ChatMessage, ToolCall } from "../../../chat/conversation.ts"
 import { Problem, problem } from "../../../errors.ts"
 import { fault, mustBe, show } from "../../check.ts"
-import { type Json, reading, writeJson } from "../../json.ts"
+import { isMembers, type Json, type Members, reading, writeJson } from "../../json.ts"
 import type { Work } from "../../turns.ts"
-import { joinedName, type Members, membersOf } from "./tools.ts"
+import { joinedName, membersOf } from "./tools.ts"
 
 const PIECE = 512 // items read between two turns
 
@@ -154,9 +154,7 @@ function* readingCall(item: Members, path: string): Work<ToolCall> {
     if (item.status === "incomplete") return callOf(item, "{}", path) // a reply's end cut it off
     throw fault(place, "is a string that holds no JSON")
   }
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) {
-    return callOf(item, given, path)
-  }
+  if (isMembers(value)) return callOf(item, given, path)
   throw mustBe(place, "a string that holds an object as JSON", given)
 }
 

@@ -3,7 +3,7 @@
 import { randomBytes } from "node:crypto"
 import type { ReplyEvent } from "../../../chat/conversation.ts"
 import type { Problem } from "../../../errors.ts"
-import { type Json, writeJson } from "../../json.ts"
+import { type Json, type Members, writeJson } from "../../json.ts"
 import { COMMENT, event as sseEvent } from "../../sse.ts"
 import type { ServerEvent } from "../api.ts"
 import { endOf, type Part, partsOf, type ReplyEnd } from "../parts.ts"
@@ -16,7 +16,7 @@ export interface Head {
   /** What its own id and those of its items have in common. */
   stem: string
   /** What a response repeats of its request. */
-  repeated: Readonly<Record<string, Json>>
+  repeated: Members
   createdAt: number // unix seconds
   callables: Callables
   wantsSummary: boolean
@@ -111,7 +111,6 @@ export class ResponseStream {
   }
 }
 
-type Members = Readonly<Record<string, Json>>
 type Named = [type: string, members: Members]
 type PartEvent =
   | { kind: "open" | "close"; part: Part }

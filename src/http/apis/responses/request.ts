@@ -4,7 +4,7 @@
 import type { ChatMessage, ChatRequest, ConversationRequest } from "../../../chat/conversation.ts"
 import { problem } from "../../../errors.ts"
 import { fault, mustBe } from "../../check.ts"
-import type { Json } from "../../json.ts"
+import type { Json, Members } from "../../json.ts"
 import type { Service } from "../../service.ts"
 import type { Work } from "../../turns.ts"
 import { type Origin, readTemplateArguments } from "../chat/request.ts"
@@ -13,7 +13,7 @@ import { readEnds, readSampling } from "../sampling.ts"
 import { readingItems } from "./items.ts"
 import type { ResponsesRequest } from "./schema.ts"
 import type { Kept, ResponseStore } from "./store.ts"
-import { type Callables, type Members, membersOf, readCallables, readChoice } from "./tools.ts"
+import { type Callables, membersOf, readCallables, readChoice } from "./tools.ts"
 
 /** What is asked, before it is known who answers. */
 export interface Asked {

@@ -5,14 +5,12 @@ import { createHash } from "node:crypto"
 import type { Tool, ToolChoice } from "../../../chat/conversation.ts"
 import { problem } from "../../../errors.ts"
 import { fault, mustBe, show } from "../../check.ts"
-import { type Json, withFloats } from "../../json.ts"
+import { isMembers, type Json, type Members, withFloats } from "../../json.ts"
 import { assertNames, assertOfObjects, known } from "../chat/tools.ts"
-
-export type Members = Readonly<Record<string, Json | undefined>>
 
 /** Of what no schema has looked at. */
 export function membersOf(item: Json, path: string): Members {
-  if (typeof item === "object" && item !== null && !Array.isArray(item)) return item as Members
+  if (isMembers(item)) return item
   throw mustBe(path, "an object", item)
 }
 
@@ -79,10 +77,10 @@ function readFunction(given: Members, path: string): Callable {
   const name = nameOf(given, path)
   const field = `${path}.parameters`
   const parameters = given.parameters ?? undefined
-  if (parameters !== undefined && (typeof parameters !== "object" || Array.isArray(parameters))) {
+  if (parameters !== undefined && !isMembers(parameters)) {
     throw mustBe(field, "an object", parameters)
   }
-  assertOfObjects(parameters as Members | undefined, field)
+  assertOfObjects(parameters, field)
   const described = typeof description === "string" && { description }
   const shown = { name, ...described, ...(parameters && { parameters: withFloats(parameters) }) }
   const definition = { type: "function", function: shown }

@@ -5,7 +5,7 @@ import type { ResponseFormat, SchemaVerdict, Tool } from "../../../chat/conversa
 import { problem } from "../../../errors.ts"
 import { check, checking } from "../../check.ts"
 import { type Answer, type Exchange, json, serviceOf } from "../../exchange.ts"
-import { type Json, writeJson } from "../../json.ts"
+import { type Json, type Members, writeJson } from "../../json.ts"
 import { inTurns, type Work } from "../../turns.ts"
 import { ChatCompletionRequest } from "../chat/schema.ts"
 import { readDefinitions } from "../chat/tools.ts"
@@ -30,8 +30,6 @@ export async function checkSchema(exchange: Exchange): Promise<Answer> {
   const enforceable = unenforced.length === 0
   return json(writeJson({ object: "schema.check", enforceable, unsatisfiable, unenforced }))
 }
-
-type Members = Readonly<Record<string, Json>>
 
 const FORMAT_TYPES: readonly unknown[] = ["text", "json_object", "json_schema", "regex", "grammar"]
 

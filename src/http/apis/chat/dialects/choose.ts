@@ -5,7 +5,7 @@
 import type { IncomingHttpHeaders } from "node:http"
 import { problem } from "../../../../errors.ts"
 import { show } from "../../../check.ts"
-import type { Json } from "../../../json.ts"
+import { isMembers, type Json, type Members } from "../../../json.ts"
 import type { Dialect } from "./dialect.ts"
 import { native } from "./native.ts"
 import { openai } from "./openai.ts"
@@ -63,8 +63,6 @@ function isOpenaiClient(headers: IncomingHttpHeaders): boolean {
   )
 }
 
-type Members = Readonly<Record<string, Json | undefined>>
-
 /** Whether the body uses what only OpenAI's contract has. */
 function isOpenaiBody(body: Members): boolean {
   const { messages, tools, response_format: format } = body
@@ -84,10 +82,6 @@ function hasTextArguments(call: Members): boolean {
 
 function isGiven(value: Json | undefined): boolean {
   return value !== undefined && value !== null
-}
-
-function isMembers(value: Json | undefined): value is Members {
-  return typeof value === "object" && value !== null && !Array.isArray(value)
 }
 
 function items(value: Json | undefined): Members[] {
