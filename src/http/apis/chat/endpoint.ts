@@ -12,16 +12,14 @@ import { stream } from "../stream.ts"
 import { whole } from "../whole.ts"
 import { dialects } from "./dialects/choose.ts"
 import { chunks, emptyChunk, wholeAnswer } from "./reply.ts"
-import { readingChat } from "./request.ts"
+import { originOf, readingChat } from "./request.ts"
 import { ChatCompletionRequest } from "./schema.ts"
 
 export async function chatCompletions(exchange: Exchange): Promise<Answer> {
   refuse(exchange.body, "chat")
   const body = await inTurns(checking(ChatCompletionRequest, exchange.body))
   const service = await serviceOf(exchange, body.model)
-  const { id, scope, options } = exchange
-  const origin = { id, scope, reasoning: options.reasoning }
-  const request = await inTurns(readingChat(body, service, origin))
+  const request = await inTurns(readingChat(body, service, originOf(exchange)))
   const { topLogprobs } = request.sampling
   if (topLogprobs !== undefined) {
     const { contextLength } = service.model

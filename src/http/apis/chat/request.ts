@@ -3,6 +3,7 @@
 
 import type { ChatRequest } from "../../../chat/conversation.ts"
 import { fault } from "../../check.ts"
+import type { Exchange } from "../../exchange.ts"
 import { type Json, withFloats } from "../../json.ts"
 import type { Service } from "../../service.ts"
 import type { Work } from "../../turns.ts"
@@ -17,6 +18,10 @@ export interface Origin {
   id: string
   scope: string
   reasoning: "split" | "inline"
+}
+
+export function originOf({ id, scope, options }: Exchange): Origin {
+  return { id, scope, reasoning: options.reasoning }
 }
 
 /** Yields what it has read, as much as a body may hold. */

@@ -6,6 +6,7 @@ import { type Answer, type Exchange, json, serviceOf } from "../../exchange.ts"
 import { writeJson } from "../../json.ts"
 import { event } from "../../sse.ts"
 import { inTurns } from "../../turns.ts"
+import { originOf } from "../chat/request.ts"
 import { reportIgnored, reportIgnoredTools, reportUnenforced } from "../ignored.ts"
 import { stream } from "../stream.ts"
 import { whole } from "../whole.ts"
@@ -16,9 +17,7 @@ import { CountTokensRequest, MessagesRequest } from "./schema.ts"
 export async function messages(exchange: Exchange): Promise<Answer> {
   const body = await inTurns(checking(MessagesRequest, exchange.body))
   const service = await serviceOf(exchange, body.model)
-  const { id, scope, options } = exchange
-  const origin = { id, scope, reasoning: options.reasoning }
-  const request = await inTurns(readingMessagesRequest(body, service, origin))
+  const request = await inTurns(readingMessagesRequest(body, service, originOf(exchange)))
   reportIgnored(exchange, MessagesRequest)
   reportIgnoredTools(exchange, serverTools(body))
   exchange.setHeader("x-seed", String(body.seed ?? request.sampling.seed))

@@ -9,6 +9,7 @@ import { type Answer, type Exchange, json, modelOf, serviceOf } from "../../exch
 import { type Json, writeJson } from "../../json.ts"
 import type { ModelCard, ServedModel } from "../../service.ts"
 import { inTurns } from "../../turns.ts"
+import { originOf } from "../chat/request.ts"
 import { embedded, floats } from "../embeddings/endpoint.ts"
 import { reportIgnored, reportUnenforced } from "../ignored.ts"
 import { stream } from "../stream.ts"
@@ -124,10 +125,6 @@ function loaded({ api }: Exchange, { stream: isStream, keep_alive }: Asked, shap
 
 function lineOf(text: string, { framing }: Exchange["api"]): Answer {
   return { type: framing!.type, text: framing!.write(text) }
-}
-
-function originOf({ id, scope, options }: Exchange) {
-  return { id, scope, reasoning: options.reasoning }
 }
 
 export function listTags({ state }: Exchange): Answer {

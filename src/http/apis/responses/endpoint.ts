@@ -6,6 +6,7 @@ import { checking } from "../../check.ts"
 import { type Answer, type Exchange, json, problemOf, serviceOf } from "../../exchange.ts"
 import { type Json, type Members, writeJson } from "../../json.ts"
 import { inTurns } from "../../turns.ts"
+import { originOf } from "../chat/request.ts"
 import { reportIgnored, reportIgnoredTools, reportUnenforced } from "../ignored.ts"
 import { stream } from "../stream.ts"
 import { whole } from "../whole.ts"
@@ -25,10 +26,8 @@ import type { Kept } from "./store.ts"
 export async function respond(exchange: Exchange): Promise<Answer> {
   const body = await inTurns(checking(ResponsesRequest, exchange.body))
   const service = await serviceOf(exchange, body.model)
-  const { id, scope, options, responses } = exchange
-  const asked = await inTurns(readingAsked(body, responses, scope))
-  const origin = { id, scope, reasoning: options.reasoning }
-  const request = await inTurns(readingResponse(body, asked, service, origin))
+  const asked = await inTurns(readingAsked(body, exchange.responses, exchange.scope))
+  const request = await inTurns(readingResponse(body, asked, service, originOf(exchange)))
   const { temperature, topP, seed } = request.sampling
   report(exchange, asked)
   exchange.setHeader("x-seed", String(body.seed ?? seed))
