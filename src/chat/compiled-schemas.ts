@@ -1,5 +1,5 @@
 // Schemas and languages that have been compiled, kept for everybody who asks for the same, whether in a format, in a tool or in a
-// check. What was refused is kept as well: asking again costs nothing. The one used longest ago is forgotten first.
+// check. What was refused is kept as well: asking again costs nothing.
 
 import {
   type CompiledSchema,
@@ -12,6 +12,7 @@ import {
   SchemaRefusal,
   type TextForm,
 } from "../grammar/grammar.ts"
+import { LruMap } from "../lru.ts"
 import type { SchemaFormat, SchemaVerdict, Tool } from "./conversation.ts"
 
 const MAX_KEPT = 256
@@ -27,8 +28,8 @@ type Held = Pick<SchemaOptions, "names" | "without">
 
 export class CompiledSchemas {
   readonly #watch: Watch | undefined
-  readonly #schemas = new Kept<CompiledSchema | SchemaRefusal>()
-  readonly #languages = new Kept<Part | LanguageRefusal>()
+  readonly #schemas = new LruMap<CompiledSchema | SchemaRefusal>(MAX_KEPT)
+  readonly #languages = new LruMap<Part | LanguageRefusal>(MAX_KEPT)
 
   constructor(watch?: Watch) {
     this.#watch = watch
@@ -71,7 +72,7 @@ export class CompiledSchemas {
   #languageOutcome(language: Language, form: TextForm, without?: string): Part | LanguageRefusal {
     const text = `${form} ${textOf([language, without])}`
     const compile = () => refusedOr(LanguageRefusal, () => compileLanguage(language, form, without))
-    return this.#languages.of(text, () => this.#watched(text, compile))
+    return this.#languages.get(text) ?? this.#languages.put(text, this.#watched(text, compile))
   }
 
   #outcome(schema: unknown, lenient: boolean, held: Held = {}): CompiledSchema | SchemaRefusal {
@@ -79,7 +80,7 @@ export class CompiledSchemas {
     const options = { ...held, lenient, portable: true }
     const compile = () => refusedOr(SchemaRefusal, () => compileSchema(schema, options))
     const key = `${lenient} ${textOf(held)} ${text}`
-    return this.#schemas.of(key, () => this.#watched(text, compile))
+    return this.#schemas.get(key) ?? this.#schemas.put(key, this.#watched(text, compile))
   }
 
   #watched<Outcome>(text: string, compile: () => Outcome): Outcome {
@@ -87,19 +88,6 @@ export class CompiledSchemas {
     const outcome = compile()
     this.#watch?.end()
     return outcome
-  }
-}
-
-/** Values by key; the one used longest ago is forgotten first. */
-class Kept<Value extends object> {
-  readonly #known = new Map<string, Value>()
-
-  of(key: string, make: () => Value): Value {
-    const value = this.#known.get(key) ?? make()
-    this.#known.delete(key)
-    this.#known.set(key, value)
-    if (this.#known.size > MAX_KEPT) this.#known.delete(this.#known.keys().next().value!)
-    return value
   }
 }
 

@@ -5,6 +5,7 @@
 import { createHash } from "node:crypto"
 import { Closing } from "../closing.ts"
 import type { Constraint } from "../engine/generation.ts"
+import { LruMap } from "../lru.ts"
 import type { Caller } from "../worker/lane.ts"
 import { type CompileLimits, CompileThread } from "./compile-thread.ts"
 import type { ConstraintHandle, ConstraintOptions } from "./constraint.ts"
@@ -41,7 +42,7 @@ export class ConstraintThreads {
   readonly #words: number
   readonly #compiler: CompileThread
   readonly #threads: { quick: MaskThread; slow: MaskThread }
-  readonly #known = new Map<string, Known>()
+  readonly #known = new LruMap<Known>(MAX_KNOWN)
   readonly #compiledMilliseconds: number
   readonly #closing = new Closing()
   #sequences = 0
@@ -73,10 +74,8 @@ export class ConstraintThreads {
     this.#start()
     const text = keyOf(spec)
     const key = createHash("sha256").update(text).digest("base64")
-    const known = this.#known.get(key) ?? (await this.#compiled(spec, text.length, caller))
-    this.#known.delete(key)
-    this.#known.set(key, known) // the last one used is the last one forgotten
-    if (this.#known.size > MAX_KNOWN) this.#known.delete(this.#known.keys().next().value!)
+    const known =
+      this.#known.get(key) ?? this.#known.put(key, await this.#compiled(spec, text.length, caller))
     return { unenforced: known.unenforced, constraint: () => this.#open(spec, known) }
   }
 

@@ -20,6 +20,7 @@ import {
   text,
   until,
 } from "../grammar/grammar.ts"
+import { LruMap } from "../lru.ts"
 import { ANSWER, START } from "./channels.ts"
 import { argumentsSchema, CompiledSchemas, formatSchema, textOf } from "./compiled-schemas.ts"
 import type { LanguageFormat, ResponseFormat, SchemaVerdict, Tool } from "./conversation.ts"
@@ -61,7 +62,7 @@ const MAX_GRAMMARS = 64
 export class Grammars {
   readonly #options: GrammarOptions
   readonly #schemas: CompiledSchemas
-  readonly #known = new Map<string, CompiledGrammar>()
+  readonly #known = new LruMap<CompiledGrammar>(MAX_GRAMMARS)
   readonly #calls: CallGrammar
 
   constructor(options: GrammarOptions, schemas = new CompiledSchemas()) {
@@ -73,11 +74,7 @@ export class Grammars {
   /** Throws the problem that refuses a schema. */
   of(spec: ConstraintSpec): CompiledGrammar {
     const key = keyOf(spec)
-    const known = this.#known.get(key) ?? this.#compile(spec)
-    this.#known.delete(key)
-    this.#known.set(key, known) // the last one used is the last one forgotten
-    if (this.#known.size > MAX_GRAMMARS) this.#known.delete(this.#known.keys().next().value!)
-    return known
+    return this.#known.get(key) ?? this.#known.put(key, this.#compile(spec))
   }
 
   /** Whether a format or a tool's arguments can be held to their schema; what it compiles is kept for requests. */

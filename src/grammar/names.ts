@@ -2,6 +2,7 @@
 // beginning. Names fall into classes, one for each combination of patterns they match. What is known of some patterns is
 // shared by all objects that have them.
 
+import { LruMap } from "../lru.ts"
 import {
   anything,
   classAt,
@@ -20,8 +21,7 @@ const maxClasses = 30
 const maxNameStates = 5000
 const maxFewNames = 1000
 
-const products = new Map<string, Priced<NameProduct>>()
-const mostProducts = 64
+const products = new LruMap<Priced<NameProduct>>(64)
 const numbers = new WeakMap<Dfa, number>()
 let numbered = 0
 
@@ -32,10 +32,7 @@ export function productOf(languages: readonly Dfa[]): NameProduct {
   }
   const key = languages.map((language) => numbers.get(language)).join()
   const product = priced(products.get(key), () => new NameProduct(languages))
-  products.delete(key)
-  products.set(key, product) // the last one used is the last one forgotten
-  if (products.size > mostProducts) products.delete(products.keys().next().value!)
-  return product.value
+  return products.put(key, product).value
 }
 
 /** All patterns on names at once: which of them a name matches, and which names are still possible. */

@@ -1,6 +1,7 @@
 // ECMA-262 regular expressions as languages: what JSON Schema's `pattern` accepts, searched anywhere in the text, with
 // Unicode semantics. Here is their syntax; nfa.ts and looks.ts make automata of them. Back references are not regular.
 
+import { LruMap } from "../lru.ts"
 import {
   anyChar,
   type CharSet,
@@ -105,16 +106,11 @@ function repeated(chars: CharSet): Dfa {
 const worthCounting = 16
 
 function kept(key: string, make: () => Dfa): Dfa {
-  const language = priced(patterns.get(key), make)
-  patterns.delete(key)
-  patterns.set(key, language) // the last one used is the last one forgotten
-  if (patterns.size > mostPatterns) patterns.delete(patterns.keys().next().value!)
-  return language.value
+  return patterns.put(key, priced(patterns.get(key), make)).value
 }
 
 // The same patterns come in one schema after the other, and what is known of a language is known by its automaton.
-const patterns = new Map<string, Priced<Dfa>>()
-const mostPatterns = 200
+const patterns = new LruMap<Priced<Dfa>>(200)
 
 /** The texts that the pattern describes from their first to their last character. @throws PatternFault, TooLarge */
 export function wholeLanguage(pattern: string): Dfa {
