@@ -31,7 +31,7 @@ export function commandLine(): Command {
     .helpCommand("help [command]", "Print the help of a command.")
     .configureHelp({ formatItem })
     .addHelpText("after", "\nsinter serve --help lists the options of a command.")
-    .configureOutput({ outputError: () => {} }) // `main` prints them, all in one form
+    .configureOutput({ outputError: () => {} }) // command-line.ts prints them, all in one form
     .exitOverride()
   const serving = program
     .command("serve")

@@ -60,7 +60,8 @@ export function isLoopback(name: string): boolean {
 
 /**
  * The scope of a request: what it may share with others, one for each key. Throws `invalid_api_key` when keys are set
- * and none of them came: as a bearer token, as the password that a browser asks for, or as Anthropic's clients send it.
+ * and none of them came: as a bearer token, as the password that a browser asks for, or as Anthropic's clients send it. Digests
+ * have one length, so comparing them tells nothing about the key; and a scope in a log is not the key.
  */
 export function readScope({ digests }: Keys, headers: IncomingHttpHeaders): string {
   if (digests.length === 0) return ""
@@ -90,5 +91,3 @@ export function connectionName(socket: object): string {
   connections.set(socket, name)
   return name
 }
-
-// Digests have one length, so comparing them tells nothing about the key; and a scope in a log is not the key.

@@ -1,6 +1,6 @@
-// One answer as a stream, of server-sent events unless its API frames them otherwise. Each event is one write of `data: `, the JSON and a blank line, with its name before it
-// where an API names its events. A client that takes nothing makes the generation behind wait (outflow.ts); one that hears
-// nothing for long is sent a sign of life.
+// One answer as a stream, of server-sent events unless its API frames them otherwise. Each event is one write of `data: `, the JSON
+// and a blank line, with its name before it where an API names its events. A client that takes nothing makes the generation behind
+// wait (outflow.ts); one that hears nothing for long is sent a sign of life.
 
 import type { Framing, ServerEvent } from "./apis/api.ts"
 import type { Exchange } from "./exchange.ts"

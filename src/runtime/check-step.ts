@@ -1,5 +1,5 @@
-// A step's input is checked before anything is computed: an index out of range here would read somebody else's memory in
-// a native target, and silently compute nonsense in this one. Every step pays for it, so a sentence is put together only where
+// A step's input is checked before anything is computed: an index out of range would read somebody else's memory in a native
+// target, and silently compute nonsense in the reference. Every step pays for it, so a sentence is put together only where
 // something is wrong.
 
 import type { KvShape, Manifest } from "./manifest.ts"

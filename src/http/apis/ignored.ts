@@ -20,13 +20,13 @@ export function reportIgnoredTools(exchange: Exchange, names: readonly string[])
   if (names.length > 0) exchange.setHeader("x-ignored-tools", headerList(names))
 }
 
-/** Names that came from a client, fit for a header: percent-encoded, at most 20 and 1 KiB. */
 export function reportUnenforced(exchange: Exchange, places: readonly string[] = []): void {
   if (places.length === 0) return
   exchange.setHeader("x-unenforced", headerList(places))
   exchange.log.warn({ request: exchange.id, unenforced: places.slice(0, MAX_NAMES) })
 }
 
+/** Names that came from a client, fit for a header: percent-encoded, at most 20 and 1 KiB. */
 function headerList(names: readonly string[]): string {
   const encoded = names.slice(0, MAX_NAMES).map((name) => encodeURIComponent(cut(name, 100)))
   while (encoded.join(",").length > MAX_BYTES) encoded.pop()
