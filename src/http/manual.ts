@@ -166,8 +166,8 @@ ${table(["Header", "Where", "Meaning"], HEADERS)}
 ## Who may call
 
 - A server bound to loopback answers to loopback's names and \`--allowed-hosts\` only: any other Host header is 403.
-- With \`--api-key\`, everything but \`/health\` and \`/live\` asks for \`Authorization: Bearer KEY\`; a browser that opens \`/docs\`
-  asks its user for the key as a password.
+- With \`--api-key\` or \`--api-key-file\`, everything but \`/health\`, \`/live\` and, with \`--open-metrics\`, \`/metrics\` asks for
+  \`Authorization: Bearer KEY\` or \`x-api-key\`; a browser that opens \`/docs\` asks its user for the key as a password.
 - Web pages from elsewhere can read nothing, unless \`--allow-credentials\` or an \`--allowed-*\` option is given; then cross-origin
   headers are those of Starlette's CORSMiddleware with the same settings.
 
@@ -177,7 +177,7 @@ ${table(["What", "Default", "Then"], LIMITS)}
 
 ## Known and refused
 
-A request with one of these fields is answered 400, with the field's name. Values that ask for nothing (\`min_tokens: 0\`,
+A request with one of these fields is answered 400, with the field's name. Values that ask for nothing (\`best_of: 1\`,
 \`skip_special_tokens: true\`) are ignored like unknown fields.
 
 ${table(

@@ -1,6 +1,6 @@
 // Known fields that this server does not support, in one table: those of OpenAI's API and of other servers that would change
 // the answer. A request with one is answered 400 with a sentence that names it, never with a silent omission. A value that
-// asks for nothing (`min_tokens: 0`) is ignored, as clients send whole lists of defaults.
+// asks for nothing (`best_of: 1`) is ignored, as clients send whole lists of defaults.
 
 import { problem } from "../../errors.ts"
 import { isMembers, type Json, type Members } from "../json.ts"
