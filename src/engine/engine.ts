@@ -110,14 +110,17 @@ class Loop implements Engine {
     const { speculative } = options
     const sequences = Math.min(limits.sequences, options.limits.sequences.value)
     const room = speculative?.room ?? 0 // for drafts beside everything else
+    const groups = manifest.kv.groups.map((group, held) => ({
+      blocks: limits.blocks[held]!,
+      window: reachOf(group),
+      held,
+      isState: group.state !== undefined,
+    }))
+    const { sinks } = manifest
     const memory = new Memory({
-      groups: manifest.kv.groups.map((group, i) => ({
-        blocks: limits.blocks[i]!,
-        window: reachOf(group),
-        isState: group.state !== undefined,
-      })),
+      groups,
       spares: spareBlocks(sequences, room),
-      sinks: manifest.sinks,
+      sinks,
       recycled: options.recycledSequences ?? Number.POSITIVE_INFINITY,
     })
     const { context } = options.limits
@@ -140,12 +143,6 @@ class Loop implements Engine {
       options,
     )
     const { vocabulary, hidden } = manifest.shapes
-    const { sinks } = manifest
-    const groups = manifest.kv.groups.map((group, held) => ({
-      window: reachOf(group),
-      held,
-      isState: group.state !== undefined,
-    }))
     const shape = { limits, vocabulary, hidden, groups, sinks, draws: true }
     this.#batch = new Batch(shape)
     // A state is left for the step behind, not beside it; and drafts are proposed behind tokens that are known.

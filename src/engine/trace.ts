@@ -8,7 +8,8 @@
 /** Events kept; about 20 MB when all are there. */
 const KEPT = 100_000
 
-export type Counts = Readonly<Record<string, number | string>>
+/** What an event tells, by name. */
+type Args = Readonly<Record<string, number | string>>
 
 interface TraceEvent {
   name: string
@@ -16,7 +17,7 @@ interface TraceEvent {
   request: string | undefined
   at: number // milliseconds
   lasted: number | undefined // milliseconds; a moment has none
-  counts: Counts
+  args: Args
 }
 
 export interface ChromeTrace {
@@ -34,7 +35,7 @@ export interface ChromeEvent {
   ts?: number // microseconds
   dur?: number // microseconds
   s?: "t"
-  args: Counts
+  args: Args
 }
 
 const ENGINE = 1
@@ -53,13 +54,13 @@ export class Trace {
   }
 
   /** A moment in the life of a request. */
-  mark(request: string, name: string, counts: Counts = {}): void {
-    this.#write({ name, request, at: this.now(), lasted: undefined, counts })
+  mark(request: string, name: string, args: Args = {}): void {
+    this.#write({ name, request, at: this.now(), lasted: undefined, args })
   }
 
   /** A stretch of time, from `at` to now, of a request or of the engine. */
-  span(request: string | undefined, name: string, at: number, counts: Counts): void {
-    this.#write({ name, request, at, lasted: this.now() - at, counts })
+  span(request: string | undefined, name: string, at: number, args: Args): void {
+    this.#write({ name, request, at, lasted: this.now() - at, args })
   }
 
   /** Everything kept, the oldest first, one line for each request. */
@@ -92,10 +93,10 @@ function named(what: string, pid: number, tid: number, name: string): ChromeEven
 }
 
 function chromeEvent(event: TraceEvent, lines: ReadonlyMap<string, number>): ChromeEvent {
-  const { name, request, at, lasted, counts } = event
+  const { name, request, at, lasted, args } = event
   const line =
     request === undefined ? { pid: ENGINE, tid: 0 } : { pid: REQUESTS, tid: lines.get(request)! }
   const ts = Math.round(at * 1000)
-  if (lasted === undefined) return { name, ph: "i", s: "t", ts, ...line, args: counts }
-  return { name, ph: "X", ts, dur: Math.round(lasted * 1000), ...line, args: counts }
+  if (lasted === undefined) return { name, ph: "i", s: "t", ts, ...line, args }
+  return { name, ph: "X", ts, dur: Math.round(lasted * 1000), ...line, args }
 }

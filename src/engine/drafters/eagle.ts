@@ -108,10 +108,7 @@ export function createEagle(program: Program, { blocks }: Memory): Drafter {
         editions[block] = blocks.edition(block)
       }
     },
-    async copyBlocks(from, to) {
-      for (const group of program.limits.blocks.keys()) await program.copyBlocks(group, from, to)
-      mirror.copy(from, to)
-    },
+    copyBlocks: (from, to) => mirror.copy(program, from, to),
     close: () => program.close(),
   }
 }

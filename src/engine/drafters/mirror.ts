@@ -3,7 +3,7 @@
 // much of each block the drafting model has computed, since it may lag behind; a block that somebody else got meanwhile
 // holds nothing.
 
-import { BLOCK } from "../../runtime/program.ts"
+import { BLOCK, type Program } from "../../runtime/program.ts"
 import type { Blocks } from "../blocks.ts"
 import type { Sequence } from "../sequence.ts"
 
@@ -37,7 +37,9 @@ export class Mirror {
     }
   }
 
-  copy(from: Int32Array, to: Int32Array): void {
+  /** Blocks of the model that drafts, of all its groups, with what is known of them. */
+  async copy(program: Program, from: Int32Array, to: Int32Array): Promise<void> {
+    for (const group of program.limits.blocks.keys()) await program.copyBlocks(group, from, to)
     for (const [i, block] of to.entries()) {
       this.#filled[block] = this.#filledOf(from[i]!)
       this.#editions[block] = this.#blocks.edition(block)
