@@ -362,11 +362,29 @@ const REFUSALS = new Set(
 
 /** An error of the system as a sentence; undefined for any other. */
 export function systemProblem(error: unknown): Problem | undefined {
-  const { code, syscall, path, message } = (error ?? {}) as NodeJS.ErrnoException
+  const { code, syscall, path } = (error ?? {}) as NodeJS.ErrnoException
   if (!code || !syscall || !REFUSALS.has(code)) return undefined
-  const [, words = "no more of them can be had"] = /^E[A-Z]+: ([^,]+)/.exec(message) ?? []
   const call = path === undefined || syscall.endsWith(path) ? syscall : `${syscall} ${path}`
-  return problem("system_refused", { call, problem: `${words} (${code})` })
+  return problem("system_refused", { call, problem: systemWords(error as Error) })
+}
+
+/** Why a file that somebody named cannot be read, and what to do about it: the words of a sentence, without its full stop. */
+export function unreadable(path: string, error: unknown): string {
+  const why = CURES[(error as NodeJS.ErrnoException).code ?? ""] ?? systemWords(error as Error)
+  return `${printable(path)} cannot be read: ${why}`
+}
+
+const CURES: Partial<Record<string, string>> = {
+  ENOENT: "there is no such file; check its path",
+  ENOTDIR: "there is no such file; check its path",
+  EACCES: "this user may not read it; give it other permissions or another owner",
+  EISDIR: "it is a folder; name a file",
+}
+
+/** The system's own words for its error. */
+export function systemWords({ code, message }: NodeJS.ErrnoException): string {
+  const [, words = "no more of them can be had"] = /^E[A-Z]+: ([^,]+)/.exec(message) ?? []
+  return `${words} (${code})`
 }
 
 /** A stranger's words as they may stand in a sentence: nothing in them ends its line or moves a terminal's cursor. */

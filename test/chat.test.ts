@@ -46,7 +46,9 @@ test("commands of a chat: settings, files, and what they refuse", async () => {
     "/reset",
     `/load ${file}`,
     `/load ${other}`,
+    `/load ${join(scratch, "none.json")}`,
     `/save ${other}`,
+    `/save ${join(scratch, "none/kept.json")}`,
     "/set top-p 2",
     "/set port 1",
     "/save",
@@ -70,7 +72,13 @@ test("commands of a chat: settings, files, and what they refuse", async () => {
     "forgotten",
     "3 messages loaded",
     expect.stringMatching(/^\/load: .+ no conversation: tool_calls is no field of messages\[0\]/),
+    expect.stringMatching(
+      /^\/load: ".+none.json" cannot be read: there is no such file; check its path\.$/,
+    ),
     expect.stringMatching(/^\/save: .+ exists and is no conversation; give it another name\.$/),
+    expect.stringMatching(
+      /^\/save: ".+" cannot be written: no such file or directory \(ENOENT\)\.$/,
+    ),
     '/set top-p: expected a number from 0 to 1, got "2".',
     expect.stringMatching(/^\/set: "port" is none of temperature, .+\.$/),
     "/save: needs FILE behind it.",

@@ -65,8 +65,12 @@ test("a value that cannot be read is refused with its line, and a file with its 
   expect(() => readOptions(serveOptions, {}, {}, values)).toThrow(
     `${path}:2 port: expected a whole number, 0 to 65535, got "many".`,
   )
-  expect(() => readConfigFile(folder, serveOptions)).toThrow(/--config: EISDIR/)
-  expect(() => readConfigFile(join(folder, "none"), serveOptions)).toThrow(/--config: ENOENT/)
+  expect(() => readConfigFile(folder, serveOptions)).toThrow(
+    `--config: ${folder} cannot be read: it is a folder; name a file.`,
+  )
+  expect(() => readConfigFile(join(folder, "none"), serveOptions)).toThrow(
+    `--config: ${folder}/none cannot be read: there is no such file; check its path.`,
+  )
 })
 
 test("the file that comes along says what can be read, and its unit waits for the server's end", () => {

@@ -3,6 +3,7 @@
 // the sign, without quotes or escapes.
 
 import { readFileSync } from "node:fs"
+import { unreadable } from "../errors.ts"
 import { suggestion } from "./likely.ts"
 import type { Option } from "./options.ts"
 import { quoted, refuse } from "./values.ts"
@@ -52,7 +53,7 @@ function textOf(path: string): string {
   try {
     text = readFileSync(path, "utf8")
   } catch (error) {
-    refuse("--config", `${(error as Error).message}.`)
+    refuse("--config", `${unreadable(path, error)}.`)
   }
   if (text.length > MAX_SIZE) refuse("--config", `${path} is larger than any such file.`)
   return text.replace(/^\uFEFF/, "")

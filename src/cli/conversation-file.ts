@@ -3,7 +3,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { checkMessages, checkNames } from "../app/requests.ts"
 import type { ChatMessage } from "../chat/conversation.ts"
-import { Problem } from "../errors.ts"
+import { Problem, systemWords, unreadable } from "../errors.ts"
 import { quoted, refuse } from "./values.ts"
 
 /** Writes over what `saveConversation` has written, and over nothing else. */
@@ -18,17 +18,18 @@ export function saveConversation(
   try {
     writeFileSync(path, `${text}\n`)
   } catch (error) {
-    refuse("/save", `${quoted(path)} cannot be written: ${(error as Error).message}.`)
+    refuse("/save", `${quoted(path)} cannot be written: ${systemWords(error as Error)}.`)
   }
 }
 
 /** @throws `option_invalid` in words for people */
 export function loadConversation(path: string): ChatMessage[] {
+  const text = contentOf(path)
   let body: unknown
   try {
-    body = JSON.parse(readFileSync(path, "utf8"))
+    body = JSON.parse(text)
   } catch (error) {
-    refuse("/load", `${quoted(path)} cannot be read: ${(error as Error).message}.`)
+    refuse("/load", `${quoted(path)} is no JSON: ${(error as Error).message}.`)
   }
   const { messages } = (body ?? {}) as { messages?: unknown }
   try {
@@ -40,6 +41,14 @@ export function loadConversation(path: string): ChatMessage[] {
     refuse("/load", `${quoted(path)} is no conversation: ${error.message}`)
   }
   return [...messages]
+}
+
+function contentOf(path: string): string {
+  try {
+    return readFileSync(path, "utf8")
+  } catch (error) {
+    return refuse("/load", `${unreadable(quoted(path), error)}.`)
+  }
 }
 
 function isConversation(path: string): boolean {

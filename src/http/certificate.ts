@@ -1,6 +1,5 @@
 // The certificate of a server that speaks TLS, with its key.
 
-import { readFileSync } from "node:fs"
 import { createSecureContext } from "node:tls"
 import type { Log } from "../log.ts"
 import type { TlsOptions } from "./service.ts"
@@ -21,8 +20,8 @@ export function watchCertificate(
   log: Log,
   onChange: (certificate: Certificate) => void,
 ): Watched<Certificate> {
-  const read = () => {
-    const certificate = { cert: readFileSync(cert), key: readFileSync(key) }
+  const read = (contents: readonly Buffer[]) => {
+    const certificate = { cert: contents[0]!, key: contents[1]! }
     try {
       createSecureContext(certificate)
     } catch (error) {

@@ -1,7 +1,6 @@
 // The keys that requests must carry: those of the options and those of a file, a line each, which is read again when it changes.
 
 import { createHash } from "node:crypto"
-import { readFileSync } from "node:fs"
 import type { Log } from "../log.ts"
 import type { HttpOptions } from "./service.ts"
 import { Watched } from "./watched.ts"
@@ -14,7 +13,7 @@ export class Keys {
   constructor({ apiKeys, apiKeyFile }: Pick<HttpOptions, "apiKeys" | "apiKeyFile">, log: Log) {
     this.#given = apiKeys.map(digest)
     if (apiKeyFile === undefined) return
-    const read = () => keysIn(apiKeyFile).map(digest)
+    const read = ([text]: readonly Buffer[]) => keysIn(String(text), apiKeyFile).map(digest)
     this.#file = new Watched({ option: "--api-key-file", paths: [apiKeyFile], read, log })
   }
 
@@ -28,8 +27,8 @@ export class Keys {
   }
 }
 
-function keysIn(path: string): string[] {
-  const lines = readFileSync(path, "utf8").split("\n")
+function keysIn(text: string, path: string): string[] {
+  const lines = text.split("\n")
   const keys = lines.map((line) => line.trim()).filter((line) => line !== "" && line[0] !== "#")
   if (keys.length === 0) throw new Error(`${path} holds no key`) // which would let everybody in
   return keys

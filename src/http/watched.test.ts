@@ -36,9 +36,23 @@ test("keys of a file are asked for beside the others, and read again when it cha
 })
 
 test.each([
-  ["--api-key-file", { apiKeyFile: at("none") }, "ENOENT"],
+  ["--api-key-file", { apiKeyFile: at("none") }, `${at("none")} cannot be read: there is no such`],
+  [
+    "--api-key-file",
+    { apiKeyFile: folder },
+    `${folder} cannot be read: it is a folder; name a file.`,
+  ],
   ["--api-key-file", { apiKeyFile: at("empty") }, "holds no key"],
-  ["--tls-cert", { tls: { cert: at("none"), key: at("none") } }, "ENOENT"],
+  [
+    "--tls-cert",
+    { tls: { cert: at("none"), key: at("none") } },
+    `${at("none")} cannot be read: there`,
+  ],
+  [
+    "--tls-cert",
+    { tls: { cert: join(golden, "one.crt"), key: at("none") } },
+    `${at("none")} cannot be`,
+  ],
   ["--tls-cert", { tls: { cert: at("empty"), key: at("empty") } }, "are no certificate"],
   [
     "--tls-cert",

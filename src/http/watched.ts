@@ -1,8 +1,8 @@
 // Files that operators change while the server runs. What cannot be read at the start is refused; later the server goes on with
 // what it has, and says so.
 
-import { statSync } from "node:fs"
-import { problem } from "../errors.ts"
+import { readFileSync, statSync } from "node:fs"
+import { problem, unreadable } from "../errors.ts"
 import type { Log } from "../log.ts"
 
 const EVERY = 1000 // milliseconds
@@ -11,8 +11,8 @@ export interface Watching<Value> {
   /** The option that names the files. */
   option: string
   paths: readonly string[]
-  /** Throws an error whose message says what is wrong with them. */
-  read: () => Value
+  /** Of what they hold, in their order. Throws an error whose message says what is wrong with it. */
+  read: (contents: readonly Buffer[]) => Value
   log: Log
 }
 
@@ -31,7 +31,7 @@ export class Watched<Value> {
     this.#watching = watching
     try {
       this.#seen = traces(paths)
-      this.#value = read()
+      this.#value = read(contentsOf(paths))
     } catch (error) {
       throw problem("option_invalid", { option, problem: `${reasonOf(error)}.` })
     }
@@ -52,7 +52,7 @@ export class Watched<Value> {
       const now = traces(paths)
       if (now === this.#seen) return
       this.#seen = now
-      this.#value = read()
+      this.#value = read(contentsOf(paths))
       onChange(this.#value)
       log.info({ option }, "read again")
     } catch (error) {
@@ -65,12 +65,24 @@ export class Watched<Value> {
 
 /** What changes when a file is written, or another is put in its place. */
 function traces(paths: readonly string[]): string {
-  return paths
-    .map((path) => {
-      const { mtimeMs, ino, size } = statSync(path)
-      return `${mtimeMs} ${ino} ${size}`
-    })
-    .join()
+  return ofEach(paths, (path) => {
+    const { mtimeMs, ino, size } = statSync(path)
+    return `${mtimeMs} ${ino} ${size}`
+  }).join()
+}
+
+function contentsOf(paths: readonly string[]): Buffer[] {
+  return ofEach(paths, (path) => readFileSync(path))
+}
+
+function ofEach<Value>(paths: readonly string[], take: (path: string) => Value): Value[] {
+  return paths.map((path) => {
+    try {
+      return take(path)
+    } catch (error) {
+      throw new Error(unreadable(path, error))
+    }
+  })
 }
 
 function reasonOf(error: unknown): string {
