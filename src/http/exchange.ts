@@ -1,6 +1,7 @@
 // One request on its way to its answer: what handlers see of HTTP.
 
 import type { ServerResponse } from "node:http"
+import type { Static, TSchema } from "typebox"
 import type { Trace } from "../engine/trace.ts"
 import { Problem, problem } from "../errors.ts"
 import type { Log } from "../log.ts"
@@ -8,10 +9,11 @@ import type { Account } from "./account.ts"
 import type { Api } from "./apis/api.ts"
 import type { DialectName } from "./apis/chat/dialects/choose.ts"
 import type { ResponseStore } from "./apis/responses/store.ts"
-import { cut } from "./check.ts"
+import { checking, cut, fault } from "./check.ts"
 import type { Json } from "./json.ts"
 import type { Metrics } from "./metrics.ts"
 import type { HttpOptions, ServedModel, Service } from "./service.ts"
+import { inTurns } from "./turns.ts"
 
 export interface Exchange {
   id: string // x-request-id
@@ -65,6 +67,25 @@ export function json(text: string, status = 200): Answer {
 }
 
 /**
+ * The request's body, as its schema says.
+ * @throws `invalid_value`; where no model is named, with the names of those that are served
+ */
+export async function bodyOf<T extends TSchema>(exchange: Exchange, schema: T): Promise<Static<T>> {
+  try {
+    return await inTurns(checking(schema, exchange.body))
+  } catch (error) {
+    const isOfModel = error instanceof Problem && error.param === "model"
+    const isNamed = !isOfModel || Object.hasOwn(exchange.body as object, "model")
+    throw isNamed ? error : unnamed(exchange.state)
+  }
+}
+
+/** Of a request that names no model where it must. */
+export function unnamed(state: State): Problem {
+  return fault("model", `is required; served: ${namesOf(state)}`)
+}
+
+/**
  * The model that answers to a name, loaded until the request has been answered; where a request need not say one, the first.
  * @throws `model_not_found`, and why it cannot be loaded
  */
@@ -86,8 +107,12 @@ export function modelOf({ state }: Pick<Exchange, "state">, name?: string | null
   const called = (own: string) => state.models.find(({ card }) => card.names.includes(own))
   const named = called(name) ?? called(name.replace(/:latest$/, ""))
   if (named) return named
-  const served = state.models.flatMap(({ card }) => card.names).join(", ")
-  throw problem("model_not_found", { model: JSON.stringify(cut(name, 100)), served }, "model")
+  const model = JSON.stringify(cut(name, 100))
+  throw problem("model_not_found", { model, served: namesOf(state) }, "model")
+}
+
+function namesOf({ models }: State): string {
+  return models.flatMap(({ card }) => card.names).join(", ")
 }
 
 /** What a client is told of an error: a problem's own words, or that the fault is ours, whose details the log has. */

@@ -587,7 +587,7 @@ test("cross-origin headers stand on errors and streams too, and only when asked 
   expect(Object.keys(closed.headers).filter((name) => name.startsWith("access"))).toEqual([])
 })
 
-test("of several models each answers to its own names, and whoever names none gets the first", async () => {
+test("of several models each answers to its own names, and whoever need not name one gets the first", async () => {
   const other = parrot(saying("the other")).service
   const server = parrot(saying("the first"))
   const { service } = server
@@ -608,6 +608,20 @@ test("of several models each answers to its own names, and whoever names none ge
   const unknown = await server.post({ prompt: "Hi", model: "else" }, {}, "/tokenize")
   expect(unknown.json().error.message).toContain("tiny, models/tiny, other")
   expect((await server.post({ prompt: "Hi" }, {}, "/tokenize")).json().count).toBe(2)
+  for (const [path, body] of [
+    ["/v1/chat/completions", { messages: hi.messages }],
+    ["/v1/completions", { prompt: "Hi" }],
+    ["/v1/responses", { input: "Hi" }],
+    ["/v1/messages", { messages: hi.messages, max_tokens: 1 }],
+    ["/api/chat", { messages: hi.messages }],
+    ["/api/show", {}],
+  ] as const) {
+    const unnamed = await server.post(body, {}, path)
+    expect(unnamed.statusCode).toBe(400)
+    expect(unnamed.payload).toContain("model is required; served: tiny, models/tiny, other.")
+  }
+  const wrong = await server.post({ ...hi, model: 5 })
+  expect(wrong.json().message).toBe("model must be a string, not 5.")
 })
 
 test("until a model is there, and once the server drains, only health and metrics answer", async () => {

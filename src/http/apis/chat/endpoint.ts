@@ -1,7 +1,6 @@
 // POST /v1/chat/completions. Whatever can be refused is refused before any header is sent.
 
-import { checking } from "../../check.ts"
-import { type Answer, type Exchange, serviceOf } from "../../exchange.ts"
+import { type Answer, bodyOf, type Exchange, serviceOf } from "../../exchange.ts"
 import { COMMENT, event } from "../../sse.ts"
 import { inTurns } from "../../turns.ts"
 import { newEnvelope } from "../collected.ts"
@@ -17,7 +16,7 @@ import { ChatCompletionRequest } from "./schema.ts"
 
 export async function chatCompletions(exchange: Exchange): Promise<Answer> {
   refuse(exchange.body, "chat")
-  const body = await inTurns(checking(ChatCompletionRequest, exchange.body))
+  const body = await bodyOf(exchange, ChatCompletionRequest)
   const service = await serviceOf(exchange, body.model)
   const request = await inTurns(readingChat(body, service, originOf(exchange)))
   const { topLogprobs } = request.sampling

@@ -1,7 +1,6 @@
 // POST /v1/completions: goes on with plain texts. Each prompt is one generation; all are admitted before the first header.
 
-import { checking } from "../../check.ts"
-import { type Answer, type Exchange, serviceOf } from "../../exchange.ts"
+import { type Answer, bodyOf, type Exchange, serviceOf } from "../../exchange.ts"
 import { COMMENT, event } from "../../sse.ts"
 import { inTurns } from "../../turns.ts"
 import { dialects } from "../chat/dialects/choose.ts"
@@ -17,7 +16,7 @@ import { CompletionRequest } from "./schema.ts"
 
 export async function completions(exchange: Exchange): Promise<Answer> {
   refuse(exchange.body, "completions")
-  const body = await inTurns(checking(CompletionRequest, exchange.body))
+  const body = await bodyOf(exchange, CompletionRequest)
   const service = await serviceOf(exchange, body.model)
   const { chat, model, fingerprint } = service
   const { prompts, common } = await inTurns(readingCompletion(body, service, exchange))

@@ -1,8 +1,7 @@
 // POST /v1/embeddings, and what Ollama's endpoints that embed share with it.
 
 import type { Embedded, EmbeddingRequest } from "../../../chat/conversation.ts"
-import { checking } from "../../check.ts"
-import { type Answer, type Exchange, serviceOf } from "../../exchange.ts"
+import { type Answer, bodyOf, type Exchange, serviceOf } from "../../exchange.ts"
 import type { Service } from "../../service.ts"
 import { inTurns } from "../../turns.ts"
 import { readingPrompts } from "../completions/request.ts"
@@ -13,7 +12,7 @@ import { EmbeddingsRequest } from "./schema.ts"
 const MAX_TEXTS = 2048
 
 export async function embeddings(exchange: Exchange): Promise<Answer> {
-  const body = await inTurns(checking(EmbeddingsRequest, exchange.body))
+  const body = await bodyOf(exchange, EmbeddingsRequest)
   const service = await serviceOf(exchange, body.model)
   reportIgnored(exchange, EmbeddingsRequest)
   const texts = await inTurns(readingPrompts(body.input, service.model, "input", MAX_TEXTS))

@@ -1,8 +1,7 @@
 // POST /v1/messages and /v1/messages/count_tokens, as Anthropic's clients call them.
 
 import { randomBytes } from "node:crypto"
-import { checking } from "../../check.ts"
-import { type Answer, type Exchange, json, serviceOf } from "../../exchange.ts"
+import { type Answer, bodyOf, type Exchange, json, serviceOf } from "../../exchange.ts"
 import { writeJson } from "../../json.ts"
 import { event } from "../../sse.ts"
 import { inTurns } from "../../turns.ts"
@@ -15,7 +14,7 @@ import { readingConversation, readingMessagesRequest, serverTools } from "./requ
 import { CountTokensRequest, MessagesRequest } from "./schema.ts"
 
 export async function messages(exchange: Exchange): Promise<Answer> {
-  const body = await inTurns(checking(MessagesRequest, exchange.body))
+  const body = await bodyOf(exchange, MessagesRequest)
   const service = await serviceOf(exchange, body.model)
   const request = await inTurns(readingMessagesRequest(body, service, originOf(exchange)))
   reportIgnored(exchange, MessagesRequest)
@@ -31,7 +30,7 @@ export async function messages(exchange: Exchange): Promise<Answer> {
 }
 
 export async function countTokens(exchange: Exchange): Promise<Answer> {
-  const body = await inTurns(checking(CountTokensRequest, exchange.body))
+  const body = await bodyOf(exchange, CountTokensRequest)
   const { chat } = await serviceOf(exchange, body.model)
   const conversation = await inTurns(readingConversation(body))
   reportIgnored(exchange, CountTokensRequest)

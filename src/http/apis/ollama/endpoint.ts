@@ -4,8 +4,15 @@
 import { createHash } from "node:crypto"
 import type { ChatReply, ChatRequest } from "../../../chat/conversation.ts"
 import { problem } from "../../../errors.ts"
-import { checking } from "../../check.ts"
-import { type Answer, type Exchange, json, modelOf, serviceOf } from "../../exchange.ts"
+import {
+  type Answer,
+  bodyOf,
+  type Exchange,
+  json,
+  modelOf,
+  serviceOf,
+  unnamed,
+} from "../../exchange.ts"
 import { type Json, writeJson } from "../../json.ts"
 import type { ModelCard, ServedModel } from "../../service.ts"
 import { inTurns } from "../../turns.ts"
@@ -33,7 +40,7 @@ export function ollamaVersion(): Answer {
 }
 
 export async function ollamaChat(exchange: Exchange): Promise<Answer> {
-  const body = await inTurns(checking(OllamaChatRequest, exchange.body))
+  const body = await bodyOf(exchange, OllamaChatRequest)
   const service = await serviceOf(exchange, body.model)
   reportIgnored(exchange, OllamaChatRequest)
   const shape = { model: body.model, write: shapes.chat }
@@ -45,7 +52,7 @@ export async function ollamaChat(exchange: Exchange): Promise<Answer> {
 }
 
 export async function ollamaGenerate(exchange: Exchange): Promise<Answer> {
-  const body = await inTurns(checking(OllamaGenerateRequest, exchange.body))
+  const body = await bodyOf(exchange, OllamaGenerateRequest)
   const service = await serviceOf(exchange, body.model)
   reportIgnored(exchange, OllamaGenerateRequest)
   const shape = { model: body.model, write: shapes.generate }
@@ -69,7 +76,7 @@ function tellSeed(exchange: Exchange, { sampling }: Pick<ChatRequest, "sampling"
 
 export async function ollamaEmbed(exchange: Exchange): Promise<Answer> {
   const begun = performance.now()
-  const body = await inTurns(checking(OllamaEmbedRequest, exchange.body))
+  const body = await bodyOf(exchange, OllamaEmbedRequest)
   const { model, input, truncate, dimensions } = body
   reportIgnored(exchange, OllamaEmbedRequest)
   const texts = textsOf(input ?? "")
@@ -99,7 +106,7 @@ function textsOf(input: string | readonly string[]): readonly string[] {
 }
 
 export async function ollamaEmbedding(exchange: Exchange): Promise<Answer> {
-  const { model, prompt } = await inTurns(checking(OllamaEmbeddingRequest, exchange.body))
+  const { model, prompt } = await bodyOf(exchange, OllamaEmbeddingRequest)
   reportIgnored(exchange, OllamaEmbeddingRequest)
   const service = await serviceOf(exchange, model)
   if (!prompt) return json('{"embedding":[]}')
@@ -190,10 +197,10 @@ export function refusing(what: string): () => never {
 }
 
 async function nameIn(exchange: Exchange): Promise<string> {
-  const { model, name } = await inTurns(checking(NamedModel, exchange.body))
+  const { model, name } = await bodyOf(exchange, NamedModel)
   const asked = model ?? name
   if (typeof asked === "string") return asked
-  throw problem("invalid_value", { problem: "model is required." }, "model")
+  throw unnamed(exchange.state)
 }
 
 function entriesOf(models: readonly ServedModel[]) {

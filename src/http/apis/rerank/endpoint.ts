@@ -1,14 +1,12 @@
 // POST /v1/rerank.
 
-import { checking } from "../../check.ts"
-import { type Answer, type Exchange, json, serviceOf } from "../../exchange.ts"
+import { type Answer, bodyOf, type Exchange, json, serviceOf } from "../../exchange.ts"
 import { writeJson } from "../../json.ts"
-import { inTurns } from "../../turns.ts"
 import { reportIgnored } from "../ignored.ts"
 import { RerankRequest } from "./schema.ts"
 
 export async function rerank(exchange: Exchange): Promise<Answer> {
-  const body = await inTurns(checking(RerankRequest, exchange.body))
+  const body = await bodyOf(exchange, RerankRequest)
   const { chat } = await serviceOf(exchange, body.model)
   reportIgnored(exchange, RerankRequest)
   const { id, scope, signal, client, metrics, account } = exchange

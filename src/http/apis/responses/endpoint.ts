@@ -2,8 +2,7 @@
 
 import type { ChatReply, ReplyEvent } from "../../../chat/conversation.ts"
 import { Problem, problem } from "../../../errors.ts"
-import { checking } from "../../check.ts"
-import { type Answer, type Exchange, json, problemOf, serviceOf } from "../../exchange.ts"
+import { type Answer, bodyOf, type Exchange, json, problemOf, serviceOf } from "../../exchange.ts"
 import { type Json, type Members, writeJson } from "../../json.ts"
 import { inTurns } from "../../turns.ts"
 import { originOf } from "../chat/request.ts"
@@ -24,7 +23,7 @@ import { ResponsesRequest } from "./schema.ts"
 import type { Kept } from "./store.ts"
 
 export async function respond(exchange: Exchange): Promise<Answer> {
-  const body = await inTurns(checking(ResponsesRequest, exchange.body))
+  const body = await bodyOf(exchange, ResponsesRequest)
   const service = await serviceOf(exchange, body.model)
   const asked = await inTurns(readingAsked(body, exchange.responses, exchange.scope))
   const request = await inTurns(readingResponse(body, asked, service, originOf(exchange)))
@@ -78,7 +77,7 @@ function failing(error: Problem): AsyncIterable<ReplyEvent> {
 }
 
 export async function countInput(exchange: Exchange): Promise<Answer> {
-  const body = await inTurns(checking(ResponsesRequest, exchange.body))
+  const body = await bodyOf(exchange, ResponsesRequest)
   const { chat } = await serviceOf(exchange, body.model)
   const asked = await inTurns(readingAsked(body, exchange.responses, exchange.scope))
   report(exchange, asked)

@@ -1,8 +1,8 @@
 // POST /tokenize and /detokenize: between texts and the model's token ids, without generating.
 
 import { problem } from "../../../errors.ts"
-import { checking, fault } from "../../check.ts"
-import { type Answer, type Exchange, json, serviceOf } from "../../exchange.ts"
+import { fault } from "../../check.ts"
+import { type Answer, bodyOf, type Exchange, json, serviceOf } from "../../exchange.ts"
 import { JsonText, writeJson } from "../../json.ts"
 import { inTurns, type Work } from "../../turns.ts"
 import { readingMessages } from "../chat/messages.ts"
@@ -13,7 +13,7 @@ import { reportIgnored } from "../ignored.ts"
 import { DetokenizeRequest, TokenizeRequest } from "./schema.ts"
 
 export async function tokenize(exchange: Exchange): Promise<Answer> {
-  const body = await inTurns(checking(TokenizeRequest, exchange.body))
+  const body = await bodyOf(exchange, TokenizeRequest)
   const { chat, model } = await serviceOf(exchange, body.model)
   const { prompt, messages } = body
   reportIgnored(exchange, TokenizeRequest)
@@ -40,7 +40,7 @@ export async function tokenize(exchange: Exchange): Promise<Answer> {
 }
 
 export async function detokenize(exchange: Exchange): Promise<Answer> {
-  const body = await inTurns(checking(DetokenizeRequest, exchange.body))
+  const body = await bodyOf(exchange, DetokenizeRequest)
   const { chat, model } = await serviceOf(exchange, body.model)
   reportIgnored(exchange, DetokenizeRequest)
   const isEmpty = body.tokens.length === 0
