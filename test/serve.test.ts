@@ -25,10 +25,12 @@ afterAll(() => server?.stop())
 
 const messages = [{ role: "user" as const, content: "Hello! Who are you?" }]
 
-test("the start-up lines name both addresses, the model, the device, what was chosen and why", () => {
+test("the start-up lines name the addresses, the model, the device, what was chosen and why", () => {
   const out = server.out()
   expect(out).toContain(`${server.url}/v1 `)
   expect(out).toContain(`${server.url}/openai/v1 `)
+  expect(out).toContain(`${server.url}/docs `)
+  expect(out).toContain(`${server.url}/ `) // the page of README.md
   expect(out).toMatch(/model +tiny: llama, [\d.]+ M parameters/)
   expect(out).toMatch(/device +cpu:0 \(.+, \d+ threads?\), target \w+/)
   expect(out).toMatch(/sequences +4 at once \(local\)/)

@@ -137,6 +137,7 @@ function addresses({ "--host": host, "--tls-cert": cert }: Options, port: number
   ${here}/v1         the API
   ${here}/openai/v1  the same, always in OpenAI's shapes
   ${here}/docs       try it
+  ${here}/           chat
 ${elsewhere.map((base) => `  ${base}/v1         from other machines\n`).join("")}`
 }
 
