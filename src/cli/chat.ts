@@ -1,7 +1,7 @@
 // `sinter chat MODEL`: a conversation in the terminal, over the same engine that serves. One line is one message, or all that
 // stands between two """; a line that begins with / is for the chat itself. Piped, it answers each message of stdin on stdout and
-// says nothing else there; what is refused costs its answer, and ends the whole with exit code 2. Ctrl-C stops an answer; between
-// answers it ends.
+// says nothing else there; what is refused costs its answer, and ends the whole with exit code 2. Ctrl-C stops an answer; a second
+// one, and one between answers, ends.
 
 import type { AppChat } from "../app/requests.ts"
 import type { ChatMessage } from "../chat/conversation.ts"
@@ -18,6 +18,7 @@ import {
 import { loadConversation, saveConversation } from "./conversation-file.ts"
 import { type Lines, openLines } from "./lines.ts"
 import { samplingOptions } from "./options.ts"
+import { endNow, INTERRUPTED } from "./signals.ts"
 import { quoted, refuse } from "./values.ts"
 
 export async function chat(model: string, options: ChatOptions): Promise<void> {
@@ -114,7 +115,12 @@ async function converse(conversation: Conversation): Promise<void> {
   let answering: AbortController | undefined
   const { stdin, stdout } = process
   const lines = openLines(stdin, stdout, stdin.isTTY === true)
-  const interrupt = () => (answering ? answering.abort() : lines.close())
+  const interrupt = () => {
+    const isStuck = answering?.signal.aborted
+    if (answering && !isStuck) return answering.abort()
+    lines.close()
+    if (isStuck) void endNow(INTERRUPTED)
+  }
   lines.onInterrupt(interrupt)
   process.on("SIGINT", interrupt)
   if (stdin.isTTY) console.log("Ctrl-C stops an answer; /help lists what else there is.")

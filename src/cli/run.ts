@@ -4,6 +4,7 @@
 import { text } from "node:stream/consumers"
 import { begunWith, type ChatOptions, counted, openForOne, printAnswer } from "./answer.ts"
 import { chat } from "./chat.ts"
+import { INTERRUPTED } from "./signals.ts"
 import { refuse } from "./values.ts"
 
 export async function run(
@@ -32,6 +33,3 @@ export async function run(
     await app.close()
   }
 }
-
-/** As a shell reports a program that Ctrl-C has ended. */
-const INTERRUPTED = 130

@@ -11,7 +11,7 @@ import { residentSize } from "../worker/resident-size.ts"
 import { openingOf } from "./opening.ts"
 import type { serveOptions } from "./options.ts"
 import type { Values } from "./read-options.ts"
-import { endSignal } from "./signals.ts"
+import { endNow, endSignal } from "./signals.ts"
 import { refuse } from "./values.ts"
 
 type Options = Values<typeof serveOptions>
@@ -64,7 +64,7 @@ export async function serve(given: readonly string[], options: Options): Promise
     activity: new GiveBack(),
   })
   const app = await Promise.race([starting, end])
-  if (!app) process.exit() // nothing is open yet that outlives the process
+  if (!app) return endNow() // nothing is open yet that outlives the process
   try {
     const port = await app.listen(options["--port"])
     console.log(addresses(options, port))

@@ -4,6 +4,9 @@
 import { readFileSync, readlinkSync } from "node:fs"
 import { basename } from "node:path"
 
+/** As a shell reports a program that Ctrl-C has ended. */
+export const INTERRUPTED = 130
+
 /** For every command, before anything else. */
 export function settleSignals(): void {
   process.on("SIGUSR1", () => {})
@@ -15,18 +18,29 @@ export function endSignal(): Promise<undefined> {
   let isEnding = false
   return new Promise((resolve) => {
     for (const [signal, code] of [
-      ["SIGINT", 130],
+      ["SIGINT", INTERRUPTED],
       ["SIGTERM", 143],
       ["SIGHUP", 129],
     ] as const) {
       if (signal === "SIGHUP" && isUnderNohup()) continue
       process.on(signal, () => {
-        if (isEnding) process.exit(code)
+        if (isEnding) void endNow(code)
         isEnding = true
         resolve(undefined)
       })
     }
   })
+}
+
+/**
+ * Ends the process whatever its threads do. One that waits for a device inside its driver would be waited for by Node, which
+ * hears no signal by then. Nor is a terminal given back whose keys are read one by one: that is done before.
+ * @param code absent: that of `process.exitCode`
+ */
+export async function endNow(code?: number): Promise<never> {
+  const { endProcess } = await import("../runtime/ffi.ts")
+  process.once("exit", endProcess)
+  process.exit(code)
 }
 
 /**
