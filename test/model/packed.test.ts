@@ -120,6 +120,41 @@ async function hashOf(model: Model, name: string, whole = false): Promise<string
   return createHash("sha256").update(bytes).digest("hex")
 }
 
+/** Stores a matrix of that folder once more, as the head. */
+function addHead(matrix: string): void {
+  const path = join(folder, "model.safetensors")
+  const weights = readFileSync(path)
+  const data = weights.subarray(8 + Number(weights.readBigUInt64LE(0)))
+  const header = JSON.parse(weights.toString("utf8", 8, weights.length - data.length))
+  const parts: Buffer[] = [data]
+  let end = data.length
+  for (const [name, { data_offsets, ...entry }] of Object.entries<Record<string, number[]>>(
+    header,
+  )) {
+    if (!name.startsWith(`${matrix}.`)) continue
+    const part = data.subarray(data_offsets![0], data_offsets![1])
+    parts.push(part)
+    const offsets = [end, end + part.length]
+    header[name.replace(matrix, "lm_head")] = { ...entry, data_offsets: offsets }
+    end += part.length
+  }
+  const text = JSON.stringify(header)
+  const size = Buffer.alloc(8)
+  size.writeBigUInt64LE(BigInt(text.length))
+  writeFileSync(path, Buffer.concat([size, Buffer.from(text), ...parts]))
+}
+
+test.each(["gptq-4-32", "compressed-int4", "compressed-fp8"])(
+  "a packed head is the head, although the configuration ties it to the embedding: %s",
+  async (name) => {
+    await (await open(name)).close()
+    addHead("model.layers.0.self_attn.k_proj") // as large as the vocabulary
+    const model = await openModel(folder)
+    expect(model.config.head.tied).toBe(false)
+    await model.close()
+  },
+)
+
 describe.each(Object.entries(golden.models))("%s", (name, { weights, logits }) => {
   test("every weight is the packer's, and the logits are those of its weights", async () => {
     const model = await open(name)

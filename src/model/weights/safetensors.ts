@@ -23,6 +23,9 @@ import type { Entry, Tensor, Weights } from "./weights.ts"
 const SINGLE = "model.safetensors"
 const INDEX = "model.safetensors.index.json"
 
+/** The last part of a matrix's name, plain or as quantisers have it. */
+const HELD = ["weight", "qweight", "weight_packed"]
+
 /** Bytes of each type that a header may name. */
 const dtypeBytes: Readonly<Record<string, number>> = {
   F64: 8,
@@ -97,7 +100,11 @@ export async function openSafetensors(
         if (part === "order") return orderTensor(orders.get(matrix)!)
         return rowsOf(findPacked(opened, source, rows, columns)!.sorted!.tensor, source, columns)
       },
-      holds: (name) => tensors.has(sources(name).tensor),
+      holds(name) {
+        const { tensor } = sources(name)
+        const names = HELD.map((kind) => tensor.replace(/weight$/, kind))
+        return names.some((each) => tensors.has(each))
+      },
       columnOrder(name, rows, columns) {
         const order = findPacked(opened, sources(name), rows, columns)?.sorted?.order
         if (order) orders.set(name, order)

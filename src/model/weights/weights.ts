@@ -15,7 +15,7 @@ export interface Weights {
    * @throws `model_broken` when it is missing, or has another shape or a type that cannot be read.
    */
   tensor(name: string, rows: number, columns: number): Tensor
-  /** Whether the files hold a tensor of that name, in floats. Absent: what the configuration says of it is true. */
+  /** Whether the files hold a tensor of that name, packed or not. Absent: what the configuration says of it is true. */
   holds?(name: string): boolean
   /** Of a matrix that is kept sorted (packed/orders.ts), which of its columns comes where; undefined: as they are. */
   columnOrder?(name: string, rows: number, columns: number): Int32Array | undefined
