@@ -346,13 +346,15 @@ interface Seeing {
   texts: readonly [ArchitectureName, ...ArchitectureName[]]
   /** What holds where it is not said, other than of that architecture by itself. */
   absent?: Json
+  /** Whether the head is the embedding where that is not said outside. */
+  tied?: true
 }
 
 /** Models that also see or hear. Qwen 2's have the fields of their text model outside, as they were published. */
 const seeing: Readonly<Record<string, Seeing>> = {
-  gemma3: { texts: ["gemma3_text"] },
-  gemma4: { texts: ["gemma4_text"] },
-  mistral3: { texts: ["mistral", "ministral3"] },
+  gemma3: { texts: ["gemma3_text"], tied: true },
+  gemma4: { texts: ["gemma4_text"], tied: true },
+  mistral3: { texts: ["mistral", "ministral3"], tied: true },
   qwen2_vl: { texts: ["qwen2"] },
   qwen2_5_vl: { texts: ["qwen2"] },
   qwen3_vl: { texts: ["qwen3"] },
@@ -380,14 +382,28 @@ function textsOf(fields: Fields, { texts }: Seeing): ArchitectureName {
   throw inner.wrong("model_type", `is "${name}"; known: ${texts.join(", ")}`)
 }
 
+const TIE = "tie_word_embeddings"
+
 /** What may stand outside of `text_config` alone. */
-const OUTSIDE = ["tie_word_embeddings", "eos_token_id", "bos_token_id"]
+const OUTSIDE = ["eos_token_id", "bos_token_id"]
 
 /** The fields of the text model: all there are, or those inside of `text_config`. */
 export function textFields(fields: Fields): Fields {
   const inner = fields.object("text_config")
   if (!inner) return fields
   const outside = OUTSIDE.flatMap((name) => (fields.has(name) ? [[name, fields.json[name]]] : []))
-  const { absent } = seeing[fields.text("model_type")] ?? {}
-  return inner.with({ ...absent, ...Object.fromEntries(outside) })
+  const { absent, tied } = seeing[fields.text("model_type")] ?? {}
+  return inner
+    .without(TIE)
+    .with({ ...absent, ...tying(fields, inner, tied), ...Object.fromEntries(outside) })
+}
+
+/**
+ * What is said outside, or its default, holds, as in transformers 5, which reads what is inside of Qwen 2's alone, where it was
+ * written before: a head that is there is the head all the same (own-head.ts), and without one only the embedding can be it.
+ */
+function tying(fields: Fields, inner: Fields, otherwise: boolean | undefined): Json {
+  const outside = fields.has(TIE) ? fields.flag(TIE, false) : otherwise
+  const isTied = inner.flag(TIE, false) || outside
+  return isTied === undefined ? {} : { [TIE]: isTied }
 }

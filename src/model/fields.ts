@@ -105,6 +105,12 @@ export class Fields {
     return new Fields({ ...others, ...this.json }, this.#broken, this.#prefix)
   }
 
+  /** The same fields but for one. */
+  without(name: string): Fields {
+    const { [name]: _, ...json } = this.json
+    return new Fields(json, this.#broken, this.#prefix)
+  }
+
   /** An object's fields; nothing when it is absent. */
   object(name: string): Fields | undefined {
     if (!this.has(name)) return undefined

@@ -334,6 +334,42 @@ test.each<[string, (config: Json) => object, (tensors: Tensors) => void]>([
   },
 )
 
+// As the configurations of transformers 5 (models/*/configuration_*.py): what stands outside holds, which for some is true where
+// nothing does, and what stands inside of Qwen 2's, where it was written before.
+test.each<[string, string, boolean | undefined, boolean | undefined, boolean]>([
+  ["mistral3", "mistral-swa", undefined, undefined, true],
+  ["mistral3", "mistral-swa", undefined, false, true],
+  ["mistral3", "mistral-swa", true, false, true],
+  ["mistral3", "mistral-swa", false, undefined, false],
+  ["mistral3", "mistral-swa", false, false, false],
+  ["gemma3", "gemma3", undefined, false, true],
+  ["gemma3", "gemma3", true, false, true],
+  ["gemma4", "gemma4-experts", undefined, false, true],
+  ["qwen2_vl", "qwen2", false, true, true],
+  ["qwen2_5_vl", "qwen2", undefined, true, true],
+  ["qwen2_5_vl", "qwen2", undefined, undefined, false],
+  ["qwen3_vl", "qwen3", true, false, true],
+  ["qwen3_vl", "qwen3", undefined, undefined, false],
+  ["qwen3_vl_moe", "qwen3-moe", true, undefined, true],
+])(
+  "whether the head of %s (%s) is its embedding: %s outside, %s inside",
+  async (model_type, name, outside, inside, tied) => {
+    const golden = goldenFolder("models", name)
+    const tensors = read(join(golden, "model.safetensors"))
+    const head = tensors.get("lm_head.weight") ?? tensors.get("model.embed_tokens.weight")!
+    if (tied) tensors.delete("lm_head.weight")
+    else tensors.set("lm_head.weight", head)
+    const config = JSON.parse(readFileSync(join(golden, "config.json"), "utf8"))
+    const text_config = { ...config, tie_word_embeddings: inside }
+    const wrapped = { model_type, text_config, tie_word_embeddings: outside }
+    const folder = folderOf(golden, {}, tensors)
+    writeFileSync(join(folder, "config.json"), JSON.stringify(wrapped))
+    const model = await openModel(folder)
+    expect(model.config.head.tied).toBe(tied)
+    await model.close()
+  },
+)
+
 test("a stored head that is the embedding once more is not kept twice", async () => {
   const golden = goldenFolder("models", "llama-tied")
   const tensors = read(join(golden, "model.safetensors"))
