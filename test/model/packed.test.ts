@@ -175,22 +175,25 @@ describe.each(Object.entries(golden.models))("%s", (name, { weights, logits }) =
 
 // QuantizationArgs of compressed-tensors: where a strategy is "block", `block_structure` says how large they are.
 test("blocks of compressed-tensors are as large as it says, the last ones cut off", async () => {
-  const block = (rows: number) => ({
-    weights: { num_bits: 8, type: "float", strategy: "block", block_structure: [rows, 40] },
+  const sized = (block_structure: unknown) => ({
+    weights: { num_bits: 8, type: "float", strategy: "block", block_structure },
   })
+  const block = (rows: number) => sized([rows, 40])
   const changed = (...groups: object[]) => ({
     quant_method: "compressed-tensors",
     format: "float-quantized",
     config_groups: Object.fromEntries(groups.map((group, i) => [`group_${i}`, group])),
   })
   const named = (header: string) => header.replaceAll("weight_scale_inv", "weight_scale")
-  const model = await open("fp8-ragged", changed(block(48), block(48)), named)
+  const model = await open("fp8-ragged", changed(block(48), sized("48x40")), named) // as up to 0.10
   for (const [matrix, hash] of Object.entries(golden.models["fp8-ragged"]!.weights))
     expect({ matrix, hash: await hashOf(model, matrix) }).toEqual({ matrix, hash })
   await model.close()
   await expect(open("fp8-ragged", changed(block(48), block(32)), named)).rejects.toThrow(
     "config_groups has blocks of several sizes; one for all is read",
   )
+  for (const text of ["48", "48x", "48x40x1", "0x40", "a"])
+    await expect(open("fp8-ragged", changed(sized(text)), named)).rejects.toThrow("block_structure")
 })
 
 const compiler = await findCompiler()

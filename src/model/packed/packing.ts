@@ -68,7 +68,7 @@ function readCompressed(fields: Fields): Packing {
     const group = groups!.object(name)
     if (group?.has("format")) oneOf(group, "format", known)
     const weights = group?.object("weights")
-    return weights?.has("block_structure") ? [blockOf(weights, "block_structure")] : []
+    return weights?.has("block_structure") ? [structureOf(weights)] : []
   })
   const [block = [1, 1]] = blocks
   if (blocks.some((other) => other.join() !== block.join()))
@@ -87,6 +87,14 @@ function readFloat8(fields: Fields): Packing {
   oneOf(fields, "fmt", ["e4m3", "float8_e4m3fn"])
   const name = "weight_block_size"
   return { method: "fp8", block: fields.has(name) ? blockOf(fields, name) : BLOCK }
+}
+
+/** A list, or a text as up to version 0.10: "128x128" (`validate_block_structure` of compressed-tensors). */
+function structureOf(weights: Fields): readonly [rows: number, columns: number] {
+  const name = "block_structure"
+  if (typeof weights.json[name] !== "string") return blockOf(weights, name)
+  const sides = weights.text(name).split("x").map(Number)
+  return blockOf(weights.without(name).with({ [name]: sides }), name)
 }
 
 function blockOf(fields: Fields, name: string): readonly [rows: number, columns: number] {
