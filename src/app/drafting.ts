@@ -27,7 +27,6 @@ import type { Log } from "../log.ts"
 import { type Head, headDifference, headTitles, openHead } from "../model/head.ts"
 import { type Model, openModel } from "../model/model.ts"
 import type { WeightSource } from "../model/packed-copy.ts"
-import { vocabularyDifference } from "../model/vocabulary.ts"
 import { convertible } from "../model/weights/convert.ts"
 import type { Weights } from "../model/weights/weights.ts"
 import type { Device } from "../runtime/devices.ts"
@@ -36,6 +35,7 @@ import type { Manifest } from "../runtime/manifest.ts"
 import type { LoadableProgram, Program, ProgramLimits } from "../runtime/program.ts"
 import { findModel } from "./find-model.ts"
 import { planOf } from "./plan.ts"
+import { vocabularyDifference } from "./vocabulary.ts"
 
 export interface DraftingOptions {
   mode: Speculative["mode"]
