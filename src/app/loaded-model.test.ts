@@ -10,7 +10,10 @@ import {
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, expect, test } from "vitest"
+import { request, setUp } from "../../test/history-engine.ts"
+import { collect } from "../../test/history-program.ts"
 import { type AppOptions, createApp } from "../app.ts"
+import { behindFirst } from "./loaded-model.ts"
 
 const tiny = join(import.meta.dirname, "../../models/tiny")
 let folder: string // tiny's files, which nobody else opens
@@ -73,6 +76,21 @@ test.runIf(linux)(
     await expect(fetch(`http://127.0.0.1:${port}/live`)).rejects.toThrow()
   },
 )
+
+test("what is for the next start begins behind the first reply, or where nobody asks for one", async () => {
+  await behindFirst(setUp().engine, Promise.resolve())
+
+  const { engine } = setUp()
+  const left = () => engine.stats().running + engine.stats().waiting
+  const long = engine.generate(request(20))
+  const short = engine.generate(request(20, { maxTokens: 1 }))
+  const never = new Promise<void>(() => {})
+  const waits = [never, Promise.resolve()].map((quiet) => behindFirst(engine, quiet).then(left))
+  expect(left()).toBe(2)
+  await collect(short.choices[0]!)
+  expect(await Promise.all(waits)).toEqual([1, 1])
+  await collect(long.choices[0]!)
+})
 
 test("who is held to a schema when the server ends is told that it ends", async () => {
   const app = await start({ target: "auto" })

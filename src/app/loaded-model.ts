@@ -1,6 +1,7 @@
 // A model that answers. It owns its program, what drafts for it, its chat and its engine, and closes them in the order in which
 // they need one another; its files and its tokenizer belong to what was prepared (prepared-model.ts).
 
+import { setTimeout as sleep } from "node:timers/promises"
 import { createChat, type OpenChat } from "../chat/chat.ts"
 import type { Tokenizer } from "../chat/tokenizer.ts"
 import { Closing, openWhole } from "../closing.ts"
@@ -149,7 +150,7 @@ async function openEngine(loading: Loading): Promise<Running> {
     running.add(finishing)
     const { fingerprint } = program.manifest
     const close = () => running.close()
-    return { engine, weights, program: fingerprint, finish: () => finishing.begin(), close }
+    return { engine, weights, program: fingerprint, finish: () => finishing.begin(engine), close }
   })
   return opening.catch((error: unknown) => {
     if (!(error instanceof ProgramLost || error instanceof DriverObstacle)) throw error
@@ -194,9 +195,16 @@ class Finishing {
     this.#log = log
   }
 
-  begin(): void {
+  begin(engine: Engine): void {
     this.#finished = this.#finish()
-    for (const program of this.programs) program.prepareNext?.()
+    void this.#prepareNext(engine)
+  }
+
+  async #prepareNext(engine: Engine): Promise<void> {
+    const { signal } = this.#ending
+    const quiet = sleep(QUIET, undefined, { signal, ref: false }).catch(() => {})
+    await behindFirst(engine, quiet)
+    if (!signal.aborted) for (const program of this.programs) program.prepareNext?.()
   }
 
   async #finish(): Promise<void> {
@@ -211,6 +219,21 @@ class Finishing {
     this.#ending.abort()
     await (this.#finished ?? this.#weights.finish()) // which then only gives up what it holds
   }
+}
+
+const QUIET = 3000 // milliseconds
+
+/**
+ * Waits for the first reply's end, or until it is `quiet` and nobody asks for one: a compiler takes a processor from whoever replies,
+ * however far it stands back.
+ */
+export async function behindFirst(
+  engine: Pick<Engine, "answered" | "stats">,
+  quiet: Promise<void>,
+): Promise<void> {
+  await Promise.race([engine.answered, quiet])
+  const { running, waiting } = engine.stats()
+  if (running + waiting > 0) await engine.answered
 }
 
 /** A block that did not come back is a mistake of ours, and worth a line when it is over. */

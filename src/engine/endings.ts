@@ -18,6 +18,11 @@ export interface EndingsParts {
 export class Endings {
   readonly #parts: EndingsParts
   readonly #onIdle: (() => void)[] = []
+  #onFirst = () => {}
+  /** Resolves when a request has ended, of all that come the first. */
+  readonly first = new Promise<void>((resolve) => {
+    this.#onFirst = resolve
+  })
 
   constructor(parts: EndingsParts) {
     this.#parts = parts
@@ -69,7 +74,10 @@ export class Endings {
     )
     this.#parts.scheduler.remove(sequence)
     sequence.constraint?.close?.()
-    if (sequenceGroup.live.length === 0) sequenceGroup.onEnd()
+    if (sequenceGroup.live.length === 0) {
+      sequenceGroup.onEnd()
+      this.#onFirst()
+    }
     if (this.#parts.scheduler.sequenceGroups.length > 0) return
     for (const resolve of this.#onIdle.splice(0)) resolve()
   }

@@ -64,6 +64,8 @@ export interface Engine {
   /** Throws `context_length_exceeded` where a prompt of so many tokens, or more, is too long; `field` is its name. */
   assertRoom(atLeast: number, field: string): void
   stats(): EngineStats
+  /** Resolves when the first request has ended. */
+  readonly answered: Promise<void>
   /** Throws unless every block is free once or owned by exactly those sequences that list it. */
   audit(): void
   /** Refuses new requests and resolves when the last running one has ended. */
@@ -207,6 +209,10 @@ class Loop implements Engine {
       },
       choices,
     }
+  }
+
+  get answered(): Promise<void> {
+    return this.#endings.first
   }
 
   stats(): EngineStats {

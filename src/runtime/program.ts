@@ -63,7 +63,7 @@ export interface LoadableProgram extends Program {
   warmUp?(progress: (done: number, total: number) => void, signal: AbortSignal): Promise<void>
   /** Absent where the parameters are kept in pieces. */
   readonly packed?: PackedWeights
-  /** Begins what the next start alone gains from. Told when nobody waits for this one any more; absent: there is nothing. */
+  /** Begins what the next start alone gains from. Told behind the first reply; absent: there is nothing. */
   prepareNext?(): void
 }
 
