@@ -87,6 +87,7 @@ const one = `
     snprintf(name, length, "Planted %d", device);
     return 0;
   }
+  int hipDeviceGetAttribute(int *out, int what, int device) { return *out = 0, what != 16; }
   int hipDeviceTotalMem(size_t *bytes, int device) { *bytes = (2ul + device) << 30; return 0; }
   int hipDeviceCanAccessPeer(int *out, int device, int other) { *out = 1; return 0; }
   int hipMemGetInfo(size_t *left, size_t *total) { *left = (1ul + chosen) << 30; return 0; }

@@ -526,6 +526,7 @@ int hipInit(unsigned) { return DONE; }
 int hipDriverGetVersion(int *out) { return *out = 60342131, DONE; }
 int hipGetDeviceCount(int *out) { return cuDeviceGetCount(out); }
 int hipDeviceGetName(char *name, int length, int number) { return cuDeviceGetName(name, length, number); }
+int hipDeviceGetAttribute(int *out, int what, int) { return *out = 0, what == 16 ? DONE : 1; } // integrated
 int hipDeviceTotalMem(size_t *bytes, int number) { return cuDeviceTotalMem_v2(bytes, number); }
 int hipGetDevicePropertiesR0600(char *properties, int) { return strcpy(properties + 1000, "gfx90a:sramecc+:xnack-"), DONE; }
 int hipSetDevice(int number) {

@@ -1,6 +1,8 @@
 // The devices of CUDA's driver, and of AMD's HIP, which has the same calls under other names. How much memory is free is known
 // to a context alone, so each device gets one for a moment: that also tells a device that another process has for itself.
 
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
 import { type DriverLibrary, FunctionMissing, openDriverLibrary } from "../ffi.ts"
 import { type DriverDevice, DriverObstacle, type Features, type Obstacle } from "./driver.ts"
 import { Structure } from "./structure.ts"
@@ -150,7 +152,11 @@ function cudaMemory(cuda: DriverLibrary, device: number): number | Obstacle {
 
 // ------------------------------------------------------------------ HIP
 
-export function listHip(names: readonly string[]): DriverDevice[] {
+/** hipDeviceAttributeIntegrated */
+const HIP_INTEGRATED = 16
+
+/** @param root where /sys is; for tests */
+export function listHip(names: readonly string[], root = "/"): DriverDevice[] {
   const hip = openDriverLibrary(names)
   check("hipInit", hip.take("int32_t hipInit(uint32_t flags)")(0))
   const version = asked(hip.take("int32_t hipDriverGetVersion(void *out)"), "hipDriverGetVersion")
@@ -158,7 +164,7 @@ export function listHip(names: readonly string[]): DriverDevice[] {
   if (count === 0) throw failed("hipGetDeviceCount", NO_DEVICE)
   const reach = reachOf(hip, "hipDeviceCanAccessPeer", count)
   return Array.from({ length: count }, (_, id) =>
-    describeHip(hip, id, hipVersion(version), reach(id)),
+    describeHip(hip, id, { driver: hipVersion(version), reach: reach(id), root }),
   )
 }
 
@@ -170,8 +176,7 @@ function hipVersion(word: number): string {
 function describeHip(
   hip: DriverLibrary,
   id: number,
-  driver: string,
-  reach: Features,
+  { driver, reach, root }: { driver: string; reach: Features; root: string },
 ): DriverDevice {
   const name = new Structure(NAME_BYTES)
   check(
@@ -187,16 +192,21 @@ function describeHip(
     "hipDeviceTotalMem",
     hip.take("int32_t hipDeviceTotalMem(void *bytes, int32_t device)")(total.bytes, id),
   )
+  const attribute = hip.take(
+    "int32_t hipDeviceGetAttribute(void *out, int32_t what, int32_t device)",
+  )
+  const isIntegrated =
+    asked((out) => attribute(out, HIP_INTEGRATED, id), "hipDeviceGetAttribute") === 1
   const architecture = hipArchitecture(hip, id)
   check("hipSetDevice", hip.take("int32_t hipSetDevice(int32_t device)")(id))
   return {
     description: name.text() || (architecture ?? "an AMD GPU"),
-    type: "gpu",
+    type: isIntegrated ? "integrated_gpu" : "gpu",
     driver,
     memory: {
       total: total.long(0),
       available: freeBytes(hip.take("int32_t hipMemGetInfo(void *free, void *total)")),
-      shared: false,
+      shared: isIntegrated && total.long(0) > setApart(hip, id, root),
     },
     features: {
       ...(architecture && { architecture }),
@@ -204,6 +214,29 @@ function describeHip(
       matrix_units: /^gfx(908|90a|9[45]\d|1[12]\d\d)/.test(architecture ?? ""),
       ...reach,
     },
+  }
+}
+
+/**
+ * What the firmware has set apart for a GPU in the processor, in bytes; 0 where the system does not say. The driver counts that alone
+ * where it is more than such a GPU may have of the host's memory, and otherwise that part of the host's alone (amdgpu of Linux, from 6.10
+ * on). It says of both what is free.
+ */
+function setApart(hip: DriverLibrary, id: number, root: string): number {
+  const address = new Structure(NAME_BYTES)
+  check(
+    "hipDeviceGetPCIBusId",
+    hip.take("int32_t hipDeviceGetPCIBusId(void *text, int32_t length, int32_t device)")(
+      address.bytes,
+      NAME_BYTES,
+      id,
+    ),
+  )
+  const file = join(root, "sys/bus/pci/devices", address.text(), "mem_info_vram_total")
+  try {
+    return Number(readFileSync(file, "utf8"))
+  } catch {
+    return 0
   }
 }
 

@@ -2,7 +2,7 @@
 // say of them, of the others by libraries that answer as their makers' headers say.
 
 import { spawnSync } from "node:child_process"
-import { mkdtempSync, rmSync } from "node:fs"
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, expect, test } from "vitest"
@@ -14,7 +14,7 @@ import {
   plantDriver,
 } from "../../../test/planted-drivers.ts"
 import { askDriver } from "./ask.ts"
-import { listCuda } from "./cuda.ts"
+import { listCuda, listHip } from "./cuda.ts"
 import { byType, DriverObstacle, versionText } from "./driver.ts"
 import { listMetal } from "./metal.ts"
 import { computeFamily } from "./vulkan.ts"
@@ -278,6 +278,50 @@ native(titled("of a GPU in the processor, CUDA's driver does not say what is fre
   expect(device).toMatchObject({ type: "integrated_gpu", description: "Planted 0" })
   expect(device!.memory).toEqual({ total: 80 * 2 ** 30, shared: true })
 })
+
+/** HIP's, of one GPU in the processor: hipDeviceAttributeIntegrated is 16 in hip_runtime_api.h. */
+const integrated = `
+  int hipInit(unsigned flags) { return 0; }
+  int hipDriverGetVersion(int *out) { *out = 60342131; return 0; }
+  int hipGetDeviceCount(int *out) { *out = 1; return 0; }
+  int hipSetDevice(int device) { return 0; }
+  int hipDeviceGetName(char *name, int length, int device) { strcpy(name, "Planted"); return 0; }
+  int hipDeviceGetAttribute(int *out, int what, int device) { return *out = 1, what != 16; }
+  int hipDeviceGetPCIBusId(char *text, int length, int device) {
+    snprintf(text, length, "0000:c4:00.0");
+    return 0;
+  }
+  int hipDeviceTotalMem(size_t *bytes, int device) { *bytes = 16ul << 30; return 0; }
+  int hipMemGetInfo(size_t *left, size_t *total) { *left = 15ul << 30; *total = 16ul << 30; return 0; }
+  int hipGetDevicePropertiesR0600(char *properties, int device) {
+    strcpy(properties + 1160, "gfx1151");
+    return 0;
+  }
+`
+
+// amdgpu's files in /sys name what the firmware has set apart: mem_info_vram_total. AMD's driver says of either memory what is free, as
+// llama.cpp takes it (ggml-org/llama.cpp#27083).
+native(
+  titled("a GPU in the processor shares its memory, but for what the firmware has set apart"),
+  () => {
+    const names = [plantDriver(folder, "hip-integrated.so", integrated)]
+    const device = join(folder, "sys/bus/pci/devices/0000:c4:00.0")
+    mkdirSync(device, { recursive: true })
+    const memory = { total: 16 * 2 ** 30, available: 15 * 2 ** 30 }
+    const listed = () => listHip(names, folder)
+    expect(listed()).toMatchObject([
+      { type: "integrated_gpu", memory: { ...memory, shared: true } },
+    ])
+    writeFileSync(join(device, "mem_info_vram_total"), `${2 ** 29}\n`)
+    expect(listed()).toMatchObject([
+      { type: "integrated_gpu", memory: { ...memory, shared: true } },
+    ])
+    writeFileSync(join(device, "mem_info_vram_total"), `${16 * 2 ** 30}\n`)
+    expect(listed()).toMatchObject([
+      { type: "integrated_gpu", memory: { ...memory, shared: false } },
+    ])
+  },
+)
 
 native(titled("a device that another process has for itself is listed, and says so"), () => {
   const [first, second] = listCuda(plantCuda(folder, "cuda-busy.so", { count: 2, retain: 46 }))
