@@ -6,7 +6,14 @@ import { expect, onTestFinished, test, vi } from "vitest"
 import { isLeftOut } from "../../test/left-out.ts"
 import { hasCompiler, plantCuda, plantDriver } from "../../test/planted-drivers.ts"
 import { Problem } from "../errors.ts"
-import { chooseDevice, type DeviceName, deviceNames, findDevices, lockedFiles } from "./devices.ts"
+import {
+  chooseDevice,
+  type DeviceName,
+  deviceNames,
+  devicesFrom,
+  findDevices,
+  lockedFiles,
+} from "./devices.ts"
 import { readMemory } from "./memory.ts"
 
 /** The first driver's library of these is this one, in processes that this test starts. */
@@ -133,6 +140,100 @@ native(title("devices that a driver lists can be chosen by their number"), async
       features: { architecture: "gfx1100", f16_storage: true, matrix_units: true, reaches: "0" },
     },
   ])
+})
+
+/** A GPU as a driver of Vulkan's lists it. Numbers of the bus, -1: the driver does not say. */
+type Listed = readonly [uuid: number, bus: number]
+
+/** Vulkan's loader with such devices and nothing else; structures are those of vulkan_core.h. */
+const listing = (devices: readonly Listed[]) => `
+  typedef struct Link { uint32_t type; struct Link *next; uint32_t words[]; } Link;
+  static const int listed[][2] = {${devices.map(([uuid, bus]) => `{${uuid}, ${bus}}`).join()}};
+  enum { COUNT = ${devices.length} };
+  void *vkGetInstanceProcAddr(void *instance, const char *name) { return NULL; }
+  int vkCreateInstance(void *info, void *none, void **out) { *out = (void *)listed; return 0; }
+  void vkDestroyInstance(void *instance, void *none) {}
+  int vkEnumeratePhysicalDevices(void *instance, uint32_t *count, const void **out) {
+    *count = COUNT;
+    for (int i = 0; out && i < COUNT; i++) out[i] = listed[i];
+    return 0;
+  }
+  int vkEnumerateDeviceExtensionProperties(const int *device, void *layer, uint32_t *count, char *out) {
+    *count = device[1] >= 0;
+    if (out && *count) strcpy(out, "VK_EXT_pci_bus_info");
+    return 0;
+  }
+  void vkGetPhysicalDeviceQueueFamilyProperties(void *device, uint32_t *count, uint32_t *out) {
+    *count = 1;
+    if (out) *out = 2; // VK_QUEUE_COMPUTE_BIT
+  }
+  int vkCreateDevice(void *physical, void *info, void *none, void **out) { *out = physical; return 0; }
+  void vkDestroyDevice(void *device, void *none) {}
+  void vkGetPhysicalDeviceProperties2(const int *device, Link *out) {
+    out->words[0] = 3 << 12 | 1 << 22;
+    out->words[4] = 2; // VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU
+    for (Link *each = out; each; each = each->next) {
+      if (each->type == 1000071004) each->words[0] = device[0];
+      if (each->type == 1000212000 && device[1] >= 0) each->words[1] = device[1];
+    }
+  }
+  void vkGetPhysicalDeviceFeatures2(void *device, Link *out) {
+    for (Link *each = out; each; each = each->next)
+      for (int i = 0; i < (each->type == 51 ? 47 : each->type == 1000059000 ? 55 : 1); i++) each->words[i] = 1;
+  }
+  void vkGetPhysicalDeviceMemoryProperties2(void *device, Link *out) {}
+`
+
+// Two GPUs: VkPhysicalDeviceIDProperties names one by its UUID in whichever driver, and where drivers make UUIDs of their own,
+// VK_EXT_pci_bus_info says where it is plugged in.
+native.each<[string, readonly Listed[], readonly number[]]>([
+  [
+    "one driver",
+    [
+      [1, 3],
+      [2, 4],
+    ],
+    [0, 1],
+  ],
+  [
+    "one that gives no address",
+    [
+      [1, -1],
+      [2, -1],
+    ],
+    [0, 1],
+  ],
+  [
+    "two that agree on their UUIDs",
+    [
+      [1, -1],
+      [1, -1],
+      [2, -1],
+      [2, -1],
+    ],
+    [0, 2],
+  ],
+  [
+    "two with UUIDs of their own",
+    [
+      [1, 3],
+      [2, 4],
+      [5, 3],
+      [6, 4],
+    ],
+    [0, 1],
+  ],
+])(title("a model is divided among GPUs as many as they are, by %s"), async (_, listed, ids) => {
+  const folder = newFolder()
+  plantDriver(folder, "libvulkan.so.1", listing(listed))
+  useDrivers(folder)
+  const first = await chooseDevice({ name: "vulkan", id: 0 }, ["vulkan"])
+  const two = await devicesFrom(first, 2)
+  expect(two.map(({ id }) => id)).toEqual(ids)
+  const twice = listed.length > 2 ? ", since drivers list some of them twice" : ""
+  await expect(devicesFrom(first, 4)).rejects.toThrow(
+    `4 devices are to share the model, and 2 of them are here from vulkan:0 on${twice}.`,
+  )
 })
 
 test("auto looks for CUDA's devices first, and for the processor last", () => {

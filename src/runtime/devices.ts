@@ -140,16 +140,27 @@ export async function devicesFrom(first: Device, shards: number): Promise<Device
   const { devices } = await surveyOf(first.name)
   const isProcessor = ({ type }: FoundDevice) => type === "processor"
   const own = devices.find(({ id }) => id === first.id)
-  const alike = devices.filter(
+  const usable = devices.filter(
     (each) =>
       each.id >= first.id && !each.obstacle && isProcessor(each) === (own && isProcessor(own)),
   )
+  const alike = own && isProcessor(own) ? usable : distinct(usable)
   if (alike.length < shards && !(own && isProcessor(own)))
     throw problem("option_invalid", {
       option: "--overrides tensor_parallel_shards",
-      problem: `${shards} devices are to share the model, and ${alike.length} of them ${alike.length === 1 ? "is" : "are"} here from ${first.name}:${first.id} on.`,
+      problem: `${shards} devices are to share the model, and ${alike.length} of them ${alike.length === 1 ? "is" : "are"} here from ${first.name}:${first.id} on${alike.length < usable.length ? ", since drivers list some of them twice" : ""}.`,
     })
   return Array.from({ length: shards }, (_, shard) => described(alike[shard % alike.length]!))
+}
+
+/** Each once: several drivers may list one, and its memory would be counted for each. */
+function distinct(devices: readonly FoundDevice[]): FoundDevice[] {
+  const known = new Set<string>()
+  return devices.filter(({ identities = [] }) => {
+    const isNew = identities.every((name) => !known.has(name))
+    for (const name of identities) known.add(name)
+    return isNew
+  })
 }
 
 function described({ name, id, description, memory, features }: FoundDevice): Device {

@@ -9,6 +9,8 @@ export interface DriverDevice {
   driver: string
   memory: OwnMemory
   features: Features
+  /** Names of the device itself, under any driver: two that have one of them in common are one. Absent: none is known. */
+  identities?: readonly string[]
   /** Absent: nothing speaks against it. */
   obstacle?: Obstacle
 }

@@ -142,7 +142,9 @@ export function describe(vulkan: InstanceFunctions, device: bigint): DriverDevic
   const floats = structure("floats", dots)
   const allocations = structure("allocations", floats)
   const subgroups = structure("subgroups", allocations)
-  const driver = structure("driver", subgroups)
+  const ids = structure("ids", subgroups)
+  const address = structure("address", ids)
+  const driver = structure("driver", address)
   const properties = structure("properties", driver)
   vulkan.properties(device, properties.bytes)
   const dotFeatures = structure("dotFeatures")
@@ -193,6 +195,7 @@ export function describe(vulkan: InstanceFunctions, device: bigint): DriverDevic
       operand_bytes: limit(32), // push constants
       largest_allocation_bytes: allocations.long(24),
     },
+    identities: identitiesOf(ids, extensions.has("VK_EXT_pci_bus_info") ? address : undefined),
   }
   const needed = {
     "addresses of buffers": can12("addresses"),
@@ -203,6 +206,22 @@ export function describe(vulkan: InstanceFunctions, device: bigint): DriverDevic
   const missing = Object.entries(needed).flatMap(([what, isThere]) => (isThere ? [] : [what]))
   const obstacle = obstacleOf(api, missing, computeQueue(vulkan, device) !== undefined)
   return obstacle ? { ...described, obstacle } : described
+}
+
+/**
+ * Drivers of several makers, or one that is found twice, list the same device. Not all of them make its UUID alike; where they do not,
+ * its address on the bus tells, or on Windows its LUID.
+ * @param address VkPhysicalDevicePCIBusInfoPropertiesEXT
+ */
+function identitiesOf(ids: Structure, address: Structure | undefined): string[] {
+  const hex = (at: number, bytes: number) =>
+    Buffer.from(ids.bytes.subarray(at, at + bytes)).toString("hex")
+  const places = address && [16, 20, 24, 28].map((at) => address.word(at).toString(16))
+  return [
+    `uuid ${hex(16, 16)}`,
+    ...(ids.word(60) === 1 ? [`luid ${hex(48, 8)}`] : []),
+    ...(places ? [`pci ${places.join(":")}`] : []),
+  ]
 }
 
 const apiText = (word: number) => versionText(word % 2 ** 29, [22, 12, 0]) // above them: the variant
