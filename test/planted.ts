@@ -1945,6 +1945,20 @@ export const planted: readonly PlantedFault[] = [
   },
   // ---- kernels of rows on GPUs
   {
+    what: "a launch convolves what it keeps before all threads have kept it",
+    file: "src/compiler/targets/gpu/kernels/rows.ts",
+    text: '(step.op === "convolve" && this.#rereads)',
+    fault: "false",
+    test: "src/compiler/targets/gpu/kernels/joined.test.ts",
+  },
+  {
+    what: "of two rows a launch convolves what another group keeps",
+    file: "src/compiler/targets/gpu/tape-of.ts",
+    text: "[{ most: 1, launches: [launch] }",
+    fault: "[{ most: 2, launches: [launch] }",
+    test: "test/model/launches.test.ts",
+  },
+  {
     what: "a GPU's threads read a column that another has written, without a barrier",
     file: "src/compiler/targets/gpu/kernels/rows.ts",
     text: "(a.from - b.from) % this.k.threads === 0",
@@ -1975,8 +1989,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a run has more operands than a GPU takes",
     file: "src/compiler/targets/gpu/kernels/rows.ts",
-    text: "bytes <= OPERAND_BYTES",
-    fault: "bytes <= 2 * OPERAND_BYTES",
+    text: "if (operandBytes(launch) <= OPERAND_BYTES)",
+    fault: "if (operandBytes(launch) <= 2 * OPERAND_BYTES)",
     test: "src/compiler/targets/gpu/kernels/rows.test.ts",
   },
   {

@@ -18,14 +18,14 @@ import { beside } from "./beside.ts"
 import type { Kernel } from "./ir/ir.ts"
 import { attendChoices, waitingOf } from "./kernels/attend.ts"
 import { copiesOf } from "./kernels/copy.ts"
-import { deltaLaunches } from "./kernels/delta.ts"
+import { type DeltaStep, deltaLaunches } from "./kernels/delta.ts"
 import { expertsChoices, MOST_ROUTED, routedLaunch } from "./kernels/experts.ts"
 import { headChoices, headCodes, mergesHeads } from "./kernels/heads.ts"
 import { blockBytesOf } from "./kernels/kv.ts"
 import { codesBehind, MOST_FEW, matmulChoices } from "./kernels/matmul.ts"
 import { MOST_MERGED } from "./kernels/merge.ts"
 import { packOf } from "./kernels/pack.ts"
-import { type Pieces, piecesOf, rowChoices } from "./kernels/rows.ts"
+import { type Pieces, piecesOf, rowChoices, wholeLaunch } from "./kernels/rows.ts"
 import { samplerLaunches } from "./kernels/sampler.ts"
 import type { Units } from "./kernels/tiles.ts"
 import type { Binding, Choice, Groups } from "./launch.ts"
@@ -131,7 +131,58 @@ class TapeMaker {
         choices[first] = own
         choices[i] = other
       }
+    for (const i of units.keys()) {
+      const delta = this.#makeUnits(units, choices, i)
+      this.#keepAndConvolve(units, choices, i, delta)
+    }
     return units.map(({ run }, i) => this.#step(run, choices[i]!))
+  }
+
+  /**
+   * A run makes the units of the delta rule behind it.
+   * @param choices of all units, which change
+   * @returns the delta rule, if this run does
+   */
+  #makeUnits(units: readonly Unit[], choices: (readonly Choice[])[], i: number) {
+    const [run, delta] = [
+      this.#plainRun(units, choices, i),
+      this.#steps(units[i + 1]?.run ?? [])[0],
+    ]
+    if (!run || delta?.op !== "delta") return undefined
+    const launch = wholeLaunch(this.#plan, run, delta)
+    if (!launch) return undefined
+    choices[i] = [{ most: undefined, launches: [launch] }]
+    choices[i + 1] = [{ most: undefined, launches: deltaLaunches(this.#plan, delta, true) }]
+    return delta
+  }
+
+  /**
+   * A run convolves what the run before it keeps: of one row, of which all else has been kept by earlier steps, that run is the
+   * beginning of this one.
+   */
+  #keepAndConvolve(
+    units: readonly Unit[],
+    choices: (readonly Choice[])[],
+    i: number,
+    delta?: DeltaStep,
+  ): void {
+    const [before, run] = [this.#plainRun(units, choices, i - 1), this.#plainRun(units, choices, i)]
+    const first = run?.[0]
+    if (!before || first?.op !== "convolve" || before.every(({ op }) => op !== "storeKv")) return
+    const launch = wholeLaunch(this.#plan, [...before, ...run!], delta)
+    if (!launch) return
+    choices[i - 1] = [{ most: 1, launches: [] }, ...choices[i - 1]!]
+    choices[i] = [{ most: 1, launches: [launch] }, ...choices[i]!]
+  }
+
+  /** A run of all tokens that is one launch, however many they are. */
+  #plainRun(units: readonly Unit[], choices: readonly (readonly Choice[])[], i: number) {
+    const steps = this.#steps(units[i]?.run ?? [])
+    const [choice, ...others] = choices[i] ?? []
+    if (!choice || others.length > 0 || choice.launches.length !== 1) return undefined
+    return steps.every((step) => isRowStep(step) && step.rows === "tokens")
+      ? (steps as RowStep[])
+      : undefined
   }
 
   #step(run: Unit["run"], choices: readonly Choice[]): TapeStep {

@@ -1,17 +1,27 @@
 // The gated delta rule, as plan.ts says it, in two kernels: one that brings queries and keys of each token to unit length and
-// finds what each head's state is multiplied with, token by token at once; and one that takes a sequence's tokens in order. Of
+// finds what each head's state is multiplied with, token by token at once, or a run of rows does so that stands before it; and one
+// that takes a sequence's tokens in order. Of
 // that one a thread has a column of a head's value: its column of the state stays with it, in variables, from the step's first
 // token to its last, and every sum runs over the columns of the key in their order.
 
 import { NO_STATE } from "../../../../runtime/gpu/regions.ts"
 import type { Delta } from "../../../graph/graph.ts"
 import type { Plan, Step } from "../../../plan.ts"
-import { type Builder, f32, fma, kernel, type Operable, once, type Value } from "../ir/builder.ts"
+import {
+  type Builder,
+  type Elements,
+  f32,
+  fma,
+  kernel,
+  type Operable,
+  once,
+  type Value,
+} from "../ir/builder.ts"
 import type { Binding, Launch } from "../launch.ts"
 import { strideOf } from "../layout.ts"
 import { exp, inTurns, LaneSums, softplus } from "./numbers.ts"
 
-type DeltaStep = Extract<Step, { op: "delta" }>
+export type DeltaStep = Extract<Step, { op: "delta" }>
 
 /** Of a kernel that takes a sequence's tokens. */
 const COLUMNS = 32
@@ -29,59 +39,87 @@ const unitStride = ({ keyDim }: Shape) => upToFour(keyDim)
 const decaysFrom = (shape: Shape) => 2 * shape.keyHeads * unitStride(shape)
 const tokenStride = (shape: Shape) => decaysFrom(shape) + upToFour(shape.valueHeads)
 
-export function deltaLaunches(plan: Plan, step: DeltaStep): Launch[] {
+/** @param isReady whether the units are made before it */
+export function deltaLaunches(plan: Plan, step: DeltaStep, isReady = false): Launch[] {
   const { input, decays, shares, decay, bias, output, place } = step
-  const { layer: _, ...delta } = step.delta
-  const stride = ({ buffer }: { buffer: number }) => strideOf(plan.buffers[buffer]!)
-  const strides = {
-    input: stride(input),
-    decays: stride(decays),
-    shares: stride(shares),
-    output: stride(output),
-  }
-  const { valueHeads, valueDim } = delta
-  const shape = { ...delta, strides }
+  const shape = shapeOf(plan, step)
+  const { valueHeads, valueDim } = shape
   const rows = ({ buffer, from }: { buffer: number; from: number }): Binding => ({
     kind: "buffer",
     buffer,
     from,
   })
   const vector = (parameter: number): Binding => ({ kind: "weight", parameter, part: "values" })
-  const units: Binding = {
-    kind: "scratch",
-    name: "units",
-    bytes: { perToken: 4 * tokenStride(shape) },
-  }
+  const units = unitsBinding(plan, step)
   const count = (of: "tokens" | "sequences"): Binding => ({
     kind: "step",
     region: { name: "count", of },
   })
+  const rule: Launch = {
+    kernel: deltaRule(shape),
+    operands: [
+      count("sequences"),
+      { kind: "step", region: { name: "starts" } },
+      { kind: "step", region: { name: "states", group: place.group } },
+      rows(input),
+      rows(shares),
+      units,
+      { kind: "kv", place },
+      rows(output),
+    ],
+    groups: [valueHeads * Math.ceil(valueDim / COLUMNS), { count: "sequences", per: 1 }, 1],
+  }
+  if (isReady) return [rule]
   return [
     {
       kernel: deltaUnits(shape),
       operands: [count("tokens"), rows(input), rows(decays), vector(decay), vector(bias), units],
       groups: [{ rows: "tokens", per: 1 }, 1, 1],
     },
-    {
-      kernel: deltaRule(shape),
-      operands: [
-        count("sequences"),
-        { kind: "step", region: { name: "starts" } },
-        { kind: "step", region: { name: "states", group: place.group } },
-        rows(input),
-        rows(shares),
-        units,
-        { kind: "kv", place },
-        rows(output),
-      ],
-      groups: [valueHeads * Math.ceil(valueDim / COLUMNS), { count: "sequences", per: 1 }, 1],
-    },
+    rule,
   ]
+}
+
+function shapeOf({ buffers }: Plan, { input, decays, shares, output, delta }: DeltaStep): Shape {
+  const { layer: _, ...heads } = delta
+  const stride = ({ buffer }: { buffer: number }) => strideOf(buffers[buffer]!)
+  const strides = {
+    input: stride(input),
+    decays: stride(decays),
+    shares: stride(shares),
+    output: stride(output),
+  }
+  return { ...heads, strides }
+}
+
+/** Where the units of a step's tokens lie. */
+export function unitsBinding(plan: Plan, step: DeltaStep): Binding {
+  const perToken = 4 * tokenStride(shapeOf(plan, step))
+  return { kind: "scratch", name: "units", bytes: { perToken } }
+}
+
+/** A token's numbers, and where its units go. */
+interface UnitsOf {
+  token: Value
+  /** Whether there is one. */
+  isThere: Value
+  sums: LaneSums
+  /** By their columns in the step's views. */
+  input: (column: Value) => Value
+  decays: (head: Value) => Value
+  decay: Elements
+  bias: Elements
+  units: Elements
+}
+
+/** The units of a token, by a whole group of threads. */
+export function writeUnits(k: Builder, plan: Plan, step: DeltaStep, of: UnitsOf): void {
+  writeUnitsOf(k, shapeOf(plan, step), of)
 }
 
 const deltaUnits = once((shape: Shape) =>
   kernel("delta_units", THREADS, (k) => {
-    const { keyHeads, valueHeads, keyDim, strides } = shape
+    const { strides } = shape
     const count = k.buffer("count", "u32", "read")
     const rows = k.buffer("rows", "f32", "read")
     const decays = k.buffer("decays", "f32", "read")
@@ -90,49 +128,56 @@ const deltaUnits = once((shape: Shape) =>
     const units = k.buffer("units", "f32", "write")
     const token = k.group(0)
     const isThere = k.let(token.lt(count.load(0)))
-    const sums = new LaneSums(k, isThere)
     const row = k.let(token.mul(strides.input))
-    const own = k.let(token.mul(tokenStride(shape)))
-
-    const heads = 2 * keyHeads
-    const threads = LaneSums.threads(keyDim)
-    const atOnce = THREADS / threads
-    const [number, thread] = [k.let(k.lane.div(threads)), k.let(k.lane.rem(threads))]
-    const some = (first: Operable) => {
-      const head = k.let(number.add(first))
-      // Who has no head helps with the last one's sum for nothing, since all come to the barriers.
-      const begin = k.let(row.add(head.min(heads - 1).mul(keyDim)))
-      const squares = sums.sums(keyDim, (i) => {
-        const x = rows.load(begin.add(i))
-        return (before) => fma(x, x, before)
-      })
-      const square = squares.div(keyDim).mul(keyDim).add(1e-6)
-      // Of queries over the root of their length.
-      const width = k.variable(f32(1))
-      k.if(head.lt(keyHeads), () => width.set(keyDim))
-      const scale = k.let(f32(1).div(square.mul(width.now).sqrt()))
-      const to = k.let(own.add(head.mul(unitStride(shape))))
-      const turns = { count: keyDim, step: threads, most: AT_ONCE }
-      k.if(isThere.and(head.lt(heads)), () =>
-        inTurns(k, thread, turns, (columns) => {
-          for (const i of columns) units.store(to.add(i), rows.load(begin.add(i)).mul(scale))
-        }),
-      )
-    }
-    if (heads <= atOnce) some(0)
-    else {
-      sums.enterLoop()
-      k.for(0, heads, atOnce, some)
-    }
-    k.if(isThere, () =>
-      k.each(valueHeads, (head) => {
-        const input = decays.load(token.mul(strides.decays).add(head))
-        const value = decayOf(k, decay.load(head), input, bias.load(head))
-        units.store(own.add(decaysFrom(shape)).add(head), value)
-      }),
-    )
+    writeUnitsOf(k, shape, {
+      ...{ token, isThere, sums: new LaneSums(k, isThere), decay, bias, units },
+      input: (column) => rows.load(row.add(column)),
+      decays: (head) => decays.load(token.mul(strides.decays).add(head)),
+    })
   }),
 )
+
+function writeUnitsOf(k: Builder, shape: Shape, of: UnitsOf): void {
+  const { keyHeads, valueHeads, keyDim } = shape
+  const { token, isThere, sums, input, decays, decay, bias, units } = of
+  const own = k.let(token.mul(tokenStride(shape)))
+  const heads = 2 * keyHeads
+  const threads = LaneSums.threads(keyDim)
+  const atOnce = k.threads / threads
+  const [number, thread] = [k.let(k.lane.div(threads)), k.let(k.lane.rem(threads))]
+  const some = (first: Operable) => {
+    const head = k.let(number.add(first))
+    // Who has no head helps with the last one's sum for nothing, since all come to the barriers.
+    const begin = k.let(head.min(heads - 1).mul(keyDim))
+    const squares = sums.sums(keyDim, (i) => {
+      const x = input(begin.add(i))
+      return (before) => fma(x, x, before)
+    })
+    const square = squares.div(keyDim).mul(keyDim).add(1e-6)
+    // Of queries over the root of their length.
+    const width = k.variable(f32(1))
+    k.if(head.lt(keyHeads), () => width.set(keyDim))
+    const scale = k.let(f32(1).div(square.mul(width.now).sqrt()))
+    const to = k.let(own.add(head.mul(unitStride(shape))))
+    const turns = { count: keyDim, step: threads, most: AT_ONCE }
+    k.if(isThere.and(head.lt(heads)), () =>
+      inTurns(k, thread, turns, (columns) => {
+        for (const i of columns) units.store(to.add(i), input(begin.add(i)).mul(scale))
+      }),
+    )
+  }
+  if (heads <= atOnce) some(0)
+  else {
+    sums.enterLoop()
+    k.for(0, heads, atOnce, some)
+  }
+  k.if(isThere, () =>
+    k.each(valueHeads, (head) => {
+      const value = decayOf(k, decay.load(head), decays(head), bias.load(head))
+      units.store(own.add(decaysFrom(shape)).add(head), value)
+    }),
+  )
+}
 
 /** As `decayOf` of reference/kernels.ts. */
 function decayOf(k: Builder, decay: Value, input: Value, bias: Value): Value {

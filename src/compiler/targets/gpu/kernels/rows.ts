@@ -6,6 +6,9 @@
 // All that layers share is a constant of the kernel, widths and places in a row included; which buffers and weights, operands
 // say. So layers of one shape have one kernel.
 //
+// Of one row a run may keep it among keys and values, and convolve it behind a barrier with what earlier steps have kept; and a run
+// before the delta rule makes the units of that.
+//
 // A run behind attention first merges the softmaxes of its rows' spans, where any wait: some heads are a group's, and so are their
 // columns in all of the run. Of many rows attention merges them itself, with more groups than a run has.
 
@@ -42,6 +45,7 @@ import { type Binding, type Choice, type Launch, OPERAND_BYTES } from "../launch
 import { strideOf } from "../layout.ts"
 import { type Attend, type Waiting, waitingOf } from "./attend.ts"
 import { codedGroup, coding, sizeBits, wideGroup } from "./codes.ts"
+import { type DeltaStep, unitsBinding, writeUnits } from "./delta.ts"
 import { pairsOf, type Sums, sumsOf } from "./experts.ts"
 import {
   type KvLayout,
@@ -77,10 +81,31 @@ export function rowLaunches(plan: Plan, run: readonly RowStep[]): Launch[] {
   return launchesOf(plan, run, { sums: sumsOf(plan, run) })
 }
 
+/**
+ * The same as one launch, which may keep what it convolves where there is no more than one row, and makes the units of the delta rule
+ * that stands behind it, if one does.
+ * @returns undefined: it has not operands enough, or cannot see what it has just kept
+ */
+export function wholeLaunch(
+  plan: Plan,
+  run: readonly RowStep[],
+  delta?: DeltaStep,
+): Launch | undefined {
+  if (rereads(run) && !["f32", "f16"].includes(plan.kv)) return undefined // of others, it reads other elements
+  const launch = rowLaunch(plan, run, { sums: sumsOf(plan, run) }, delta)
+  return operandBytes(launch) <= OPERAND_BYTES ? launch : undefined
+}
+
+/** It convolves what it keeps. */
+const rereads = (run: readonly RowStep[]) =>
+  run.some(({ op }) => op === "storeKv") && run.some(({ op }) => op === "convolve")
+
+const operandBytes = ({ kernel }: Launch) =>
+  operandLayout(kernel.operands.map(({ kind }) => kind)).bytes
+
 function launchesOf(plan: Plan, run: readonly RowStep[], first: First): Launch[] {
   const launch = rowLaunch(plan, run, first)
-  if (operandLayout(launch.kernel.operands.map(({ kind }) => kind)).bytes <= OPERAND_BYTES)
-    return [launch]
+  if (operandBytes(launch) <= OPERAND_BYTES) return [launch]
   if (run.length === 1) throw new Error(`internal: ${run[0]!.op} has too many operands`)
   const half = Math.ceil(run.length / 2)
   return [
@@ -92,27 +117,29 @@ function launchesOf(plan: Plan, run: readonly RowStep[], first: First): Launch[]
 /** What a kernel does before its run. */
 type First = { pieces: Pieces } | { sums: Sums | undefined }
 
-function rowLaunch(plan: Plan, run: readonly RowStep[], before: First): Launch {
+function rowLaunch(plan: Plan, run: readonly RowStep[], before: First, delta?: DeltaStep): Launch {
   const { rows } = run[0]!
   const touches = run.map((step) => fragmentOf(step).touches(step))
   const pieces = "pieces" in before ? before.pieces : undefined
   const sums = "sums" in before ? before.sums : undefined
   const merged = pieces ? [writes(pieces.attend.output, "any")] : []
   const summed = sums ? [writes(sums.output)] : []
+  const behind = delta ? [reads(delta.input, "any"), reads(delta.decays, "any")] : []
   const operands: Binding[] = []
   const name = pieces
     ? `merge${pieces.heads}_${nameOf(run)}`
     : sums
       ? nameOf(run).replace("rows", `rows_sum${sums.active}`)
       : nameOf(run)
-  const threads = pieces ? pieces.threads : threadsFor(touches.flat())
-  const made = kernel(name, threads, (k) => {
-    const all = [...merged, ...summed, ...touches.flat()]
-    const fragments = new Fragments(k, plan, rows, all, operands, pieces)
+  const threads = pieces ? pieces.threads : threadsFor([...touches.flat(), ...behind])
+  const made = kernel(delta ? `${name}_units` : name, threads, (k) => {
+    const all = [...merged, ...summed, ...touches.flat(), ...behind]
+    const fragments = new Fragments(k, plan, run, all, operands, pieces)
     if (pieces) fragments.merge(merged, pieces)
     if (sums) fragments.addUp(summed, sums)
     for (const [i, step] of run.entries()) fragments.add(touches[i]!, fragmentOf(step), step)
     fragments.finish()
+    if (delta) fragments.addUnits(delta)
   })
   return { kernel: made, operands, groups: [{ rows, per: 1 }, pieces?.count ?? 1, 1] }
 }
@@ -224,6 +251,8 @@ class Fragments {
   readonly sums: LaneSums
   readonly #row: Value
   readonly #rows: RowSet
+  /** It convolves what it keeps. */
+  readonly #rereads: boolean
   readonly #pieces: Pieces | undefined
   readonly #isThere: Value
   #token: Value | undefined // of this section
@@ -237,14 +266,16 @@ class Fragments {
   constructor(
     k: Builder,
     plan: Plan,
-    rows: RowSet,
+    run: readonly RowStep[],
     touches: readonly Touch[],
     operands: Binding[],
     pieces?: Pieces,
   ) {
+    const { rows } = run[0]!
     this.k = k
     this.plan = plan
     this.#rows = rows
+    this.#rereads = rereads(run)
     this.#pieces = pieces
     this.#operands = operands
     const accesses = new Map<BufferId, Access>()
@@ -267,18 +298,35 @@ class Fragments {
   /** Writes a fragment behind the others, and a barrier before it where it needs one. */
   add<S extends RowStep>(touches: readonly Touch[], fragment: Fragment<S>, step: S): void {
     const own = touches.filter(({ elsewhere }) => !elsewhere)
-    if (own.some((touch) => this.#pending.some((before) => this.#conflict(before, touch)))) {
-      this.finish()
-      this.k.barrier()
-      this.sums.passBarrier()
-      this.#pending = []
-    }
+    const isDisturbed = own.some((touch) =>
+      this.#pending.some((before) => this.#conflict(before, touch)),
+    )
+    if (isDisturbed || (step.op === "convolve" && this.#rereads)) this.#meet()
     if (fragment.hasBarriers?.(this.plan)) {
       this.finish()
       fragment.write(this, step)
       this.#pending = []
     } else this.#section.push(() => fragment.write(this, step))
     this.#pending.push(...own.filter(({ ahead }) => !ahead))
+  }
+
+  #meet(): void {
+    this.finish()
+    this.k.barrier()
+    this.sums.passBarrier()
+    this.#pending = []
+  }
+
+  /** What the delta rule's kernel finds made of the row's token, behind all else. */
+  addUnits(step: DeltaStep): void {
+    this.#meet()
+    const vector = (parameter: ParameterId) => this.#vector(parameter)
+    writeUnits(this.k, this.plan, step, {
+      ...{ token: this.#row, isThere: this.#isThere, sums: this.sums },
+      ...{ input: this.cells(step.input).load, decays: this.cells(step.decays).load },
+      ...{ decay: vector(step.decay), bias: vector(step.bias) },
+      units: this.#operand("units", unitsBinding(this.plan, step), "f32", "write", "units"),
+    })
   }
 
   /** What attention has left of the piece's heads, made to one, where it has not been. */
@@ -446,9 +494,13 @@ class Fragments {
 
   /** A parameter of one column. */
   vector(parameter: ParameterId): (i: Value) => Value {
-    const binding = { kind: "weight", parameter, part: "values" } as const
-    const elements = this.#operand(`vector ${parameter}`, binding, "f32", "read", "vector")
+    const elements = this.#vector(parameter)
     return (i) => elements.load(i)
+  }
+
+  #vector(parameter: ParameterId): Elements {
+    const binding = { kind: "weight", parameter, part: "values" } as const
+    return this.#operand(`vector ${parameter}`, binding, "f32", "read", "vector")
   }
 
   /** A row of a matrix, number by number. */
@@ -462,7 +514,8 @@ class Fragments {
   }
 
   /** A layer's keys and values, or their scales. */
-  kv(place: Place, element: Element, access: Access = "write"): Elements {
+  kv(place: Place, element: Element, only: Access = "write"): Elements {
+    const access = this.#rereads ? "readwrite" : only
     const key = `kv ${access} ${element} ${JSON.stringify(place)}`
     return this.#operand(key, { kind: "kv", place }, element, access, `kv ${element}`)
   }
