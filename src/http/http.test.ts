@@ -157,6 +157,31 @@ test.each([
   ])
 })
 
+// As vLLM's chat_utils.py reads messages: `reasoning` before `reasoning_content`, and parts of three types as texts.
+test("thinking and texts of messages are read under their other names", async () => {
+  const { post, asked } = parrot()
+  const messages = [
+    { role: "user", content: [{ type: "input_text", text: "a" }] },
+    { role: "assistant", reasoning: "hm", content: [{ type: "output_text", text: "b" }] },
+    { role: "assistant", reasoning: "first", reasoning_content: "second" },
+    { role: "assistant", reasoning: null, reasoning_content: "second" },
+    { role: "tool", content: [{ type: "input_text", text: "20" }] },
+  ]
+  expect((await post({ ...hi, messages })).statusCode).toBe(200)
+  expect(asked[0]).toMatchObject({
+    messages: [
+      { role: "user", content: "a" },
+      { role: "assistant", content: "b", reasoning: "hm" },
+      { role: "assistant", content: null, reasoning: "first" },
+      { role: "assistant", content: null, reasoning: "second" },
+      { role: "tool", content: "20" },
+    ],
+  })
+  const nothing = [{ role: "user", content: [{ type: "input_text" }] }]
+  const refused = (await post({ ...hi, messages: nothing })).json()
+  expect(refused.message).toBe("messages[0].content[0] must have a text, which must be a string.")
+})
+
 test("a request that leaves everything open gets the API's own defaults and a fresh seed", async () => {
   const { post, asked } = parrot()
   const seeds = await Promise.all([post(hi), post(hi)])

@@ -22,7 +22,7 @@ export function* readingMessages(given: readonly ChatCompletionMessage[]): Work<
 }
 
 function* readingMessage(given: ChatCompletionMessage, path: string): Work<ChatMessage> {
-  const { role, content, name, tool_calls, tool_call_id, reasoning_content } = given
+  const { role, content, name, tool_calls, tool_call_id } = given
   if (tool_calls?.length && role !== "assistant") {
     throw fault(`${path}.tool_calls`, "belongs to messages of the assistant")
   }
@@ -40,7 +40,8 @@ function* readingMessage(given: ChatCompletionMessage, path: string): Work<ChatM
       : (content ?? null),
   }
   if (typeof name === "string") message.name = name
-  if (typeof reasoning_content === "string") message.reasoning = reasoning_content
+  const reasoning = given.reasoning || given.reasoning_content
+  if (typeof reasoning === "string") message.reasoning = reasoning
   if (typeof tool_call_id === "string") message.toolCallId = tool_call_id
   if (tool_calls?.length) {
     const toolCalls: ToolCall[] = []
@@ -79,15 +80,18 @@ function isStructured(parts: readonly Part[]): boolean {
   return parts.every((part) => !("text" in part)) || parts.every(isOfStrings)
 }
 
+/** Types of parts that have a `text`: this API's own, and those of Responses, which vLLM reads here, too. */
+const TEXTS: ReadonlySet<unknown> = new Set(["text", "input_text", "output_text"])
+
 function isText(part: Part): boolean {
-  return typeof part.text === "string" && (part.type === "text" || Object.keys(part).length === 1)
+  return typeof part.text === "string" && (TEXTS.has(part.type) || Object.keys(part).length === 1)
 }
 
 function readPart(part: Part, path: string): string {
   const { type = "text", text, refusal } = part
-  if (type === "text" && typeof text === "string") return text
+  if (TEXTS.has(type) && typeof text === "string") return text
   if (type === "refusal" && typeof refusal === "string") return refusal
-  if (type === "text") throw fault(path, "must have a text, which must be a string")
+  if (TEXTS.has(type)) throw fault(path, "must have a text, which must be a string")
   throw unsupported(path, `is a part of type ${show(type)}; the model takes text only`)
 }
 

@@ -46,6 +46,7 @@ export const ChatCompletionMessage = Type.Object(
       text,
       "An assistant's earlier thinking, for templates that use it.",
     ),
+    reasoning: optional(text, "The same under its other name; where both are given, this one."),
   },
   { title: "ChatCompletionMessage" },
 )
