@@ -7,6 +7,7 @@ import { chooseDialect, type DialectName } from "./apis/chat/dialects/choose.ts"
 import { cut } from "./check.ts"
 import { corsHeaders, isPreflight, preflight } from "./cors.ts"
 import { assertHost, readScope } from "./guards.ts"
+import { HEADERS } from "./headers.ts"
 import type { Json } from "./json.ts"
 import { allowedMethods, apiOf, meantPath, pathOf, routesOf } from "./paths.ts"
 import type { Room } from "./room.ts"
@@ -39,7 +40,10 @@ export function prepare(
   const { idHeader } = apiOf(pathOf(request))
   if (idHeader) reply.header(idHeader, request.id)
   reply.header("x-content-type-options", "nosniff")
-  if (options.cors) reply.headers(corsHeaders(options.cors, request.headers))
+  if (options.cors) {
+    const exposed = HEADERS.map(([name]) => name)
+    reply.headers(corsHeaders(options.cors, request.headers, exposed))
+  }
   reply.header("keep-alive", `timeout=${Math.floor(options.timeouts.idle / 1000)}`)
   if (state.draining) reply.header("connection", "close")
   reply.header("x-api-dialect", unreadDialect(options, pathOf(request)))

@@ -17,14 +17,19 @@ export interface Preflight {
   headers: Record<string, string>
 }
 
-/** Headers for an ordinary answer. */
+/**
+ * Headers for an ordinary answer.
+ * @param exposed which of its other headers pages may read, as Starlette's `expose_headers`
+ */
 export function corsHeaders(
   options: CorsOptions,
   { origin }: IncomingHttpHeaders,
+  exposed: readonly string[] = [],
 ): Record<string, string> {
   const headers: Record<string, string> = { vary: "Origin" }
   if (origin === undefined) return headers
   if (options.credentials) headers["access-control-allow-credentials"] = "true"
+  if (exposed.length > 0) headers["access-control-expose-headers"] = exposed.join(", ")
   if (allows(options, origin)) headers["access-control-allow-origin"] = named(options, origin)
   return headers
 }

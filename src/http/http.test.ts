@@ -612,6 +612,34 @@ test("cross-origin headers stand on errors and streams too, and only when asked 
   expect(Object.keys(closed.headers).filter((name) => name.startsWith("access"))).toEqual([])
 })
 
+// Fetch hides all headers but seven from pages of other origins. OpenAI's client reads x-request-id and retry-after, Anthropic's
+// request-id; the others are what docs/api.md promises of an answer.
+test("pages of other origins may read what answers tell in headers", async () => {
+  const cors = { credentials: true, origins: ["https://a.example"], methods: ["*"], headers: ["*"] }
+  const { post, server, drain } = parrot(saying("x"), { cors })
+  const exposed = ({ headers }: { headers: Record<string, unknown> }) =>
+    String(headers["access-control-expose-headers"]).split(", ")
+  const origin = { origin: "https://a.example" }
+  const answer = await post({ ...hi, unknown: 1 }, origin)
+  expect(Object.keys(answer.headers)).toEqual(
+    expect.arrayContaining(["x-request-id", "x-seed", "x-api-dialect", "x-ignored-fields"]),
+  )
+  const told = Object.keys(answer.headers).filter((name) => name.startsWith("x-"))
+  expect(exposed(answer)).toEqual(
+    expect.arrayContaining(told.filter((name) => name !== "x-content-type-options")),
+  )
+  const message = await post({}, origin, "/v1/messages")
+  expect(message.headers).toHaveProperty("request-id")
+  expect(exposed(message)).toContain("request-id")
+  expect((await server.inject("/v1/models")).headers).not.toHaveProperty(
+    "access-control-expose-headers",
+  )
+  await drain()
+  const refused = await post(hi, origin)
+  expect(refused.headers).toHaveProperty("retry-after")
+  expect(exposed(refused)).toContain("retry-after")
+})
+
 test("of several models each answers to its own names, and whoever need not name one gets the first", async () => {
   const other = parrot(saying("the other")).service
   const server = parrot(saying("the first"))

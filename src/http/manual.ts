@@ -9,6 +9,7 @@ import { MAX_STOP_LENGTH } from "./apis/fields.ts"
 import { MAX_LOGPROBS } from "./apis/logprob-budget.ts"
 import { unsupported } from "./apis/refusals.ts"
 import { describe } from "./check.ts"
+import { HEADERS } from "./headers.ts"
 import { MAX_DEPTH, MAX_DIGITS, MAX_MEMBERS, MAX_VALUES } from "./json.ts"
 import { exampleOf } from "./openapi.ts"
 import type { Route } from "./route.ts"
@@ -161,7 +162,10 @@ Paths under \`/api\` speak Ollama's API, at the level that \`/api/version\` tell
 
 ## Headers
 
-${table(["Header", "Where", "Meaning"], HEADERS)}
+${table(
+  ["Header", "Where", "Meaning"],
+  HEADERS.map(([name, where, says]) => [`\`${name}\``, where, says]),
+)}
 
 ## Who may call
 
@@ -169,7 +173,7 @@ ${table(["Header", "Where", "Meaning"], HEADERS)}
 - With \`--api-key\` or \`--api-key-file\`, everything but \`/health\`, \`/live\` and, with \`--open-metrics\`, \`/metrics\` asks for
   \`Authorization: Bearer KEY\` or \`x-api-key\`; a browser that opens \`/docs\` asks its user for the key as a password.
 - Web pages from elsewhere can read nothing, unless \`--allow-credentials\` or an \`--allowed-*\` option is given; then cross-origin
-  headers are those of Starlette's CORSMiddleware with the same settings.
+  headers are those of Starlette's CORSMiddleware with the same settings, and pages may read the [headers](#headers) above.
 
 ## Limits
 
@@ -208,24 +212,6 @@ const DIALECTS = [
   ["what is absent", "null", "left out, but for `refusal` and `logprobs`"],
   ["thinking", "`reasoning_content`", "`reasoning_content`, and the same under `reasoning`"],
   ["long silence", "an empty delta now and then", "an SSE comment now and then"],
-]
-
-const HEADERS = [
-  ["`x-request-id`", "in and out", "names the request in the log; made up when none came"],
-  ["`x-api-dialect`", "in and out", "see above"],
-  ["`x-seed`", "out", "the seed that was used"],
-  ["`x-ignored-fields`", "out", "names of unknown fields, percent-encoded, at most 20"],
-  [
-    "`x-unenforced`",
-    "out",
-    "keywords of tools' schemas that are not enforced, as `tool#/place/keyword`",
-  ],
-  [
-    "`x-ignored-tools`",
-    "out",
-    "tools of Anthropic's and OpenAI's own servers, which nobody runs here",
-  ],
-  ["`retry-after`", "out", "seconds, with 429 and 503"],
 ]
 
 const seconds = (milliseconds: number) => `${milliseconds / 1000} s`
