@@ -197,6 +197,31 @@ describe.skipIf(skipped)(`a package that brings it${note}`, () => {
     expect(libraries()).toHaveLength(2)
   })
 
+  test("tries a compiler that builds nothing once, and again when it is another", async () => {
+    const cc = join(folder, "cc")
+    const install = (text: string) => writeFileSync(cc, `#!/bin/sh\n${text}\n`, { mode: 0o755 })
+    const cache = { CC: cc, XDG_CACHE_HOME: join(folder, "cache of a broken one") }
+    const start = () => serve(["tiny", "--log-level", "warn"], where, cache)
+    const warning = "This model's own library is not built, and others go on serving"
+
+    install('[ "$1" = --version ] && echo cc 1.0') // as one without its headers is
+    const first = await start()
+    expect(first.out()).toContain(`generic ${level.name} kernels, until its own are built`)
+    await vi.waitUntil(() => first.err().includes(warning), { timeout: 60_000 })
+    const unfit = () => readdirSync(join(cache.XDG_CACHE_HOME, "sinter/shelf"))
+    await vi.waitUntil(() => unfit().some((name) => name.endsWith(".unfit")), { timeout: 60_000 })
+    await first.stop()
+
+    const second = await start()
+    expect(second.out()).toContain(`generic ${level.name} kernels, for want of a C compiler`)
+    expect((await second.stop()).err).toBe("")
+
+    install('[ "$1" = --version ] && echo cc 1.0 # again') // another file
+    const third = await start()
+    expect(third.out()).toContain(`generic ${level.name} kernels, until its own are built`)
+    await third.stop()
+  })
+
   test("takes a file's blocks apart for programs that are no libraries", async () => {
     const brought = join(root, "build/generic", blocksName(process.platform, process.arch))
     const file = goldenFolder("gguf", "llama-q4_k_m")

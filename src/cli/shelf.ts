@@ -3,6 +3,7 @@
 import { closeSync, openSync } from "node:fs"
 import { KNOWN } from "../compiler/targets/cpu/known.ts"
 import { OBJECT } from "../compiler/targets/cpu/objects.ts"
+import { UNFIT } from "../compiler/targets/cpu/unfit.ts"
 import { isLibraryName } from "../compiler/targets/targets.ts"
 import { Problem } from "../errors.ts"
 import { readHeader } from "../model/packed-copy.ts"
@@ -38,6 +39,7 @@ function contents(item: Item): string {
   if (item.name.endsWith(KEPT_KERNELS)) return sealed(item, "kernels")
   if (item.name.endsWith(OBJECT)) return "kernels of libraries"
   if (item.name.endsWith(KNOWN)) return "names of libraries"
+  if (item.name.endsWith(UNFIT)) return "a compiler that builds nothing here"
   return isLibraryName(item.name) ? sealed(item, "library") : weights(item)
 }
 

@@ -31,6 +31,7 @@ import {
   shippedSources,
   supports,
 } from "./toolchain.ts"
+import { isFit, isKnownUnfit } from "./unfit.ts"
 
 export type CpuTarget = "cpu" | "cpu:baseline"
 
@@ -45,7 +46,7 @@ type Usable = readonly [Level, ...Level[]]
  * For the best instruction set that the processor runs and the compiler knows; plain C for `cpu:baseline`. A compiler that is
  * here and builds nothing (it has no headers, say) is none, if there is a generic library.
  * @param shelf of a program that is to run: where the generic library serves meanwhile, no start waits for what the compiler knows,
- * and one that builds nothing says so behind the first replies
+ * and one that builds nothing says so once, behind the first replies
  * @throws `compiler_missing` or `compiler_unusable` where there is no generic library either
  */
 export async function prepareCpu(
@@ -60,15 +61,25 @@ export async function prepareCpu(
       const library = await prepareLevel(plan, target, compiler, level, shelf)
       // What lies on the shelf was built by this very compiler, which need not be asked then.
       if (shelf?.find(library.name, isLibrary)) return library
+      if (await isKnownUnfit(compiler, level, shelf)) continue
       const meanwhile = shelf && (await genericMeanwhile(plan, library, target))
-      if (meanwhile) return { ...library, meanwhile }
-      if (await supports(compiler, level)) return library
+      if (meanwhile) return { ...library, build: keeping(library, compiler, shelf), meanwhile }
+      if (await isFit(compiler, level, shelf)) return library
     }
   }
   const generic = await genericFor(target)
   if (generic) return prepareGeneric(plan, generic, target)
   // Such a compiler says in its own words what it lacks.
   return prepareLevel(plan, target, compiler ?? (await requireCompiler()), usable.at(-1)!, shelf)
+}
+
+/** Builds it; where that fails for want of what the compiler lacks, the next start does not try again. */
+function keeping(library: CpuBuild, compiler: Compiler, shelf: Shelf): Build["build"] {
+  return (building) =>
+    library.build(building).catch(async (error: unknown) => {
+      if (!building?.signal?.aborted) await isFit(compiler, library.level, shelf)
+      throw error
+    })
 }
 
 function levelsFor(target: CpuTarget): Usable {
