@@ -19,7 +19,7 @@ import { isLeftOut } from "../left-out.ts"
 import { notCancelled } from "../model/steps.ts"
 import { fromSources, run, serve } from "../sinter.ts"
 import { buildStandIn, hasStandIn, type StandIn } from "./cuda-stand-in.ts"
-import { adds, describeDriver, expectGivenUp } from "./gpu-driver.ts"
+import { adds, describeDriver, expectGivenUp, sums } from "./gpu-driver.ts"
 
 const isSkipped = isLeftOut(hasStandIn)
 const note = isSkipped ? " (skipped: no g++)" : ""
@@ -256,6 +256,23 @@ test.skipIf(isSkipped)(
     expect(made?.length).toBeGreaterThan(0)
     expect(await load(made)).toBeUndefined()
     expect((await load(made!.slice(1)))?.length).toBeGreaterThan(0)
+  },
+  MILLISECONDS,
+)
+
+test.skipIf(isSkipped)(
+  `what HIP's compiler has made of one model's kernels is not taken for another's${note}`,
+  async () => {
+    const device = await openHip(0, [standIn.library])
+    onTestFinished(() => device.close())
+    const load = ({ text, kernels }: ReturnType<typeof textOf>, made?: Uint8Array) =>
+      device.load([Buffer.from(text)], kernels, made)
+    const [first, second] = [textOf([adds]), textOf([sums])]
+    const [ofFirst, ofSecond] = [await load(first), await load(second)]
+    const made = [await device.madeOf(ofFirst), await device.madeOf(ofSecond)]
+    expect(made[0]).not.toEqual(made[1])
+    const again = await load(first, made[0])
+    expect(await device.madeOf(again)).toBeUndefined() // and the shelf keeps what it has
   },
   MILLISECONDS,
 )

@@ -197,7 +197,15 @@ function traitsOf(opened: Opened): GpuTraits {
 /** In an allocation, which is its address. */
 type CudaPlace = Part<{ readonly address: Pointer }>
 
+/** What the driver has loaded. */
+interface CudaModule {
+  readonly handle: Pointer
+  /** What HIP's compiler has made of its text, where it had to. */
+  readonly made?: Uint8Array | undefined
+}
+
 interface CudaKernel extends GpuKernel {
+  readonly module: CudaModule
   readonly function: Pointer
   readonly code: KernelCode
   /** It may begin before the kernel before it has ended. */
@@ -226,7 +234,7 @@ class CudaDevice implements PeerDevice {
     (bytes) => this.#allocate(bytes),
     ({ address }) => void this.#cuda.free(address),
   )
-  readonly #modules: Pointer[] = []
+  readonly #modules = new Set<CudaModule>()
   readonly #launchables = new Set<Pointer>()
   readonly #reached = new Map<PeerDevice, boolean>()
   readonly #staging = new Set<Staging>()
@@ -240,8 +248,6 @@ class CudaDevice implements PeerDevice {
   #started: Promise<unknown> = Promise.resolve()
   /** Settled once the thread is done with kernels, which other orders wait for: nobody knows how long those take. */
   #loading: Promise<unknown> = Promise.resolve()
-  /** Of HIP's compiler, of the last text. */
-  #made: Uint8Array | undefined
   #lost: ProgramLost | undefined
 
   constructor(cuda: CudaCalls, opened: Opened) {
@@ -312,15 +318,15 @@ class CudaDevice implements PeerDevice {
     kernels: readonly KernelCode[],
     made?: Uint8Array,
   ): Promise<readonly GpuKernel[]> {
-    const loaded: Pointer[] = []
+    const loaded: CudaModule[] = []
     for (const module of modules) loaded.push(await this.#loadModule(module, made))
     this.#enter()
     return kernels.map((code) => this.#kernelOf(loaded[code.module]!, code))
   }
 
   /** CUDA's driver keeps what it makes of PTX itself. */
-  async madeOf(): Promise<Uint8Array | undefined> {
-    return this.#made
+  async madeOf(kernels: readonly GpuKernel[]): Promise<Uint8Array | undefined> {
+    return (kernels as readonly CudaKernel[]).find(({ module }) => module.made)?.module.made
   }
 
   record(dispatches: readonly Dispatch[]): Recording {
@@ -430,7 +436,7 @@ class CudaDevice implements PeerDevice {
     const cuda = this.#cuda
     enter()
     for (const launchable of this.#launchables) cuda.destroyLaunchable(launchable)
-    for (const module of this.#modules) cuda.unload(module)
+    for (const { handle } of this.#modules) cuda.unload(handle)
     this.#allocations.freeAll()
     for (const { address } of this.#staging) cuda.freeHost(address)
     for (const each of [...this.#events, event]) cuda.destroyEvent(each)
@@ -520,7 +526,7 @@ class CudaDevice implements PeerDevice {
   }
 
   /** @param made HIP's code of the text, from an earlier start, which the device may not take */
-  async #loadModule(module: Uint8Array, made: Uint8Array | undefined): Promise<Pointer> {
+  async #loadModule(module: Uint8Array, made: Uint8Array | undefined): Promise<CudaModule> {
     const { kind } = this.#opened
     const refuse = (code: number, said: string | undefined, call: string) => {
       const why =
@@ -532,16 +538,15 @@ class CudaDevice implements PeerDevice {
     }
     const kept = made && (await this.#askFor({ call: "load", image: made }))
     if (kept?.code === 0) return this.#keep(kept.module!)
-    let image = module
+    let compiled: Uint8Array | undefined
     if (kind === "rocm" && !isCode(module)) {
       const built = await this.#askFor({ call: "build", text: module })
       if (built.code !== 0) throw refuse(built.code, built.said, "hiprtcCompileProgram")
-      image = built.made!
-      this.#made = image
+      compiled = built.made!
     }
-    const loaded = await this.#askFor({ call: "load", image })
+    const loaded = await this.#askFor({ call: "load", image: compiled ?? module })
     if (loaded.code !== 0) throw refuse(loaded.code, loaded.said, nameOf(kind, "load"))
-    return this.#keep(loaded.module!)
+    return this.#keep(loaded.module!, compiled)
   }
 
   #tooNew(ptx: Uint8Array): string {
@@ -551,18 +556,19 @@ class CudaDevice implements PeerDevice {
     return `they are PTX${version ? ` ${version}` : ""}, which is newer than its driver (${driver}); update the driver, or compile the model for it by name (--target cuda:${architecture}), or with an older CUDA`
   }
 
-  #keep(module: Pointer): Pointer {
-    this.#modules.push(module)
+  #keep(handle: Pointer, made?: Uint8Array): CudaModule {
+    const module: CudaModule = { handle, made }
+    this.#modules.add(module)
     return module
   }
 
-  #kernelOf(module: Pointer, code: KernelCode): CudaKernel {
+  #kernelOf(module: CudaModule, code: KernelCode): CudaKernel {
     const found = new BigUint64Array(1)
     const refuse = (why: string) => {
       const words = `${this.description} refuses ${code.name}: ${why}`
       return new DriverObstacle("driver_failed", words)
     }
-    const answer = this.#cuda.functionOf(found, module, code.entry)
+    const answer = this.#cuda.functionOf(found, module.handle, code.entry)
     const { kind } = this.#opened
     if (answer !== 0) throw refuse(failureOf(kind, answer, nameOf(kind, "functionOf")))
     const attribute = (what: number) => {
@@ -577,7 +583,7 @@ class CudaDevice implements PeerDevice {
       code.waits !== undefined &&
       this.#opened.overlap !== undefined &&
       attribute(CAPABILITY_OF_FUNCTION) >= OVERLAPPING
-    return { function: found[0]!, code, overlaps }
+    return { module, function: found[0]!, code, overlaps }
   }
 
   /** A graph in which each kernel waits for the one before it, or says itself where it does. */
