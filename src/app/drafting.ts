@@ -60,6 +60,9 @@ export interface DraftingWish extends DraftingOptions {
   onDownload?: HubOptions["onDownload"]
 }
 
+/** Those in which a model proposes. */
+type ModelMode = Exclude<SpeculativeMode, "auto" | "lookup">
+
 /** A drafter that fits, not opened yet. */
 export interface PreparedDrafting {
   mode: Speculative["mode"]
@@ -211,7 +214,7 @@ interface Fitting extends Omit<WeightSource, "weights"> {
   close(): Promise<void>
 }
 
-async function prepareModel(wish: DraftingWish, mode: SpeculativeMode): Promise<PreparedDrafting> {
+async function prepareModel(wish: DraftingWish, mode: ModelMode): Promise<PreparedDrafting> {
   const { model, device, shards, target, trustLibraries, overrides, log } = wish
   const { path, library } = parseModels(wish.models!)
   return openWhole(async (closing) => {
@@ -286,7 +289,7 @@ const oneToken = ({ blocks, sequences }: ProgramLimits): ProgramLimits => ({
 
 async function openFitting(
   path: string,
-  mode: SpeculativeMode,
+  mode: ModelMode,
   { model, format }: DraftingWish,
 ): Promise<Fitting> {
   const head = await openHead(path, model)
@@ -321,11 +324,9 @@ async function openFitting(
 }
 
 const titles = {
-  auto: "nothing",
   small_draft: "a whole model",
-  lookup: "nothing",
   ...headTitles,
-} as const satisfies Record<SpeculativeMode, string>
+} as const satisfies Record<ModelMode, string>
 
 async function openDraft(path: string, model: Model): Promise<Fitting> {
   return openWhole(async (closing) => {

@@ -87,11 +87,6 @@ class ReasoningSplitter implements Splitter {
     this.#state = at === "ahead" ? "start" : at
   }
 
-  /** Whether the thinking has begun and not ended. */
-  get inside(): boolean {
-    return this.#state === "inside"
-  }
-
   push(text: string, isMark = false): Piece[] {
     if (this.#state === "content") return [{ kind: "content", text }]
     this.#waiting += text
