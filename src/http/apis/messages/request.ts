@@ -16,7 +16,7 @@ import type { Service } from "../../service.ts"
 import type { Work } from "../../turns.ts"
 import { type Origin, readTemplateArguments } from "../chat/request.ts"
 import { assertNames, assertOfObjects, known } from "../chat/tools.ts"
-import { readingFormats } from "../format.ts"
+import { readingFormat } from "../format.ts"
 import { readEnds, readSampling } from "../sampling.ts"
 import type { CountTokensRequest, MessagesRequest } from "./schema.ts"
 
@@ -230,7 +230,7 @@ function* readingOutputFormat({ output_config, output_format }: CountTokensReque
   const given = output_config?.format ?? output_format
   if (!given) return {}
   const field = output_config?.format ? "output_config.format" : "output_format"
-  const format = yield* readingFormats({ response_format: given })
+  const format = yield* readingFormat(given)
   return format && { format: { ...format, field: `${field}.schema` } }
 }
 

@@ -10,7 +10,7 @@ import { readingMessages } from "../chat/messages.ts"
 import { type Origin, readTemplateArguments } from "../chat/request.ts"
 import type { ChatCompletionMessage } from "../chat/schema.ts"
 import { readTools } from "../chat/tools.ts"
-import { readingFormats } from "../format.ts"
+import { readingFormat } from "../format.ts"
 import { readEnds, readSampling } from "../sampling.ts"
 import { closing } from "./closed.ts"
 import type { OllamaChatRequest, OllamaGenerateRequest, OllamaMessage } from "./schema.ts"
@@ -58,7 +58,7 @@ function* readingCommon({ options, format: given }: Common, { model, defaults }:
   const { num_predict: most, seed, stop, repeat_penalty, ...sampled } = options ?? {}
   const repetition_penalty = repeat_penalty ?? null
   const fields = { ...sampled, repetition_penalty, seed: seed === -1 ? null : (seed ?? null) }
-  const format = yield* readingFormat(given)
+  const format = yield* readingOllamaFormat(given)
   return {
     choices: 1,
     maxTokens: most && most > 0 ? most : undefined,
@@ -68,13 +68,12 @@ function* readingCommon({ options, format: given }: Common, { model, defaults }:
   }
 }
 
-function* readingFormat(given: Common["format"]): Work<ResponseFormat | undefined> {
+function* readingOllamaFormat(given: Common["format"]): Work<ResponseFormat | undefined> {
   if (!given) return undefined
   if (given === "json") return { schema: undefined, field: "format" }
   if (typeof given === "string") throw mustBe("format", '"json" or a JSON Schema', given)
-  const type = "json_schema"
   const schema = (yield* closing(given as Json)) as typeof given
-  const format = yield* readingFormats({ response_format: { type, schema } })
+  const format = yield* readingFormat({ type: "json_schema", schema })
   return format && { ...format, field: "format" }
 }
 

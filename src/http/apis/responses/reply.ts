@@ -6,7 +6,7 @@ import type { Problem } from "../../../errors.ts"
 import { type Json, type Members, writeJson } from "../../json.ts"
 import { COMMENT, event as sseEvent } from "../../sse.ts"
 import type { ServerEvent } from "../api.ts"
-import { endOf, type Part, partsOf, type ReplyEnd } from "../parts.ts"
+import { endOf, type Part, type PartEvent, partsOf, type ReplyEnd } from "../parts.ts"
 import { unread } from "./items.ts"
 import type { Callables } from "./tools.ts"
 import { Unwrapped, unwrapped } from "./unwrapped.ts"
@@ -97,7 +97,7 @@ export class ResponseStream {
       : COMMENT
   }
 
-  *#item(event: PartEvent): Generator<ServerEvent> {
+  *#item(event: ItemEvent): Generator<ServerEvent> {
     for (const [type, members] of itemEvents(this.#head, event)) yield this.#event(type, members)
   }
 
@@ -112,14 +112,12 @@ export class ResponseStream {
 }
 
 type Named = [type: string, members: Members]
-type PartEvent =
-  | { kind: "open" | "close"; part: Part }
-  | { kind: "piece"; part: Part; text: string }
+type ItemEvent = Exclude<PartEvent, { kind: "end" }>
 
 /** What the texts of free-form calls are read with. */
 const inputs = new WeakMap<Part, Unwrapped>()
 
-function itemEvents(head: Head, event: PartEvent): Named[] {
+function itemEvents(head: Head, event: ItemEvent): Named[] {
   const { part } = event
   const output_index = part.index
   const at = { item_id: itemId(head, part), output_index }

@@ -8,7 +8,7 @@ import type { Json, Members } from "../../json.ts"
 import type { Service } from "../../service.ts"
 import type { Work } from "../../turns.ts"
 import { type Origin, readTemplateArguments } from "../chat/request.ts"
-import { readingFormats } from "../format.ts"
+import { readingFormat } from "../format.ts"
 import { readEnds, readSampling } from "../sampling.ts"
 import { readingItems } from "./items.ts"
 import type { ResponsesRequest } from "./schema.ts"
@@ -151,6 +151,6 @@ function* readingTextFormat({ text }: ResponsesRequest): Work<Pick<ChatRequest, 
   if (!given || given.type === "text") return {}
   const { type, schema = null } = given
   if (type === "json_schema" && !schema) throw fault("text.format.schema", "is required")
-  const format = yield* readingFormats({ response_format: { type, schema } })
+  const format = yield* readingFormat({ type, schema })
   return format ? { format: { ...format, field: "text.format.schema" } } : {}
 }
