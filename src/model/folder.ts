@@ -8,7 +8,6 @@ import { basename, dirname, join, sep } from "node:path"
 import { openWhole } from "../closing.ts"
 import { type Problem, printable, problem } from "../errors.ts"
 import { isBlob, snapshotAround } from "../hub/cache.ts"
-import type { Room } from "./weights/room.ts"
 
 export type Json = Readonly<Record<string, unknown>>
 
@@ -175,15 +174,14 @@ export function isObject(value: unknown): value is Json {
 
 /**
  * Reads exactly `length` bytes, or says that the file became shorter.
- * @param room that the bytes are put in; absent: memory of their own
+ * @param bytes of that length, which they are put in; absent: memory of their own
  */
 export async function readExactly(
   handle: FileHandle,
   position: number,
   length: number,
-  room?: Room,
+  bytes: Uint8Array = new Uint8Array(length),
 ): Promise<Uint8Array> {
-  const bytes = room ? room.take(length) : new Uint8Array(length)
   for (let done = 0; done < length; ) {
     const { bytesRead } = await handle.read(bytes, done, length - done, position + done)
     if (bytesRead === 0) throw new Error(`a weights file ended early, at byte ${position + done}`)

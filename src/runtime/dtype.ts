@@ -14,8 +14,8 @@ const FEW = 4096
 /** Reads numbers of `dtype` from bytes into float32. */
 export function widen(bytes: Uint8Array, dtype: FloatType): Float32Array {
   const count = bytes.length / floatBytes[dtype]
-  if (dtype === "f32") return new Float32Array(aligned(bytes, 4), 0, count)
-  const stored = new Uint16Array(aligned(bytes, 2), 0, count)
+  if (dtype === "f32") return new Float32Array(...placeOf(bytes, 4), count)
+  const stored = new Uint16Array(...placeOf(bytes, 2), count)
   const values = new Float32Array(count)
   if (dtype === "f16") {
     if (!halves && count < FEW) return values.map((_, i) => fromHalf(stored[i]!))
@@ -121,8 +121,9 @@ export function nearestEven(x: number): number {
   return x + big - big
 }
 
-/** The bytes' buffer from their first byte on, copied when a view of `size` bytes each could not begin there. */
-function aligned(bytes: Uint8Array, size: number): ArrayBuffer {
-  const own = bytes.byteOffset === 0 && bytes.buffer.byteLength % size === 0
-  return (own ? bytes.buffer : new Uint8Array(bytes).buffer) as ArrayBuffer // a Buffer's slice would be no copy
+/** The buffer of bytes and where they begin in it, copied when a view of `size` bytes each could not begin there. */
+function placeOf(bytes: Uint8Array, size: number): [ArrayBuffer, number] {
+  // A Buffer's slice would be no copy.
+  const { buffer, byteOffset } = bytes.byteOffset % size === 0 ? bytes : new Uint8Array(bytes)
+  return [buffer as ArrayBuffer, byteOffset]
 }

@@ -64,6 +64,25 @@ export function showFile(
   }
 }
 
+const PLACES = 64
+const AT_A_PLACE = 1 << 20 // bytes
+
+/** Whether most of a file's bytes are, by what places all over it say. */
+export function isMostlyInMemory(file: number, size: number): boolean {
+  const calls = pageCalls()
+  const bytes = wholePages(size)
+  const shown = size > 0 ? calls?.map(0n, bytes, READ, PRIVATE, file, 0) : undefined
+  if (!calls || shown === undefined) return false
+  let there = 0
+  for (let place = 0; place < PLACES; place++) {
+    const from = PAGE * Math.floor((place * bytes) / PLACES / PAGE)
+    const length = Math.min(AT_A_PLACE, bytes - from)
+    if (isInMemory(calls, shown + BigInt(from), length)) there++
+  }
+  calls.unmap(shown, bytes)
+  return there > PLACES / 2
+}
+
 const wholePages = (bytes: number) => Math.ceil(bytes / PAGE) * PAGE
 
 function isInMemory(calls: PageCalls, at: Pointer, bytes: number): boolean {

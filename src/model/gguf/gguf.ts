@@ -11,7 +11,7 @@ import { type Folder, readExactly } from "../folder.ts"
 import { type Dense, type Pooling, readMatrix } from "../pooling.ts"
 import type { AdvisedSampling, ModelTexts, TextFile } from "../texts.ts"
 import { type Source, type Sources, sourcesOf } from "../weights/names.ts"
-import type { Room } from "../weights/room.ts"
+import { Room } from "../weights/room.ts"
 import { constantTensor, rowsOf } from "../weights/rows.ts"
 import type { Tensor, Weights } from "../weights/weights.ts"
 import { ggufArchitectures, ggufNaming } from "./architectures.ts"
@@ -233,8 +233,8 @@ function findSource(opened: Opened, source: Source, rows: number, columns: numbe
       `tensor ${source.tensor} is of type ${type}, which is not read; take another file of the model, as Q4_K_M or Q8_0 (docs/models.md lists the types)`,
     )
   const rowBytes = bytesOf(tensor, columns)
-  const read = async (first: number, count: number, room?: Room) => {
-    const bytes = await readExactly(handle, position + first * rowBytes, count * rowBytes, room)
+  const read = async (first: number, count: number, room = new Room()) => {
+    const bytes = await room.read(handle, position + first * rowBytes, count * rowBytes)
     return isGroupCodec(codec)
       ? unpackBlocks(type, codec, bytes, count, columns, room)
       : { rows: count, values: bytes }

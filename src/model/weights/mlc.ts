@@ -18,6 +18,7 @@ import { Fields } from "../fields.ts"
 import { type Folder, isObject, type Json, readExactly } from "../folder.ts"
 import { type ChecksumOrder, sumFiles } from "./checksums.ts"
 import { homeOf, type MlcNames } from "./mlc-names.ts"
+import type { Room } from "./room.ts"
 import type { Entry, Tensor, Weights } from "./weights.ts"
 
 const TABLES = ["tensor-cache.json", "ndarray-cache.json"]
@@ -172,7 +173,7 @@ function find(opened: Opened, name: string, rows: number, columns: number): Tens
     codec: matrix,
     async read(firstRow, count, room) {
       const at = codes.position + (home.firstRow + firstRow) * words * 4
-      const values = await readExactly(codes.handle, at, count * words * 4, room)
+      const values = await readShared(codes.handle, at, count * words * 4, room)
       const read = await scaleRows.read(firstRow, count, room)
       const same = scaleRows.codec === dtype
       return {
@@ -219,7 +220,12 @@ function floats(
     codec,
     async read(first, count, room) {
       const at = position + (firstRow + first) * rowBytes
-      return { rows: count, values: await readExactly(handle, at, count * rowBytes, room) }
+      return { rows: count, values: await readShared(handle, at, count * rowBytes, room) }
     },
   }
+}
+
+/** From the pages that its checksum is taken of, too. */
+function readShared(file: FileHandle, position: number, length: number, room: Room | undefined) {
+  return readExactly(file, position, length, room?.take(length))
 }

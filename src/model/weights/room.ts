@@ -1,16 +1,21 @@
 // Memory that windows of weights are read into, over and over: pages that are new for every window take longer than reading into
 // them, and the collector runs for them. Windows of a model have few lengths, so what is kept is found by its length.
 
+import type { FileHandle } from "node:fs/promises"
+import type { DirectFiles } from "../../runtime/direct-files.ts"
 import type { UnpackBlocks } from "../../runtime/program.ts"
+import { readExactly } from "../folder.ts"
 
 export class Room {
   /** Of the program that the windows are for, if that does it. */
   readonly unpackBlocks: UnpackBlocks | undefined
+  readonly #files: DirectFiles | undefined
   readonly #free = new Map<number, Uint8Array[]>()
   readonly #taken: Uint8Array[] = []
 
-  constructor(unpackBlocks?: UnpackBlocks) {
+  constructor({ unpackBlocks, files }: RoomOptions = {}) {
     this.unpackBlocks = unpackBlocks
+    this.#files = files
   }
 
   /** Bytes of any value, from the beginning of a buffer of their own. */
@@ -18,6 +23,13 @@ export class Room {
     const bytes = this.#free.get(length)?.pop() ?? new Uint8Array(length)
     this.#taken.push(bytes)
     return bytes
+  }
+
+  /** Exactly so many bytes of a file. */
+  async read(file: FileHandle, position: number, length: number): Promise<Uint8Array> {
+    const take = (length: number) => this.take(length)
+    const bytes = await this.#files?.read(file, position, length, take)
+    return bytes ?? readExactly(file, position, length, this.take(length))
   }
 
   /** Nobody uses what was taken any more. */
@@ -28,4 +40,10 @@ export class Room {
       else this.#free.set(bytes.length, [bytes])
     }
   }
+}
+
+export interface RoomOptions {
+  unpackBlocks?: UnpackBlocks | undefined
+  /** Past the page cache; absent: what is read is kept there. */
+  files?: DirectFiles
 }

@@ -17,6 +17,7 @@ import { isPacked, type Orders, packedTensor, readOrders } from "../packed/packe
 import type { Packing } from "../packed/packing.ts"
 import { type Naming, type Source, sameNames, sourcesOf } from "./names.ts"
 import { pickled, pickleIn } from "./pickles.ts"
+import { Room } from "./room.ts"
 import { constantTensor, rowsOf, type StoredTensor } from "./rows.ts"
 import type { Entry, Tensor, Weights } from "./weights.ts"
 
@@ -283,9 +284,9 @@ function find(opened: Opened, source: Source, rows: number, columns: number): Te
   const rowBytes = columns === 1 ? size : wanted.at(-1)! * size
   const stored: StoredTensor = {
     codec,
-    async read(first, count, room) {
+    async read(first, count, room = new Room()) {
       const at = position + first * rowBytes
-      return { rows: count, values: await readExactly(handle, at, count * rowBytes, room) }
+      return { rows: count, values: await room.read(handle, at, count * rowBytes) }
     },
     readPart: (row, first, count) =>
       readExactly(handle, position + row * rowBytes + first * size, count * size),

@@ -1,6 +1,7 @@
 // Weights as the rest of the house sees them, whatever files they lie in: tensors by their Hugging Face names, checked
 // against the shape the architecture wants, read in windows of rows. No tensor is ever whole in memory unless it is small.
 
+import { DirectFiles } from "../../runtime/direct-files.ts"
 import { type CodecName, rowLayout } from "../../runtime/format.ts"
 import type { Manifest, Parameter } from "../../runtime/manifest.ts"
 import type { LoadableProgram } from "../../runtime/program.ts"
@@ -99,7 +100,9 @@ export async function loadParameters(
     return sum + rows * (bytes + scaleBytes)
   }, 0)
   const feeds = feedsOf(weights, parameters)
-  const newRoom = () => new Room(program.unpackBlocks)
+  const { unpackBlocks } = program
+  const files = new DirectFiles()
+  const newRoom = () => new Room({ unpackBlocks, files })
   const rooms = [newRoom(), newRoom(), newRoom()] // of what is read, converted and stored
   const start = () => {
     const { value: feed } = feeds.next()
@@ -125,6 +128,7 @@ export async function loadParameters(
     await loading
   } finally {
     await Promise.allSettled([next?.stored, loading]) // nobody reads or stores when this is over
+    await files.close()
   }
 }
 
