@@ -132,7 +132,7 @@ Paths under \`/api\` speak Ollama's API, at the level that \`/api/version\` tell
 - What \`options\` leaves out is what this server has as defaults, not what Ollama has. The context is the server's, whatever
   \`num_ctx\` says, and the model stays loaded, whatever \`keep_alive\` says.
 - A \`format\` is held to as Ollama does it: objects have the members that \`properties\` lists and no others, unless the schema says
-  that there may be some. One with \`oneOf\`, \`not\`, \`allOf\` of several and the like is held to as it stands.
+  that there may be some ([structured-output.md](structured-output.md#what-is-enforced)).
 - Names may end in \`:latest\`, on every path. A result of a tool goes to the call with its \`tool_call_id\`, else to the first one of
   its \`tool_name\` without a result, else to the first. \`/api/pull\` succeeds for what is served; whatever would change the models is refused.
 

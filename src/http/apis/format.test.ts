@@ -37,12 +37,12 @@ test("text and any JSON", () => {
 
 const properties = { a: { type: "integer" } }
 
-// As llama.cpp's json_schema_to_grammar and xgrammar read a schema with no type: one of objects.
+// As llama.cpp's json_schema_to_grammar and xgrammar read a schema with no type: one of objects, with no other names than it lists.
 test.each([
   [{}, { type: "object" }],
   ["{}", { type: "object" }],
   [true, { type: "object" }],
-  [{ properties }, { properties, type: "object" }],
+  [{ properties }, { properties, type: "object", additionalProperties: false }],
   [{ items: properties.a }, { items: properties.a }],
   [{ type: ["object", "null"] }, { type: ["object", "null"] }],
   [{ enum: ["a"] }, { enum: ["a"] }],

@@ -6,6 +6,7 @@ import type { ResponseFormat, SchemaFormat } from "../../chat/conversation.ts"
 import { fault, mustBe } from "../check.ts"
 import { isMembers, type Json, type Members, reading } from "../json.ts"
 import type { Work } from "../turns.ts"
+import { closing } from "./closed.ts"
 import type { FormatFields } from "./fields.ts"
 
 type GivenFormat = NonNullable<FormatFields["response_format"]>
@@ -159,7 +160,7 @@ function wrapperOf(value: Json): Members | undefined {
 
 function* readingSchema({ path, schema }: Found): Work<Json> {
   const value = typeof schema === "string" ? yield* parsing(schema, path) : schema
-  if (typeof value === "boolean" || isMembers(value)) return value
+  if (typeof value === "boolean" || isMembers(value)) return yield* closing(value)
   throw mustBe(path, "a JSON Schema, as an object or as JSON text of one", value)
 }
 

@@ -3,7 +3,6 @@
 
 import type { ChatRequest, CompletionRequest, ResponseFormat } from "../../../chat/conversation.ts"
 import { mustBe } from "../../check.ts"
-import type { Json } from "../../json.ts"
 import type { Service } from "../../service.ts"
 import type { Work } from "../../turns.ts"
 import { readingMessages } from "../chat/messages.ts"
@@ -12,7 +11,6 @@ import type { ChatCompletionMessage } from "../chat/schema.ts"
 import { readTools } from "../chat/tools.ts"
 import { readingFormat } from "../format.ts"
 import { readEnds, readSampling } from "../sampling.ts"
-import { closing } from "./closed.ts"
 import type { OllamaChatRequest, OllamaGenerateRequest, OllamaMessage } from "./schema.ts"
 
 /** Yields what it has read, as much as a body may hold. */
@@ -72,8 +70,7 @@ function* readingOllamaFormat(given: Common["format"]): Work<ResponseFormat | un
   if (!given) return undefined
   if (given === "json") return { schema: undefined, field: "format" }
   if (typeof given === "string") throw mustBe("format", '"json" or a JSON Schema', given)
-  const schema = (yield* closing(given as Json)) as typeof given
-  const format = yield* readingFormat({ type: "json_schema", schema })
+  const format = yield* readingFormat({ type: "json_schema", schema: given })
   return format && { ...format, field: "format" }
 }
 

@@ -2,10 +2,10 @@
 
 import { Ajv2020 } from "ajv/dist/2020.js"
 import { expect, test } from "vitest"
-import { parrot } from "../../../../test/parrot.ts"
-import type { ChatRequest } from "../../../chat/conversation.ts"
-import type { Json } from "../../json.ts"
-import { atOnce } from "../../turns.ts"
+import { parrot } from "../../../test/parrot.ts"
+import type { ChatRequest } from "../../chat/conversation.ts"
+import type { Json } from "../json.ts"
+import { atOnce } from "../turns.ts"
 import { closing } from "./closed.ts"
 
 const closed = (schema: Json) => atOnce(closing(schema)) as object
@@ -64,6 +64,44 @@ test("what it allows satisfies what was given, and is not nothing", () => {
     for (const value of allowed) expect(wide(value)).toBe(true)
     expect(narrow({ a: "x", c: 1 })).toBe(false)
   }
+})
+
+// As llama.cpp's server has it for its `json_schema`, and XGrammar, by its strict_mode, for vLLM's and MLC-LLM's fields.
+test.each([
+  ["/v1/chat/completions", { response_format: { type: "json_object", schema: open } }],
+  [
+    "/v1/chat/completions",
+    { response_format: { type: "json_schema", json_schema: { schema: open } } },
+  ],
+  ["/v1/chat/completions", { guided_json: JSON.stringify(open) }],
+  ["/v1/completions", { structured_outputs: { json: open } }],
+  ["/v1/completions", { json_schema: open }],
+  ["/v1/responses", { text: { format: { type: "json_schema", name: "x", schema: open } } }],
+  [
+    "/v1/messages",
+    { max_tokens: 9, output_config: { format: { type: "json_schema", schema: open } } },
+  ],
+])("by %s with %j the chat room is asked for no other members", async (url, format) => {
+  const { post, asked } = parrot()
+  const messages = [{ role: "user", content: "hi" }]
+  const text = { "/v1/completions": { prompt: "hi" }, "/v1/responses": { input: "hi" } }[url]
+  await post({ model: "tiny", ...(text ?? { messages }), ...format }, {}, url)
+  expect(asked.map((request) => (request as ChatRequest).format)).toMatchObject([{ schema: shut }])
+})
+
+test("what is checked is what a reply would be held to, but tools are as they are", async () => {
+  const { post, service } = parrot()
+  const checked: object[] = []
+  service.chat.checkSchema = async (each) => {
+    checked.push(each)
+    return { isUnsatisfiable: false, unenforced: [] }
+  }
+  const tools = [{ type: "function", function: { name: "f", parameters: open } }]
+  for (const body of [open, { schema: open }, { tools, response_format: { type: "text" } }]) {
+    expect((await post(body, {}, "/v1/schema/check")).statusCode).toBe(200)
+  }
+  expect(checked).toMatchObject([{ schema: shut }, { schema: shut }, { name: "f" }])
+  expect(JSON.stringify(checked[2])).not.toContain("additionalProperties")
 })
 
 test("a format reaches the chat room so", async () => {

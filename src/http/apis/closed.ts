@@ -1,13 +1,13 @@
-// A schema as Ollama's server keeps to it: an object has the members that `properties` lists and no others, unless the schema says
+// A schema as other servers keep to it: an object has the members that `properties` lists and no others, unless the schema says
 // that there may be some. JSON Schema alone lets a model write names of its own first, and schemas that clients make from a class
 // (pydantic) never say that it may not. llama.cpp, whose grammars Ollama's are, tried it and went back: "an alarming rate of
-// hallucinations on property names" (its pull request 8180).
+// hallucinations on property names" (its pull request 8180). XGrammar, which vLLM and MLC-LLM use, has it so by `strict_mode`.
 //
 // What has no other members satisfies the schema that was given only where its parts are not combined: one with `oneOf`, `not`,
 // `allOf` of several and the like stays as it is.
 
-import { isMembers, type Json, type Members } from "../../json.ts"
-import type { Work } from "../../turns.ts"
+import { isMembers, type Json, type Members } from "../json.ts"
+import type { Work } from "../turns.ts"
 
 /** Keywords that are a schema or a list of some, and those that are a map of some. */
 const SCHEMAS = new Set(["items", "additionalProperties", "prefixItems", "anyOf", "allOf"])
