@@ -166,6 +166,17 @@ describe.each(kinds)("$kind", ({ kind, open, missing, lost, code, servers }) => 
     },
   )
 
+  test.skipIf(isSkipped)(`kernels that are unloaded leave nothing behind${note}`, async () => {
+    const { take } = openDriverLibrary([standIn.library])
+    const modules = take("int32_t stand_in_modules()")
+    const { text, kernels } = textOf([adds, sums])
+    const before = modules()
+    const loaded = [0, 1].map(() => device.load([Buffer.from(text)], kernels))
+    expect((await Promise.all(loaded)).length).toBe(modules() - before)
+    for (const each of loaded) device.unload(await each)
+    expect(modules()).toBe(before)
+  })
+
   test.skipIf(isSkipped)(`a check hands it what its compiler makes${note}`, async () => {
     process.env.NVRTC = standIn.env.NVRTC
     onTestFinished(() => void delete process.env.NVRTC)

@@ -214,6 +214,8 @@ const Built &build(const std::string &text) {
   return known[text] = {failed ? "" : contents(library), contents(log)};
 }
 
+std::atomic<int> modules; // that are loaded
+
 void *opened(const std::string &code, std::string &words) {
   if (code.empty()) return nullptr;
   const Folder folder;
@@ -221,6 +223,7 @@ void *opened(const std::string &code, std::string &words) {
   std::ofstream(library, std::ios::binary) << code;
   void *const module = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!module) words = dlerror();
+  else modules++;
   return module;
 }
 
@@ -243,6 +246,7 @@ void stand_in_counts(uint64_t *out) { memcpy(out, &machine.reads, 3 * sizeof *ou
 /** Whoever waits goes on waiting until it is said that nothing is held. */
 void stand_in_hold(int is_held) { held = is_held; }
 /** Of a device, how much it was handed that it has not done. */
+int stand_in_modules() { return modules; }
 uint64_t stand_in_pending(int number) { return devices[number].handed - devices[number].done; }
 
 int cuInit(unsigned) { return DONE; }
@@ -435,7 +439,7 @@ int cuModuleLoadDataEx(void **out, const char *text, unsigned count, const int *
   if (count == 2 && options[0] == 5 && options[1] == 6) snprintf((char *)values[0], (size_t)values[1], "%s", words.c_str());
   return *out ? DONE : BAD_PTX;
 }
-int cuModuleUnload(void *module) { return dlclose(module) ? BAD_HANDLE : DONE; }
+int cuModuleUnload(void *module) { return dlclose(module) ? BAD_HANDLE : (modules--, DONE); }
 int cuModuleGetFunction(const Function **out, void *module, const char *name) {
   IN_CONTEXT
   const int count = ((int (*)())dlsym(module, "count"))();

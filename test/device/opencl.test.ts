@@ -294,6 +294,17 @@ describe.skipIf(withoutCompiler)(`a driver that counts and fails${compilerNote}`
     expect(held()).toBe(0)
   })
 
+  test("kernels that are unloaded leave nothing behind", async () => {
+    const { counted, held } = await openCounting()
+    const before = held()
+    const loaded = [await loadOn(counted, [adds, sums]), await loadOn(counted, [adds])]
+    expect(held()).toBe(before + 2) // programs
+    for (const each of loaded) counted.unload(each)
+    expect(held()).toBe(before)
+    await counted.close()
+    expect(held()).toBe(0)
+  })
+
   test("a run and what is wanted of it are waited for once", async () => {
     const { counted, waits } = await openCounting()
     const [add] = await loadOn(counted, [adds])

@@ -324,6 +324,13 @@ class CudaDevice implements PeerDevice {
     return kernels.map((code) => this.#kernelOf(loaded[code.module]!, code))
   }
 
+  unload(kernels: readonly GpuKernel[]): void {
+    if (this.#lost) return
+    this.#enter()
+    for (const { module } of kernels as readonly CudaKernel[])
+      if (this.#modules.delete(module)) this.#cuda.unload(module.handle)
+  }
+
   /** CUDA's driver keeps what it makes of PTX itself. */
   async madeOf(kernels: readonly GpuKernel[]): Promise<Uint8Array | undefined> {
     return (kernels as readonly CudaKernel[]).find(({ module }) => module.made)?.module.made

@@ -34,6 +34,8 @@ export interface GpuDevice extends OpenDevice {
     kernels: readonly KernelCode[],
     made?: Uint8Array,
   ): Promise<readonly GpuKernel[]>
+  /** Kernels of one load, which no recording has any more. What others may have loaded as well is kept for whoever comes next. */
+  unload(kernels: readonly GpuKernel[]): void
   /** What the driver has made of kernels, for another start; undefined: nothing that `load` was not given. */
   madeOf(kernels: readonly GpuKernel[]): Promise<Uint8Array | undefined>
   /** Places and kernels in it must live as long as it does. */

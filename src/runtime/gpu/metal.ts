@@ -214,6 +214,7 @@ const FAILED = 5
 type MetalPlace = Part<{ readonly buffer: Pointer; readonly contents: ShownBytes }>
 
 interface MetalKernel extends GpuKernel {
+  readonly library: Pointer
   readonly pipeline: Pointer
   readonly threads: number
 }
@@ -234,7 +235,8 @@ class MetalDevice implements GpuDevice {
     (bytes) => this.#allocate(bytes),
     ({ buffer }) => this.#metal.send(buffer, "release"),
   )
-  readonly #kept: Pointer[] = []
+  /** Libraries, and pipelines of their functions. */
+  readonly #kept = new Set<Pointer>()
   /** What runs now: the processor writes to no memory that a kernel may read. */
   #running: Promise<unknown> = Promise.resolve()
   /** Settled once what was started last has ended. Of its memory the processor writes elsewhere. */
@@ -316,6 +318,13 @@ class MetalDevice implements GpuDevice {
     const made: MetalKernel[] = []
     for (const code of kernels) made.push(await this.#kernelOf(libraries[code.module]!, code))
     return made
+  }
+
+  unload(kernels: readonly GpuKernel[]): void {
+    if (this.#lost instanceof DeviceSilent) return
+    for (const { pipeline, library } of kernels as readonly MetalKernel[])
+      for (const object of [pipeline, library])
+        if (this.#kept.delete(object)) this.#metal.send(object, "release")
   }
 
   /** The system keeps what it makes of kernels itself. */
@@ -436,11 +445,11 @@ class MetalDevice implements GpuDevice {
     const most = metal.number(pipeline, "maxTotalThreadsPerThreadgroup")
     if (most < code.threads)
       throw refuse(`it runs with ${most} threads and not with ${code.threads}`)
-    return { pipeline, threads: code.threads }
+    return { library, pipeline, threads: code.threads }
   }
 
   #keep(object: Pointer): Pointer {
-    this.#kept.push(object)
+    this.#kept.add(object)
     return object
   }
 }

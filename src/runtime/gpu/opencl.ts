@@ -206,7 +206,7 @@ class OpenclDevice implements GpuDevice {
   readonly #buildOptions: string
   readonly #commandBuffers: CommandBuffers | undefined
   readonly #objects = new Set<MemoryObject>()
-  readonly #programs: Pointer[] = []
+  readonly #programs = new Set<Pointer>()
   /** Those that were made at an earlier start. */
   readonly #restored = new Set<Pointer>()
   readonly #kernels = new Set<Pointer>()
@@ -338,6 +338,14 @@ class OpenclDevice implements GpuDevice {
     return loaded
   }
 
+  unload(kernels: readonly GpuKernel[]): void {
+    if (this.#isSilent) return
+    for (const { program } of kernels as readonly OpenclKernel[]) {
+      this.#restored.delete(program)
+      if (this.#programs.delete(program)) this.#cl.releaseProgram(program)
+    }
+  }
+
   async madeOf(kernels: readonly GpuKernel[]): Promise<Uint8Array | undefined> {
     const programs = [...new Set((kernels as readonly OpenclKernel[]).map((each) => each.program))]
     if (programs.every((program) => this.#restored.has(program))) return undefined
@@ -380,7 +388,7 @@ class OpenclDevice implements GpuDevice {
       cl.releaseProgram(program)
       return undefined
     }
-    this.#programs.push(program)
+    this.#programs.add(program)
     this.#restored.add(program)
     return program
   }
@@ -505,7 +513,7 @@ class OpenclDevice implements GpuDevice {
     const lengths = BigUint64Array.of(BigInt(module.length))
     const program = pointer(this.#cl.createProgram(context, 1, texts, lengths, code))
     if (code[0] !== 0) throw this.#failure(code[0]!, "clCreateProgramWithSource")
-    this.#programs.push(program)
+    this.#programs.add(program)
     const devices = BigUint64Array.of(handle.device)
     const options = this.#buildOptions
     const built = await this.#cl.buildProgram(program, 1, devices, options, null, null)

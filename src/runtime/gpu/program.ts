@@ -381,6 +381,7 @@ class GpuProgram implements Shard {
     this.#forgetRecordings()
     for (const place of [...this.#places, ...this.#windows.values(), ...this.#steps])
       this.device.free(place)
+    if (this.#makesKernels) this.device.unload(this.#kernels)
     await this.#loan.giveBack()
   }
 

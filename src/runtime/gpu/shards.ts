@@ -129,8 +129,9 @@ export class ShardedProgram implements LoadableProgram {
     await this.#each((program) => program.copyBlocks(group, from, to))
   }
 
+  /** Last the first of a device, which has loaded the kernels of all of them. */
   async close(): Promise<void> {
-    for (const program of this.#shards) await program.close()
+    for (const program of this.#shards.toReversed()) await program.close()
   }
 
   /** Devices side by side, and the shards of one device one after the other, since it runs one thing at a time. */

@@ -647,6 +647,9 @@ class Device implements GpuDevice {
     return out[0]!
   }
 
+  /** Programs share kernels of the same words, and a model that comes again finds its own. */
+  unload(): void {}
+
   /** Of all kernels of this device: programs that share it share kernels. */
   async madeOf(): Promise<Uint8Array | undefined> {
     const { cacheData } = this.#vulkan

@@ -203,6 +203,12 @@ extern "C" {
 /** Whoever waits goes on waiting until it is said that nothing is held. */
 void stand_in_hold(int is_held) { held = is_held; }
 void stand_in_machine(int count) { device_count = count; }
+/** Libraries and pipelines that are held. */
+int stand_in_kernels() {
+  int count = 0;
+  for (const Object *each : alive) count += each->kind == "library" || each->kind == "pipeline";
+  return count;
+}
 
 /** Preloaded, it is what a Mac's libraries are. */
 void *dlopen(const char *name, int flags) {
