@@ -94,7 +94,9 @@ const one = `
     snprintf(name, length, "Planted %d", device);
     return 0;
   }
-  int hipDeviceGetAttribute(int *out, int what, int device) { return *out = 0, what != 16; }
+  static int integrated = -1; // which of them
+  int hipDeviceGetAttribute(int *out, int what, int device) { return *out = device == integrated, what != 16; }
+  int hipDeviceGetPCIBusId(char *text, int length, int device) { return strcpy(text, "none"), 0; }
   int hipDeviceTotalMem(size_t *bytes, int device) { *bytes = (2ul + device) << 30; return 0; }
   int hipDeviceCanAccessPeer(int *out, int device, int other) { *out = 1; return 0; }
   int hipMemGetInfo(size_t *left, size_t *total) { *left = (1ul + chosen) << 30; return 0; }
@@ -256,6 +258,17 @@ native(
     )
   },
 )
+
+native(title("auto takes a GPU with memory of its own before one in the processor"), async () => {
+  const folder = newFolder()
+  const own = one.replace("integrated = -1", "integrated = 0")
+  plantDriver(folder, "libamdhip64.so.7", `static int chosen; ${own}`)
+  useDrivers(folder)
+  const take = (name: "auto" | "rocm", id = 0) => chooseDevice({ name, id }, ["rocm", "cpu"], true)
+  expect(await take("auto")).toMatchObject({ name: "rocm", id: 1, memory: { shared: false } })
+  expect(await take("auto", 1)).toMatchObject({ name: "rocm", id: 0, memory: { shared: true } })
+  expect(await take("rocm")).toMatchObject({ name: "rocm", id: 0 }) // the driver's own number
+})
 
 native(title("a device that the environment hides is missed with the variable"), async () => {
   const folder = newFolder()

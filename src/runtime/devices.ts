@@ -7,7 +7,7 @@ import { accessSync, constants, existsSync, readdirSync, readFileSync, statSync 
 import { availableParallelism, cpus } from "node:os"
 import { join } from "node:path"
 import { problem } from "../errors.ts"
-import type { DriverDevice, Obstacle, OwnMemory } from "./drivers/driver.ts"
+import { byType, type DriverDevice, type Obstacle, type OwnMemory } from "./drivers/driver.ts"
 import { readMemory } from "./memory.ts"
 
 /** A device as asked for; `auto` takes the best one that is here and can be used. */
@@ -114,7 +114,10 @@ export async function chooseDevice(
     if (asked.name === "auto" && !hasGpu) continue
     const survey = await surveyOf(name)
     const free = survey.devices.filter((each) => mayTake(each, asked))
-    const device = asked.name === "auto" ? free[asked.id] : free.find(({ id }) => id === asked.id)
+    const device =
+      asked.name === "auto"
+        ? byType(free, ({ type }) => type)[asked.id] // HIP may list the one in the processor first
+        : free.find(({ id }) => id === asked.id)
     if (device) return described(device)
     surveys.push(survey)
   }
