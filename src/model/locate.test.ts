@@ -81,7 +81,9 @@ test("a GGUF file, or a folder with one, is a model", () => {
   expect(locate("split")).toBe(folder)
   expect(ggufIn(folder)).toBe("a-00001-of-00002.gguf")
   writeFileSync(join(folder, "b.gguf"), "GGUF")
-  expect(() => locate("split")).toThrow("No model split")
+  expect(() => locate("split")).toThrow(
+    `, ${folder} which holds 2 models (name one of a-00001-of-00002.gguf, b.gguf), `,
+  )
 })
 
 test("what is not there is answered with where it was looked for and what lies there", () => {

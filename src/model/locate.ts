@@ -134,6 +134,9 @@ function flawOf(path: string): string {
   const bar = barAt(path)
   if (bar) return ` which may not be read by this user (${bar})`
   if (isFile(path)) return " which is a file and does not end in .gguf"
+  const several = ggufsIn(path)
+  if (several.length > 1)
+    return ` which holds ${several.length} models (name one of ${several.join(", ")})`
   const lacks = `neither ${CONFIGURATIONS.join(", ")} nor one GGUF file`
   return look(path) ? ` which is there but holds ${lacks}` : ""
 }
