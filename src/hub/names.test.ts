@@ -48,6 +48,7 @@ test.each([
   ["hf:a/b/c", "expected hf:ORG/NAME"],
   ["HF://a/b/c", "expected hf:ORG/NAME"],
   ["hf:", "expected hf:ORG/NAME"],
+  ["org/name:Q4_K_M@v1", "a revision stands before the file, as in ORG/NAME@REVISION:FILE"],
   ["https:", "it is no address"],
   ["hf.co/org/name/resolve/main/lib/cpu.so", "or of a .gguf file"],
   ["hf.co/org/name:Q8_0/tree/main", "expected the page of a model"],

@@ -45,6 +45,8 @@ export function parseName(text: string): RemoteName | undefined {
   if (hasScheme(text)) return parseSchemed(text)
   const [host = "", ...path] = text.split("/")
   if (HUB_HOSTS.includes(host.toLowerCase())) return parsePage(text, path)
+  if (/^[^@:]+\/[^@:]+:[^@:]+@[^@:]+$/.test(text))
+    throw invalid(text, "a revision stands before the file, as in ORG/NAME@REVISION:FILE")
   const parts = partsOf(text)
   const isBare = parts.repository.includes("/") && !parts.repository.endsWith(".gguf")
   return isBare ? checked(parts) : undefined
