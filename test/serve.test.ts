@@ -242,11 +242,13 @@ test.each([
 })
 
 test.each([
-  ["that is not this machine's", "203.0.113.7"],
-  ["without its interface", "fe80::1"], // EINVAL of Linux: ipv6(7) on sin6_scope_id
-])("an address %s", async (_, host) => {
+  ["that is not this machine's", "203.0.113.7", "0.0.0.0 means all of them"],
+  ["without its interface", "fe80::1", "as in fe80::1%eth0"], // EINVAL of Linux: ipv6(7) on sin6_scope_id
+  ["as URLs have it", "[::1]", "without brackets"],
+])("an address %s", async (_, host, cure) => {
   const { code, err } = await run(["serve", "tiny", "--host", host, "--port", "0"])
   expect(code).toBe(2)
   expect(err).toMatch(/^sinter: --host: .+\n$/)
   expect(err).toContain(`: ${host} `)
+  expect(err).toContain(cure)
 })

@@ -28,7 +28,12 @@ function unavailable(error: NodeJS.ErrnoException, host: string, port: number): 
     case "EADDRNOTAVAIL":
     case "ENOTFOUND":
     case "EAI_AGAIN":
-      return refuse("--host", `${host} is no address of this machine; 0.0.0.0 means all of them.`)
+      return refuse(
+        "--host",
+        host.startsWith("[")
+          ? `${host} is no address; one of IPv6 stands without brackets here.`
+          : `${host} is no address of this machine; 0.0.0.0 means all of them.`,
+      )
     default:
       if (!error.syscall) return error
       return refuse(
