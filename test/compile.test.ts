@@ -328,21 +328,34 @@ test.skipIf(mounts.status !== 0)(
   },
 )
 
-test.each([["--output"], ["--dump"]])(
-  "%s where nothing can be written: one sentence",
-  async (option) => {
-    writeFileSync(join(scratch, "blocking"), "")
-    const places = { "--output": join(scratch, "ok"), [option]: join(scratch, "blocking/below") }
-    const { code, err } = await run([
-      "compile",
-      original,
-      "--weights-only",
-      ...Object.entries(places).flat(),
-    ])
-    expect(code).toBe(2)
-    expect(err).toMatch(/^sinter: [^\n]*blocking[^\n]*\(ENOTDIR\)\.\n$/)
-  },
-)
+test.skipIf(mounts.status !== 0)("a disk that is full is told of the folder on it", () => {
+  const disk = join(scratch, "small")
+  mkdirSync(disk)
+  const compile = [...built.command, "compile", original, "--weights-only", "--output"]
+  const words = [...compile, join(disk, "out")].map((word) => `'${word}'`).join(" ")
+  const script = `mount -t tmpfs -o size=64k none '${disk}'; ${words}`
+  const { status, stderr } = spawnSync(MOUNTING[0], [...MOUNTING.slice(1), script], {
+    encoding: "utf8",
+    cwd: built.folder,
+  })
+  expect(status).toBe(2)
+  expect(stderr).toBe(
+    `sinter: --output: nothing can be written to ${disk}/out, so name another folder: no space left on device (ENOSPC).\n`,
+  )
+})
+
+test.each([
+  ["--output", "--weights-only"],
+  ["--output", "--library-only"],
+  ["--dump", "--weights-only"],
+])("%s of a compile with %s where nothing can be written: one sentence", async (option, part) => {
+  writeFileSync(join(scratch, "blocking"), "")
+  const places = { "--output": join(scratch, "ok"), [option]: join(scratch, "blocking/below") }
+  const { code, err } = await run(["compile", original, part, ...Object.entries(places).flat()])
+  expect(code).toBe(2)
+  expect(err).toMatch(/^sinter: [^\n]*blocking[^\n]*\(ENOTDIR\)\.\n$/)
+  expect(err).toContain(`sinter: ${option}: nothing can be written to `)
+})
 
 test.each([
   ["summary", /architecture +llama[\s\S]+\nproduct +times +weights/],

@@ -11,6 +11,7 @@ import { libraryPath, rememberBuild } from "../compiler/targets/prepare.ts"
 import type { Build, LibraryKind } from "../compiler/targets/target.ts"
 import { targets } from "../compiler/targets/targets.ts"
 import type { Overrides } from "../engine/limits.ts"
+import { systemProblem, systemWords } from "../errors.ts"
 import {
   type CompileFolderOptions,
   checkFormat,
@@ -54,14 +55,15 @@ export async function compile(name: string, options: Values<typeof compileOption
         await putLibrary(await build(), library, folder, dump)
     }
     if (options["--library-only"]) {
-      await writeLibraries(output)
+      await writeLibraries(output).catch(unwritten("--output", output))
     } else {
       const bar = progressBar(process.stderr)
-      await source.write(output, {
+      const written = source.write(output, {
         format,
         progress: (done, total) => bar(`packing as ${format}`, done, total),
         ...(weightsOnly ? {} : { finish: writeLibraries }),
       })
+      await written.catch(unwritten("--output", output))
     }
     console.log(`${resolve(output)}: ${source.architecture}, ${format}`)
   } finally {
@@ -157,6 +159,25 @@ type Dump = (name: string, text: string) => void
 function dumper(folder: string | undefined, own: string): Dump | undefined {
   if (!folder) return undefined
   const place = join(folder, own)
-  makeFolder(place)
-  return (name, text) => writeFileSync(join(place, name), text)
+  const attempt = (write: () => void) => {
+    try {
+      write()
+    } catch (error) {
+      unwritten("--dump", folder)(error)
+    }
+  }
+  attempt(() => makeFolder(place))
+  return (name, text) => attempt(() => writeFileSync(join(place, name), text))
+}
+
+/** What the system refuses to write in a folder, beside it or on the way to it, said of the option that names the folder. */
+function unwritten(option: string, folder: string): (error: unknown) => never {
+  return (error) => {
+    const { syscall, path = folder } = error as NodeJS.ErrnoException
+    const [place, beside] = [resolve(path), dirname(resolve(folder))]
+    const isThere = place.startsWith(beside) || beside.startsWith(place)
+    if (syscall === "read" || !isThere || !systemProblem(error)) throw error
+    const why = systemWords(error as Error)
+    return refuse(option, `nothing can be written to ${folder}, so name another folder: ${why}.`)
+  }
 }
