@@ -103,17 +103,9 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
   const normIf = (wanted: boolean, value: Node, name: string, tensor: string) =>
     wanted ? normed(value, block.norm, layer, name, tensor) : value
   const read = normIf(norms.beforeAttention, x, "attention_norm", "input_layernorm")
-  const { latent } = block.attention
-  const attended = block.delta
-    ? gatedDelta(block, block.delta, layer, read, place)
-    : block.convolution
-      ? convolution(block.convolution, layer, read, place)
-      : latent
-        ? latentAttention(block, latent, layer, read, place)
-        : selfAttention(block, layer, read, place)
   const mixed = normIf(
     norms.afterAttention,
-    attended,
+    attended(block, layer, read, place),
     "attention_post_norm",
     "self_attn.output_norm",
   )
@@ -129,6 +121,15 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
     ? add(add(x, scaled(mixed, residual)), out)
     : sumOf("mlp", add(between, out))
   return finished(block, layer, left, place)
+}
+
+/** Attention, or what stands in its place. */
+function attended(block: Block, layer: Named, x: Node, place: LayerPlace): Node {
+  const { delta, convolution: short, attention } = block
+  if (delta) return gatedDelta(block, delta, layer, x, place)
+  if (short) return convolution(short, layer, x, place)
+  if (attention.latent) return latentAttention(block, attention.latent, layer, x, place)
+  return selfAttention(block, layer, x, place)
 }
 
 /** What a layer does with the token's own columns, and its last number. */

@@ -8,6 +8,7 @@ import { openWhole } from "../closing.ts"
 import type { CodecOf } from "../compiler/graph/codecs.ts"
 import type { Graph } from "../compiler/graph/graph.ts"
 import { splitExperts } from "../compiler/graph/split-experts.ts"
+import type { Problem } from "../errors.ts"
 import { type CodecName, type FloatType, type FormatName, isGroupCodec } from "../runtime/format.ts"
 import {
   type ArchitectureName,
@@ -75,14 +76,7 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
     const graph = withOrders(decoder(architecture, config), weights)
     checkTensors(graph, weights)
     if (verify) await weights.verify()
-    const codecs = source.format === undefined ? codecsOf(weights, graph) : undefined
-    const mixed = codecs && [...codecs.values()].some(isGroupCodec)
-    const codecOf: CodecOf = ({ columns, sources: [first], exact }) =>
-      columns > 1 && !exact ? codecs!.get(first!.tensor)! : "f32"
-    if (codecs)
-      checkStacks(splitExperts(graph, codecOf), codecs, (what) =>
-        folder.broken(source.configuration, what),
-      )
+    const broken = (what: string) => folder.broken(configuration, what)
     return {
       path: folder.path,
       name: source.name ?? folder.name,
@@ -90,8 +84,7 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
       config,
       fields: fields.json,
       configuration,
-      format: source.format ?? (mixed ? source.mixture : formatOfFloats(codecs!)),
-      ...(mixed ? { codecOf } : {}),
+      ...storedFormat(source, graph, weights, broken),
       graph,
       weights,
       texts: await source.readTexts(),
@@ -102,6 +95,22 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
       close: () => closing.close(),
     }
   })
+}
+
+/** As the configuration names it, else as the weights are: each matrix may be in a codec of its own. */
+function storedFormat(
+  { format, mixture }: Pick<Source, "format" | "mixture">,
+  graph: Graph,
+  weights: Weights,
+  broken: (what: string) => Problem,
+): Pick<Model, "format" | "codecOf"> {
+  if (format !== undefined) return { format }
+  const codecs = codecsOf(weights, graph)
+  const codecOf: CodecOf = ({ columns, sources: [first], exact }) =>
+    columns > 1 && !exact ? codecs.get(first!.tensor)! : "f32"
+  checkStacks(splitExperts(graph, codecOf), codecs, broken)
+  const isMixed = [...codecs.values()].some(isGroupCodec)
+  return isMixed ? { format: mixture, codecOf } : { format: formatOfFloats(codecs) }
 }
 
 /** Of a model that sees both ways, and so writes nothing, where its folder says nothing of it. */
