@@ -338,8 +338,12 @@ export function stepLine(plan: Plan, index: number): string {
 
 function printStep(plan: Plan, step: Step): string {
   const p = (id: ParameterId) => plan.parameters[id]!.name
-  const biased = (id: ParameterId, bias: ParameterId | undefined) =>
-    bias === undefined ? p(id) : `${p(id)} bias ${p(bias)}`
+  const biasText = (bias: ParameterId | undefined) => (bias === undefined ? "" : ` bias ${p(bias)}`)
+  const biased = (id: ParameterId, bias: ParameterId | undefined) => `${p(id)}${biasText(bias)}`
+  const read = (input: ProductInput, { gateUp, up, biases }: Experts) => {
+    const first = `${inputText(input)} ${biased(gateUp, biases?.gateUp)}`
+    return up ? `${first} ${inputText(up.input)} ${biased(up.weight, biases?.up)}` : first
+  }
   const on = (text: string) => `${text.padEnd(92)} ${step.rows}`
   switch (step.op) {
     case "embed":
@@ -350,47 +354,38 @@ function printStep(plan: Plan, step: Step): string {
       return on(`${view(step.output)} = ropeTable ${step.rotation.frequencies.length} frequencies`)
     case "norm":
       return on(
-        `${view(step.output)} = ${step.kind} norm ${view(step.input)} ${p(step.weight)}${step.bias === undefined ? "" : ` bias ${p(step.bias)}`} epsilon ${step.epsilon} width ${step.width}`,
+        `${view(step.output)} = ${step.kind} norm ${view(step.input)} ${biased(step.weight, step.bias)} epsilon ${step.epsilon} width ${step.width}`,
       )
     case "quantize":
       return on(
         `${codes(step.output)} = quantize ${view(step.input)} group ${step.output.group} for ${step.output.codec}`,
       )
-    case "matmul": {
-      const input = inputText(step.input)
-      const bias = step.bias === undefined ? "" : ` bias ${p(step.bias)}`
+    case "matmul":
       return on(
-        `${view(step.output)} = matmul ${input} ${p(step.weight)}${bias} ${epilogue(step.epilogue)}${step.parts === 1 ? "" : ` parts ${step.parts}`}`,
+        `${view(step.output)} = matmul ${inputText(step.input)} ${biased(step.weight, step.bias)} ${epilogue(step.epilogue)}${partsText(step)}`,
       )
-    }
-    case "route": {
-      const bias = step.bias === undefined ? "" : ` bias ${p(step.bias)}`
+    case "route":
       return on(
-        `${view(step.output)} = route ${view(step.input)}${bias} ${routingText(step.routing)}`,
+        `${view(step.output)} = route ${view(step.input)}${biasText(step.bias)} ${routingText(step.routing)}`,
       )
-    }
     case "expertRows": {
-      const { count, active, gateUp, up, biases, parts } = step.experts
-      const first = `${inputText(step.input)} ${biased(gateUp, biases?.gateUp)}`
-      const second = up ? ` ${inputText(up.input)} ${biased(up.weight, biases?.up)}` : ""
+      const { count, active } = step.experts
       return on(
-        `${view(step.output)} = rows of experts ${active} of ${count} by ${view(step.weights)} ${first}${second} ${activationText(step.experts)}${parts === 1 ? "" : ` parts ${parts}`}`,
+        `${view(step.output)} = rows of experts ${active} of ${count} by ${view(step.weights)} ${read(step.input, step.experts)} ${activationText(step.experts)}${partsText(step.experts)}`,
       )
     }
     case "expertSums": {
-      const { count, active, down, biases, rounded, parts } = step.experts
+      const { count, active, down, biases, rounded } = step.experts
       return on(
-        `${view(step.output)} = sums of experts ${active} of ${count} by ${view(step.weights)} ${view(step.input)}${rounded ? ` for ${rounded}` : ""} ${biased(down, biases?.down)}${parts === 1 ? "" : ` parts ${parts}`}`,
+        `${view(step.output)} = sums of experts ${active} of ${count} by ${view(step.weights)} ${view(step.input)}${rounded ? ` for ${rounded}` : ""} ${biased(down, biases?.down)}${partsText(step.experts)}`,
       )
     }
     case "experts": {
-      const { count, active, gateUp, up, down, biases, rounded, parts } = step.experts
-      const first = `${inputText(step.input)} ${biased(gateUp, biases?.gateUp)}`
-      const second = up ? ` ${inputText(up.input)} ${biased(up.weight, biases?.up)}` : ""
+      const { count, active, down, biases, rounded } = step.experts
       const gate = activationText(step.experts)
       const between = rounded ? `${gate} for ${rounded}` : gate
       return on(
-        `${view(step.output)} = experts ${active} of ${count} by ${view(step.weights)} ${first}${second} ${between} ${biased(down, biases?.down)}${parts === 1 ? "" : ` parts ${parts}`}`,
+        `${view(step.output)} = experts ${active} of ${count} by ${view(step.weights)} ${read(step.input, step.experts)} ${between} ${biased(down, biases?.down)}${partsText(step.experts)}`,
       )
     }
     case "rope":
@@ -432,10 +427,9 @@ function printStep(plan: Plan, step: Step): string {
         `${view(step.output)} = gather ${view(step.part)}${step.pieces === 1 ? "" : ` in ${step.pieces} pieces`}`,
       )
     case "reduce": {
-      const bias = step.bias === undefined ? "" : ` bias ${p(step.bias)}`
       const to = step.to ? ` add ${view(step.to)}` : ""
       return on(
-        `${view(step.output)} = reduce ${view(step.partials)} of ${step.shards}${bias}${to}`,
+        `${view(step.output)} = reduce ${view(step.partials)} of ${step.shards}${biasText(step.bias)}${to}`,
       )
     }
     case "copy":
@@ -448,6 +442,8 @@ function printStep(plan: Plan, step: Step): string {
 
 const inputText = (input: ProductInput) =>
   input.kind === "float" ? view(input.view) : codes(input.codes)
+
+const partsText = ({ parts }: { parts: number }) => (parts === 1 ? "" : ` parts ${parts}`)
 
 const activationText = ({ activation, limit }: Experts) =>
   limit === undefined ? activation : `${activation} limit ${limit}`

@@ -95,25 +95,31 @@ class Code implements StepCode {
   }
 
   add(run: readonly number[]): void {
-    const [first] = run
-    const step = this.#plan.steps[first!]!
-    const { kind, words, fields } =
-      step.op === "matmul"
-        ? this.#product(step)
-        : step.op === "experts"
-          ? this.#experts(step)
-          : step.op === "headMatmul"
-            ? this.#headProduct(step)
-            : step.op === "attend"
-              ? this.#attention(step)
-              : step.op === "delta"
-                ? this.#delta(step)
-                : this.#rows(run)
-    const entry = { kind, rows: step.rows.toUpperCase(), ...fields }
-    const said = [stepKinds.indexOf(kind), rowSets.indexOf(step.rows), ...words]
+    const { rows } = this.#plan.steps[run[0]!]!
+    const { kind, words, fields } = this.#entryOf(run)
+    const entry = { kind, rows: rows.toUpperCase(), ...fields }
+    const said = [stepKinds.indexOf(kind), rowSets.indexOf(rows), ...words]
     this.words.push(said.length + 1, ...said)
     this.entries.push(...this.#planLines(run, "  "), `  ${longInitialiser(entry, "  ")},`)
     this.count++
+  }
+
+  #entryOf(run: readonly number[]): Entry {
+    const step = this.#plan.steps[run[0]!]!
+    switch (step.op) {
+      case "matmul":
+        return this.#product(step)
+      case "experts":
+        return this.#experts(step)
+      case "headMatmul":
+        return this.#headProduct(step)
+      case "attend":
+        return this.#attention(step)
+      case "delta":
+        return this.#delta(step)
+      default:
+        return this.#rows(run)
+    }
   }
 
   #planLines(run: readonly number[], indent: string): string[] {
