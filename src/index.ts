@@ -4,6 +4,7 @@ export {
   type Answer,
   type ChatFields,
   type ChatInput,
+  type EmbedFields,
   type GenerateFields,
   type LoadOptions,
   load,
