@@ -313,7 +313,7 @@ function ignoreMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code !== "ENOENT") throw error
 }
 
-/** mlc-chat-config.json, with the fields that config.ts reads back. */
+/** mlc-chat-config.json, with the fields that mlc-config.ts reads back. */
 function chatConfig(model: Model, format: FormatName): object {
   const { architecture, config, fields, texts } = model
   const { shapes, embedding } = config

@@ -1,6 +1,6 @@
 // What a decoder model's configuration says, in our own words: the same whether it was read from a config.json or from an
-// mlc-chat-config.json, whose fields are renamed here to the former's. What would change the mathematics and is not known
-// is refused: ignoring it gives wrong text.
+// mlc-chat-config.json, whose fields mlc-config.ts renames to the former's. What would change the mathematics and is not
+// known is refused: ignoring it gives wrong text.
 
 import type { Activation } from "../compiler/graph/elementwise.ts"
 import type { Shapes } from "../runtime/manifest.ts"

@@ -9,6 +9,7 @@ import { codeRoot } from "../code-root.ts"
 import { problem } from "../errors.ts"
 import { isBeside } from "../hub/selection.ts"
 import { cacheHome } from "../runtime/cache.ts"
+import { MLC } from "./mlc-config.ts"
 
 export interface LocateOptions {
   cwd?: string
@@ -18,7 +19,7 @@ export interface LocateOptions {
 }
 
 /** A folder is a model's when it holds one of these, or one GGUF file. */
-const CONFIGURATIONS = ["config.json", "mlc-chat-config.json"]
+const CONFIGURATIONS = ["config.json", MLC]
 
 /**
  * The folder or the GGUF file of the model `name`: a path or a name.

@@ -6,6 +6,7 @@ import { basename, join } from "node:path"
 import { conversationPrefix, conversationStops, conversationTemplate } from "./conversation.ts"
 import { Fields } from "./fields.ts"
 import { type Folder, isObject, type Json } from "./folder.ts"
+import { MLC } from "./mlc-config.ts"
 import { readTokenizerModel, TOKENIZER_MODEL } from "./tokenizer-model.ts"
 
 export interface ModelTexts {
@@ -106,8 +107,7 @@ export async function readMlcTexts(
   if (!templates.has("default")) {
     const prefix = spelled(folder, texts.tokenizer, conversationPrefix(chat, vocabulary))
     const text = conversationTemplate(chat, prefix)
-    if (text !== undefined)
-      templates.set("default", { file: `${folder.path}/mlc-chat-config.json`, text })
+    if (text !== undefined) templates.set("default", { file: `${folder.path}/${MLC}`, text })
   }
   const stops = conversationStops(chat, vocabulary)
   return {
@@ -275,7 +275,7 @@ function spelled(folder: Folder, { text }: TextFile, ids: readonly number[]): st
       const content = spellings.get(id)
       if (typeof content === "string") return content
       const what = `conv_template.system_prefix_token_ids holds ${id}, which tokenizer.json does not spell`
-      throw folder.broken("mlc-chat-config.json", what)
+      throw folder.broken(MLC, what)
     })
     .join("")
 }
