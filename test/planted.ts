@@ -2167,6 +2167,14 @@ export const planted: readonly PlantedFault[] = [
     name: "piece by piece",
   },
   {
+    what: "a piece that is read past the page cache begins where its page does",
+    file: "src/runtime/direct-files.ts",
+    text: "return start.subarray(before, before + length)",
+    fault: "return start.subarray(0, length)",
+    test: "src/runtime/direct-files.test.ts",
+    name: "large pieces are what the file has there",
+  },
+  {
     what: "a window is read into the memory of one that is being stored",
     file: "src/model/weights/weights.ts",
     text: "[newRoom(), newRoom(), newRoom()]",
