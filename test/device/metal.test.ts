@@ -168,6 +168,27 @@ test.skipIf(isSkipped)(
 )
 
 test.skipIf(isSkipped)(
+  `a model that goes takes its kernels with it, while another keeps the device${note}`,
+  async () => {
+    const { take } = openDriverLibrary([standIn.library])
+    const held = take("int32_t stand_in_kernels()")
+    const options = { format: "q4f16_1", activations: "int8", kv: "f16" } as const
+    const plan = compile(smallGraph({ layers: 1 }), { ...options, ...targets.metal.traits })
+    const build = await prepareGpu(plan, "metal")
+    const path = join(folder, build.name)
+    writeFileSync(path, await build.build())
+    const limits = limitsFor(plan, { blocks: 4, tokens: 4, sequences: 1, rows: 1 })
+    const lend = async () => ({ device, giveBack: async () => {} })
+    const before = Number(held())
+    const model = await openGpuLibrary(path, limits, [lend])
+    expect(Number(held())).toBeGreaterThan(before + 1)
+    await model.close()
+    expect(Number(held())).toBe(before)
+  },
+  120_000,
+)
+
+test.skipIf(isSkipped)(
   `a model has the reference's bits, and ends with its device${note}`,
   async () => {
     const options = { format: "q4f16_1", activations: "int8", kv: "f16" } as const
@@ -198,27 +219,6 @@ test.skipIf(isSkipped)(
     writeFileSync(standIn.lost, "")
     await expect(take(own, batch(parts))).rejects.toThrow("Stand-in: the device was removed")
     rmSync(standIn.lost)
-  },
-  120_000,
-)
-
-test.skipIf(isSkipped)(
-  `a model that goes takes its kernels with it, while another keeps the device${note}`,
-  async () => {
-    const { take } = openDriverLibrary([standIn.library])
-    const held = take("int32_t stand_in_kernels()")
-    const options = { format: "q4f16_1", activations: "int8", kv: "f16" } as const
-    const plan = compile(smallGraph({ layers: 1 }), { ...options, ...targets.metal.traits })
-    const build = await prepareGpu(plan, "metal")
-    const path = join(folder, build.name)
-    writeFileSync(path, await build.build())
-    const limits = limitsFor(plan, { blocks: 4, tokens: 4, sequences: 1, rows: 1 })
-    const lend = async () => ({ device, giveBack: async () => {} })
-    const before = Number(held())
-    const model = await openGpuLibrary(path, limits, [lend])
-    expect(Number(held())).toBeGreaterThan(before + 1)
-    await model.close()
-    expect(Number(held())).toBe(before)
   },
   120_000,
 )
