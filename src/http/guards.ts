@@ -67,10 +67,15 @@ export function readScope({ digests }: Keys, headers: IncomingHttpHeaders): stri
   if (digests.length === 0) return ""
   const { authorization, "x-api-key": key } = headers
   const texts = [String(key ?? ""), tokenOf(authorization ?? "")]
-  const given = texts.filter((text) => text !== "").map(digest)
+  const given = texts.filter((text) => text !== "").flatMap(digestsOf)
   const match = digests.find((known) => given.some((each) => timingSafeEqual(known, each)))
   if (!match) throw problem("invalid_api_key", {})
   return match.toString("hex")
+}
+
+/** Node reads a header's bytes as Latin-1, as some clients write them; others write UTF-8. */
+function digestsOf(text: string): Buffer[] {
+  return [digest(text), digest(Buffer.from(text, "latin1"))]
 }
 
 function tokenOf(authorization: string): string {

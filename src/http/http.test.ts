@@ -590,6 +590,16 @@ test("--open-metrics: /metrics asks for no key, and nothing else is open for it"
   }
 })
 
+// Header bytes are handed on as Latin-1: fetch and Python's requests write that, curl what its terminal does.
+test("a key of other letters is right in Latin-1 and in UTF-8", async () => {
+  const { post } = parrot(saying("x"), { apiKeys: ["clé"] })
+  const given = ["clé", Buffer.from("clé").toString("latin1"), "cl\u00e8", "cle"]
+  const answers = await Promise.all(given.map((key) => post(hi, { "x-api-key": key })))
+  expect(answers.map(({ statusCode }) => statusCode)).toEqual([200, 200, 401, 401])
+  const bearer = await post(hi, { authorization: `Bearer ${given[1]}` })
+  expect(bearer.statusCode).toBe(200)
+})
+
 test("cross-origin headers stand on errors and streams too, and only when asked for", async () => {
   const cors = { credentials: false, origins: ["*"], methods: ["*"], headers: ["*"] }
   const { post, server } = parrot(saying("x"), { cors, apiKeys: ["k"] })

@@ -34,6 +34,6 @@ function keysIn(text: string, path: string): string[] {
   return keys
 }
 
-export function digest(key: string): Buffer {
+export function digest(key: string | Buffer): Buffer {
   return createHash("sha256").update(key).digest()
 }
