@@ -22,6 +22,8 @@ export function watchCertificate(
 ): Watched<Certificate> {
   const read = (contents: readonly Buffer[]) => {
     const certificate = { cert: contents[0]!, key: contents[1]! }
+    if (isEncrypted(certificate.key))
+      throw new Error(`${key} is encrypted; openssl pkey -in ${key} -out FILE writes it plain`)
     try {
       createSecureContext(certificate)
     } catch (error) {
@@ -32,3 +34,7 @@ export function watchCertificate(
   }
   return new Watched({ option: "--tls-cert", paths: [cert, key], read, log }, onChange)
 }
+
+/** As its first line says, or the lines below that of an older form. */
+const isEncrypted = (pem: Buffer) =>
+  /^(-----BEGIN ENCRYPTED |Proc-Type: 4,ENCRYPTED)/m.test(String(pem))

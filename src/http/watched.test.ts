@@ -1,5 +1,6 @@
 // Keys and certificates of files, and what becomes of them when the files change.
 
+import { generateKeyPairSync } from "node:crypto"
 import { copyFileSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { get } from "node:https"
 import type { AddressInfo } from "node:net"
@@ -18,6 +19,14 @@ const at = (name: string) => join(folder, name)
 function replace(name: string, text: string | Buffer): void {
   writeFileSync(at("next"), text)
   renameSync(at("next"), at(name))
+}
+
+/** A key behind a passphrase, in one of the two forms of OpenSSL. */
+function encryptedKey(type: "pkcs8" | "pkcs1"): string {
+  const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 })
+  const secret = { format: "pem", cipher: "aes-256-cbc", passphrase: "secret" } as const
+  writeFileSync(at(type), privateKey.export({ type, ...secret }))
+  return at(type)
 }
 
 test("keys of a file are asked for beside the others, and read again when it changes", async () => {
@@ -59,6 +68,11 @@ test.each([
     { tls: { cert: join(golden, "one.crt"), key: join(golden, "two.key") } },
     "key values mismatch",
   ],
+  ...(["pkcs8", "pkcs1"] as const).map((type): [string, object, string] => [
+    "--tls-cert",
+    { tls: { cert: join(golden, "one.crt"), key: encryptedKey(type) } },
+    "is encrypted; openssl pkey -in ",
+  ]),
 ])("%s %j is refused at the start", (option, options, reason) => {
   writeFileSync(at("empty"), "# nothing\n")
   expect(() => parrot(saying("x"), options)).toThrow(
