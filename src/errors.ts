@@ -368,10 +368,13 @@ export function systemProblem(error: unknown): Problem | undefined {
   return problem("system_refused", { call, problem: systemWords(error as Error) })
 }
 
-/** Why a file that somebody named cannot be read, and what to do about it: the words of a sentence, without its full stop. */
+/** That a file which somebody named cannot be read, why, and what to do about it: the words of a sentence, without its full stop. */
 export function unreadable(path: string, error: unknown): string {
-  const why = CURES[(error as NodeJS.ErrnoException).code ?? ""] ?? systemWords(error as Error)
-  return `${printable(path)} cannot be read: ${why}`
+  return `${printable(path)} cannot be read: ${whyUnreadable(error)}`
+}
+
+export function whyUnreadable(error: unknown): string {
+  return CURES[(error as NodeJS.ErrnoException).code ?? ""] ?? systemWords(error as Error)
 }
 
 const CURES: Partial<Record<string, string>> = {

@@ -167,7 +167,7 @@ compiling.each([
   [
     "nothing",
     (): [string, string] => [compiled, join(scratch, "nowhere.so")],
-    /it cannot be read \(ENOENT\)/,
+    /it cannot be read: there is no such file; check its path/,
   ],
 ])("--model-lib with %s: one sentence, exit code 2", async (_name, named, why) => {
   const [model, path] = named()

@@ -6,7 +6,7 @@ import { realpathSync } from "node:fs"
 import { type FileHandle, open, readFile, realpath, stat } from "node:fs/promises"
 import { basename, dirname, join, sep } from "node:path"
 import { openWhole } from "../closing.ts"
-import { type Problem, printable, problem } from "../errors.ts"
+import { type Problem, printable, problem, whyUnreadable } from "../errors.ts"
 import { isBlob, snapshotAround } from "../hub/cache.ts"
 
 export type Json = Readonly<Record<string, unknown>>
@@ -36,8 +36,8 @@ export class Folder {
     return problem("model_broken", { file: join(this.path, file), problem: printable(what) })
   }
 
-  #unreadable(file: string, { code }: NodeJS.ErrnoException): Problem {
-    return this.broken(file, `it cannot be read (${code})`)
+  #unreadable(file: string, error: unknown): Problem {
+    return this.broken(file, `it cannot be read: ${whyUnreadable(error)}`)
   }
 
   #pointer(file: string): Problem {

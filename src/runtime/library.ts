@@ -8,7 +8,7 @@ import { createHash } from "node:crypto"
 import { accessSync, constants, readFileSync, statSync } from "node:fs"
 import { availableParallelism } from "node:os"
 import { dirname } from "node:path"
-import { problem } from "../errors.ts"
+import { problem, whyUnreadable } from "../errors.ts"
 import { checked } from "./blocks.ts"
 import { checkStep } from "./check-step.ts"
 import { processorFeatures } from "./features.ts"
@@ -113,7 +113,7 @@ function readLibrary(path: string): Buffer {
   try {
     return readFileSync(path)
   } catch (error) {
-    throw unusable(path, `it cannot be read (${(error as NodeJS.ErrnoException).code})`)
+    throw unusable(path, `it cannot be read: ${whyUnreadable(error)}`)
   }
 }
 
