@@ -47,3 +47,17 @@ test("a file that is no JSON is told with its name", () => {
     "tokenizer.json: it is not JSON",
   )
 })
+
+test.each([
+  "null",
+  "{}",
+  '{"model": []}',
+  '{"model": {"vocab": [5]}}',
+  '{"model": {}, "added_tokens": 5}',
+  '{"model": {}, "added_tokens": [null]}',
+])("%s is told as what is no tokenizer", (text) => {
+  const broken = { ...tokenizer([]), text }
+  expect(() => vocabularyDifference(broken, tokenizer([]))).toThrow(
+    "tokenizer.json: it is no tokenizer",
+  )
+})

@@ -5,6 +5,7 @@ import { isDeepStrictEqual } from "node:util"
 import { parseTokenizer } from "../chat/tokenizer-text.ts"
 import { withTokensBeside } from "../chat/tokens-beside.ts"
 import { problem } from "../errors.ts"
+import { isObject } from "../model/folder.ts"
 import type { TokenizerText } from "../model/texts.ts"
 
 /**
@@ -52,12 +53,22 @@ function tokensOf({ file: path, text, beside }: TokenizerText): Tokens {
 }
 
 function parsed(path: string, text: string): ReturnType<typeof parseTokenizer> {
+  const broken = (what: string) => problem("model_broken", { file: path, problem: what })
+  let read: ReturnType<typeof parseTokenizer>
   try {
-    return parseTokenizer(text)
+    read = parseTokenizer(text)
   } catch (error) {
-    throw problem("model_broken", {
-      file: path,
-      problem: `it is not JSON: ${(error as Error).message}`,
-    })
+    throw broken(`it is not JSON: ${(error as Error).message}`)
   }
+  if (!isTokenizer(read.file))
+    throw broken("it is no tokenizer, or one of a form that is not known")
+  return read
+}
+
+/** As far as it is read here: drafts are looked at before their file is opened as a tokenizer. */
+function isTokenizer(file: unknown): boolean {
+  if (!isObject(file) || !isObject(file.model)) return false
+  const { added_tokens: added = [], model } = file
+  const pieces = Array.isArray(model.vocab) ? model.vocab : []
+  return Array.isArray(added) && added.every(isObject) && pieces.every(Array.isArray)
 }
