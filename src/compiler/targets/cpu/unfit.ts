@@ -22,7 +22,9 @@ export async function isKnownUnfit(
   shelf: Shelf | undefined,
 ): Promise<boolean> {
   const path = shelf?.find(itemOf(compiler, level))
-  return path !== undefined && Date.now() - Number(await readFile(path, "utf8")) < DAY
+  if (path === undefined) return false
+  const since = await readFile(path, "utf8").catch(() => 0) // another process may have made room on the shelf
+  return Date.now() - Number(since) < DAY
 }
 
 /** Asks it, and keeps that it is unfit. */
