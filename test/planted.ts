@@ -15,6 +15,14 @@ export interface PlantedFault {
 }
 
 export const planted: readonly PlantedFault[] = [
+  // ---- the processor's matrix unit; noticed where there is AVX-512
+  {
+    what: "the matrix unit takes rows of floats in another order",
+    file: "src/compiler/targets/cpu/kernels/driver_products.h",
+    text: "l->planes + row * planes_bytes(l->columns));",
+    fault: "l->planes + (row ^ 1) * planes_bytes(l->columns));",
+    test: "test/model/matrix-unit.test.ts",
+  },
   // ---- chained steps
   {
     what: "who rides takes its neighbour's token",

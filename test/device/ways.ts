@@ -1,11 +1,12 @@
-// How a C program over the kernels is built and run for each instruction set: here where this processor has it, under an
-// emulator for the other architecture, or not at all, with the reason.
+// How a C program over the kernels is built and run for each instruction set: here where this processor has it, with a matrix
+// unit in software where that alone is missing, under an emulator for the other architecture, or not at all, with the reason.
 
 import { execFileSync, spawnSync } from "node:child_process"
 import { type Level, levels, usableLevels } from "../../src/compiler/targets/cpu/levels.ts"
 import { type Compiler, flagsOf, identify } from "../../src/compiler/targets/cpu/toolchain.ts"
 import { processorFeatures } from "../../src/runtime/features.ts"
 import { isLeftOut } from "../left-out.ts"
+import { lacksUnitAlone, softwareUnit } from "./matrix-unit.ts"
 
 export interface Way {
   level: Level
@@ -53,11 +54,14 @@ async function wayOf(level: Level): Promise<Way | Want> {
   const missing = (tool: string) => ({ why: `no ${tool} on this machine`, isInstallable: true })
   if (level.arch === "any" || level.arch === process.arch) {
     const lacking = level.features.filter((feature) => !here.has(feature))
-    if (lacking.length > 0) return unable(`this processor lacks ${lacking.join(", ")}`)
+    const isInSoftware = lacksUnitAlone(lacking)
+    if (lacking.length > 0 && !isInSoftware)
+      return unable(`this processor lacks ${lacking.join(", ")}`)
     // One set of sanitizers is enough: all but vector.h is shared, and instrumented code compiles slowly.
     const flags = level.name === best.name ? sanitizers : ["-O1", "-DBRIEF"]
     const cc = await identify("cc")
-    return cc ? { level, cc, flags, emulator: [] } : missing("cc")
+    if (!cc) return missing("cc")
+    return { level, cc, flags: isInSoftware ? [...flags, softwareUnit] : flags, emulator: [] }
   }
   if (level.arch !== "arm64") return unable(`no way to run ${level.arch} here`)
   const cc = await identify("aarch64-linux-gnu-gcc")
