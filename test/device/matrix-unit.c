@@ -5,6 +5,9 @@
 //
 // The instructions and their arithmetic: Intel's manual, volume 2, LDTILECFG to TILEZERO. Each thread has its own tiles.
 #define _GNU_SOURCE
+#ifndef __clang__
+#pragma GCC optimize("O2")  // whatever the kernels are built with
+#endif
 #include <errno.h>
 #include <immintrin.h>
 #include <inttypes.h>

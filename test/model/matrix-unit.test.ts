@@ -22,12 +22,10 @@ const note = !isHere
     ? ""
     : " (skipped: no cc)"
 
-/** Codes and floats, chunks of a mixture, keys and values of 8 and 16 bits. */
+/** Codes and floats, rows of experts, keys and values of 8 and 16 bits. */
 const judged = [
-  "mlc/llama-wide-q4f16_1: logits",
   "q4f16_1 with activations in int8, keys and values in q8, computes",
   "q0f16 with activations in float",
-  "experts in q4f16_1 with",
   "experts in q0bf16 with",
 ]
 
