@@ -414,8 +414,13 @@ static void product_case(struct panels w, enum epilogue e) {
 // A block's scales come back with their bits, or are refused.
 static void multiples(void) {
   part = "multiples";
-  const struct panels w = {.rows = 1, .columns = 256, .grouped = 1, .codes = CODES_4,
-                           .group = 32, .number = F32, .block = 8};
+  const struct panels w = {.rows = 1,
+                           .columns = 256,
+                           .grouped = 1,
+                           .codes = CODES_4,
+                           .group = 32,
+                           .number = F32,
+                           .block = 8};
   static const float kept[][8] = {
       {0x1.554p-4f},
       {0x1.554p-4f * 63},
@@ -428,7 +433,8 @@ static void multiples(void) {
       {-0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f},
       {INFINITY, -INFINITY, NAN, INFINITY, NAN, NAN, NAN, NAN},
   };
-  static const float refused[][8] = {{0.1f}, {0x1p-25f}, {1, 129}, {1, 1.1f}, {1e30f, 1e-30f}, {INFINITY, 1}, {-0.0f}};
+  static const float refused[][8] = {{0.1f},          {0x1p-25f},    {1, 129}, {1, 1.1f},
+                                     {1e30f, 1e-30f}, {INFINITY, 1}, {-0.0f}};
   const uint32_t words[32] = {0};
   uint8_t *arena = memory(panels_bytes(w));
   for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
@@ -459,8 +465,7 @@ static void long_product(struct panels w, int64_t count) {
   for (int64_t i = 0; i < count * stride; i++) x[i] = i % stride < w.columns ? uniform() : 0;
   for (int64_t r = 0; r < count; r++)
     if (w.grouped)
-      quantize_row(x + r * stride, w.columns, w.group, quantized_sums(w),
-                   in + r * row_bytes);
+      quantize_row(x + r * stride, w.columns, w.group, quantized_sums(w), in + r * row_bytes);
     else
       memcpy(in + r * row_bytes, x + r * stride, (size_t)row_bytes);
   const int planes = !w.grouped && takes_planes(w.number, tiles);
@@ -489,10 +494,14 @@ static void products(void) {
   for (int64_t count = 390; count <= 410; count += 20) {
     long_product((struct panels){.rows = 40, .columns = 72, .number = F16}, count);
     long_product((struct panels){.rows = 40, .columns = 72, .number = BF16}, count);
-    long_product(
-        (struct panels){
-            .rows = 40, .columns = 72, .grouped = 1, .codes = CODES_4, .group = 32, .zero = 7, .number = F16},
-        count);
+    long_product((struct panels){.rows = 40,
+                                 .columns = 72,
+                                 .grouped = 1,
+                                 .codes = CODES_4,
+                                 .group = 32,
+                                 .zero = 7,
+                                 .number = F16},
+                 count);
   }
   multiples();
   part = "products";
@@ -529,8 +538,13 @@ static void products(void) {
         w.block = 256 / w.group, w.number = F32;
         product_case(w, STORE);
       }
-      w = (struct panels){.rows = 33, .columns = widths[k], .grouped = 1, .codes = CODES_6,
-                          .group = 32, .zero = 16, .number = F16};
+      w = (struct panels){.rows = 33,
+                          .columns = widths[k],
+                          .grouped = 1,
+                          .codes = CODES_6,
+                          .group = 32,
+                          .zero = 16,
+                          .number = F16};
       product_case(w, ADD);
     }
   for (int64_t half = 8; half <= 72; half += 32) {

@@ -14,9 +14,7 @@ static void *allocate(sinter_host *host, size_t bytes) {
 }
 static void release(sinter_host *host, void *memory, size_t bytes) { free(memory); }
 
-static void say(const char *name, int64_t number) {
-  printf("%s %lld\n", name, (long long)number);
-}
+static void say(const char *name, int64_t number) { printf("%s %lld\n", name, (long long)number); }
 static void say_at(const char *name, const void *pointer) {
   say(name, (const uint8_t *)pointer - memories[1]);
 }
