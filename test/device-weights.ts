@@ -9,6 +9,7 @@ import { newWide, storeRows } from "../src/compiler/targets/reference/parameters
 import { narrow } from "../src/runtime/dtype.ts"
 import {
   type CodecName,
+  floatBytes,
   type GroupCodecName,
   groupCodecs,
   isGroupCodec,
@@ -54,7 +55,7 @@ export function randomWeights(codec: CodecName, rows: number, columns: number): 
     for (let c = 0; c < perWord; c++) word |= (next() % count) << (c * bits)
     return word & numbers
   })
-  const scales = narrow(floats((rows * scaleBytes) / (dtype === "f16" ? 2 : 4)), dtype)
+  const scales = narrow(floats((rows * scaleBytes) / floatBytes[dtype]), dtype)
   return { parameter, values: new Uint8Array(values.buffer), scales }
 }
 

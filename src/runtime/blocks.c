@@ -208,10 +208,11 @@ static inline void take_iq4_xs(block b) {
 static const uint8_t fp4[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 
 static inline void take_mxfp4(block b) {
-  // 2^(e - 128): half of the block's, as the codes are doubled. The two least are subnormal.
+  // 2^(e - 128), as a bf16: half of the block's, as the codes are doubled. The two least are subnormal.
   const uint32_t exponent = b.bytes[0];
-  const uint32_t bits = exponent >= 2 ? (exponent - 1) << 23 : exponent ? 1u << 22 : 1u << 21;
-  memcpy(b.scales, &bits, sizeof bits);
+  const uint32_t bits = exponent >= 2 ? (exponent - 1) << 7 : exponent ? 1u << 6 : 1u << 5;
+  const uint16_t bf16 = (uint16_t)bits;
+  memcpy(b.scales, &bf16, sizeof bf16);
   levelled(b.bytes + 1, fp4, b.codes);
 }
 
@@ -229,7 +230,7 @@ static inline void take_mxfp4(block b) {
   KIND(q6_k, 14, 256, 210, 256, 16, 4, 0)  \
   KIND(iq4_nl, 20, 32, 18, 32, 1, 2, 0)    \
   KIND(iq4_xs, 23, 256, 136, 256, 8, 4, 0) \
-  KIND(mxfp4, 39, 32, 17, 32, 1, 4, 0)
+  KIND(mxfp4, 39, 32, 17, 32, 1, 2, 0)
 
 // The blocks of a row, the first of which is `b`; its scales lie side by side, and so do its minimums.
 #define TAKE_ROW(name, type, values, size, code_bytes, groups, number, minimum) \

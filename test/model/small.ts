@@ -28,6 +28,7 @@ import { quantise } from "../../src/model/weights/convert.ts"
 import { narrow } from "../../src/runtime/dtype.ts"
 import {
   type CodecName,
+  codeTables,
   type GroupCodec,
   type GroupCodecName,
   groupCodecs,
@@ -297,7 +298,7 @@ export async function loadSmall(program: Program): Promise<void> {
 /** Any codes under any scales, and minimums, taken from the values: nobody packs what only files of others hold. */
 function blocks(values: Float32Array, rows: number, columns: number, codec: GroupCodecName) {
   const { words, groups } = rowLayout(codec, columns)
-  const { bits, dtype, minimums, block }: GroupCodec = groupCodecs[codec]
+  const { bits, dtype, minimums, block, table }: GroupCodec = groupCodecs[codec]
   const any = (i: number) => values[i % values.length]!
   // No file has larger ones, and a target may count on that.
   const mask = codec === "q3_k" ? 0x77777777 : bits === 4 ? 0xffffffff : 0x3f3f3f3f
@@ -312,7 +313,11 @@ function blocks(values: Float32Array, rows: number, columns: number, codec: Grou
   const numbers = Float32Array.from({ length: rows * groups * (minimums ? 2 : 1) }, (_, i) =>
     number(i),
   )
-  return { values: new Uint8Array(codes.buffer), scales: narrow(numbers, dtype) }
+  const bytes = new Uint8Array(codes.buffer)
+  return {
+    values: table ? bytes.map((byte) => codeTables[table][byte & 15]!) : bytes,
+    scales: narrow(numbers, dtype),
+  }
 }
 
 /** Makes the keys of one token infinite in the first layer, and only those; weights are q0f32. */

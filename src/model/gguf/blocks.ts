@@ -7,7 +7,13 @@
 // Where it can it is done in C (runtime/blocks.c), with the same bits.
 
 import { halfValues } from "../../runtime/dtype.ts"
-import { type GroupCodecName, groupCodecs, rowLayout } from "../../runtime/format.ts"
+import {
+  codeTables,
+  floatBytes,
+  type GroupCodecName,
+  groupCodecs,
+  rowLayout,
+} from "../../runtime/format.ts"
 import type { StoredRows } from "../weights/convert.ts"
 import type { Room } from "../weights/room.ts"
 import type { BlockTypeName } from "./types.ts"
@@ -28,7 +34,7 @@ export async function unpackBlocks(
   const perRow = groups * (minimums ? 2 : 1)
   const space = (length: number) => (room ? room.take(length) : new Uint8Array(length))
   const values = space(4 * rows * rowWords)
-  const scales = space((dtype === "f16" ? 2 : 4) * rows * perRow)
+  const scales = space(floatBytes[dtype] * rows * perRow)
   if (room?.unpackBlocks) {
     await room.unpackBlocks(blockTypes[type].id, rows, columns, bytes, values, scales)
     return { rows, values, scales }
@@ -38,7 +44,7 @@ export async function unpackBlocks(
     from: 0,
     words: new Uint32Array(values.buffer),
     to: 0,
-    numbers: dtype === "f16" ? new Uint16Array(scales.buffer) : new Float32Array(scales.buffer),
+    numbers: dtype === "f32" ? new Float32Array(scales.buffer) : new Uint16Array(scales.buffer),
     scale: 0,
     minimum: 0,
   }
@@ -128,11 +134,13 @@ function fiveBits(block: Block, from: number, bits: number): void {
   }
 }
 
-/** Levels of IQ4_NL and IQ4_XS, as codes whose zero is 128. */
-const LEVELS = Uint8Array.from(
-  [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113],
-  (level) => level + 128,
-)
+/** Levels of IQ4_NL and IQ4_XS: -127 to 113, as codes whose zero is 128. */
+const LEVELS = Uint8Array.from(codeTables.IQ4)
+
+/** Half of the power of two that the exponent of a block of 4-bit floats says, as a bf16: their codes are doubled. */
+export function halfOfPower(exponent: number): number {
+  return exponent > 1 ? (exponent - 1) << 7 : 32 << exponent // the two least are subnormal
+}
 
 /** Twice the numbers of a 4-bit float, as codes whose zero is 12. */
 export const FP4: Uint8Array = Uint8Array.from(
@@ -234,7 +242,7 @@ const takers = {
   },
   MXFP4(block) {
     const { bytes, from, numbers, scale } = block
-    numbers[scale] = 2 ** (bytes.getUint8(from) - 128) // half of it, as the codes are doubled
+    numbers[scale] = halfOfPower(bytes.getUint8(from))
     levelled(block, 1, 16, FP4)
   },
 } as const satisfies Partial<Record<BlockTypeName, Take>>

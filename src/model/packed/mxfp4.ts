@@ -3,14 +3,11 @@
 // https://www.opencompute.org/documents/ocp-microscaling-formats-mx-v1-0-spec-final-pdf
 
 import { rowLayout } from "../../runtime/format.ts"
-import { FP4 } from "../gguf/blocks.ts"
+import { FP4, halfOfPower } from "../gguf/blocks.ts"
 import type { Tensor } from "../weights/weights.ts"
 import { type Matrix, type Part, partOf } from "./matrix.ts"
 
 const GROUP = 32
-
-/** Half of each power of two, by its exponent: codes are twice the float. */
-const HALVED = Float32Array.from({ length: 256 }, (_, exponent) => 2 ** (exponent - 128))
 
 /** Both codes of a byte. */
 const CODES = Uint16Array.from(
@@ -48,8 +45,7 @@ function read({ columns }: Matrix, packed: Part, scales: Part): Tensor {
       for (let row = 0; row < count; row++)
         for (let i = 0; i < width; i++)
           twos[(row * perRow) / 2 + i] = CODES[pairs[row * width + i]!]!
-      const halved = new Float32Array(exponents.length)
-      for (let i = 0; i < halved.length; i++) halved[i] = HALVED[exponents[i]!]!
+      const halved = Uint16Array.from(exponents, halfOfPower)
       return { rows: count, values, scales: new Uint8Array(halved.buffer) }
     },
   }

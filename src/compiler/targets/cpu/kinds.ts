@@ -176,7 +176,7 @@ const panelsStruct = struct("panels", {
   columns: int,
   pair: int,
   grouped: int,
-  codes: oneOf("CODES_3", "CODES_4", "CODES_8", "CODES_6", "CODES_E4M3"),
+  codes: oneOf("CODES_3", "CODES_4", "CODES_8", "CODES_6", "CODES_E4M3", "CODES_IQ4", "CODES_E2M1"),
   group: int,
   zero: int,
   minimums: int,
@@ -187,11 +187,11 @@ const panelsStruct = struct("panels", {
 /** What of a struct panels the codec decides. */
 export function codecFields(codec: Panels["codec"]) {
   if (!isGroupCodec(codec)) return { number: codec.toUpperCase() as "F32" }
-  const { bits, group, zero, minimums, dtype, sixBits, floats, block }: GroupCodec =
+  const { bits, group, zero, minimums, dtype, sixBits, floats, block, table }: GroupCodec =
     groupCodecs[codec]
   return {
     grouped: 1,
-    codes: floats ? "CODES_E4M3" : (`CODES_${sixBits ? 6 : bits}` as const),
+    codes: `CODES_${floats ? "E4M3" : (table ?? (sixBits ? 6 : bits))}` as const,
     group,
     zero: zero || undefined,
     minimums: minimums ? 1 : undefined,

@@ -3,7 +3,7 @@
 // so that 32 threads, one a row, read 512 bytes side by side; beside them, scales and minimums:
 //
 //   values      [panels][chunks][32 rows][16 bytes]
-//   scales      [panels][groups][32 rows]            as the codec has them, f16 or f32
+//   scales      [panels][groups][32 rows]            as the codec has them, f32, f16 or bf16
 //   minimums    the same
 //
 // Rows are padded to whole panels and columns to whole chunks and groups, with zeros: of codes, those that stand for 0. Floats

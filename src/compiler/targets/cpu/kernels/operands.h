@@ -25,8 +25,8 @@ struct kept_sums {
   int above, scaled;
 };
 INLINE struct kept_sums quantized_sums(const struct panels w) {
-  if (w.minimums) return (struct kept_sums){-1, w.codes != CODES_8 || BYTES_ABOVE_ZERO == 127};
-  return (struct kept_sums){w.codes == CODES_8 ? w.zero - 127 + BYTES_ABOVE_ZERO : w.zero, 0};
+  if (w.minimums) return (struct kept_sums){-1, !takes_bytes(w.codes) || BYTES_ABOVE_ZERO == 127};
+  return (struct kept_sums){takes_bytes(w.codes) ? w.zero - 127 + BYTES_ABOVE_ZERO : w.zero, 0};
 }
 INLINE float load_float(const uint8_t *p) {
   float x;

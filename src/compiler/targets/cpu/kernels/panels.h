@@ -6,6 +6,7 @@
 //             | 32 rows x 4 values of K, twice 64 bytes | ... G / 4 times | 32 scales |       (bytes)
 //             a 64-byte line is 16 rows x 4 bytes; a byte's low nibble is one of k .. k + 3, its high one of k + 4 .. k + 7
 //             6 bits: of 16 values of K the nibbles, then the bits above them, two i of a byte being one of k + 4 i .. k + 4 i + 3
+//             a table: bytes of which there are only sixteen are nibbles, that say which one it is
 //   blocks    where the scales of several groups are multiples of one number, these lie in front of the groups' codes:
 //             | 32 factors, f16 | the same of minimums | group after group: 32 bytes, of minimums 32 more |
 //   float     k after k: 32 rows of one k, as f32, f16 or bf16
@@ -23,8 +24,19 @@
 enum { PANEL = 32, LINE = 64 };
 
 enum number { F32, F16, BF16, Q8 };        // as stored: floats; codes of keys and values
-// Bits of a code. 3 are kept as nibbles, too; 6 are stored as bytes. Or floats of 8 bits.
-enum codes { CODES_3, CODES_4, CODES_8, CODES_6, CODES_E4M3 };
+// Bits of a code. 3 are kept as nibbles, too; 6 are stored as bytes. Or floats of 8 bits. Or bytes of a table.
+enum codes { CODES_3, CODES_4, CODES_8, CODES_6, CODES_E4M3, CODES_IQ4, CODES_E2M1 };
+
+INLINE int has_table(enum codes c) { return c == CODES_IQ4 || c == CODES_E2M1; }
+// Its bytes, in ascending order: the levels of IQ4_NL and IQ4_XS above their zero, and floats of 4 bits, doubled, above theirs.
+INLINE const uint8_t *table_of(enum codes c) {
+  static const uint8_t iq4[] = {1,   24,  45,  63,  79,  93,  106, 118,
+                                129, 141, 153, 166, 181, 197, 217, 241},
+                       e2m1[] = {0, 4, 6, 8, 9, 10, 11, 12, 12, 13, 14, 15, 16, 18, 20, 24};
+  return c == CODES_IQ4 ? iq4 : e2m1;
+}
+// Whether products take whole bytes, which lie above their values as BYTES_ABOVE_ZERO says.
+INLINE int takes_bytes(enum codes c) { return c == CODES_8 || has_table(c); }
 
 // What is known of a parameter when the library is made.
 struct panels {
@@ -113,12 +125,28 @@ INLINE uint32_t unpack_code(const struct panels p, const uint8_t *words, int64_t
   return load_word(words, k / per) >> (k % per * bits) & ((1u << bits) - 1);
 }
 
-// One group's words of one row into its lane's four bytes of each line pair.
-INLINE void pack_group(const struct panels p, uint8_t *group, int lane, const uint8_t *words) {
+// One group's bytes of a table into its lane's four bytes of each line pair. Returns whether they are all in it.
+INLINE int pack_of_table(const struct panels p, uint8_t *line, const uint8_t *bytes) {
+  enum { GROUP = 32 };
+  const uint8_t *table = table_of(p.codes);
+  uint8_t nibbles[GROUP] = {0}, all = 1;
+  for (int i = 1; i < 16; i++)
+    for (int k = 0; k < GROUP; k++) nibbles[k] += bytes[k] >= table[i];
+  for (int k = 0; k < GROUP; k++) all &= table[nibbles[k]] == bytes[k];
+  for (int64_t j = 0; j < GROUP / 8; j++, line += 2 * LINE) {
+    const uint32_t four = load_word(nibbles, 2 * j) | load_word(nibbles, 2 * j + 1) << 4;
+    memcpy(line, &four, 4);
+  }
+  return all;
+}
+
+// One group's words of one row into its lane's four bytes of each line pair. Returns whether the panel can say them.
+INLINE int pack_group(const struct panels p, uint8_t *group, int lane, const uint8_t *words) {
   uint8_t *line = group + 4 * lane;
+  if (has_table(p.codes)) return pack_of_table(p, line, words);
   if (p.codes == CODES_E4M3) {
     for (int k = 0; k < p.group; k++) group[k * PANEL + lane] = words[k];
-    return;
+    return 1;
   }
   if (p.codes == CODES_6) {
     for (int64_t j = 0; j < p.group / 16; j++, line += 6 * LINE, words += 16) {
@@ -131,7 +159,7 @@ INLINE void pack_group(const struct panels p, uint8_t *group, int lane, const ui
       const uint32_t lines[] = {four[0] | four[1] << 4, four[2] | four[3] << 4, upper};
       for (int i = 0; i < 3; i++) memcpy(line + i * 2 * LINE, &lines[i], 4);
     }
-    return;
+    return 1;
   }
   for (int64_t j = 0; j < panels_lines(p); j++, line += 2 * LINE) {
     uint32_t four;
@@ -147,6 +175,7 @@ INLINE void pack_group(const struct panels p, uint8_t *group, int lane, const ui
     }
     memcpy(line, &four, 4);
   }
+  return 1;
 }
 
 // The largest number of which all are multiples, by Euclid's steps, which are exact in double precision. What is not finite
@@ -268,7 +297,9 @@ INLINE int pack_codes(const struct panels p, uint8_t *arena, int64_t row, int64_
   for (int64_t g = 0; g < panels_groups(p); g++) {
     uint8_t *group = panel + panels_codes_at(p, g);
     for (int64_t i = 0; i < count; i++) {
-      pack_group(p, group, lane + (int)i, words + (size_t)i * row_words + (size_t)g * group_words);
+      if (!pack_group(p, group, lane + (int)i,
+                      words + (size_t)i * row_words + (size_t)g * group_words))
+        return 0;
       if (p.block) continue;
       uint8_t *to = group + panels_lines(p) * 2 * LINE + (size_t)(lane + i) * size;
       const uint8_t *from = scales + (size_t)i * panels_scale_bytes(p) + (size_t)g * size;
@@ -331,6 +362,7 @@ INLINE int kept_code(const struct panels p, const uint8_t *line, int k) {
   if (p.codes == CODES_6) line += k / 16 * 6 * LINE;
   const int within = p.codes == CODES_6 ? k % 16 : k;
   const int nibble = line[within / 8 * 2 * LINE + k % 4] >> (k & 4) & 15;
+  if (has_table(p.codes)) return table_of(p.codes)[nibble];
   return p.codes == CODES_6 ? nibble | (line[4 * LINE + k % 4] >> within / 4 * 2 & 3) << 4 : nibble;
 }
 

@@ -112,13 +112,15 @@ INLINE void tile_codes(const struct panels w, const int tile, const int across, 
             nibbles[v] = half ? ivec_high_nibbles(codes[v]) : ivec_low_nibbles(codes[v]);
             if (w.codes == CODES_6)
               nibbles[v] = ivec_with_upper(nibbles[v], upper[v], 2 * (int)(eight % 2) + half);
+            if (has_table(w.codes)) nibbles[v] = ivec_look_up(table_of(w.codes), nibbles[v]);
           }
 #pragma GCC unroll 6
           for (int r = 0; r < tile; r++) {
             ivec four = ivec_set(load_four(a + r * stride + 4 * half));
 #pragma GCC unroll 4
             for (int v = 0; v < vectors; v++)
-              sum[r][v] = ivec_dot_nibbles(sum[r][v], nibbles[v], four);
+              sum[r][v] = has_table(w.codes) ? ivec_dot_bytes(sum[r][v], nibbles[v], four)
+                                             : ivec_dot_nibbles(sum[r][v], nibbles[v], four);
           }
         }
       }
@@ -216,6 +218,17 @@ INLINE void narrow_codes(const struct panels w, const int tile, const int vector
           nibbles[v] = half ? ivec_high_nibbles(codes[v]) : ivec_low_nibbles(codes[v]);
           if (w.codes == CODES_6)
             nibbles[v] = ivec_with_upper(nibbles[v], upper[v], 2 * (int)(eight % 2) + half);
+          if (has_table(w.codes)) nibbles[v] = ivec_look_up(table_of(w.codes), nibbles[v]);
+        }
+        if (has_table(w.codes)) {
+#pragma GCC unroll 4
+          for (int r = 0; r < tile; r++) {
+            const ivec four = ivec_set(load_four(a + r * stride + 4 * half));
+#pragma GCC unroll 2
+            for (int v = 0; v < vectors; v++)
+              sum[r][v] = ivec_dot_bytes(j || half ? sum[r][v] : START(r), nibbles[v], four);
+          }
+          continue;
         }
 #pragma GCC unroll 4
         for (int r = 0; r < tile; r++) {

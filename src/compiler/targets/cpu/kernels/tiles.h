@@ -60,6 +60,9 @@ INLINE void tiles_expand(const struct panels w, const uint8_t *panel, int64_t gr
         for (int i = 0; i < 4; i++)
           nibbles[i] = ivec_with_upper(nibbles[i], ivec_load(upper + i % 2 * LINE),
                                        2 * (int)(j % 3) + i / 2);
+      if (has_table(w.codes))
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) nibbles[i] = ivec_look_up(table_of(w.codes), nibbles[i]);
 #pragma GCC unroll 2
       for (int half = 0; half < 2; half++, left += LINE, right += LINE) {
         SIGNED_BYTES(left, nibbles[2 * half]);

@@ -4,6 +4,7 @@
 import {
   type CodecName,
   type FloatType,
+  type GroupCodec,
   type GroupCodecName,
   groupCodecs,
   isGroupCodec,
@@ -150,11 +151,14 @@ function decoded(
 /** What a group's codes are multiplied with, and its minimum where the codec has them. */
 export function groupScales(
   k: Builder,
-  { weight: { scales, minimums }, groupAt }: WeightRow,
+  { weight: { codec, scales, minimums }, groupAt }: WeightRow,
   group: Value,
 ): { scale: Value; minimum: Value | undefined } {
   const at = k.let(groupAt(group))
-  return { scale: scales!.load(at), minimum: minimums?.load(at) }
+  const { dtype }: GroupCodec = groupCodecs[codec as GroupCodecName]
+  const load = (numbers: Elements) =>
+    dtype === "bf16" ? halfOf(k, numbers.load(at), dtype) : numbers.load(at)
+  return { scale: load(scales!), minimum: minimums && load(minimums) }
 }
 
 /** The words of a group of codes as they are stored. */

@@ -153,6 +153,10 @@ INLINE __m256i with_upper_half(__m256i nibbles, __m256i upper, const int i) {
 INLINE ivec ivec_with_upper(ivec nibbles, ivec upper, const int i) {
   return (ivec){with_upper_half(nibbles.lo, upper.lo, i), with_upper_half(nibbles.hi, upper.hi, i)};
 }
+INLINE ivec ivec_look_up(const uint8_t *table, ivec nibbles) {
+  __m256i all = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table));
+  return (ivec){_mm256_shuffle_epi8(all, nibbles.lo), _mm256_shuffle_epi8(all, nibbles.hi)};
+}
 
 #ifdef __AVXVNNI__
 INLINE __m256i pairs_half(__m256i pairs, __m256i w, __m256i a) {

@@ -106,6 +106,11 @@ INLINE ivec ivec_with_upper(ivec nibbles, ivec upper, const int i) {
   ivec there = i < 2 ? _mm512_slli_epi32(upper, 4 - 2 * i) : _mm512_srli_epi32(upper, 2 * i - 4);
   return _mm512_ternarylogic_epi32(nibbles, there, _mm512_set1_epi8(0x30), EITHER);
 }
+// The bytes of a table of sixteen that nibbles name.
+INLINE ivec ivec_look_up(const uint8_t *table, ivec nibbles) {
+  __m512i all = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)table));
+  return _mm512_shuffle_epi8(all, nibbles);
+}
 
 // What products are made of: each lane gains four unsigned bytes of w times four signed bytes of a. Exact.
 INLINE ivec ivec_dot_nibbles(ivec sum, ivec w, ivec a) { return _mm512_dpbusd_epi32(sum, w, a); }

@@ -181,6 +181,13 @@ INLINE ivec ivec_with_upper(ivec nibbles, ivec upper, const int i) {
   }
   return r;
 }
+INLINE ivec ivec_look_up(const uint8_t *table, ivec nibbles) {
+  const uint8x16_t all = vld1q_u8(table);
+  ivec r;
+  QUARTERS(i)
+  r.q[i] = vreinterpretq_s32_u8(vqtbl1q_u8(all, vreinterpretq_u8_s32(nibbles.q[i])));
+  return r;
+}
 INLINE ivec ivec_dot_nibbles(ivec sum, ivec w, ivec a) {
   ivec r;
   QUARTERS(i)

@@ -141,6 +141,13 @@ INLINE ivec ivec_with_upper(ivec nibbles, ivec upper, const int i) {
   uvec there = i < 2 ? (uvec)upper << (4 - 2 * i) : (uvec)upper >> (2 * i - 4);
   return nibbles | ((ivec)there & 0x30303030);
 }
+INLINE ivec ivec_look_up(const uint8_t *table, ivec nibbles) {
+  uint8_t bytes[sizeof nibbles];
+  memcpy(bytes, &nibbles, sizeof bytes);
+  for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = table[bytes[i]];
+  memcpy(&nibbles, bytes, sizeof bytes);
+  return nibbles;
+}
 INLINE ivec ivec_dot_bytes(ivec sum, ivec w, ivec a) {
   for (int byte = 0; byte < 32; byte += 8)
     sum += (ivec)((uvec)w >> byte & 255) * ((ivec)((uvec)a << (24 - byte)) >> 24);
