@@ -15,7 +15,14 @@ import { decodeCosts } from "../../src/compiler/targets/gpu/costs.ts"
 import { targets, targetsOf } from "../../src/compiler/targets/targets.ts"
 import { loadParameters, type Weights } from "../../src/model/weights/weights.ts"
 import { processorFeatures } from "../../src/runtime/features.ts"
-import { type FormatName, rowLayout } from "../../src/runtime/format.ts"
+import {
+  codeTables,
+  type FormatName,
+  type GroupCodec,
+  groupCodecs,
+  isGroupCodec,
+  rowLayout,
+} from "../../src/runtime/format.ts"
 import { openLibrary } from "../../src/runtime/library.ts"
 import { type Manifest, parameterBytes } from "../../src/runtime/manifest.ts"
 import {
@@ -218,12 +225,20 @@ function threadMilliseconds(): number {
 export async function fill(program: LoadableProgram): Promise<void> {
   const noise = random(32 << 20)
   const scales = smallHalves(16 << 20)
+  const ofTables = new Map<keyof typeof codeTables, Uint8Array>()
+  const ofTable = (name: keyof typeof codeTables) => {
+    const own = ofTables.get(name) ?? noise.map((byte) => codeTables[name][byte & 15]!)
+    ofTables.set(name, own)
+    return own
+  }
   for (const [index, { rows, columns, codec }] of program.manifest.parameters.entries()) {
     const layout = rowLayout(codec, columns)
+    const { table }: Partial<GroupCodec> = isGroupCodec(codec) ? groupCodecs[codec] : {}
+    const codes = table ? ofTable(table) : noise
     const window = Math.max(1, Math.floor(noise.length / layout.bytes))
     for (let row = 0; row < rows; row += window) {
       const count = Math.min(window, rows - row)
-      const values = layout.groups > 0 ? noise.subarray(0, count * layout.bytes) : scales
+      const values = layout.groups > 0 ? codes.subarray(0, count * layout.bytes) : scales
       await program.load(index, row, count, values, scales)
     }
   }
@@ -264,14 +279,23 @@ export function inputOf(
   const floats = (value: number) => new Float32Array(sequences).fill(value)
   const total = sequences * tokens
   const { shapes, kv } = program.manifest
-  const lists = kv.groups.length * sequences // groups with windows keep all of their blocks, too
+  const step = Math.floor(past / tokens)
+  let blocks = 0
+  const lists = kv.groups.flatMap(({ state }, group) =>
+    Array.from({ length: sequences }, (_, s) => {
+      // A state is read where the step before has left it; groups with windows keep all of their blocks.
+      if (state) return [2 * s + (step % 2), 2 * s + 1 - (step % 2)]
+      const first = (group * sequences + s) * each
+      return Array.from({ length: each }, (_, i) => (first + i) % program.limits.blocks[group]!)
+    }),
+  )
   return {
     tokens: all(total, (i) => (i * 7919) % shapes.vocabulary),
     starts: all(sequences + 1, (i) => i * tokens),
     positions: all(total, (i) => past + (i % tokens)),
-    blocks: all(lists * each, (i) => i % program.limits.blocks[0]!),
-    blockStarts: all(lists + 1, (i) => i * each),
-    visibleFrom: new Int32Array(lists),
+    blocks: Int32Array.from(lists.flat()),
+    blockStarts: Int32Array.of(0, ...lists.map(({ length }) => (blocks += length))),
+    visibleFrom: new Int32Array(lists.length),
     logitRows: all(sequences, (i) => (i + 1) * tokens - 1),
     hiddenRows: new Int32Array(0),
     sampling: {

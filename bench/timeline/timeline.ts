@@ -5,6 +5,7 @@
 //   npm run bench:timeline -- --shape 0.6B --format q8f16_1 --sequences 8 --depth 4096
 //   npm run bench:timeline -- --tokens 512 --steps 4           a prompt
 //   npm run bench:timeline -- --level avx2 --output build/timeline.json
+//   npm run bench:timeline -- --model FILE.gguf                a model as it is, with random weights all the same
 //
 // Libraries that are run are compiled without any of it.
 
@@ -22,6 +23,7 @@ import { type Level, usableLevels } from "../../src/compiler/targets/cpu/levels.
 import { build, requireCompiler, shippedSources } from "../../src/compiler/targets/cpu/toolchain.ts"
 import { runs } from "../../src/compiler/targets/runs.ts"
 import { targets } from "../../src/compiler/targets/targets.ts"
+import { openModel } from "../../src/model/model.ts"
 import { processorFeatures } from "../../src/runtime/features.ts"
 import type { FormatName } from "../../src/runtime/format.ts"
 import { openLibrary, seal } from "../../src/runtime/library.ts"
@@ -162,6 +164,7 @@ async function main(): Promise<void> {
     options: {
       shape: { type: "string", default: "1B" },
       format: { type: "string", default: "q4f16_1" },
+      model: { type: "string" },
       level: { type: "string" },
       threads: { type: "string", default: `${availableParallelism()}` },
       sequences: { type: "string", default: "1" },
@@ -178,13 +181,10 @@ async function main(): Promise<void> {
     throw new Error(
       `--level ${options.level}: here there are ${levels.map(({ name }) => name).join(", ")}`,
     )
-  const graph = graphOf(options.shape as ShapeName)
-  const plan = planOf(
-    { graph },
-    options.format as FormatName,
-    { kv_dtype: "f16" },
-    targets.cpu.traits,
-  )
+  const { format, ...model } = options.model
+    ? await openModel(resolve(options.model))
+    : { graph: graphOf(options.shape as ShapeName), format: options.format as FormatName }
+  const plan = planOf(model, format, { kv_dtype: "f16" }, targets.cpu.traits)
   const threads = Number(options.threads)
   const limits = await limitsProbe(threads)
   const wish = {
