@@ -222,22 +222,26 @@ function orDefault(value: Value, given: Arguments): Value {
   return optional(given, 0, "default_value") ?? EMPTY
 }
 
-/** `a.b.0`: one attribute after another. */
-function attributeOf(value: Value, path: string): Value {
+/** `a.b.0`: one attribute after another, each that does not exist as `fallback`. Digits are an index. */
+function attributeOf(value: Value, path: string, fallback: Value = NONE): Value {
   spendOnCharacters(path.length)
   let target = value
   for (const name of path.split(".")) {
     spend(1)
     if (target instanceof Undefined) throw new TemplateError(target.what)
-    target = item(target, name) ?? attribute(target, name)
+    target =
+      item(target, /^\d+$/.test(name) ? Number(name) : new Text(name)) ?? attribute(target, name)
+    if (target instanceof Undefined && !(fallback instanceof None)) target = fallback
   }
   return target
 }
 
-function item(value: Value, name: string): Value | undefined {
-  if (value instanceof Dict) return value.named(name)
-  if (Array.isArray(value)) return value[Number(name)]
-  return value instanceof Tuple ? value.items[Number(name)] : undefined
+function item(value: Value, key: number | Text): Value | undefined {
+  if (value instanceof Dict) return value.get(key)
+  if (key instanceof Text) return undefined
+  if (value instanceof Text) return characterAt(value, key)
+  if (Array.isArray(value)) return value[key]
+  return value instanceof Tuple ? value.items[key] : undefined
 }
 
 function attribute(value: Value, name: string): Value {
@@ -271,10 +275,7 @@ function map(value: Value, given: Arguments): Value {
   const attribute = given.named.get("attribute")
   if (attribute !== undefined) {
     const fallback = given.named.get("default")
-    const one = (item: Value) => {
-      const result = attributeOf(item, print(attribute).value)
-      return result instanceof Undefined ? (fallback ?? result) : result
-    }
+    const one = (item: Value) => attributeOf(item, print(attribute).value, fallback)
     return new Lazy(() => (isTrue(value) ? iterate(value).map(one) : []))
   }
   const [name, ...rest] = given.positional
@@ -329,10 +330,7 @@ function groupBy(value: Value, given: Arguments): Value {
   const path = print(argument(given, 0, "attribute")).value
   const fallback = optional(given, 1, "default")
   const exact = isTrue(optional(given, 2, "case_sensitive") ?? false)
-  const own = (item: Value) => {
-    const found = attributeOf(item, path)
-    return found instanceof Undefined ? (fallback ?? found) : found
-  }
+  const own = (item: Value) => attributeOf(item, path, fallback)
   const key = exact ? own : (item: Value) => folded(own(item))
   const groups: { key: Value; items: Value[] }[] = []
   for (const item of sorted(iterate(value), key, false)) {

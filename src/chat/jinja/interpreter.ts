@@ -192,7 +192,7 @@ function loop(node: For, given: Value, scope: Scope, out: TextBuilder, depth = 1
       return isTrue(evaluate(test, inner))
     })
   }
-  if (items.length === 0) return run(node.otherwise, new Scope(scope), out)
+  let isDone = false // one turn to its end: without it Jinja runs `else`, also where each turn breaks or continues
   const changed = node.looksAtLoop ? changes() : undefined
   for (let index = 0; index < items.length; index++) {
     spend(1)
@@ -205,9 +205,11 @@ function loop(node: For, given: Value, scope: Scope, out: TextBuilder, depth = 1
       inner.set("loop", state)
     }
     assign(target, items[index]!, inner)
-    if (run(node.body, inner, out) === "break") break
+    const jump = run(node.body, inner, out)
+    if (jump === "break") break
+    isDone ||= !jump
   }
-  return undefined
+  return isDone ? undefined : run(node.otherwise, new Scope(scope), out)
 }
 
 function again(node: For, items: Value, scope: Scope, depth: number): Text {

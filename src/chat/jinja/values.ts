@@ -143,6 +143,7 @@ export class Callable {
 function idOf(key: Value): string {
   if (key instanceof Text) return key.value.startsWith("\0") ? `\0t${key.value}` : key.value
   if (key === NONE) return "\0None"
+  if (key instanceof Undefined) return "\0Undefined" // all of them are equal
   if (typeof key === "bigint") return `\0n${digitsOf(key)}`
   const number = numberOf(key) // True and 1 are one key in Python, and so is 1.0
   if (number === undefined) throw new TemplateError(`unhashable type: '${typeName(key)}'`)
