@@ -70,9 +70,14 @@ function checkUnknown({ type, unk_token: unknown }: EncoderModel, { words }: Lis
   throw new Error(`its unknown token ${JSON.stringify(unknown)} is not in its vocabulary`)
 }
 
-/** Runs of blanks among the added tokens (phi-2 has them) are text like any other. */
+const BLANKS = /^[\s▁]*$/
+const CHARACTER = /^.$/su
+
+/** Runs of blanks among the added tokens (phi-2 has them, Gemma as ▁▁) and single letters (DeepSeek has ö) are text like any other. */
 export function controlsOf({ added }: Vocabulary): AddedToken[] {
-  return added.filter(({ content }) => content.trim() !== "")
+  return added.filter(
+    ({ content, special }) => !BLANKS.test(content) && (special || !CHARACTER.test(content)),
+  )
 }
 
 // Control tokens often stand in the model's own vocabulary, too, and some models would find them there in plain text:

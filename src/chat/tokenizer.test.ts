@@ -221,6 +221,46 @@ describe("added tokens", () => {
     const tokenizer = await open({ content: "    " })
     expect([...(await tokenizer.encode(foreign("    ", 1)))]).toEqual([515])
   })
+
+  // Gemma's runs of blanks, and DeepSeek's letters for the bytes that UTF-8 never has. The library says what is right.
+  test("that are blanks of SentencePiece, or one letter, are text", async () => {
+    const words = ["<unk>", "<s>", "▁", "▁▁", "▁▁▁▁", "a", "▁a", "ö"]
+    const bytes = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"))
+    const vocabulary = [...words, ...bytes.map((byte) => `<0x${byte.toUpperCase()}>`)]
+    const gemma = {
+      version: "1.0",
+      added_tokens: [
+        { ...base, id: 1, content: "<s>", special: true },
+        ...[3, 4, 7].map((id) => ({ ...base, id, content: words[id] })),
+      ],
+      normalizer: { type: "Replace", pattern: { String: " " }, content: "▁" },
+      decoder: {
+        type: "Sequence",
+        decoders: [
+          { type: "Replace", pattern: { String: "▁" }, content: " " },
+          { type: "ByteFallback" },
+          { type: "Fuse" },
+        ],
+      },
+      model: {
+        type: "BPE",
+        unk_token: "<unk>",
+        fuse_unk: true,
+        byte_fallback: true,
+        vocab: Object.fromEntries(vocabulary.map((word, id) => [word, id])),
+        merges: ["▁ ▁", "▁▁ ▁▁", "▁ a"],
+      },
+    }
+    const json = JSON.stringify(gemma)
+    const library = Library.fromString(json)
+    const tokenizer = await openTokenizer(json, "tokenizer.json", vocabulary.length)
+    for (const text of ["a:\n    a a\n   a", "  ", "öaö ▁▁", "aéöü"]) {
+      const ids = (await library.encode(text, null, { addSpecialTokens: false })).getIds()
+      expect({ text, ids: [...(await tokenizer.encode(foreign(text, 1)))] }).toEqual({ text, ids })
+      expect(decodeAll(tokenizer, ids).join("")).toBe(await library.decode(ids, true))
+    }
+    expect([...(await tokenizer.encode(foreign("<s>", 1)))]).not.toContain(1)
+  })
 })
 
 function decodeAll(tokenizer: Tokenizer, ids: number[]): string[] {

@@ -154,9 +154,10 @@ function spellingOf(decoder: unknown): Spelling {
     const metaspace = parts.find(({ type }) => type === "Metaspace")
     const strip = parts.find(({ type }) => type === "Strip")
     const prepends = metaspace?.prepend_scheme !== "never" && metaspace?.add_prefix_space !== false
+    const write = sentencePieceWriter(parts)
     return {
-      write: sentencePieceWriter(parts),
-      writeAdded: writeText,
+      write,
+      writeAdded: write, // Gemma's runs of ▁ are added tokens
       stripsLeadingSpace:
         (metaspace !== undefined && prepends) || (strip?.content === " " && strip.start === 1),
     }
