@@ -23,21 +23,22 @@ export interface SpecialIds {
   padding: number | undefined
 }
 
-/** What is not text: tokens that are written as they stand, and those that nobody can write. */
+const BLANK = "▁"
+const RUN = new RegExp(`^${BLANK}+$`)
+
+/** What is not text: tokens that are written as they stand, but for runs of blanks, and those that nobody can write. */
 export function addedTokens({ tokens, kinds }: Lists, { unknown }: { unknown: boolean }): object[] {
   const isAdded = (kind: number) =>
     kind === CONTROL || kind === USER || (kind === UNKNOWN && unknown)
   return tokens.flatMap((content, id) => {
     const kind = kinds[id]!
-    if (!isAdded(kind)) return []
+    if (!isAdded(kind) || RUN.test(content)) return []
     const special = kind !== USER
     return [
       { id, content, single_word: false, lstrip: false, rstrip: false, normalized: false, special },
     ]
   })
 }
-
-const BLANK = "▁"
 
 const replace = (pattern: { String: string } | { Regex: string }, content: string) => ({
   type: "Replace",
@@ -126,7 +127,10 @@ export function longPiece({ tokens, kinds }: Lists): number | undefined {
   return lengths.find((length) => length > MAX_PIECE)
 }
 
-/** Every cut of a token into two, those of the highest score first. */
+/**
+ * Every cut of a token into two, those of the highest score first; no score is above 0. Runs of blanks that users defined
+ * (Gemma's) are taken before all else, as long as they can be: they grow from the left, the longest one first.
+ */
 export function scoredMerges(
   { tokens, kinds }: Lists,
   scores: readonly number[],
@@ -136,13 +140,14 @@ export function scoredMerges(
     if (kinds[id] === NORMAL || kinds[id] === USER || kinds[id] === UNUSED) ids.set(token, id)
   const merges: { score: number; left: number; right: number }[] = []
   for (const [id, token] of tokens.entries()) {
-    if (kinds[id] !== NORMAL) continue
+    const isRun = kinds[id] === USER && RUN.test(token)
+    if (kinds[id] !== NORMAL && !isRun) continue
     for (let at = 1; at < token.length; at++) {
       if (isWithinCharacter(token, at)) continue
       const left = ids.get(token.slice(0, at))
       const right = left === undefined ? undefined : ids.get(token.slice(at))
       if (left !== undefined && right !== undefined)
-        merges.push({ score: scores[id]!, left, right })
+        merges.push({ score: isRun ? at : scores[id]!, left, right })
     }
   }
   merges.sort((a, b) => b.score - a.score || a.left - b.left || a.right - b.right)

@@ -20,6 +20,7 @@ TEXTS = [
     "hörten das Läuten", "早上河水很安静。", "x = (a + b) * 12 - 6789", "<0x0A>", "▁▁ literal ▁", "<s> </s> <unk>", "[USER] said",
     "a<mark>b <mark> c", "ﬁne Ａ１ e\u0301", "the river " * 40, "\u0000\u0001", "doesn't they'll",
 ]
+MORE = {"blanks": ["def area():\n    return 1\n\n\n  a   b" + " " * 20 + "c", " " * 5 + "the", "\n  \n the  ▁▁▁ a", " " * 100]}
 
 
 def corpus():
@@ -42,6 +43,9 @@ KINDS = {
     # as Gemma's
     "bare": dict(model_type="bpe", byte_fallback=True, normalization_rule_name="identity", remove_extra_whitespaces=False,
                  add_dummy_prefix=False, user_defined_symbols=["<mark>", "[USER]"]),
+    # with runs of blanks and of line breaks, as Gemma's own has them
+    "blanks": dict(model_type="bpe", byte_fallback=True, normalization_rule_name="identity", remove_extra_whitespaces=False,
+                   add_dummy_prefix=False, user_defined_symbols=["\n", "\n\n", *("▁" * count for count in range(2, 8))]),
     # with characters mapped to others, and blanks made one
     "unigram": dict(model_type="unigram"),
 }
@@ -55,7 +59,7 @@ for name, options in KINDS.items():
         num_threads=1, minloglevel=2, hard_vocab_limit=False, **options)
     (HERE / f"{name}.vocab").unlink()
     model = spm.SentencePieceProcessor(model_file=str(HERE / f"{name}.model"))
-    cases = [{"text": text, "ids": model.encode(text)} for text in TEXTS]
+    cases = [{"text": text, "ids": model.encode(text)} for text in TEXTS + MORE.get(name, [])]
     golden[name] = cases
 (HERE / "rules.tsv").unlink()
 lines = []
