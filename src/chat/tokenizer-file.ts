@@ -2,6 +2,7 @@
 // control tokens, wherever the encoder would find them in plain text (see encoding.ts), and without those that the model has
 // no row for.
 
+import { randomUUID } from "node:crypto"
 import type { EncoderFiles } from "./encoding.ts"
 import { longestToken } from "./longest-token.ts"
 import {
@@ -42,10 +43,12 @@ export function readTokenizer({ json, limit, beside }: TokenizerSource): {
   checkUnknown(file.model, lists)
   const controls = controlsOf(vocabulary)
   const ids = new Map(controls.map(({ content, id }) => [content, id]))
-  const added_tokens = (file.added_tokens ?? []).filter(
-    ({ id, content }) => id < limit && !ids.has(content),
-  )
-  const { model, printed } = withoutControls(file.model, lists, ids)
+  const own = ownNames(file.model, lists, new Set(ids.keys()))
+  const added_tokens = (file.added_tokens ?? []).flatMap((token) => {
+    if (token.id < limit && !ids.has(token.content)) return [token]
+    return own.has(token.content) ? [] : [placeOf(token)]
+  })
+  const { model, printed } = withoutControls(file.model, lists, ids, own)
   const plain = { ...file, added_tokens, model }
   const files = {
     first: printTokenizer(plain, printed),
@@ -80,12 +83,32 @@ export function controlsOf({ added }: Vocabulary): AddedToken[] {
   )
 }
 
+/** Those of these names that are words of the model. */
+function ownNames(
+  { vocab }: EncoderModel,
+  { words }: Lists,
+  names: ReadonlySet<string>,
+): ReadonlySet<string> {
+  if (words) return words.find(names)
+  const pieces = Array.isArray(vocab) ? vocab.map(([piece]) => piece) : []
+  return new Set(pieces.filter((piece) => names.has(piece)))
+}
+
+// The library counts added tokens that are no words of the model, whatever their numbers say: one that is left out would
+// move those behind it.
+function placeOf({ id }: { id: number }) {
+  const content = unwritable(id)
+  const flags = { single_word: false, lstrip: false, rstrip: false, normalized: false }
+  return { id, content, special: false, ...flags }
+}
+
 // Control tokens often stand in the model's own vocabulary, too, and some models would find them there in plain text:
 // Unigram as the likeliest piece, BPE by a merge, or as a whole word with `ignore_merges`. Their spellings are taken away.
 function withoutControls(
   model: EncoderModel,
   { words, merges }: Lists,
   controls: ReadonlyMap<string, number>,
+  own: ReadonlySet<string>,
 ): { model: EncoderModel; printed: PrintedLists } {
   const { vocab } = model
   if (Array.isArray(vocab)) {
@@ -100,7 +123,7 @@ function withoutControls(
   const names = new Set(controls.keys())
   const making = merges.making(names)
   const parts = new Set(making.flat())
-  const hidden = Array.from(words.find(names)).filter(
+  const hidden = Array.from(own).filter(
     (content) => content !== model.unk_token && !parts.has(content),
   )
   const spellings = new Map(hidden.map((content) => [content, unwritable(controls.get(content)!)]))
@@ -111,9 +134,11 @@ function withoutControls(
   return { model, printed }
 }
 
-/** A spelling for a token that no text has: it begins with a character that stands for none. */
+const SECRET = randomUUID()
+
+/** A spelling for a token that no text has, since nobody can know it. */
 function unwritable(id: number): string {
-  return `\u{10ffff}${id}`
+  return `\u{10ffff}${SECRET}${id}`
 }
 
 // With prepend_scheme "first" only what begins the whole text gets a blank before it. The encoder is given one segment at a

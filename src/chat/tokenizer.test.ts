@@ -173,6 +173,7 @@ describe("added tokens", () => {
     }
     const tokenizer = await openTokenizer(JSON.stringify(unigram), "tokenizer.json", 9)
     expect([...(await tokenizer.encode(foreign("a</s>", 1)))]).toEqual([3, 4, 5, 8, 6, 7])
+    expect([...(await tokenizer.encode(foreign("a\u{10ffff}2", 1)))]).toEqual([3, 4, 0])
     expect([...(await tokenizer.encode(new Text("a</s>")))]).toEqual([3, 4, 2])
 
     const merging = JSON.parse(readFileSync(`${folder}/llama3/tokenizer.json`, "utf8"))
@@ -220,6 +221,23 @@ describe("added tokens", () => {
   test("that are blanks are text", async () => {
     const tokenizer = await open({ content: "    " })
     expect([...(await tokenizer.encode(foreign("    ", 1)))]).toEqual([515])
+  })
+
+  // The library counts those that are no words of the model, whatever their numbers say.
+  test("that are text keep their numbers between control tokens", async () => {
+    const tokens = [
+      { content: "<a>", special: true },
+      { content: "    " },
+      { content: "<b>" },
+      { content: "日" },
+    ]
+    const tokenizer = await open(...tokens)
+    const added_tokens = tokens.map((token, index) => ({ ...base, id: 515 + index, ...token }))
+    const library = Library.fromString(JSON.stringify({ ...sound, added_tokens }))
+    const ids = (await library.encode("a    日")).getIds()
+    expect(ids).toEqual([expect.any(Number), 516, 518])
+    expect([...(await tokenizer.encode(foreign("a    日", 1)))]).toEqual(ids)
+    await tokenizer.close()
   })
 
   // Gemma's runs of blanks, and DeepSeek's letters for the bytes that UTF-8 never has. The library says what is right.
