@@ -37,7 +37,8 @@ function shrinkingOf(normalizer: unknown): number | undefined {
   const { type, normalizers, pattern, content } = normalizer as Part
   switch (type) {
     case "Sequence":
-      return (normalizers as unknown[]).reduce((product: number | undefined, each) => {
+      if (!Array.isArray(normalizers)) return undefined
+      return normalizers.reduce((product: number | undefined, each) => {
         const shrinking = shrinkingOf(each)
         return product && shrinking && product * shrinking
       }, 1)
@@ -56,7 +57,7 @@ function shrinkingOf(normalizer: unknown): number | undefined {
 function keeps(preTokenizer: unknown): boolean {
   if ((preTokenizer ?? null) === null) return true
   const { type, pretokenizers, behavior } = preTokenizer as Part
-  if (type === "Sequence") return (pretokenizers as unknown[]).every(keeps)
+  if (type === "Sequence") return Array.isArray(pretokenizers) && pretokenizers.every(keeps)
   if (type === "Split" || type === "Punctuation") return behavior !== "Removed"
   return type === "ByteLevel" || type === "Metaspace" || type === "Digits"
 }

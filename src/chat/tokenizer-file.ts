@@ -8,7 +8,6 @@ import { longestToken } from "./longest-token.ts"
 import {
   type EncoderModel,
   type Lists,
-  type PreTokenizer,
   type PrintedLists,
   parseTokenizer,
   printTokenizer,
@@ -147,11 +146,8 @@ function needsPrefixOnce(json: TokenizerFile): boolean {
   return JSON.stringify(json.pre_tokenizer ?? null).includes('"prepend_scheme":"first"')
 }
 
-function withoutPrefix(json: TokenizerFile): TokenizerFile {
-  const never = (part: PreTokenizer): PreTokenizer => ({
-    ...part,
-    ...(part.prepend_scheme === "first" && { prepend_scheme: "never" }),
-    ...(part.pretokenizers && { pretokenizers: part.pretokenizers.map(never) }),
-  })
-  return { ...json, pre_tokenizer: json.pre_tokenizer ? never(json.pre_tokenizer) : null }
+function withoutPrefix({ pre_tokenizer, ...json }: TokenizerFile): TokenizerFile {
+  const never = (name: string, value: unknown) =>
+    name === "prepend_scheme" && value === "first" ? "never" : value
+  return { ...json, pre_tokenizer: JSON.parse(JSON.stringify(pre_tokenizer), never) }
 }

@@ -8,7 +8,7 @@ export interface TokenizerFile {
   model: EncoderModel
   added_tokens?: { id: number; content: string; special?: boolean }[]
   normalizer?: unknown
-  pre_tokenizer?: PreTokenizer | null
+  pre_tokenizer?: unknown
   [name: string]: unknown
 }
 
@@ -19,12 +19,6 @@ export interface EncoderModel {
   unk_id?: number | null
   unk_token?: string
   [name: string]: unknown
-}
-
-export interface PreTokenizer {
-  type: string
-  prepend_scheme?: string
-  pretokenizers?: PreTokenizer[]
 }
 
 /** What was left out of a file, in which only its brackets are left. */

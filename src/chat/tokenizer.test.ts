@@ -95,6 +95,31 @@ describe("a broken tokenizer.json is refused in one sentence", () => {
       /its unknown token "\[UNK\]" is not in its vocabulary/,
     ],
     ["a decoder nobody knows", changed({ decoder: { type: "CTC" } }), /its decoder \(CTC\)/],
+    [
+      "added tokens that are no list",
+      changed({ added_tokens: {} }),
+      /its added tokens are no list/,
+    ],
+    [
+      "a list of no normalizers",
+      changed({ normalizer: { type: "Sequence" } }),
+      /did not match|normalizers/,
+    ],
+    [
+      "a list of no cuts",
+      changed({ pre_tokenizer: { type: "Sequence", pretokenizers: 1 } }),
+      /did not match|invalid type/,
+    ],
+    [
+      "a cut that is none",
+      changed({
+        pre_tokenizer: {
+          type: "Sequence",
+          pretokenizers: [null, { type: "Metaspace", replacement: "▁", prepend_scheme: "first" }],
+        },
+      }),
+      /did not match|invalid type/,
+    ],
     ["a list of no decoders", changed({ decoder: { decoders: [] } }), /its decoder \(empty\)/],
   ]
 

@@ -59,7 +59,9 @@ export function readVocabulary(json: unknown, words: Words | undefined, limit: n
   if (!isObject(json) || !isObject(json.model)) throw new Error("it has no tokenizer model")
   const contents = words ? wordsById(words, limit) : piecesById(json.model.vocab, limit)
   if (contents.length === 0) throw new Error("its model has no vocabulary")
-  const listed = Array.isArray(json.added_tokens) ? json.added_tokens.map(addedToken) : []
+  const given = json.added_tokens ?? []
+  if (!Array.isArray(given)) throw new Error("its added tokens are no list")
+  const listed = given.map(addedToken)
   const added = listed.filter(({ id }) => id < limit)
   for (const { id, content } of added) contents[id] = content
   const { stripsLeadingSpace, ...writers } = spellingOf(json.decoder)
