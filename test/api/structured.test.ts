@@ -275,6 +275,18 @@ test.each(languages)("%j holds chats and plain texts", async (fields, holds) => 
   expect(choice!.finish_reason === "length" || holds(choice!.text), choice!.text).toBe(true)
 })
 
+// guidance's VLLMModel: "we can send both, and vLLM will ignore the invalid one".
+test("what says the same in fields of servers old and new is said once", async () => {
+  const grammar = '%llguidance {}\n\nstart: a\na[capture]: A\n\nA: "yes"\n     | "no"\n\n'
+  const { choices } = await whole({
+    guided_decoding_backend: "guidance",
+    guided_grammar: grammar,
+    structured_outputs: { grammar },
+    max_tokens: 9,
+  })
+  expect(["yes", "no"]).toContain(choices[0]!.content)
+})
+
 test.each([
   [{ regex: "(a" }, "regex", "The pattern in regex is refused: a group that is not closed."],
   [
@@ -283,6 +295,11 @@ test.each([
     "The grammar in grammar is refused: line 1: x is defined nowhere.",
   ],
   [{ choice: ["a"], regex: "a" }, "choice", "choice and regex cannot both say what the reply is."],
+  [
+    { guided_regex: "a", regex: "a", guided_choice: ["a"] },
+    "guided_choice",
+    "guided_choice and regex cannot both say what the reply is.",
+  ],
   [
     { structured_outputs: { structural_tag: "x" } },
     "structured_outputs.structural_tag",

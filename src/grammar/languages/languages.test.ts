@@ -136,6 +136,14 @@ const cases: [string, Language, string[], string[]][] = [
     ["a", " a , b ,b ", "a,b"],
     ["", "a,", "ab"],
   ],
+  [
+    "what guidance captures",
+    lark(
+      '%llguidance {}\n\nstart: "I say " a b\na[capture]: A\nb[capture="c"]: "!"\n\nA: "yes"\n     | "no"\n\n',
+    ),
+    ["I say yes!", "I say no!"],
+    ["I say ", "yes!", "I say yes"],
+  ],
 ]
 
 describe.each(cases)("%s", (_, language, good, bad) => {

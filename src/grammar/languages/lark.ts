@@ -146,7 +146,11 @@ class Reader {
     const name = (cursor.match(RULE) ?? cursor.match(TERMINAL))?.[0]
     if (name === undefined) throw cursor.fault(`expected a name, not ${cursor.here()}`)
     if (cursor.sees("{")) throw cursor.fault("templates are not supported")
-    if (cursor.sees("[")) throw cursor.fault("attributes of rules are not supported")
+    // llguidance's mark of what a client picks out of the reply: the texts are the same without.
+    cursor.match(/\[capture(?:="[^"\n]*")?\]/y)
+    if (cursor.sees("[")) {
+      throw cursor.fault("attributes of rules are not supported, except capture")
+    }
     cursor.match(/\.-?\d+/y)
     cursor.match(BLANKS)
     cursor.expect(":")

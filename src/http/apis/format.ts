@@ -2,6 +2,7 @@
 // write the schema in three places, as an object or as JSON text; it is found wherever it is, and one that would go unused is
 // refused. Other servers' fields for the same stand in a table; two that contradict each other are refused.
 
+import { isDeepStrictEqual } from "node:util"
 import type { ResponseFormat, SchemaFormat } from "../../chat/conversation.ts"
 import { fault, mustBe } from "../check.ts"
 import { isMembers, type Json, type Members, reading } from "../json.ts"
@@ -20,9 +21,15 @@ export function* readingFormats(body: FormatFields): Work<ResponseFormat | undef
     const value = body[field as keyof FormatFields] as Json | undefined
     if (isFilled(value)) asked.push(yield* readingFound(read(field, value)))
   }
-  const [first, second] = asked
+  const [first, ...others] = asked
+  const second = others.find((other) => !isSame(other, first!))
   if (second) throw fault(second.field!, `and ${first!.field} cannot both say what the reply is`)
   return first
+}
+
+/** Clients of servers old and new say the same in the fields of both. */
+function isSame(one: ResponseFormat, other: ResponseFormat): boolean {
+  return isDeepStrictEqual({ ...one, field: "" }, { ...other, field: "" })
 }
 
 function* readingFound(found: Found | ResponseFormat): Work<ResponseFormat> {
