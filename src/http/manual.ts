@@ -6,7 +6,7 @@ import { errors } from "../errors.ts"
 import { CLIENTS } from "./apis/chat/dialects/choose.ts"
 import { ChatCompletionMessage } from "./apis/chat/schema.ts"
 import { MAX_STOP_LENGTH } from "./apis/fields.ts"
-import { MAX_LOGPROBS } from "./apis/logprob-budget.ts"
+import { MAX_LOGPROBS, MAX_LOGPROBS_AT_ONCE } from "./apis/logprob-budget.ts"
 import { unsupported } from "./apis/refusals.ts"
 import { describe } from "./check.ts"
 import { HEADERS } from "./headers.ts"
@@ -104,8 +104,9 @@ of vLLM and Cohere's own ask, are the same.
   reply cut off may come back: the model reads it without arguments.
 - Thinking is a \`reasoning\` item. \`reasoning.summary\` repeats it as a summary, and \`encrypted_content\` in \`include\` adds it in a
   form that clients hand back.
-- Log probabilities, \`background\`, \`conversation\` and \`prompt\` are refused, and so are fields of chat completions that have
-  another name here (\`messages\`, \`max_tokens\`, \`response_format\`, \`reasoning_effort\`).
+- \`background\`, \`conversation\` and \`prompt\` are refused, and so are fields of chat completions that have another name here
+  (\`messages\`, \`max_tokens\`, \`response_format\`, \`reasoning_effort\`).
+- Log probabilities are told of texts, not of thinking nor of calls.
 
 ## Anthropic's clients
 
@@ -247,6 +248,7 @@ const LIMITS = [
     `${MAX_LOGPROBS}; in a stream only those of echoed prompts count`,
     "400",
   ],
+  ["the same in a response", `${MAX_LOGPROBS_AT_ONCE}, streamed or not`, "400"],
   ["choices of one request", "128", "400"],
   ["connections", `${defaultHttpOptions.maxConnections} (\`--max-connections\`)`, "503"],
   ["requests that wait", "`--max-queue`", "429"],

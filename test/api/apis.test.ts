@@ -43,6 +43,25 @@ describe("Responses, with the client openai", () => {
     expect(input_tokens).toBe(whole.usage!.input_tokens)
   })
 
+  test("log probabilities are those that chat tells, whole and streamed", async () => {
+    const body = {
+      ...{ model, input: messages, temperature: 0, max_output_tokens: 8, top_logprobs: 3 },
+      include: ["message.output_text.logprobs" as const],
+    }
+    const partOf = ({ output }: OpenAI.Responses.Response) =>
+      (output[0] as OpenAI.Responses.ResponseOutputMessage)
+        .content[0] as OpenAI.Responses.ResponseOutputText
+    const whole = partOf(await client.responses.create(body))
+    const asked = { ...settings, max_tokens: 8, logprobs: true, top_logprobs: 3 }
+    const { choices } = await chat(running, asked)
+    expect(whole.logprobs).toEqual(choices[0].logprobs.content)
+    const stream = client.responses.stream(body)
+    const told: unknown[] = []
+    stream.on("response.output_text.delta", ({ logprobs }) => told.push(...(logprobs ?? [])))
+    expect(partOf(await stream.finalResponse()).logprobs).toEqual(whole.logprobs)
+    expect(told).toEqual(whole.logprobs)
+  })
+
   test("going on from a response is what its history written out is", async () => {
     const body = { model, temperature: 0, max_output_tokens: 8 }
     const first = await client.responses.create({ ...body, input: "Hello!" })

@@ -1,12 +1,13 @@
 // POST /v1/responses, what is kept of them, and how many tokens one would read.
 
-import type { ChatReply, ReplyEvent } from "../../../chat/conversation.ts"
+import type { ChatReply, ReplyEvent, TokenNames } from "../../../chat/conversation.ts"
 import { Problem, problem } from "../../../errors.ts"
 import { type Answer, bodyOf, type Exchange, json, problemOf, serviceOf } from "../../exchange.ts"
 import { type Json, type Members, writeJson } from "../../json.ts"
 import { inTurns } from "../../turns.ts"
 import { originOf } from "../chat/request.ts"
 import { reportIgnored, reportIgnoredTools, reportUnenforced } from "../ignored.ts"
+import { assertLogprobsFit, MAX_LOGPROBS_AT_ONCE } from "../logprob-budget.ts"
 import { stream } from "../stream.ts"
 import { whole } from "../whole.ts"
 import { inputItems, pageOf } from "./input-items.ts"
@@ -27,7 +28,20 @@ export async function respond(exchange: Exchange): Promise<Answer> {
   const service = await serviceOf(exchange, body.model)
   const asked = await inTurns(readingAsked(body, exchange.responses, exchange.scope))
   const request = await inTurns(readingResponse(body, asked, service, originOf(exchange)))
-  const { temperature, topP, seed } = request.sampling
+  const { temperature, topP, seed, topLogprobs } = request.sampling
+  if (topLogprobs !== undefined) {
+    const { contextLength } = service.model
+    assertLogprobsFit({
+      field: topLogprobs > 0 ? "top_logprobs" : "include",
+      top: topLogprobs,
+      choices: 1,
+      tokens: Math.min(request.maxTokens ?? contextLength, contextLength),
+      echoed: 0,
+      stream: false, // its last event repeats them all
+      most: MAX_LOGPROBS_AT_ONCE,
+      cure: "or max_output_tokens",
+    })
+  }
   report(exchange, asked)
   exchange.setHeader("x-seed", String(body.seed ?? seed))
   const head: Head = {
@@ -39,13 +53,13 @@ export async function respond(exchange: Exchange): Promise<Answer> {
     wantsUnread: body.include?.includes("reasoning.encrypted_content") ?? false,
   }
   const done = keeping(exchange, body, asked, head)
-  const written = (events: AsyncIterable<ReplyEvent>) => {
-    if (!body.stream) return whole(exchange, wholeResponse(events, head, done))
+  const written = (events: AsyncIterable<ReplyEvent>, names?: TokenNames) => {
+    if (!body.stream) return whole(exchange, wholeResponse(events, { ...head, names }, done))
     const told = (error: unknown) => {
       if (exchange.signal.aborted) throw error
       return problemOf(error, exchange)
     }
-    const response = new ResponseStream(head)
+    const response = new ResponseStream({ ...head, names })
     return stream(exchange, response.events(events, done, told), () => response.signOfLife())
   }
   let reply: ChatReply
@@ -59,7 +73,7 @@ export async function respond(exchange: Exchange): Promise<Answer> {
     return written(failing(error))
   }
   reportUnenforced(exchange, reply.unenforced)
-  return written(exchange.metrics.watch(reply.events, [reply], exchange.account))
+  return written(exchange.metrics.watch(reply.events, [reply], exchange.account), reply.names)
 }
 
 /** What a chat says of its messages is said of the items that they were. */
@@ -147,7 +161,7 @@ function repeatedOf(body: ResponsesRequest, used: { temperature: number; top_p: 
     text: { format: (body.text?.format ?? { type: "text" }) as Json },
     tool_choice: (body.tool_choice ?? "auto") as Json,
     tools: (body.tools ?? []).map((tool) => filledIn(tool as Members)),
-    top_logprobs: 0,
+    top_logprobs: body.top_logprobs ?? 0,
     truncation: "disabled",
     metadata: body.metadata ?? {},
   }

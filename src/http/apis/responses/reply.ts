@@ -1,12 +1,13 @@
 // A reply as a response of items: whole, or as numbered events that the last one sums up.
 
 import { randomBytes } from "node:crypto"
-import type { ReplyEvent } from "../../../chat/conversation.ts"
+import type { ReplyEvent, TokenLogprob, TokenNames } from "../../../chat/conversation.ts"
 import type { Problem } from "../../../errors.ts"
-import { type Json, type Members, writeJson } from "../../json.ts"
+import { type Json, JsonText, type Members, writeJson } from "../../json.ts"
 import { COMMENT, event as sseEvent } from "../../sse.ts"
 import type { ServerEvent } from "../api.ts"
-import { endOf, type Part, type PartEvent, partsOf, type ReplyEnd } from "../parts.ts"
+import { tokenPieces } from "../collected.ts"
+import { blank, endOf, type Part, type PartEvent, partsOf, type ReplyEnd } from "../parts.ts"
 import { unread } from "./items.ts"
 import type { Callables } from "./tools.ts"
 import { Unwrapped, unwrapped } from "./unwrapped.ts"
@@ -21,6 +22,8 @@ export interface Head {
   callables: Callables
   wantsSummary: boolean
   wantsUnread: boolean
+  /** What tokens of log probabilities are called. */
+  names?: TokenNames | undefined
 }
 
 export function newStem(): string {
@@ -130,11 +133,11 @@ function itemEvents(head: Head, event: ItemEvent): Named[] {
       if (part.call) return [added]
       return [
         added,
-        ["response.content_part.added", { ...at, ...FIRST, part: contentOf(part, "") }],
+        ["response.content_part.added", { ...at, ...FIRST, part: contentOf(head, part) }],
       ]
     }
     case "piece":
-      return pieceEvents(head, part, event.text, at)
+      return pieceEvents(head, event, at)
     case "close": {
       const item = itemOf(head, part)
       return [...doneEvents(head, part, at), ["response.output_item.done", { output_index, item }]]
@@ -143,13 +146,17 @@ function itemEvents(head: Head, event: ItemEvent): Named[] {
 }
 
 const FIRST = { content_index: 0 }
-const NO_LOGPROBS = { logprobs: [] }
 
-function pieceEvents(head: Head, part: Part, text: string, at: Members): Named[] {
+type Piece = Extract<PartEvent, { kind: "piece" }>
+
+function pieceEvents(head: Head, { part, text, logprobs: tokens }: Piece, at: Members): Named[] {
   switch (part.kind) {
-    case "text":
-      return [["response.output_text.delta", { ...at, ...FIRST, delta: text, ...NO_LOGPROBS }]]
+    case "text": {
+      const logprobs = logprobsOf(head, tokens)
+      return [["response.output_text.delta", { ...at, ...FIRST, delta: text, logprobs }]]
+    }
     case "reasoning":
+      if (text === "") return []
       return [["response.reasoning_text.delta", { ...at, ...FIRST, delta: text }]]
     case "call": {
       if (!isFreeForm(head, part)) {
@@ -163,15 +170,22 @@ function pieceEvents(head: Head, part: Part, text: string, at: Members): Named[]
   }
 }
 
+/** In OpenAI's streams an alternative has no bytes; where it has some, clients leave them alone. */
+function logprobsOf({ names }: Head, tokens: Iterable<TokenLogprob>): Json {
+  return names ? new JsonText(`[${[...tokenPieces(tokens, names)].join("")}]`) : []
+}
+
 function doneEvents(head: Head, part: Part, at: Members): Named[] {
   const { kind, text } = part
   const wholePart: Named = [
     "response.content_part.done",
-    { ...at, ...FIRST, part: contentOf(part, text) },
+    { ...at, ...FIRST, part: contentOf(head, part) },
   ]
   switch (kind) {
-    case "text":
-      return [["response.output_text.done", { ...at, ...FIRST, text, ...NO_LOGPROBS }], wholePart]
+    case "text": {
+      const logprobs = logprobsOf(head, part.logprobs)
+      return [["response.output_text.done", { ...at, ...FIRST, text, logprobs }], wholePart]
+    }
     case "reasoning": {
       const done: Named = ["response.reasoning_text.done", { ...at, ...FIRST, text }]
       return [done, wholePart, ...(head.wantsSummary ? summaryEvents(text, at) : [])]
@@ -198,9 +212,9 @@ function summaryEvents(text: string, at: Members): Named[] {
   ]
 }
 
-function contentOf({ kind }: Part, text: string): Json {
+function contentOf(head: Head, { kind, text, logprobs }: Part): Json {
   if (kind === "reasoning") return { type: "reasoning_text", text }
-  return { type: "output_text", text, annotations: [], logprobs: [] }
+  return { type: "output_text", text, annotations: [], logprobs: logprobsOf(head, logprobs) }
 }
 
 const PREFIXES = { text: "msg", reasoning: "rs", call: "fc" }
@@ -219,9 +233,9 @@ function callableOf({ callables }: Head, { call }: Part) {
 }
 
 function opened(head: Head, part: Part): Json {
-  const blank = itemOf(head, { ...part, text: "" })
+  const item = itemOf(head, part)
   const empty = part.call ? {} : { content: [], ...(part.kind === "reasoning" && { summary: [] }) }
-  return { ...(blank as Members), ...empty, status: "in_progress" }
+  return { ...(item as Members), ...empty, status: "in_progress" }
 }
 
 function itemOf(head: Head, part: Part): Json {
@@ -236,7 +250,7 @@ function itemOf(head: Head, part: Part): Json {
       return { type: "custom_tool_call", ...named, input: unwrapped(text) }
     return { type: "function_call", ...named, arguments: text }
   }
-  const content = [contentOf(part, text)]
+  const content = [contentOf(head, part)]
   if (kind === "text") return { type: "message", id, status, role: "assistant", content }
   const summary = head.wantsSummary ? [{ type: "summary_text", text }] : []
   const carried = head.wantsUnread && { encrypted_content: unread(text) }
@@ -245,7 +259,7 @@ function itemOf(head: Head, part: Part): Json {
 
 /** A reply without a word is an item all the same: clients go round and round on a response without any. */
 function emptyText(end: ReplyEnd): Part {
-  return { index: 0, kind: "text", text: "", isCut: isCut(end) }
+  return { ...blank(0, "text"), isCut: isCut(end) }
 }
 
 function isCut({ reason }: ReplyEnd): boolean {

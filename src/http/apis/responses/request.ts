@@ -65,7 +65,7 @@ export function* readingResponse(
     choices: 1,
     maxTokens: body.max_output_tokens ?? undefined,
     ...readEnds({ stop: body.stop ?? null, ignore_eos: body.ignore_eos ?? null }, model),
-    sampling: { ...readSampling(body, model, defaults), topLogprobs: undefined },
+    sampling: { ...readSampling(body, model, defaults), topLogprobs: topLogprobsOf(body) },
     parallelToolCalls: body.parallel_tool_calls ?? true,
     ...(yield* readingTextFormat(body)),
   }
@@ -75,7 +75,6 @@ export function* readingResponse(
 const UNSUPPORTED: Record<string, string> = {
   conversation: "conversations are not kept; use previous_response_id, or send all items.",
   prompt: "prompts are not kept; send instructions and input.",
-  top_logprobs: "log probabilities are told by POST /v1/chat/completions.",
   // chat's names of what has another one here
   messages: "send the conversation as input.",
   max_tokens: "use max_output_tokens.",
@@ -102,9 +101,11 @@ function assertSupported(body: ResponsesRequest): void {
       throw problem("unsupported_value", { problem: `${param}: ${because}` }, param)
     }
   }
-  if (!body.include?.includes("message.output_text.logprobs")) return
-  const what = `include: ${UNSUPPORTED.top_logprobs}`
-  throw problem("unsupported_value", { problem: what }, "include")
+}
+
+/** How many alternatives to each token are told; undefined: no log probabilities. */
+function topLogprobsOf({ include, top_logprobs: top }: ResponsesRequest): number | undefined {
+  return top || include?.includes("message.output_text.logprobs") ? (top ?? 0) : undefined
 }
 
 function previousOf(

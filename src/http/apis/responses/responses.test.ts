@@ -1,7 +1,14 @@
 // Items, events and what is kept, against OpenAI's published contract, without a model.
 
 import { expect, test } from "vitest"
-import { type Parrot, parrot, type Script, saying, usage } from "../../../../test/parrot.ts"
+import {
+  logprob,
+  type Parrot,
+  parrot,
+  type Script,
+  saying,
+  usage,
+} from "../../../../test/parrot.ts"
 import type { ChatRequest, ReplyEvent } from "../../../chat/conversation.ts"
 import { problem } from "../../../errors.ts"
 import type { Json } from "../../json.ts"
@@ -94,6 +101,67 @@ test("a stream's events in their order, and the whole response that they end wit
 
   const whole = (await post({ ...hello, ...extra }, {}, url)).json()
   expect(plain(whole)).toEqual(plain(last))
+})
+
+// OpenAI's reference: output_text.logprobs, and the logprobs of response.output_text.delta and .done.
+test("log probabilities are told of a text where include or top_logprobs asks for them", async () => {
+  const running = parrot(function* () {
+    yield { kind: "reasoning", choice: 0, text: "Hm.", logprobs: [logprob("Hm.")] }
+    yield { kind: "content", choice: 0, text: "", logprobs: [logprob("I")] }
+    yield {
+      kind: "content",
+      choice: 0,
+      text: "It rains",
+      logprobs: [logprob("It"), logprob("rains")],
+    }
+    yield { kind: "content", choice: 0, text: "", logprobs: [logprob(".")] }
+    yield { kind: "call", choice: 0, index: 0, id: "call_1", name: "f" }
+    yield { kind: "content", choice: 0, text: "", logprobs: [logprob("{")] }
+    yield { kind: "arguments", choice: 0, index: 0, text: "{}" }
+    yield { kind: "finish", choice: 0, reason: "tool_calls" }
+    yield { kind: "usage", usage }
+  })
+  const { post, asked } = running
+  const withTool = { ...hello, tools: [{ type: "function", name: "f" }] }
+  const wants = { ...withTool, top_logprobs: 2, include: ["message.output_text.logprobs"] }
+  const { payload } = await post({ ...wants, stream: true }, {}, url)
+  const events = numbered(payload)
+  const deltas = events.filter(({ type }) => type === "response.output_text.delta")
+  const told = deltas.flatMap(({ logprobs }) => logprobs)
+  expect(told.map(({ token }) => token)).toEqual(["I", "It", "rains", "."])
+  expect(told[1]).toEqual({
+    token: "It",
+    logprob: -0.5,
+    bytes: [73, 116],
+    top_logprobs: [
+      { token: "It", logprob: -0.5, bytes: [73, 116] },
+      { token: " no", logprob: -9999, bytes: [32, 110, 111] },
+    ],
+  })
+  const done = events.find(({ type }) => type === "response.output_text.done")
+  expect(done.logprobs).toEqual(told)
+  const { response } = events.at(-1)!
+  expect(response.top_logprobs).toBe(2)
+  expect(response.output[1].content[0].logprobs).toEqual(told)
+  const whole = JSON.parse((await post(wants, {}, url)).payload)
+  expect(whole.output[1].content[0].logprobs).toEqual(told)
+  const kept = (await get(running, whole.id)).json()
+  expect(kept.output[1].content[0].logprobs).toEqual(told)
+  for (const body of [{ ...hello, include: wants.include }, { ...hello, top_logprobs: 2 }, hello])
+    await post(body, {}, url)
+  expect(asked.slice(-3).map(({ sampling }) => sampling.topLogprobs)).toEqual([0, 2, undefined])
+})
+
+test("more log probabilities than a response holds are refused, streamed or not", async () => {
+  const { post, service } = parrot()
+  service.model = { ...service.model, contextLength: 2 ** 17 }
+  for (const stream of [false, true]) {
+    const asked = { ...hello, stream, top_logprobs: 20 }
+    const { error } = (await post(asked, {}, url)).json()
+    expect(error.param).toBe("top_logprobs")
+    expect(error.message).toMatch(/holds at most 1048576; lower it, or max_output_tokens\.$/)
+    expect((await post({ ...asked, max_output_tokens: 9999 }, {}, url)).statusCode).toBe(200)
+  }
 })
 
 test("what is cut is incomplete, and what says nothing is an empty message", async () => {
@@ -334,7 +402,7 @@ test.each<[string, object]>([
   ["background", { background: true }],
   ["conversation", { conversation: "c" }],
   ["prompt", { prompt: { id: "p" } }],
-  ["include", { include: ["message.output_text.logprobs"] }],
+  ["top_logprobs", { top_logprobs: 21 }],
   ["messages", { input: undefined, messages: [{ role: "user", content: "hi" }] }],
   ["max_tokens", { max_tokens: 9 }],
   ["max_completion_tokens", { max_completion_tokens: 9 }],

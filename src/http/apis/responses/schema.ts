@@ -70,7 +70,12 @@ export const ResponsesRequest = Type.Object(
     ),
     include: optional(
       Type.Array(text),
-      "reasoning.encrypted_content adds the thinking in a form that clients hand back unread.",
+      "reasoning.encrypted_content adds the thinking in a form that clients hand back unread, message.output_text.logprobs each token's log probability.",
+    ),
+    top_logprobs: optional(
+      Type.Integer({ minimum: 0, maximum: 20 }),
+      "How many of the likeliest tokens to tell for each position of a text; above 0 as if include asked for log probabilities.",
+      0,
     ),
     truncation: optional(
       Type.Enum(["auto", "disabled"]),
