@@ -134,6 +134,7 @@ Paths under \`/api\` speak Ollama's API, at the level that \`/api/version\` tell
   \`num_ctx\` says, and the model stays loaded, whatever \`keep_alive\` says.
 - A \`format\` is held to as Ollama does it: objects have the members that \`properties\` lists and no others, unless the schema says
   that there may be some ([structured-output.md](structured-output.md#what-is-enforced)).
+- \`logprobs\` and \`top_logprobs\` tell of the tokens of texts and thinking, not of calls.
 - Names may end in \`:latest\`, on every path. A result of a tool goes to the call with its \`tool_call_id\`, else to the first one of
   its \`tool_name\` without a result, else to the first. \`/api/pull\` succeeds for what is served; whatever would change the models is refused.
 
@@ -248,7 +249,11 @@ const LIMITS = [
     `${MAX_LOGPROBS}; in a stream only those of echoed prompts count`,
     "400",
   ],
-  ["the same in a response", `${MAX_LOGPROBS_AT_ONCE}, streamed or not`, "400"],
+  [
+    "the same in a response, streamed or not, and in a whole answer to Ollama's clients",
+    String(MAX_LOGPROBS_AT_ONCE),
+    "400",
+  ],
   ["choices of one request", "128", "400"],
   ["connections", `${defaultHttpOptions.maxConnections} (\`--max-connections\`)`, "503"],
   ["requests that wait", "`--max-queue`", "429"],

@@ -296,6 +296,10 @@ describe("Ollama's API, with its client", () => {
     const prompt = messages[0]!.content
     const generated = await client.generate({ model, prompt, options })
     expect(generated.response).toBe(told.message.content)
+    const top = { logprobs: true, top_logprobs: 2 }
+    const { logprobs } = await client.chat({ model, messages, options, ...top })
+    const { choices } = await chat(running, { ...settings, ...top, max_tokens: 24 })
+    expect(logprobs).toEqual(choices[0].logprobs.content)
     const format = { ...parameters }
     const held = await client.chat({
       model,

@@ -14,11 +14,12 @@ import {
   unnamed,
 } from "../../exchange.ts"
 import { type Json, writeJson } from "../../json.ts"
-import type { ModelCard, ServedModel } from "../../service.ts"
+import type { ModelCard, ServedModel, Service } from "../../service.ts"
 import { inTurns } from "../../turns.ts"
 import { originOf } from "../chat/request.ts"
 import { embedded, floats } from "../embeddings/endpoint.ts"
 import { reportIgnored, reportUnenforced } from "../ignored.ts"
+import { assertLogprobsFit, MAX_LOGPROBS_AT_ONCE } from "../logprob-budget.ts"
 import { stream } from "../stream.ts"
 import { whole } from "../whole.ts"
 import { ollamaApi } from "./api.ts"
@@ -46,6 +47,7 @@ export async function ollamaChat(exchange: Exchange): Promise<Answer> {
   const shape = { model: body.model, write: shapes.chat }
   if (!body.messages?.length) return loaded(exchange, body, shape)
   const request = await inTurns(readingOllamaChat(body, service, originOf(exchange)))
+  assertFits(request, body, service)
   tellSeed(exchange, request)
   const reply = await service.chat.reply(request, exchange.signal, exchange.client)
   return send(exchange, reply, shape, body)
@@ -62,12 +64,34 @@ export async function ollamaGenerate(exchange: Exchange): Promise<Answer> {
   const { signal, client } = exchange
   if (body.raw || body.suffix) {
     const request = await inTurns(readingOllamaRaw(body, service, origin))
+    assertFits(request, body, service)
     tellSeed(exchange, request)
     return send(exchange, await chat.complete(request, signal, client), shape, body)
   }
   const request = await inTurns(readingOllamaText(body, service, origin))
+  assertFits(request, body, service)
   tellSeed(exchange, request)
   return send(exchange, await chat.reply(request, signal, client), shape, body)
+}
+
+/** Throws when a whole answer would hold more log probabilities than one JSON text does. */
+function assertFits(
+  { sampling, maxTokens }: Pick<ChatRequest, "sampling" | "maxTokens">,
+  { stream: isStream }: Asked,
+  { model: { contextLength } }: Service,
+): void {
+  const { topLogprobs: top } = sampling
+  if (top === undefined) return
+  assertLogprobsFit({
+    field: top > 0 ? "top_logprobs" : "logprobs",
+    top,
+    choices: 1,
+    tokens: Math.min(maxTokens ?? contextLength, contextLength),
+    echoed: 0,
+    stream: isStream !== false,
+    most: MAX_LOGPROBS_AT_ONCE,
+    cure: "or options.num_predict, or stream the answer",
+  })
 }
 
 function tellSeed(exchange: Exchange, { sampling }: Pick<ChatRequest, "sampling">): void {
@@ -115,9 +139,10 @@ export async function ollamaEmbedding(exchange: Exchange): Promise<Answer> {
   return json(`{"embedding":${floats(vectors[0]!)}}`)
 }
 
-type Asked = Pick<OllamaChatRequest, "stream" | "keep_alive">
+type Asked = Pick<OllamaChatRequest, "stream" | "keep_alive" | "logprobs">
 
-function send(exchange: Exchange, reply: ChatReply, shape: Shape, body: Asked): Promise<Answer> {
+function send(exchange: Exchange, reply: ChatReply, base: Shape, body: Asked): Promise<Answer> {
+  const shape = body.logprobs ? { ...base, names: reply.names } : base
   reportUnenforced(exchange, reply.unenforced)
   const events = exchange.metrics.watch(reply.events, [reply], exchange.account)
   if (body.stream === false) return whole(exchange, wholeReply(events, shape))

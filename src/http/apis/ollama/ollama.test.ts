@@ -1,7 +1,7 @@
 // Bodies, lines and lists against what Ollama's clients send and read, without a model.
 
 import { expect, test } from "vitest"
-import { parrot, type Script, saying, usage } from "../../../../test/parrot.ts"
+import { logprob, parrot, type Script, saying, usage } from "../../../../test/parrot.ts"
 import type { ChatRequest, CompletionRequest } from "../../../chat/conversation.ts"
 import { problem } from "../../../errors.ts"
 
@@ -45,6 +45,47 @@ test("a chat streams unless told not to: a line for each piece, and the whole is
     tool_calls: [call],
   }
   expect(whole.message).toEqual(message)
+})
+
+// Ollama's docs/api.md, since 0.12.11: of each token its text, bytes and log probability, and as many of the likeliest as asked.
+test.each([
+  ["/api/chat", hi],
+  ["/api/generate", { model: "tiny", prompt: "hi" }],
+  ["/api/generate", { model: "tiny", prompt: "hi", raw: true }],
+])("%s tells log probabilities line by line, and all of them at once: %j", async (path, body) => {
+  const { post, asked } = parrot(function* () {
+    yield { kind: "content", choice: 0, text: "It ", logprobs: [logprob("It"), logprob(" ")] }
+    yield { kind: "content", choice: 0, text: "rains", logprobs: [logprob("rains")] }
+    yield { kind: "finish", choice: 0, reason: "stop" }
+    yield { kind: "usage", usage }
+  })
+  const wants = { ...body, logprobs: true, top_logprobs: 2 }
+  const lines = linesOf((await post(wants, {}, path)).payload)
+  const told = lines.map(({ logprobs }) => logprobs?.map(({ token }: { token: string }) => token))
+  expect(told).toEqual([["It", " "], ["rains"], undefined])
+  expect(lines[1].logprobs[0]).toEqual({
+    token: "rains",
+    logprob: -0.5,
+    bytes: [...Buffer.from("rains")],
+    top_logprobs: [
+      { token: "rains", logprob: -0.5, bytes: [...Buffer.from("rains")] },
+      { token: " no", logprob: -9999, bytes: [32, 110, 111] },
+    ],
+  })
+  const whole = (await post({ ...wants, stream: false }, {}, path)).json()
+  expect(whole.logprobs).toEqual(lines.flatMap(({ logprobs }) => logprobs ?? []))
+  const without = (await post({ ...body, stream: false }, {}, path)).json()
+  expect(without).not.toHaveProperty("logprobs")
+  expect(asked.map(({ sampling }) => sampling.topLogprobs)).toEqual([2, 2, undefined])
+})
+
+test("a whole answer holds so many log probabilities, and a stream any number", async () => {
+  const { post, service } = parrot()
+  service.model = { ...service.model, contextLength: 2 ** 17 }
+  const wants = { ...hi, logprobs: true, top_logprobs: 20 }
+  const { error } = (await post({ ...wants, stream: false }, {}, "/api/chat")).json()
+  expect(error).toMatch(/1048576; lower it, or options\.num_predict, or stream the answer\.$/)
+  expect((await post(wants, {}, "/api/chat")).statusCode).toBe(200)
 })
 
 test("a text is answered through the template, or gone on from as it is", async () => {
@@ -166,7 +207,7 @@ test.each<[string, string, object, number]>([
     400,
   ],
   ["/api/chat", "format", { ...hi, format: "yaml" }, 400],
-  ["/api/chat", "logprobs", { ...hi, logprobs: true }, 400],
+  ["/api/chat", "top_logprobs", { ...hi, logprobs: true, top_logprobs: 21 }, 400],
   ["/api/generate", "context", { model: "tiny", prompt: "x", context: [1] }, 400],
   ["/api/create", "models", { model: "x" }, 400],
   ["/api/experimental", "what it does not know", {}, 404],
@@ -191,8 +232,8 @@ test.each<[object, string | RegExp]>([
     /^template must be an empty string, not .*: the model's own is used\.$/,
   ],
   [
-    { logprobs: true },
-    /^logprobs must be false, not true: POST \/v1\/chat\/completions tells them\.$/,
+    { top_logprobs: 2 }, // nobody is told of a wish that comes to nothing
+    "top_logprobs needs logprobs to be true.",
   ],
 ])("%j is refused with its reason", async (field, sentence) => {
   const { post } = parrot()

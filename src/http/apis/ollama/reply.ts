@@ -1,13 +1,16 @@
 // A reply as Ollama's lines: a piece each, a call in one, and last what it took. A whole answer is the last line with all of it.
 
-import type { ReplyEvent } from "../../../chat/conversation.ts"
+import type { ReplyEvent, TokenLogprob, TokenNames } from "../../../chat/conversation.ts"
 import { type Json, JsonText, type Members, writeJson } from "../../json.ts"
+import { tokenPieces } from "../collected.ts"
 import { endOf, type Part, partsOf, type ReplyEnd } from "../parts.ts"
 
 /** How a kind of reply writes what is said. */
 export interface Shape {
   model: string // as the request called it
   write: (said: Said) => Members
+  /** What tokens of log probabilities are called, where they were asked for. */
+  names?: TokenNames | undefined
 }
 
 interface Said {
@@ -40,7 +43,8 @@ export async function* replyLines(
   for await (const event of partsOf(watch.seeing(events))) {
     switch (event.kind) {
       case "piece":
-        if (!event.part.call) yield emptyLine(shape, saidOf(event.part, event.text))
+        if (event.part.call) break
+        yield emptyLine(shape, saidOf(event.part, event.text), [event.logprobs])
         break
       case "close":
         if (!event.part.call || event.part.isCut) break
@@ -66,7 +70,13 @@ export async function* wholeReply(
     ...(thinking !== "" && { thinking }),
     ...(calls.length > 0 && { calls }),
   }
-  yield lastLine(shape, said, end, watch)
+  yield lastLine(
+    shape,
+    said,
+    end,
+    watch,
+    end.parts.map(({ logprobs }) => logprobs),
+  )
 }
 
 /** What is said when nothing is asked: the model is here. */
@@ -75,16 +85,35 @@ export function loadedLine(shape: Shape, reason: "load" | "unload"): string {
 }
 
 /** A line that goes on; without a text it says that the server lives. */
-export function emptyLine(shape: Shape, said: Said = { content: "" }): string {
-  return line(shape, said, { done: false })
+export function emptyLine(
+  shape: Shape,
+  said: Said = { content: "" },
+  tokens: readonly Iterable<TokenLogprob>[] = [],
+): string {
+  return line(shape, said, { done: false, ...logprobsOf(shape, tokens) })
+}
+
+/** Of parts one behind the other; nothing where they tell none. */
+function logprobsOf({ names }: Shape, parts: readonly Iterable<TokenLogprob>[]): Members {
+  if (!names) return {}
+  const pieces = parts.map((tokens) => [...tokenPieces(tokens, names)].join(""))
+  const text = pieces.filter((piece) => piece !== "").join(",")
+  return text === "" ? {} : { logprobs: new JsonText(`[${text}]`) }
 }
 
 function line({ model, write }: Shape, said: Said, more: Members): string {
   return writeJson({ model, created_at: new Date().toISOString(), ...write(said), ...more })
 }
 
-function lastLine(shape: Shape, said: Said, { reason, usage }: ReplyEnd, watch: Watch): string {
+function lastLine(
+  shape: Shape,
+  said: Said,
+  { reason, usage }: ReplyEnd,
+  watch: Watch,
+  tokens: readonly Iterable<TokenLogprob>[] = [],
+): string {
   return line(shape, said, {
+    ...logprobsOf(shape, tokens),
     done: true,
     done_reason: reason === "length" ? "length" : "stop",
     total_duration: watch.until("end"),

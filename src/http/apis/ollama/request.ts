@@ -2,7 +2,7 @@
 // differ in names alone: calls without ids get some, and results without ids go to the calls before them in order.
 
 import type { ChatRequest, CompletionRequest, ResponseFormat } from "../../../chat/conversation.ts"
-import { mustBe } from "../../check.ts"
+import { fault, mustBe } from "../../check.ts"
 import type { Service } from "../../service.ts"
 import type { Work } from "../../turns.ts"
 import { readingMessages } from "../chat/messages.ts"
@@ -50,9 +50,11 @@ export function* readingOllamaRaw(
   return { id, scope, ...common, prompt: prompt ?? "", echo: false, ...(suffix && { suffix }) }
 }
 
-type Common = Pick<OllamaChatRequest, "options" | "format" | "think">
+type Common = Pick<OllamaChatRequest, "options" | "format" | "think" | "logprobs" | "top_logprobs">
 
-function* readingCommon({ options, format: given }: Common, { model, defaults }: Service) {
+function* readingCommon(body: Common, { model, defaults }: Service) {
+  const { options, format: given, logprobs, top_logprobs: top } = body
+  if (top && !logprobs) throw fault("top_logprobs", "needs logprobs to be true")
   const { num_predict: most, seed, stop, repeat_penalty, ...sampled } = options ?? {}
   const repetition_penalty = repeat_penalty ?? null
   const fields = { ...sampled, repetition_penalty, seed: seed === -1 ? null : (seed ?? null) }
@@ -61,7 +63,10 @@ function* readingCommon({ options, format: given }: Common, { model, defaults }:
     choices: 1,
     maxTokens: most && most > 0 ? most : undefined,
     ...readEnds({ stop: stop ?? null }, model),
-    sampling: { ...readSampling(fields, model, defaults), topLogprobs: undefined },
+    sampling: {
+      ...readSampling(fields, model, defaults),
+      topLogprobs: logprobs ? (top ?? 0) : undefined,
+    },
     ...(format && { format }),
   }
 }

@@ -43,7 +43,12 @@ const common = {
     "Whether, or how much, the model thinks first.",
   ),
   keep_alive: optional(duration, "Accepted; the model stays in memory."),
-  logprobs: optional(Type.Literal(false), "POST /v1/chat/completions tells them."),
+  logprobs: optional(
+    flag,
+    "Whether each line tells the log probability of its tokens, and a whole answer of all.",
+    false,
+  ),
+  top_logprobs: ChatCompletionRequest.properties.top_logprobs,
 }
 
 const Message = Type.Object(
@@ -118,6 +123,7 @@ const line = {
   created_at: text,
   done: flag,
   done_reason: Type.Optional(Type.Enum(["stop", "length", "load", "unload"])),
+  logprobs: Type.Optional(Type.Array(anything)),
   ...timing,
 }
 
