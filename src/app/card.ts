@@ -25,6 +25,7 @@ export function cardOf(prepared: PreparedModel, created: number): ModelCard {
     capabilities: capabilitiesOf(files),
     contextLength: limits.context.value,
     vocabularySize: files.config.shapes.vocabulary,
+    template: files.texts.templates.get("default")?.text,
     details: {
       architecture: summary.architecture,
       parameters: summary.parameters,

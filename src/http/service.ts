@@ -123,6 +123,8 @@ export interface ModelCard {
   capabilities: readonly string[]
   contextLength: number // tokens, prompt and reply together
   vocabularySize: number
+  /** What writes its conversations, in Jinja; a model without one talks to nobody. */
+  template?: string | undefined
   /** Shown in the model list as they are: format, device, parameters, … */
   details: Readonly<Record<string, string | number | boolean>>
 }

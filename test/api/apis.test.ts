@@ -321,7 +321,9 @@ describe("Ollama's API, with its client", () => {
     const { models } = await client.list()
     expect(models.map(({ name }) => name)).toContain(`${model}:latest`)
     expect((await client.ps()).models).toHaveLength(models.length)
-    const { capabilities } = await client.show({ model })
+    const { capabilities, template } = await client.show({ model })
+    // LiteLLM hands tools to a model of Ollama's whose template speaks of them: OllamaModelInfo._supports_function_calling.
+    expect(template.toLowerCase()).toContain("tools")
     expect(capabilities).toEqual(expect.arrayContaining(["tools", "embedding"]))
     const { embeddings } = await client.embed({ model, input: ["a", "b", "a"] })
     expect(embeddings[2]).toEqual(embeddings[0])

@@ -184,14 +184,14 @@ const OF_OLLAMA = new Set(["completion", "tools", "insert", "thinking", "embeddi
 export async function showModelInfo(exchange: Exchange): Promise<Answer> {
   const name = await nameIn(exchange)
   const { card } = modelOf(exchange, name)
-  const { details, contextLength, capabilities, created } = card
+  const { details, contextLength, capabilities, created, template = "" } = card
   const family = String(details.architecture ?? "unknown")
   return json(
     writeJson({
       license: "",
       modelfile: "",
       parameters: `num_ctx ${contextLength}`,
-      template: "",
+      template,
       details: detailsOf(card),
       model_info: {
         "general.architecture": family,

@@ -191,6 +191,7 @@ test("what is served is listed and shown under its names", async () => {
       "unknown.embedding_length": 64,
     },
     parameters: "num_ctx 2048",
+    template: "",
   })
   expect((await post({ model: "tiny", stream: false }, {}, "/api/pull")).json()).toEqual({
     status: "success",

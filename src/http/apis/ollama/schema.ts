@@ -244,7 +244,7 @@ export const OllamaModelInfo = Type.Object(
     license: text,
     modelfile: text,
     parameters: text,
-    template: text,
+    template: Type.String({ description: "The model's own, in Jinja." }),
     details: anything,
     model_info: anything,
     capabilities: Type.Array(text),
