@@ -119,10 +119,10 @@ export function parrot(
   const chat: Service["chat"] = {
     reply: answer,
     complete: answer,
-    tokenize: async (given, _, caller) => {
+    tokenize: async (given, { isBegun }, caller) => {
       clients.push(caller?.client)
       if (caller?.signal) signals.push(caller.signal)
-      return Int32Array.from(Buffer.from(given))
+      return Int32Array.from([...(isBegun ? [1] : []), ...Buffer.from(given)])
     },
     tokenizeChat: async ({ messages }) => Int32Array.from(messages, (_, index) => index),
     detokenize: function* (tokens) {

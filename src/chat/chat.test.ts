@@ -242,6 +242,9 @@ describe("plain text", () => {
     )
     expect(asked[0]!.prompt[0]).toBe(1)
     expect([...asked[0]!.prompt].slice(1)).not.toContain(1)
+    const read = await chat.tokenize("<s>a", { control: false, isBegun: true })
+    expect(read).toEqual(asked[0]!.prompt)
+    expect(await chat.tokenize("<s>a", { control: false, isBegun: false })).toEqual(read.slice(1))
     // The blank at the start of what continues a text belongs to it.
     expect(events[0]).toMatchObject({ kind: "content", text: " a" })
     await chat.complete({ ...request, echo: false, prompt: Int32Array.of(5, 6) }, signal)
@@ -251,8 +254,8 @@ describe("plain text", () => {
   test("becomes tokens and comes back", async () => {
     const { chat, tokenizer } = await chatOf("llama3", "")
     const text = "é 🙂 <|eot_id|>"
-    const plain = await chat.tokenize(text, false)
-    const control = await chat.tokenize(text, true)
+    const plain = await chat.tokenize(text, { control: false, isBegun: false })
+    const control = await chat.tokenize(text, { control: true, isBegun: false })
     expect([...chat.detokenize(plain)].join("")).toBe(text)
     expect([...chat.detokenize(control)].join("")).toBe(text)
     expect([...plain]).toEqual([...(await tokenizer.encode(foreign(text, 1)))])
@@ -316,7 +319,9 @@ test("a text that cannot fit is refused before it is encoded", async () => {
   expect([encoded, told]).toEqual([0, ["messages", "prompt"]])
   const ids = { ...request, echo: true, prompt: new Int32Array(101) }
   await expect(chat.complete(ids, signal)).rejects.toThrow("too long")
-  expect((await chat.tokenize(prompt, false)).length).toBeGreaterThan(60_000)
+  expect((await chat.tokenize(prompt, { control: false, isBegun: false })).length).toBeGreaterThan(
+    60_000,
+  )
   await expect(
     chat.complete({ ...request, echo: false, prompt: "word ".repeat(1000) }, signal),
   ).rejects.toThrow("admitted")

@@ -13,7 +13,7 @@ import type { Chat, Embeddings, PlainText, Rankings, SchemaChecks } from "./conv
 import { spelled } from "./detokenizer.ts"
 import { Embedder, type EmbeddingModel } from "./embedding.ts"
 import { foreign } from "./jinja/text.ts"
-import { Prompts } from "./prompts.ts"
+import { begun, Prompts } from "./prompts.ts"
 import { FROM_REQUEST } from "./rendering.ts"
 
 export interface ChatOptions extends ModelTexts {
@@ -62,8 +62,10 @@ export function createChat(options: ChatOptions): OpenChat {
     },
     checkSchema: async (asked, caller = { client: "" }) =>
       constraints.check("name" in asked ? withoutDefinition(asked) : asked, caller),
-    tokenize: (text, control, caller) =>
-      tokenizer.encode(foreign(text, control ? 0 : FROM_REQUEST), caller),
+    tokenize: async (text, { control, isBegun }, caller) => {
+      const tokens = await tokenizer.encode(foreign(text, control ? 0 : FROM_REQUEST), caller)
+      return isBegun ? begun(tokens, tokenizer) : tokens
+    },
     tokenizeChat: (request, caller) => prompts.ofConversation(request, caller),
     detokenize: (tokens) => spelled(tokens, tokenizer),
     close: async () => constraints.close(),

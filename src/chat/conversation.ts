@@ -19,12 +19,19 @@ export interface Chat {
 export interface PlainText {
   /** Admits the continuation of a prompt, as `reply` admits a chat. Its events are content, finish and usage. */
   complete(request: CompletionRequest, signal: AbortSignal, client?: string): Promise<ChatReply>
-  /** A text's tokens. `control`: whether the names of control tokens in it become those tokens, else they stay text. */
-  tokenize(text: string, control: boolean, caller?: Caller): Promise<Int32Array>
+  /** A text's tokens. */
+  tokenize(text: string, how: Tokenizing, caller?: Caller): Promise<Int32Array>
   /** The tokens of a conversation, as `reply` would hand them to the engine. */
   tokenizeChat(request: ConversationRequest, caller?: Caller): Promise<Int32Array>
   /** The text of tokens, piece by piece, control tokens included; U+FFFD where bytes are no text. */
   detokenize(tokens: Int32Array): Iterable<string>
+}
+
+export interface Tokenizing {
+  /** Whether the names of control tokens in the text become those tokens, else they stay text. */
+  control: boolean
+  /** Whether the tokens stand before it with which the tokenizer begins what is completed. */
+  isBegun: boolean
 }
 
 /** What the endpoints that embed call. The same room implements it, too. */

@@ -10,6 +10,7 @@ import type { Infill } from "./infill.ts"
 import { foreign, type Text } from "./jinja/text.ts"
 import { type Prompt, preparePrompt, visibleTools } from "./prompt.ts"
 import { FROM_REQUEST } from "./rendering.ts"
+import type { Tokenizer } from "./tokenizer.ts"
 
 const ALWAYS_COUNTED = 256 * 1024 // characters; they take the tokenizer some tenths of a second
 
@@ -78,13 +79,7 @@ export class Prompts {
   }
 
   async #encoded(text: string, caller: Caller): Promise<Int32Array> {
-    const own = await this.#plain(text, "prompt", caller)
-    const { prefix } = this.#model.tokenizer
-    if (prefix.length === 0) return own
-    const tokens = new Int32Array(prefix.length + own.length)
-    tokens.set(prefix)
-    tokens.set(own, prefix.length)
-    return tokens
+    return begun(await this.#plain(text, "prompt", caller), this.#model.tokenizer)
   }
 
   #plain(text: string, field: string, caller: Caller): Promise<Int32Array> {
@@ -99,4 +94,13 @@ export class Prompts {
       return tokenizer.encode(text, caller)
     }
   }
+}
+
+/** What stands before a text that is no chat, and its own tokens. */
+export function begun(own: Int32Array, { prefix }: Pick<Tokenizer, "prefix">): Int32Array {
+  if (prefix.length === 0) return own
+  const tokens = new Int32Array(prefix.length + own.length)
+  tokens.set(prefix)
+  tokens.set(own, prefix.length)
+  return tokens
 }

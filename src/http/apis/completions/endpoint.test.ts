@@ -92,6 +92,18 @@ test("tokenize and detokenize", async () => {
   expect((await post({ tokens: [72, 105] }, {}, "/detokenize")).json()).toEqual({ prompt: "Hi" })
   const chat = await post({ model: "tiny", messages: hi.messages }, {}, "/tokenize")
   expect(chat.json().count).toBe(1)
+  // vLLM's field; false is what its clients send that want the text's own tokens.
+  for (const [add_special_tokens, count] of [
+    [true, 3],
+    [false, 2],
+  ] as const) {
+    const asked = await post({ prompt: "Hi", add_special_tokens }, {}, "/tokenize")
+    expect([asked.json().count, asked.headers["x-ignored-fields"]]).toEqual([count, undefined])
+  }
+  for (const field of [{ add_special_tokens: true }, { add_generation_prompt: false }]) {
+    const { error } = (await post({ ...hi, ...field }, {}, "/tokenize")).json()
+    expect(error.param).toBe(Object.keys(field)[0])
+  }
   for (const body of [{}, { prompt: "x", messages: hi.messages }, { prompt: "x", model: "y" }]) {
     expect((await post(body, {}, "/tokenize")).statusCode).toBeGreaterThanOrEqual(400)
   }

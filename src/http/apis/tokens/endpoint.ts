@@ -10,6 +10,7 @@ import { readTemplateArguments } from "../chat/request.ts"
 import { readTools } from "../chat/tools.ts"
 import { readingTokens } from "../completions/request.ts"
 import { reportIgnored } from "../ignored.ts"
+import { refuse } from "../refusals.ts"
 import { DetokenizeRequest, TokenizeRequest } from "./schema.ts"
 
 export async function tokenize(exchange: Exchange): Promise<Answer> {
@@ -19,8 +20,10 @@ export async function tokenize(exchange: Exchange): Promise<Answer> {
   reportIgnored(exchange, TokenizeRequest)
   let tokens: Int32Array
   if (typeof prompt === "string" && !messages) {
-    tokens = await chat.tokenize(prompt, body.control_tokens ?? false, exchange)
+    const how = { control: body.control_tokens ?? false, isBegun: body.add_special_tokens ?? false }
+    tokens = await chat.tokenize(prompt, how, exchange)
   } else if (messages && typeof prompt !== "string") {
+    refuse(exchange.body, "chat")
     const conversation = {
       messages: await inTurns(readingMessages(messages)),
       templateArguments: readTemplateArguments(body),

@@ -23,6 +23,11 @@ export const TokenizeRequest = Type.Object(
       "Whether the names of control tokens in the prompt become those tokens.",
       false,
     ),
+    add_special_tokens: optional(
+      flag,
+      "Whether the tokens stand before the prompt with which a completion of it begins; of messages the template writes them.",
+      false,
+    ),
   },
   { title: "TokenizeRequest" },
 )
