@@ -179,11 +179,11 @@ const tool = { name: "f", input_schema: {} }
 
 test.each<[string, object]>([
   [
-    "messages[0].content[1]",
+    "messages[0].content[1].image",
     { messages: [{ role: "user", content: [{ type: "text", text: "" }, picture] }] },
   ],
   [
-    "messages[0].content[0].content[0]",
+    "messages[0].content[0].tool_result.content[0].image",
     {
       messages: [
         { role: "user", content: [{ type: "tool_result", tool_use_id: "a", content: [picture] }] },
@@ -191,7 +191,7 @@ test.each<[string, object]>([
     },
   ],
   [
-    "messages[0].content[0].content[0]",
+    "messages[0].content[0].tool_result.content[0]",
     {
       messages: [
         { role: "user", content: [{ type: "tool_result", tool_use_id: "a", content: [null] }] },
@@ -200,7 +200,7 @@ test.each<[string, object]>([
   ],
   ...[{ type: "base64", media_type: "application/pdf", data: "" }, null].map(
     (source): [string, object] => [
-      "messages[0].content[0].source",
+      "messages[0].content[0].document.source",
       { messages: [{ role: "user", content: [{ type: "document", source }] }] },
     ],
   ),
@@ -223,6 +223,20 @@ test.each<[string, object]>([
   expect([type, error.type]).toEqual(["error", "invalid_request_error"])
   expect(error.message.startsWith(`${param} `), error.message).toBe(true)
   expect(asked).toEqual([])
+})
+
+// The path by which Claude Code 2.1 finds the block that it takes out before it asks again, from its code.
+test.each([
+  [picture, "image"],
+  [{ type: "document", source: { type: "base64", data: "" } }, "document"],
+  [{ type: "tool_result", tool_use_id: "a", content: [picture] }, "image"],
+])("Claude Code finds %j in what refuses it", async (block, kind) => {
+  const { post } = parrot()
+  const messages = [hi.messages[0], { role: "user", content: [block] }]
+  const { error } = (await post({ ...small, messages }, {}, url)).json()
+  const path =
+    /messages[.[](\d+)[\].]+content[.[](\d+)[\].]+(?:tool_result[.[]content[.[]\d+[\].]+)?(image|document|pdf)/
+  expect(path.exec(error.message)?.slice(1)).toEqual(["1", "0", kind])
 })
 
 // Sources of DocumentBlockParam and SearchResultBlockParam of Anthropic's client.

@@ -135,13 +135,21 @@ function readText(block: Block, path: string): Text {
   switch (block.type) {
     case "document": {
       const { title, context, source } = block
-      return titled([title, context], documentText(source ?? null, `${path}.source`))
+      return titled(
+        [title, context],
+        documentText(source ?? null, `${mediaPath(block, path)}.source`),
+      )
     }
     case "search_result":
       return titled([block.title, block.source], textsIn(block.content, `${path}.content`))
     default:
       return { text: textOf(block, path), isApart: false }
   }
+}
+
+/** Media with its type behind its place, as in Anthropic's errors: Claude Code takes out the block of such a place, and goes on. */
+function mediaPath({ type }: Block, path: string): string {
+  return type === "image" || type === "document" ? `${path}.${type}` : path
 }
 
 function titled(heads: readonly (Json | undefined)[], text: string): Text {
@@ -182,8 +190,9 @@ function blockAt(block: Json, path: string): Block {
 
 function textOf(block: Block, path: string): string {
   if (block.type === "text") return member(block, "text", path)
+  const place = mediaPath(block, path)
   const what = `is a block of type ${show(block.type ?? null)}; the model takes text only`
-  throw problem("unsupported_value", { problem: `${path} ${what}.` }, path)
+  throw problem("unsupported_value", { problem: `${place} ${what}.` }, place)
 }
 
 function member(block: Block, name: string, path: string): string {
@@ -208,7 +217,7 @@ function readResult(block: Block, path: string): ChatMessage {
     throw mustBe(`${path}.content`, "a string or a list of blocks", content)
   }
   const texts = blocksOf(content as Content).map((given, index) => {
-    const place = `${path}.content[${index}]`
+    const place = `${path}.tool_result.content[${index}]`
     const inner = blockAt(given as Json, place)
     if (inner.type !== "tool_reference") return readText(inner, place)
     return { text: member(inner, "tool_name", place), isApart: false }
