@@ -81,6 +81,11 @@ export const errors = {
     type: "invalid_request_error",
     text: "{path} takes {allowed}, not {method}.",
   },
+  websocket_unsupported: {
+    status: 426,
+    type: "invalid_request_error",
+    text: "{path} is not served over WebSocket; it takes {allowed}.",
+  },
   body_timeout: {
     status: 408,
     type: "invalid_request_error",

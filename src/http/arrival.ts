@@ -79,5 +79,8 @@ function answerUnrouted({ keys }: Room, request: FastifyRequest, reply: FastifyR
   }
   reply.header("allow", allowed)
   if (method === "OPTIONS") return reply.code(204).send()
+  if (request.headers.upgrade?.toLowerCase() === "websocket") {
+    throw problem("websocket_unsupported", { path: cut(path, 200), allowed })
+  }
   throw problem("method_not_allowed", { method, path: cut(path, 200), allowed })
 }

@@ -294,6 +294,23 @@ test.each([
   if (status !== 200) await expect.poll(() => lines).toMatchObject([{ request: id, status }])
 })
 
+// RFC 9110, 15.5.22. Codex goes on over HTTP at once where it reads 426, and tries seven times where it reads 405.
+test("a WebSocket is answered 426, with what is spoken instead, and the connection ends", async () => {
+  const { port } = parrot()
+  const upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+  const get = `GET /v1/responses HTTP/1.1\r\nHost: localhost\r\n${upgrade}\r\n`
+  const { socket, received } = await dial(await port(), get)
+  await until(() => socket.destroyed) // by no doing of its own
+  expect(received()).toMatch(/^HTTP\/1.1 426 [\s\S]*"code":"websocket_unsupported"/)
+  for (const header of [
+    "upgrade: HTTP/1.1",
+    "connection: upgrade, close",
+    "allow: POST, OPTIONS",
+  ]) {
+    expect(received()).toContain(`\r\n${header}\r\n`)
+  }
+})
+
 test("a request that its client ends too early is told so", async () => {
   const { port } = parrot()
   const { socket, received } = await dial(await port(), ask(hi).slice(0, -5))

@@ -25,6 +25,7 @@ export function fail(room: Room, request: FastifyRequest, reply: FastifyReply, e
   const path = pathOf(request)
   const failure = problemOf(ownWords(error), { id: request.id, log: room.log })
   if (failure.status === 429 || failure.status === 503) reply.header("retry-after", "1")
+  if (failure.status === 426) reply.headers({ upgrade: "HTTP/1.1", connection: "upgrade, close" })
   if (failure.status === 401) reply.header("www-authenticate", challenge(path))
   if (ENDING.has(failure.code)) reply.header("connection", "close")
   return send(reply, {

@@ -30,7 +30,7 @@ ${table(
 )}
 
 Everything under \`/v1\` is served under \`/openai/v1\` as well. HEAD goes wherever GET goes; another method is 405 with
-\`Allow\`. Bodies are JSON in UTF-8. What a browser sends must be called so (\`Content-Type: application/json\`), so that no web
+\`Allow\`, and a WebSocket 426, upon which Codex asks over HTTP at once. Bodies are JSON in UTF-8. What a browser sends must be called so (\`Content-Type: application/json\`), so that no web
 page can post one without the browser asking first; of other clients it is taken for JSON whatever it is called. Nothing is coerced, clamped or dropped: a field out of range or of the wrong type is 400 with its
 name in \`error.param\`. Fields nobody knows are ignored and listed in \`x-ignored-fields\`. Null means absent. Integers beyond
 2^53 are read from the text, digit by digit.
