@@ -204,7 +204,7 @@ describe("the prompt", () => {
     expect(text).toContain('"arguments": {"n": 1.0}')
   })
 
-  test("brings what the system says to the front, where a template wants it there alone", async () => {
+  test("leaves what the system says where it stands, as the user's, where a template wants it first alone", async () => {
     const strict =
       "{% for m in messages %}{% if m.role == 'system' and not loop.first %}{{ raise_exception('first') }}{% endif %}[{{ m.role }}] {{ m.content }}\n{% endfor %}[assistant]"
     const messages: ChatMessage[] = [
@@ -213,6 +213,13 @@ describe("the prompt", () => {
       { role: "system", content: "Be brief." },
     ]
     expect(await ask("qwen", { messages }, strict)).toBe(
+      "[system] Help.\n[user] Hi\n[user] Be brief.\n[assistant]",
+    )
+    const alternating = strict.replace(
+      "{% endfor %}",
+      "{% if m.role == 'user' and loop.nextitem and loop.nextitem.role == 'user' %}{{ raise_exception('turns') }}{% endif %}{% endfor %}",
+    )
+    expect(await ask("qwen", { messages }, alternating), "else it goes to the front").toBe(
       "[system] Help.\n\nBe brief.\n[user] Hi\n[assistant]",
     )
     const lax = strict.replace("not loop.first", "false")

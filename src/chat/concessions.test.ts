@@ -84,6 +84,45 @@ test.each<[string, string, ChatMessage[], ChatMessage[]]>([
   expect(await textOf(source, given)).toBe(text)
 })
 
+const othersOf = show("{% if m.role == 'system' %}{% continue %}{% endif %}")
+
+/** As gpt-oss' and SmolLM3's. */
+const firstSystem = `{% if messages[0].role == 'system' %}({{ messages[0].content }}){% endif %}${othersOf}`
+
+/** As DeepSeek R1's distillates'. */
+const lastSystem = `{% set ns = namespace(s='') %}{% for m in messages %}{% if m.role == 'system' %}{% set ns.s = m.content %}{% endif %}{% endfor %}({{ ns.s }})${othersOf}`
+
+/** As Qwen 3.5's. */
+const systemFirst = show(refused("m.role == 'system' and not loop.first"))
+
+test.each([
+  ["reads the first message of the system alone", firstSystem],
+  ["reads the last alone", lastSystem],
+  ["refuses any but the first", systemFirst],
+])("a template that %s is shown what the system says later where it stands", async (_, source) => {
+  const asked = [user("a"), calls("", "1"), result("1", "r")]
+  const given = [system("One."), system("Two."), ...asked, system("Three."), user("b")]
+  const wanted = [system("One.\n\nTwo."), ...asked, user("Three."), user("b")]
+  const text = await textOf(source, wanted)
+  expect(text).toContain("[user] Three.")
+  expect(await textOf(source, given)).toBe(text)
+  const begun = await textOf(source, given.slice(0, -2))
+  expect(text.startsWith(begun), "what was read before stays as it was").toBe(true)
+})
+
+test("tools that are told in words, which the system's first message has, stay where a later one hides it", async () => {
+  const given = [system("One."), user("a"), system("Two.")]
+  const text = await textOf(lastSystem, given, [tool({ description: "d" })])
+  expect(text).toMatch(/^\(One\.\n\nYou can call these functions[\s\S]*\[user\] Two\./)
+})
+
+test("a template that takes words out of what the system says is left alone", async () => {
+  const source = `({{ messages[0].content | replace("/no_think", "") }})${othersOf}`
+  expect(await textOf(source, [system("Be brief. /no_think"), user("a")])).toBe(
+    "(Be brief. )[user] a",
+  )
+})
+
 test("Llama 3.1's template is shown calls one by one, each before its own result", async () => {
   const { chat_template: source } = llama3
   const given = [

@@ -11,6 +11,7 @@ const CONCESSIONS: readonly ((rendering: Rendering) => Rendering | undefined)[] 
   withShortIds,
   withContents,
   withWholeTools,
+  withSystemInPlace,
   withSystemAhead,
   withResultsLast,
   withTurnsJoined,
@@ -115,6 +116,29 @@ function withWholeTools(rendering: Rendering): Rendering | undefined {
 
 const hasProperties = (schema: unknown) =>
   typeof schema === "object" && schema !== null && "properties" in schema
+
+/**
+ * Many take one message of the system alone, the first. What it says after others, as Claude Code's does in the middle of a
+ * conversation, is said by the user then: where it stands, so that what was read before it need not be read again.
+ */
+export function withSystemInPlace(rendering: Rendering): Rendering | undefined {
+  const { messages } = rendering
+  const begin = messages.findIndex((message) => !isOfSystem(message))
+  const first = messages.slice(0, begin < 0 ? messages.length : begin)
+  const later = messages.slice(first.length)
+  if (first.length < 2 && !later.some(isOfSystem)) return undefined
+  const said = later.map((each) => (isOfSystem(each) ? { ...each, role: "user" } : each))
+  const system = { role: "system", content: joined(...first) }
+  return { ...rendering, messages: first.length > 0 ? [system, ...said] : said }
+}
+
+const MAX_SOUGHT = 16 // messages: each is sought in the whole text
+
+/** How many of the system's messages, of the first of them, a template has left out of its text. */
+export function leftOut(messages: readonly TemplateMessage[], text: string): number {
+  const sought = messages.filter(isOfSystem).slice(0, MAX_SOUGHT)
+  return sought.filter((message) => !text.includes(textOf(message).trim())).length
+}
 
 /** Qwen's want all that the system says as one message, ahead of all others. */
 function withSystemAhead(rendering: Rendering): Rendering | undefined {

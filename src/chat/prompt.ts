@@ -3,7 +3,7 @@
 import { setImmediate as breathe } from "node:timers/promises"
 import { Problem, problem } from "../errors.ts"
 import type { Caller } from "../worker/lane.ts"
-import { otherwise } from "./concessions.ts"
+import { leftOut, otherwise, withSystemInPlace } from "./concessions.ts"
 import type { ChatMessage, ConversationRequest, Tool } from "./conversation.ts"
 import { inPlainWords, type WordedFormat } from "./instructions.ts"
 import { OutOfSteps } from "./jinja/meter.ts"
@@ -74,23 +74,45 @@ function renderingOf(
   }
 }
 
-/** A template that refuses is asked again with what it may have wanted; if it wants nothing, its first refusal says why. */
+/** Templates that read one message of the system leave out the others without a word: they are given them in another way. */
 async function render(
   rendering: Rendering,
   template: Template,
   caller: Caller | undefined,
   inWords: (() => Rendering) | undefined,
 ): Promise<Text> {
+  const { shown, text } = await accepted(rendering, template, caller, inWords)
+  const lost = leftOut(shown.messages, text.value)
+  const other = lost > 0 ? withSystemInPlace(shown) : undefined
+  if (!other) return text
+  const again = await template.render(other, caller).catch((refusal: unknown) => {
+    if (isOfTemplate(refusal)) return text
+    throw refusal
+  })
+  return leftOut(shown.messages, again.value) < lost ? again : text
+}
+
+interface Accepted {
+  shown: Rendering
+  text: Text
+}
+
+/** A template that refuses is asked again with what it may have wanted; if it wants nothing, its first refusal says why. */
+async function accepted(
+  rendering: Rendering,
+  template: Template,
+  caller: Caller | undefined,
+  inWords: (() => Rendering) | undefined,
+): Promise<Accepted> {
   try {
-    return await template.render(rendering, caller)
+    return { shown: rendering, text: await template.render(rendering, caller) }
   } catch (refusal) {
-    const isOfTemplate = refusal instanceof Problem && refusal.code === "template_failed"
-    if (!isOfTemplate || refusal.cause instanceof OutOfSteps) throw refusal
+    if (!isOfTemplate(refusal) || refusal.cause instanceof OutOfSteps) throw refusal
     for (const other of otherwise(rendering, inWords)) {
       await breathe() // each may take some milliseconds, and there are a few dozen
       caller?.signal?.throwIfAborted()
       try {
-        return await template.render(other, caller)
+        return { shown: other, text: await template.render(other, caller) }
       } catch (again) {
         if (again instanceof Problem && again.cause instanceof OutOfSteps) break
       }
@@ -98,6 +120,9 @@ async function render(
     throw refusal
   }
 }
+
+const isOfTemplate = (refusal: unknown): refusal is Problem =>
+  refusal instanceof Problem && refusal.code === "template_failed"
 
 /** What the template wrote after everything that came with the request. */
 function lastHeader(rendered: Text): string {
