@@ -98,8 +98,12 @@ function* readingItem(
   }
   if (typeof type === "string" && SKIPPED.test(type)) return undefined
   const what = `${path}.type is ${show(type)}, an item that this server does not know.`
-  throw problem("unsupported_value", { problem: what }, `${path}.type`)
+  const cure = type === "compaction_trigger" ? ` ${CODEX}` : ""
+  throw problem("unsupported_value", { problem: what + cure }, `${path}.type`)
 }
+
+const CODEX =
+  "Codex shortens a conversation itself where this server stands under model_providers in its config.toml, not under openai_base_url."
 
 function roleOf({ role }: Members, path: string): "system" | "user" | "assistant" {
   if (role === "developer") return "system"

@@ -375,6 +375,14 @@ function get({ server }: Parrot, path: string) {
   return server.inject({ url: `${url}/${path}`, headers: { authorization: "Bearer k" } })
 }
 
+// Codex 0.171 asks a provider called OpenAI to compact, and compacts itself for any other.
+test("Codex is told how it compacts where it asks the server to", async () => {
+  const input = [{ role: "user", content: "hi" }, { type: "compaction_trigger" }]
+  const { error } = (await parrot().post({ model: "tiny", input }, {}, url)).json()
+  expect(error.param).toBe("input[1].type")
+  expect(error.message).toContain("model_providers")
+})
+
 test.each<[string, object]>([
   ["input", { input: [] }],
   ["input[0].type", { input: [{ type: "computer_call" }] }],
