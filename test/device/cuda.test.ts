@@ -22,6 +22,7 @@ import { cudaProfiles, printCuda } from "../../src/compiler/targets/gpu/print/cu
 import { printers } from "../../src/compiler/targets/gpu/printers.ts"
 import { addressOf, openDriverLibrary } from "../../src/runtime/ffi.ts"
 import { isLeftOut } from "../left-out.ts"
+import { mulberry32 } from "../random.ts"
 import { randomCases } from "./random-kernels.ts"
 
 const scratch = mkdtempSync(join(tmpdir(), "sinter-cuda-"))
@@ -132,6 +133,51 @@ test.skipIf(noCompiler)(
         ? [0, 7, 19].map((shape) => shaped.at(shape))
         : [random[i - checked.length]!]
       for (const each of cases) expectTwinsBits(run, each, i)
+    }
+  },
+)
+
+test.skipIf(noCompiler)(
+  `bytes are looked up by what PTX says of its permutation${noCompiler ? " (skipped: no g++)" : ""}`,
+  () => {
+    const { text } = printed(languageKernels.map(({ at }) => at(0).kernel))
+    const [functions] = /^WORD unsigned permuted[\s\S]*?(?=^#endif)/m.exec(text)!
+    const [source, path] = [join(scratch, "look-up.cpp"), join(scratch, "look-up.so")]
+    writeFileSync(
+      source,
+      `#define WORD static
+static unsigned prmt(unsigned low, unsigned high, unsigned places) {
+  const unsigned long long bytes = (unsigned long long)high << 32 | low;
+  unsigned taken = 0;
+  for (int i = 0; i < 4; i++) {
+    const unsigned place = places >> 4 * i & 15, byte = bytes >> 8 * (place & 7) & 255;
+    taken |= (place < 8 ? byte : byte & 128 ? 255 : 0) << 8 * i;
+  }
+  return taken;
+}
+${functions.replace(/asm\(.*;/, "bytes = prmt(low, high, places);")}
+extern "C" void look_up_all(const unsigned *words, unsigned count, unsigned from, unsigned *out) {
+  for (unsigned i = 0; i < count; i++)
+    out[i] = look_up(words[i], from, 0x7f03ff81u, 0x00000001u, 0x80fe1234u, 0xff010203u);
+}
+`,
+    )
+    execFileSync(compilers.cpp, ["-w", "-shared", "-fPIC", "-o", path, source], { stdio: "pipe" })
+    const lookUpAll = openDriverLibrary([path]).take<void>(
+      "void look_up_all(void *words, uint count, uint from, void *out)",
+    )
+    const tableWords = Uint32Array.of(0x7f03ff81, 0x00000001, 0x80fe1234, 0xff010203)
+    const table = new Uint8Array(tableWords.buffer)
+    const random = mulberry32(1)
+    const words = Uint32Array.from({ length: 4096 }, random)
+    for (const from of [0, 4]) {
+      const found = new Uint32Array(words.length)
+      lookUpAll(words, words.length, from, found)
+      const wanted = Uint8Array.from(
+        new Uint8Array(words.buffer),
+        (byte) => table[(byte >> from) & 15]!,
+      )
+      expect(new Uint8Array(found.buffer)).toEqual(wanted)
     }
   },
 )

@@ -113,6 +113,14 @@ inline int dot4(int a, int b, int c) {
   return c;
 }
 
+/** Of eight bytes four, each by its place among them. */
+inline unsigned permuted(unsigned high, unsigned low, unsigned places) {
+  const uint64_t bytes = (uint64_t)high << 32 | low;
+  unsigned taken = 0;
+  for (int shift = 0; shift < 32; shift += 8) taken |= (unsigned)(bytes >> 8 * (places >> shift & 7) & 0xff) << shift;
+  return taken;
+}
+
 /** Pieces of tiles as each thread brings them to a product: four words, two, and four sums. */
 static std::vector<std::array<int, 10>> pieces;
 
@@ -212,6 +220,7 @@ inline int read_lane(int own, unsigned which) {
 #define __builtin_amdgcn_s_barrier() simt::meet()
 #define matrix_dot(a0, a1, a2, a3, b0, b1, c0, c1, c2, c3) \
   simt::multiply_tiles({(int)(a0), (int)(a1), (int)(a2), (int)(a3), (int)(b0), (int)(b1), c0, c1, c2, c3})
+#define __builtin_amdgcn_perm(high, low, places) simt::permuted(high, low, places)
 #define __builtin_amdgcn_sdot4(a, b, c, clamp) simt::dot4(a, b, c)
 
 // A program without shared arrays has the section all the same.

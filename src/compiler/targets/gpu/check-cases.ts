@@ -3,7 +3,17 @@
 
 import { halfValues } from "../../../runtime/dtype.ts"
 import { mulberry32 } from "./check-random.ts"
-import { type Builder, f32, fma, i32, kernel, select, u32, type Value } from "./ir/builder.ts"
+import {
+  type Builder,
+  f32,
+  fma,
+  i32,
+  kernel,
+  lookUp,
+  select,
+  u32,
+  type Value,
+} from "./ir/builder.ts"
 import type { Element, Kernel } from "./ir/ir.ts"
 import { floatWord } from "./launch.ts"
 
@@ -303,6 +313,17 @@ const expressionKernels: readonly CheckedKernel[] = [
       k.dot4(a, b, 0),
       k.dot4(a, b, c.bits("i32")),
       k.dot4(b, c, k.dot4(a, u32(0x807f0180), -1)),
+    ],
+    words,
+  ),
+  expressions(
+    "looked_up_bytes",
+    "u32",
+    "u32",
+    (a, b, c) => [
+      lookUp(a, 0, [0x7f03ff81, 0x00000001, 0x80fe1234, 0xffffffff]),
+      lookUp(b, 4, [0x33221100, 0x77665544, 0xbbaa9988, 0xffeeddcc]),
+      lookUp(a.xor(c), 4, [0x7f03ff81, 0x00000001, 0x80fe1234, 0x01020304]),
     ],
     words,
   ),

@@ -14,6 +14,7 @@ import {
   type KernelNeed,
   loaded,
   type Memory,
+  type Nibble,
   type Operand,
   type SharedArray,
   type Statement,
@@ -188,6 +189,11 @@ export function select(condition: Value, yes: Value, no: Operable): Value {
 export function fma(a: Value, b: Operable, c: Operable): Value {
   const [x, y] = [asValue(b, "f32").expression, asValue(c, "f32").expression]
   return new Value({ kind: "fma", type: "f32", a: a.expression, b: x, c: y })
+}
+
+/** Four bytes of a table of sixteen, each of which four bits of a byte of a word say, from bit `from` of it up. */
+export function lookUp(word: Value, from: Nibble, table: Four<number>): Value {
+  return new Value({ kind: "lookUp", type: "u32", a: word.expression, from, table })
 }
 
 /** The larger of two floats, and `b` where one is NaN. */

@@ -426,6 +426,8 @@ class Checker {
           this.#typed(expression.b, "u32"),
           this.#typed(expression.c, "i32"),
         ])
+      case "lookUp":
+        return this.#typed(expression.a, "u32")
     }
   }
 

@@ -36,6 +36,9 @@ export const elementBytes = {
   u8: 1,
 } as const satisfies Record<Element, number>
 
+/** The first of four bits of a byte. */
+export type Nibble = 0 | 4
+
 /** A number that a statement defines, and what later ones call it. Unique within a kernel. */
 export type Id = number
 
@@ -60,6 +63,10 @@ export type Expression =
   | { kind: "fma"; type: "f32"; a: Expression; b: Expression; c: Expression }
   /** c + the products of the four signed bytes of two words: of `a` and `b`, both u32. Wraps. */
   | { kind: "dot4"; type: "i32"; a: Expression; b: Expression; c: Expression }
+  /** Four bytes of a table of sixteen, whose words are here: each is the one that four bits of a byte of `a`, a u32, say. */
+  | { kind: "lookUp"; type: "u32"; a: Expression; from: Nibble; table: Four<number> }
+
+export type LookUp = Extract<Expression, { kind: "lookUp" }>
 
 /**
  * Both sides are of one type, and so is the result, but for comparisons, which give a bool.

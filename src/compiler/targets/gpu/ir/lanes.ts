@@ -4,7 +4,7 @@
 // double for the second rounding to be the only one (Figueroa, When is double rounding innocuous?).
 
 import { fma } from "../../reference/arithmetic.ts"
-import type { Binary, Type, Unary } from "./ir.ts"
+import type { Binary, LookUp, Type, Unary } from "./ir.ts"
 
 /** One number of a type for each lane; a bool is 0 or 1. */
 export type Column = Float32Array | Int32Array | Uint32Array | Uint8Array
@@ -199,6 +199,22 @@ export function dotLanes(
       ((x << 16) >> 24) * ((y << 16) >> 24) +
       ((x << 8) >> 24) * ((y << 8) >> 24) +
       (x >> 24) * (y >> 24)
+  }
+}
+
+export function lookUpLanes(
+  out: Column,
+  a: Column,
+  { from, table }: Pick<LookUp, "from" | "table">,
+  { list, count }: Lanes,
+): void {
+  for (let k = 0; k < count; k++) {
+    let found = 0
+    for (let byte = 0; byte < 32; byte += 8) {
+      const i = (a[list[k]!]! >>> (byte + from)) & 15
+      found |= ((table[i >> 2]! >>> (8 * (i & 3))) & 0xff) << byte
+    }
+    out[list[k]!] = found
   }
 }
 

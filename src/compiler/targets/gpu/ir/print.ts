@@ -192,6 +192,11 @@ class KernelText {
       case "fma":
       case "dot4":
         return this.#call(expression.kind, [expression.a, expression.b, expression.c])
+      case "lookUp": {
+        const half = expression.from === 0 ? "lower" : "upper"
+        const table = expression.table.map((word) => (word >>> 0).toString(16).padStart(8, "0"))
+        return `lookUp_${half}(${[this.#text(expression.a), ...table].join(", ")})`
+      }
     }
   }
 

@@ -27,6 +27,7 @@ import {
   fmaLanes,
   type Lanes,
   laneOutside,
+  lookUpLanes,
   multiplyTiles,
   newColumn,
   sameBits,
@@ -594,6 +595,15 @@ class CompiledKernel {
         const fill: Step = (active) => {
           for (const source of [a, b, c]) source!.fill?.(active)
           compute(out, a!.column, b!.column, c!.column, active)
+        }
+        return { column: out, fill }
+      }
+      case "lookUp": {
+        const [a] = this.#sources([expression.a], refuse)
+        const out = into ?? this.#spareColumn(expression.type)
+        const fill: Step = (active) => {
+          a!.fill?.(active)
+          lookUpLanes(out, a!.column, expression, active)
         }
         return { column: out, fill }
       }

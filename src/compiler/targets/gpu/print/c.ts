@@ -81,7 +81,32 @@ interface TileSide {
 }
 
 /** What every dialect has a function for, under some name. */
-type Named = "fma" | "sqrt" | "abs" | "min" | "max" | "mulHigh" | "dot4"
+type Named = "fma" | "sqrt" | "abs" | "min" | "max" | "mulHigh" | "dot4" | "lookUp"
+
+/** A look-up for devices that have no instruction for it. @param type of a word @param inline what stands before a function */
+export const lookUpByBits = (type: string, inline = ""): string => {
+  const word = (name: string) => `${type} ${name}`
+  const begin = (name: string, ...of: string[]) =>
+    `${inline}${type} ${name}(${of.map(word).join(", ")}) {`
+  return `${begin("chosen", "mask", "yes", "no")} return no ^ (mask & (no ^ yes)); }
+${begin("every", "table", "byte")} return ((table >> (8u * byte)) & 255u) * 0x01010101u; }
+${begin("of_four", "table", "lowest", "next")}
+  return chosen(
+      next, chosen(lowest, every(table, 3u), every(table, 2u)), chosen(lowest, every(table, 1u), every(table, 0u)));
+}
+// Masks of a byte's bits, which halve the table four times.
+${begin("look_up", "a", "from", "first", "second", "third", "fourth")}
+  const ${type} lowest = ((a >> from) & 0x01010101u) * 255u, next = ((a >> (from + 1u)) & 0x01010101u) * 255u;
+  const ${type} third_bit = ((a >> (from + 2u)) & 0x01010101u) * 255u, last = ((a >> (from + 3u)) & 0x01010101u) * 255u;
+  return chosen(
+      last,
+      chosen(third_bit, of_four(fourth, lowest, next), of_four(third, lowest, next)),
+      chosen(third_bit, of_four(second, lowest, next), of_four(first, lowest, next)));
+}`
+}
+
+/** What `lookUpByBits` calls its functions, the one that kernels call first. */
+export const lookUpNames = ["look_up", "chosen", "every", "of_four"]
 
 export interface PrintedProgram {
   text: string
@@ -506,6 +531,10 @@ class KernelPrinter {
         return this.#call(this.#dialect.functions.fma, expression.a, expression.b, expression.c)
       case "dot4":
         return this.#call(this.#dialect.functions.dot4, expression.a, expression.b, expression.c)
+      case "lookUp": {
+        const { a, from, table } = expression
+        return this.#call(this.#dialect.functions.lookUp, a, ...[from, ...table].map(wordOf))
+      }
     }
   }
 
@@ -626,6 +655,7 @@ function readsVariable(expression: Expression): boolean {
     case "binary":
       return readsVariable(expression.a) || readsVariable(expression.b)
     case "unary":
+    case "lookUp":
       return readsVariable(expression.a)
     case "select":
       return [expression.condition, expression.yes, expression.no].some(readsVariable)
@@ -636,6 +666,8 @@ function readsVariable(expression: Expression): boolean {
       return false
   }
 }
+
+const wordOf = (value: number): Expression => ({ kind: "constant", type: "u32", value })
 
 /** 32 bits without a sign: small ones as people count, others as bits. */
 function wordText(value: number): string {

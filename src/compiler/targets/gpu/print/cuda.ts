@@ -15,6 +15,7 @@ export function printCuda(kernels: readonly Kernel[], needs: readonly Need[]): P
   const text = needs.includes("dot4") ? dot4() : inBytes("dot4")
   const helpers = [
     { names: ["dot4"], text },
+    { names: ["look_up", "permuted", "looked_up_four"], text: lookUp },
     { names: ["matrix_dot"], text: matrixDot },
     { names: ["tile_dot"], text: tiles },
   ]
@@ -161,6 +162,34 @@ const inBytes = (name: string): string => `WORD int ${name}(unsigned a, unsigned
       (signed char)(a >> 16) * (signed char)(b >> 16) + (signed char)(a >> 24) * (signed char)(b >> 24);
   return (int)((unsigned)sum + (unsigned)c);
 }`
+
+/**
+ * Both have an instruction that takes four of eight bytes. PTX's are chosen by the lower half of a word, four bits each, so a whole word of nibbles chooses
+ * twice: first those of its bytes 0 and 1, lower and upper halves in turn. Of the two halves of the table each nibble's last bit says which.
+ */
+const lookUp = `#ifdef __HIP__
+WORD unsigned look_up(unsigned a, unsigned from, unsigned first, unsigned second, unsigned third, unsigned fourth) {
+  const unsigned own = a >> from, places = own & 0x07070707u;
+  const unsigned low = __builtin_amdgcn_perm(second, first, places), high = __builtin_amdgcn_perm(fourth, third, places);
+  return __builtin_amdgcn_perm(high, low, 0x03020100u | ((own & 0x08080808u) >> 1));
+}
+#else
+WORD unsigned permuted(unsigned low, unsigned high, unsigned places) {
+  unsigned bytes;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(low), "r"(high), "r"(places));
+  return bytes;
+}
+WORD unsigned looked_up_four(unsigned nibbles, unsigned first, unsigned second, unsigned third, unsigned fourth) {
+  const unsigned places = nibbles & 0x7777u;
+  const unsigned low = permuted(first, second, places), high = permuted(third, fourth, places);
+  return permuted(low, high, 0x3210u | ((nibbles & 0x8888u) >> 1));
+}
+WORD unsigned look_up(unsigned a, unsigned from, unsigned first, unsigned second, unsigned third, unsigned fourth) {
+  const unsigned near = looked_up_four(a, first, second, third, fourth);
+  const unsigned far = looked_up_four(a >> 16, first, second, third, fourth);
+  return permuted(near, far, from == 0 ? 0x6420u : 0x7531u);
+}
+#endif`
 
 /**
  * One instruction from Ampere on. Turing has one of [8, 16] and [16, 8], and pieces of its tiles lie as those do; HIP's lie
@@ -347,6 +376,7 @@ const dialect: Dialect = {
     max: "most",
     mulHigh: "upper_word",
     dot4: "dot4",
+    lookUp: "look_up",
   },
   helpers: [],
   bits: (to, _, value) => `bits_as<${dialect.types[to]}>(${value})`,

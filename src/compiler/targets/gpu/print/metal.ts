@@ -5,7 +5,7 @@
 
 import type { Need } from "../../../../runtime/gpu/tape.ts"
 import type { Kernel } from "../ir/ir.ts"
-import { type Dialect, type PrintedProgram, printProgram } from "./c.ts"
+import { type Dialect, lookUpByBits, lookUpNames, type PrintedProgram, printProgram } from "./c.ts"
 
 /** Metal has places for so many buffers, and words take one each as well. */
 const MOST_OPERANDS = 31
@@ -129,9 +129,11 @@ const dialect: Dialect = {
     max: "most",
     mulHigh: "mulhi",
     dot4: "dot4",
+    lookUp: "look_up",
   },
   helpers: [
     { names: ["dot4"], text: dot4 },
+    { names: lookUpNames, text: lookUpByBits("uint", "inline ") },
     { names: ["tile_dot", "tile_elements"], text: tiles },
   ],
   tiles: {

@@ -4,7 +4,7 @@
 
 import type { Need } from "../../../../runtime/gpu/tape.ts"
 import type { Kernel } from "../ir/ir.ts"
-import { type Dialect, type PrintedProgram, printProgram } from "./c.ts"
+import { type Dialect, lookUpByBits, lookUpNames, type PrintedProgram, printProgram } from "./c.ts"
 
 /** What a device may have that this dialect has other words for, the best first. */
 export const openclProfiles: readonly (readonly Need[])[] = [["division", "dot4"], ["division"], []]
@@ -81,6 +81,7 @@ function dialectFor(needs: readonly Need[]): Dialect {
     helpers: [
       { names: ["divide", "root"], text: divisionInWhole },
       { names: ["dot4"], text: hasDot4 ? dot4 : dot4InBytes },
+      { names: lookUpNames, text: lookUpByBits("uint") },
     ],
   }
 }
@@ -130,6 +131,7 @@ const words: Dialect = {
     max: "max",
     mulHigh: "mul_hi",
     dot4: "dot4",
+    lookUp: "look_up",
   },
   helpers: [],
   bits: (to, _, value) => `as_${words.types[to]}(${value})`,

@@ -18,6 +18,7 @@ import {
   type Id,
   isEight,
   type Kernel,
+  type LookUp,
   loaded,
   type Memory,
   type SharedArray,
@@ -363,6 +364,7 @@ class Printer {
       case "value":
         return this.#known.has(expression.id)
       case "unary":
+      case "lookUp":
         return this.#isKnown(expression.a)
       case "binary":
         return this.#isKnown(expression.a) && this.#isKnown(expression.b)
@@ -729,6 +731,8 @@ class Printer {
         return this.#dot4(
           [expression.a, expression.b, expression.c].map((each) => this.#value(each)),
         )
+      case "lookUp":
+        return this.#lookUp(expression)
     }
   }
 
@@ -917,6 +921,33 @@ class Printer {
       sum = body.give(op.IAdd, i32, sum, body.give(op.IMul, i32, x!, y!))
     }
     return sum
+  }
+
+  /** Of each two neighbours one, by the lowest of a byte's bits; then of two such, by the next. */
+  #lookUp({ a, from, table }: LookUp): SpirvId {
+    const body = this.#body
+    const u32 = this.#type("u32")
+    const word = this.#value(a)
+    const of = (code: number, x: SpirvId, y: SpirvId) => body.give(code, u32, x, y)
+    const constant = (value: number) => this.#constant("u32", value)
+    const every = (byte: number) => Math.imul(byte, 0x01010101) >>> 0
+    const masks = [0, 1, 2, 3].map((bit) => {
+      const shifted = of(op.ShiftRightLogical, word, constant(from + bit))
+      return of(op.IMul, of(op.BitwiseAnd, shifted, constant(every(1))), constant(255))
+    })
+    const bytes = table.flatMap((word) => [0, 8, 16, 24].map((shift) => (word >>> shift) & 0xff))
+    const differing = (no: SpirvId, mask: SpirvId, difference: SpirvId) =>
+      of(op.BitwiseXor, no, of(op.BitwiseAnd, mask, difference))
+    let chosen = Array.from({ length: bytes.length / 2 }, (_, i) => {
+      const [no, yes] = [bytes[2 * i]!, bytes[2 * i + 1]!]
+      return differing(constant(every(no)), masks[0]!, constant(every(no ^ yes)))
+    })
+    for (const mask of masks.slice(1))
+      chosen = Array.from({ length: chosen.length / 2 }, (_, i) => {
+        const [no, yes] = [chosen[2 * i]!, chosen[2 * i + 1]!]
+        return differing(no, mask, of(op.BitwiseXor, no, yes))
+      })
+    return chosen[0]!
   }
 }
 
