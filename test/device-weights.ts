@@ -33,7 +33,6 @@ const codesOf: Partial<Record<GroupCodecName, number>> = {
   q5_1: 32,
   q5_k: 32,
   q6_k: 64,
-  mxfp4: 25,
 }
 
 /** Rows of numbers that look random. What is behind the end of a row in its last group is anything. */

@@ -56,14 +56,6 @@ static inline void nibbles(const uint8_t *from, int count, uint8_t *to) {
   }
 }
 
-// The same of 16 bytes as bytes, each of which `levels` says.
-static inline void levelled(const uint8_t *from, const uint8_t *levels, uint8_t *to) {
-  for (int i = 0; i < 16; i++) {
-    to[i] = levels[from[i] & 15];
-    to[16 + i] = levels[from[i] >> 4];
-  }
-}
-
 // Of 16 bytes the low halves, then the high halves, with a fifth bit each.
 static inline void five_bits(const uint8_t *from, uint32_t fifth, uint8_t *to) {
   for (int i = 0; i < 16; i++) {
@@ -184,13 +176,9 @@ static inline void take_q6_k(block b) {
     }
 }
 
-// Of IQ4_NL and IQ4_XS, as codes whose zero is 128.
-static const uint8_t uneven[16] = {1,   24,  45,  63,  79,  93,  106, 118,
-                                   129, 141, 153, 166, 181, 197, 217, 241};
-
 static inline void take_iq4_nl(block b) {
   copy_scale(b);
-  levelled(b.bytes + 2, uneven, b.codes);
+  nibbles(b.bytes + 2, 16, b.codes);
 }
 
 static inline void take_iq4_xs(block b) {
@@ -200,20 +188,17 @@ static inline void take_iq4_xs(block b) {
     const int low = b.bytes[4 + (g >> 1)] >> (4 * (g & 1)) & 15;
     const int high = b.bytes[2 + (g >> 2)] >> (2 * (g & 3)) & 3;
     scales[g] = scale * (float)((low | high << 4) - 32);
-    levelled(b.bytes + 8 + 16 * g, uneven, b.codes + 32 * g);
+    nibbles(b.bytes + 8 + 16 * g, 16, b.codes + 16 * g);
   }
 }
 
-// Twice the numbers of a 4-bit float, as codes whose zero is 12.
-static const uint8_t fp4[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
-
 static inline void take_mxfp4(block b) {
-  // 2^(e - 128), as a bf16: half of the block's, as the codes are doubled. The two least are subnormal.
+  // 2^(e - 128), as a bf16: half of the block's, as what codes stand for is doubled (format.ts). The two least are subnormal.
   const uint32_t exponent = b.bytes[0];
   const uint32_t bits = exponent >= 2 ? (exponent - 1) << 7 : exponent ? 1u << 6 : 1u << 5;
   const uint16_t bf16 = (uint16_t)bits;
   memcpy(b.scales, &bf16, sizeof bf16);
-  levelled(b.bytes + 1, fp4, b.codes);
+  nibbles(b.bytes + 1, 16, b.codes);
 }
 
 // Name, GGUF's number, values and bytes of a block, bytes of its codes, its groups, bytes of a number, whether it has minimums.
@@ -228,9 +213,9 @@ static inline void take_mxfp4(block b) {
   KIND(q4_k, 12, 256, 144, 128, 8, 4, 1)   \
   KIND(q5_k, 13, 256, 176, 256, 8, 4, 1)   \
   KIND(q6_k, 14, 256, 210, 256, 16, 4, 0)  \
-  KIND(iq4_nl, 20, 32, 18, 32, 1, 2, 0)    \
-  KIND(iq4_xs, 23, 256, 136, 256, 8, 4, 0) \
-  KIND(mxfp4, 39, 32, 17, 32, 1, 2, 0)
+  KIND(iq4_nl, 20, 32, 18, 16, 1, 2, 0)    \
+  KIND(iq4_xs, 23, 256, 136, 128, 8, 4, 0) \
+  KIND(mxfp4, 39, 32, 17, 16, 1, 2, 0)
 
 // The blocks of a row, the first of which is `b`; its scales lie side by side, and so do its minimums.
 #define TAKE_ROW(name, type, values, size, code_bytes, groups, number, minimum) \

@@ -18,7 +18,7 @@ export interface GroupCodec {
   values: FloatType // what an unpacked value is rounded to
   /** Codes below 64 that are stored as bytes. */
   sixBits?: true
-  /** Codes are bytes of which there are only sixteen: the levels of IQ4, or floats of 4 bits (e2m1), doubled. */
+  /** A code says which of sixteen numbers a value has: a level of IQ4, or a float of 4 bits (e2m1), doubled. `zero` is among these. */
   table?: keyof typeof codeTables
   /** Codes are floats of 8 bits, e4m3 (dtype.ts), which no product of integers takes. */
   floats?: true
@@ -26,11 +26,11 @@ export interface GroupCodec {
   block?: 8 | 16
 }
 
-/** In ascending order: levels above a zero of 128; twice the floats above one of 12, of which two are 0. */
-export const codeTables = {
+/** Of each code: levels above a zero of 128; twice the floats above one of 12, of which two are 0. */
+export const codeTables: Readonly<Record<"IQ4" | "E2M1", readonly number[]>> = {
   IQ4: [1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241],
-  E2M1: [0, 4, 6, 8, 9, 10, 11, 12, 12, 13, 14, 15, 16, 18, 20, 24],
-} as const
+  E2M1: [12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0],
+}
 
 /** MLC's: codes lie in 0 … 2 * zero, and what is unpacked is as coarse as the scales. */
 const mlc = (bits: 3 | 4 | 8, dtype: FloatType) => {
@@ -65,9 +65,9 @@ export const groupCodecs = {
   q4_k: gguf(4, "minimums", { dtype: "f32", block: 8 }),
   q5_k: gguf(8, "minimums", { dtype: "f32", sixBits: true, block: 8 }),
   q6_k: gguf(8, 32, { dtype: "f32", group: 16, sixBits: true, block: 16 }),
-  iq4_nl: gguf(8, 128, { table: "IQ4" }),
-  iq4_xs: gguf(8, 128, { dtype: "f32", block: 8, table: "IQ4" }),
-  mxfp4: gguf(8, 12, { dtype: "bf16", table: "E2M1" }),
+  iq4_nl: gguf(4, 128, { table: "IQ4" }),
+  iq4_xs: gguf(4, 128, { dtype: "f32", block: 8, table: "IQ4" }),
+  mxfp4: gguf(4, 12, { dtype: "bf16", table: "E2M1" }),
   // What quantisers publish (model/packed/groups.ts): any scales, and minimums that stand for any zeros.
   q4_zeros: gguf(4, "minimums", { dtype: "f32" }),
   q8_zeros: gguf(8, "minimums", { dtype: "f32" }),
@@ -176,13 +176,13 @@ export function rowLayout(codec: CodecName, columns: number): RowLayout {
 
 /**
  * Bytes of a row where nothing is stored wider than it is, which is about what a file takes and a processor keeps: codes of 6 bits
- * and those of a table are no bytes, and scales of a block are an f16 and a byte each.
+ * are no bytes, and scales of a block are an f16 and a byte each.
  */
 export function denseRowBytes(codec: CodecName, columns: number): number {
   const { bytes, groups, scaleBytes } = rowLayout(codec, columns)
   if (!isGroupCodec(codec)) return bytes
-  const { sixBits, block, minimums, table }: GroupCodec = groupCodecs[codec]
-  const codes = table ? bytes / 2 : sixBits ? bytes * 0.75 : bytes
+  const { sixBits, block, minimums }: GroupCodec = groupCodecs[codec]
+  const codes = sixBits ? bytes * 0.75 : bytes
   if (!block) return codes + scaleBytes
   return codes + Math.ceil(groups / block) * (floatBytes.f16 + block) * (minimums ? 2 : 1)
 }

@@ -2,7 +2,13 @@
 // are read; kernels unpack as they multiply.
 
 import { float8Values, rounding, widen } from "./dtype.ts"
-import { type GroupCodec, type GroupCodecName, groupCodecs, rowLayout } from "./format.ts"
+import {
+  codeTables,
+  type GroupCodec,
+  type GroupCodecName,
+  groupCodecs,
+  rowLayout,
+} from "./format.ts"
 
 /** Codes less the zero code, or the floats that they are, from words filled from their low bits up: [rows, columns]. */
 export function unpackedCodes(
@@ -11,7 +17,8 @@ export function unpackedCodes(
   columns: number,
   codec: GroupCodecName,
 ): Int16Array | Float32Array {
-  const { bits, perWord, zero, floats }: GroupCodec = groupCodecs[codec]
+  const { bits, perWord, zero, floats, table }: GroupCodec = groupCodecs[codec]
+  const numbers = table && codeTables[table]
   const perRow = rowLayout(codec, columns).words
   const words = new Uint32Array(values.slice().buffer)
   const codes = floats ? new Float32Array(rows * columns) : new Int16Array(rows * columns)
@@ -20,7 +27,7 @@ export function unpackedCodes(
     for (let k = 0; k < columns; k++) {
       const word = words[r * perRow + Math.floor(k / perWord)]!
       const code = (word >>> ((k % perWord) * bits)) & mask
-      codes[r * columns + k] = floats ? float8Values[code]! : code - zero
+      codes[r * columns + k] = floats ? float8Values[code]! : (numbers?.[code] ?? code) - zero
     }
   return codes
 }

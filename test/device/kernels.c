@@ -280,7 +280,6 @@ static void product_case(struct panels w, enum epilogue e) {
     if (w.grouped) {
       int64_t words_count = panels_words(w), groups = panels_groups(w);
       uint32_t *words = calloc((size_t)words_count, 4);
-      if (has_table(w.codes)) memset(words, table_of(w.codes)[0], (size_t)words_count * 4);
       uint8_t *scales = calloc(panels_scale_bytes(w), 1);
       int per = codes_per_word(w.codes), bits = code_bits(w.codes);
       const uint8_t *minimums = scales + (size_t)groups * size;
@@ -296,14 +295,11 @@ static void product_case(struct panels w, enum epilogue e) {
         uint32_t code = random_bits() % (uint32_t)(w.codes == CODES_6 ? 64
                                                    : w.zero ? 2 * w.zero - (w.zero % 8 == 0) + 1
                                                             : 16);
-        if (has_table(w.codes)) {
-          code = table_of(w.codes)[code % 16];
-          ((uint8_t *)words)[k] = (uint8_t)code;
-        } else
-          words[k / w.group * (w.group / per) + k % w.group / per] |= code
-                                                                      << k % w.group % per * bits;
-        values[r * columns + k] =
-            ((int)code - w.zero) * stored_number(w.number, scales + (size_t)(k / w.group) * size);
+        if (has_table(w.codes)) code %= 16;
+        words[k / w.group * (w.group / per) + k % w.group / per] |= code
+                                                                    << k % w.group % per * bits;
+        values[r * columns + k] = (code_number(w, code) - w.zero) *
+                                  stored_number(w.number, scales + (size_t)(k / w.group) * size);
         if (w.minimums)
           values[r * columns + k] +=
               stored_number(w.number, minimums + (size_t)(k / w.group) * size);
@@ -456,29 +452,6 @@ static void multiples(void) {
   free(arena);
 }
 
-// A byte that its table has not is refused; of those in it all come back.
-static void tables(void) {
-  part = "tables";
-  static const enum codes kinds[] = {CODES_IQ4, CODES_E2M1};
-  for (int i = 0; i < 2; i++) {
-    const struct panels w = {
-        .rows = 1, .columns = 32, .grouped = 1, .codes = kinds[i], .group = 32, .number = F16};
-    uint8_t *arena = memory(panels_bytes(w)), bytes[32];
-    const uint8_t scales[2] = {0, 0x3c};
-    for (int byte = 0; byte < 256; byte++) {
-      int is_there = 0;
-      for (int k = 0; k < 16; k++) is_there |= table_of(kinds[i])[k] == byte;
-      memset(bytes, table_of(kinds[i])[byte % 16], sizeof bytes);
-      bytes[byte % 32] = (uint8_t)byte;
-      expect(pack_codes(w, arena, 0, 1, bytes, scales) == is_there, "of a table", byte, is_there);
-      float back[32];
-      unpack_row(w, arena, 0, F32, back);
-      if (is_there) expect(back[byte % 32] == (float)byte, "out of it", back[byte % 32], byte);
-    }
-    free(arena);
-  }
-}
-
 // More rows than the matrix unit takes in one pass, and a few that are left: bits as of the first and last rows alone.
 static void long_product(struct panels w, int64_t count) {
   const int64_t stride = round_up(w.columns, 32), out_stride = round_up(w.rows, 32) + 32,
@@ -532,7 +505,6 @@ static void products(void) {
                  count);
   }
   multiples();
-  tables();
   part = "products";
   static const int64_t heights[] = {1, 33, 96, 131}, widths[] = {12, 40, 72, 128, 648};
   for (int h = 0; h < 4; h++)

@@ -34,7 +34,13 @@ import { ggufIn } from "../../src/model/locate.ts"
 import { type Model, openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { narrow, widen } from "../../src/runtime/dtype.ts"
-import { groupCodecs, isGroupCodec, rowLayout } from "../../src/runtime/format.ts"
+import {
+  codeTables,
+  type GroupCodec,
+  groupCodecs,
+  isGroupCodec,
+  rowLayout,
+} from "../../src/runtime/format.ts"
 import { openLibrary } from "../../src/runtime/library.ts"
 import { allocated } from "../allocated.ts"
 import {
@@ -392,15 +398,16 @@ test("every block type gives the values that others unpack", async () => {
     await handle.read(bytes, 0, bytes.length, position)
     const theirs = new Float32Array(values(name))
     const ours = await unpackBlocks(type, codec, bytes, rows, columns)
-    const { bits, group, zero, minimums, dtype } = groupCodecs[codec]
+    const { bits, group, zero, minimums, dtype, table }: GroupCodec = groupCodecs[codec]
     const { groups } = rowLayout(codec, columns)
     const numbers = widen(ours.scales!, dtype)
     const perRow = groups * (minimums ? 2 : 1)
     for (let i = 0; i < theirs.length; i++) {
       const [r, k] = [Math.floor(i / columns), i % columns]
       const code = bits === 8 ? ours.values[i]! : (ours.values[i >> 1]! >> (4 * (i & 1))) & 15
+      const number = table ? codeTables[table][code]! : code
       const at = r * perRow + Math.floor(k / group)
-      const product = Math.fround((code - zero) * numbers[at]!)
+      const product = Math.fround((number - zero) * numbers[at]!)
       const value = minimums ? Math.fround(product + numbers[at + groups]!) : product
       const size = Math.abs(product) + Math.abs(theirs[i]!) + 1e-30
       expect(Math.abs(value - theirs[i]!) / size).toBeLessThan(2e-7)

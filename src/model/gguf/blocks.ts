@@ -7,13 +7,7 @@
 // Where it can it is done in C (runtime/blocks.c), with the same bits.
 
 import { halfValues } from "../../runtime/dtype.ts"
-import {
-  codeTables,
-  floatBytes,
-  type GroupCodecName,
-  groupCodecs,
-  rowLayout,
-} from "../../runtime/format.ts"
+import { floatBytes, type GroupCodecName, groupCodecs, rowLayout } from "../../runtime/format.ts"
 import type { StoredRows } from "../weights/convert.ts"
 import type { Room } from "../weights/room.ts"
 import type { BlockTypeName } from "./types.ts"
@@ -105,21 +99,6 @@ function nibbles(block: Block, from: number, count: number, at = 0): void {
   }
 }
 
-/** The same as words of bytes, each of which `levels` says. */
-function levelled(block: Block, from: number, count: number, levels: Uint8Array, at = 0): void {
-  const { words, to } = block
-  for (let i = 0; i < count / 4; i++) {
-    const word = four(block, from + 4 * i)
-    words[to + at + i] = levelsOf(word & LOW, levels)
-    words[to + at + count / 4 + i] = levelsOf((word >>> 4) & LOW, levels)
-  }
-}
-
-function levelsOf(word: number, levels: Uint8Array): number {
-  const [a, b] = [levels[word & 15]!, levels[(word >>> 8) & 15]!]
-  return a | (b << 8) | (levels[(word >>> 16) & 15]! << 16) | (levels[word >>> 24]! << 24)
-}
-
 /** Four bits, the lowest first, as the lowest bits of four bytes. */
 const spread = (bits: number) => ((bits & 15) * 0x204081) & 0x01010101
 
@@ -134,19 +113,10 @@ function fiveBits(block: Block, from: number, bits: number): void {
   }
 }
 
-/** Levels of IQ4_NL and IQ4_XS: -127 to 113, as codes whose zero is 128. */
-const LEVELS = Uint8Array.from(codeTables.IQ4)
-
 /** Half of the power of two that the exponent of a block of 4-bit floats says, as a bf16: their codes are doubled. */
 export function halfOfPower(exponent: number): number {
   return exponent > 1 ? (exponent - 1) << 7 : 32 << exponent // the two least are subnormal
 }
-
-/** Twice the numbers of a 4-bit float, as codes whose zero is 12. */
-export const FP4: Uint8Array = Uint8Array.from(
-  [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12],
-  (twice) => twice + 12,
-)
 
 const takers = {
   Q4_0(block) {
@@ -228,7 +198,7 @@ const takers = {
   },
   IQ4_NL(block) {
     copyScale(block)
-    levelled(block, 2, 16, LEVELS)
+    nibbles(block, 2, 16)
   },
   IQ4_XS(block) {
     const { bytes, from, numbers, scale: to } = block
@@ -237,13 +207,13 @@ const takers = {
     for (let g = 0; g < 8; g++) {
       const low = (bytes.getUint8(from + 4 + (g >> 1)) >> (4 * (g & 1))) & 15
       numbers[to + g] = scale * ((low | (((high >> (2 * g)) & 3) << 4)) - 32)
-      levelled(block, 8 + 16 * g, 16, LEVELS, 8 * g)
+      nibbles(block, 8 + 16 * g, 16, 4 * g)
     }
   },
   MXFP4(block) {
     const { bytes, from, numbers, scale } = block
     numbers[scale] = halfOfPower(bytes.getUint8(from))
-    levelled(block, 1, 16, FP4)
+    nibbles(block, 1, 16)
   },
 } as const satisfies Partial<Record<BlockTypeName, Take>>
 

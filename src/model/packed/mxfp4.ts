@@ -1,19 +1,13 @@
 // Floats of 4 bits (e2m1), two to a byte, the first lower, under a power of two for each 32 columns: the codec of GGUF's blocks
-// of that name, with codes of twice the float.
+// of that name, whose codes they are as they lie there.
 // https://www.opencompute.org/documents/ocp-microscaling-formats-mx-v1-0-spec-final-pdf
 
 import { rowLayout } from "../../runtime/format.ts"
-import { FP4, halfOfPower } from "../gguf/blocks.ts"
+import { halfOfPower } from "../gguf/blocks.ts"
 import type { Tensor } from "../weights/weights.ts"
 import { type Matrix, type Part, partOf } from "./matrix.ts"
 
 const GROUP = 32
-
-/** Both codes of a byte. */
-const CODES = Uint16Array.from(
-  { length: 256 },
-  (_, pair) => FP4[pair & 15]! | (FP4[pair >> 4]! << 8),
-)
 
 /** As compressed-tensors keeps it. */
 export function mxfp4Tensor(matrix: Matrix): Tensor {
@@ -39,12 +33,10 @@ function read({ columns }: Matrix, packed: Part, scales: Part): Tensor {
     async read(first, count) {
       const pairs = await packed.read((first * columns) / 2, (count * columns) / 2)
       const exponents = await scales.read(first * groups, count * groups)
-      const values = new Uint8Array(count * perRow).fill(FP4[0]!)
-      const twos = new Uint16Array(values.buffer)
+      const values = new Uint8Array(count * perRow)
       const width = columns / 2
       for (let row = 0; row < count; row++)
-        for (let i = 0; i < width; i++)
-          twos[(row * perRow) / 2 + i] = CODES[pairs[row * width + i]!]!
+        values.set(pairs.subarray(row * width, (row + 1) * width), row * perRow)
       const halved = Uint16Array.from(exponents, halfOfPower)
       return { rows: count, values, scales: new Uint8Array(halved.buffer) }
     },

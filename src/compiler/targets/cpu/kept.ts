@@ -100,13 +100,13 @@ export function keptBytes({ as, panels, stored, matrices }: Kept): number {
   return matrices * (as === "BIAS" ? panelsCount(panels) * PANEL * 4 : matrixBytes(panels))
 }
 
-/** panels_bytes of panels.h: codes of 3 bits are nibbles, and bytes of a table; scales stand behind each group, or those of a block in front of it. */
+/** panels_bytes of panels.h: codes of 3 bits are nibbles; scales stand behind each group, or those of a block in front of it. */
 export function matrixBytes(panels: Panels): number {
   const { columns, codec } = panels
   const count = panelsCount(panels)
   if (!isGroupCodec(codec)) return count * columns * PANEL * floatBytes[codec]
-  const { bits, group, minimums, dtype, sixBits, block, table }: GroupCodec = groupCodecs[codec]
-  const lines = sixBits ? (group * 3) / 16 : group / (bits === 8 && !table ? 4 : 8)
+  const { bits, group, minimums, dtype, sixBits, block }: GroupCodec = groupCodecs[codec]
+  const lines = sixBits ? (group * 3) / 16 : group / (bits === 8 ? 4 : 8)
   const groups = Math.ceil(columns / group)
   const rows = PANEL * (minimums ? 2 : 1)
   const scales = block

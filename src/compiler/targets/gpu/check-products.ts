@@ -22,7 +22,7 @@ import { packOf } from "./kernels/pack.ts"
 import { groupWidth } from "./kernels/products.ts"
 import type { Units } from "./kernels/tiles.ts"
 import type { Binding } from "./launch.ts"
-import { PANEL, type PartName, strideOf, weightLayout } from "./layout.ts"
+import { PANEL, type PartName, strideOf, weightLayout, wholeColumns } from "./layout.ts"
 
 type Matmul = Extract<Step, { op: "matmul" }>
 type Random = () => number
@@ -198,7 +198,8 @@ function productPlan(
 
 /** A product of one of the sizes, and those that its rows choose among; each takes any number of rows. */
 function productOf(pair: Pair, number: number, units: readonly Units[], shape: number) {
-  const [rows, columns, some] = sizes[shape]!
+  const [rows, width, some] = sizes[shape]!
+  const columns = wholeColumns(pair.codec, width)
   // Where a gated product's kernel depends on it, both halves of the matrix begin with a panel.
   const isEven = units[0] === "tiles" && epilogues[number % epilogues.length]!.kind === "gated"
   const outputs = isEven ? Math.ceil(some / PANEL) * PANEL : some
@@ -276,7 +277,7 @@ const windowOf = (shape: number) => {
 
 function packCase(codec: CodecName, isVector: boolean, shape: number): ShapedCase {
   const { row, rows, all, ...size } = windowOf(shape)
-  const columns = isVector ? 1 : size.columns
+  const columns = isVector ? 1 : wholeColumns(codec, size.columns)
   const next = mulberry32(shape + 500)
   const { kernel, operands, groups } = packOf({ rows: all, columns, codec })
   const { bytes, scaleBytes } = rowLayout(codec, columns)

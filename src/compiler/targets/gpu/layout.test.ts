@@ -7,7 +7,7 @@ import {
   groupCodecs,
   rowLayout,
 } from "../../../runtime/format.ts"
-import { codeFields, unitOf, weightLayout } from "./layout.ts"
+import { codeFields, unitOf, weightLayout, wholeColumns } from "./layout.ts"
 
 const floats = Object.keys(floatBytes) as FloatType[]
 const codecs: CodecName[] = [...floats, ...groupCodecNames]
@@ -20,11 +20,12 @@ test.each(codecs)("%s takes no more than as it is stored, where sizes are a mode
 })
 
 test.each(codecs)("parts of %s lie apart and on lines, tails and all", (codec) => {
-  for (const [rows, columns] of [
+  for (const [rows, least] of [
     [1, 2],
     [33, 41],
     [70, 300],
   ] as const) {
+    const columns = wholeColumns(codec, least)
     const { parts, bytes } = weightLayout({ rows, columns, codec })
     let end = 0
     for (const { at, bytes } of parts) {
@@ -36,6 +37,11 @@ test.each(codecs)("parts of %s lie apart and on lines, tails and all", (codec) =
     const { bytes: stored, scaleBytes } = rowLayout(codec, columns)
     expect(bytes).toBeGreaterThanOrEqual(rows * (stored + scaleBytes))
   }
+})
+
+test("rows that cannot end within a group are refused where they do", () => {
+  expect(() => weightLayout({ rows: 1, columns: 33, codec: "iq4_nl" })).toThrow("no whole groups")
+  expect([wholeColumns("iq4_nl", 33), wholeColumns("mxfp4", 33)]).toEqual([64, 33])
 })
 
 test("a vector is a float for each row", () => {

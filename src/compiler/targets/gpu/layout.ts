@@ -8,13 +8,15 @@
 //
 // Rows are padded to whole panels and columns to whole chunks and groups, with zeros: of codes, those that stand for 0. Floats
 // stay as they are stored. Codes are stored as whole numbers around 0 where their codec has a zero, and lie in a chunk so that
-// few masks and shifts make words of four bytes of them (`codeFields`). A vector, one column, is f32 whatever it was.
+// few masks and shifts make words of four bytes of them (`codeFields`); those that say which number of a table it is stay what
+// they are. A vector, one column, is f32 whatever it was.
 //
 // Panels lie one after the other, so a parameter larger than a device's largest allocation can be cut between any two of them,
 // and each piece is laid out as a parameter with fewer rows.
 
 import {
   type CodecName,
+  codeTables,
   floatBytes,
   type GroupCodec,
   type GroupCodecName,
@@ -23,6 +25,7 @@ import {
 } from "../../../runtime/format.ts"
 import type { Parameter } from "../../../runtime/manifest.ts"
 import type { Buffer } from "../../plan.ts"
+import type { Four } from "./ir/ir.ts"
 
 /** Rows of a panel. */
 export const PANEL = 32
@@ -51,6 +54,8 @@ export function weightLayout({
     const bytes = upTo(rows * 4, CHUNK_BYTES)
     return { parts: [{ name: "values", at: 0, bytes }], bytes }
   }
+  if (columns !== wholeColumns(codec, columns))
+    throw new Error(`internal: rows of ${codec} have ${columns} columns, which are no whole groups`)
   const padded = upTo(rows, PANEL)
   const { columns: width, chunks, groups } = unitOf(codec)
   const units = Math.ceil(columns / width)
@@ -104,17 +109,36 @@ export interface Coding {
   negated: boolean
   /** What is stored is so much less than the number it stands for: where a byte with a minimum may be anything, 128. */
   less: 0 | 128
+  /** The numbers that codes stand for, as signed bytes in words. */
+  table?: Four<number>
 }
 
 export function codingOf(codec: GroupCodecName): Coding {
-  const { bits, zero, minimums, sixBits }: GroupCodec = groupCodecs[codec]
+  const { bits, zero, minimums, sixBits, table }: GroupCodec = groupCodecs[codec]
   const isWholeByte = minimums && bits === 8 && !sixBits
+  if (table) {
+    const words = new Uint32Array(Int8Array.from(codeTables[table], (code) => code - zero).buffer)
+    return {
+      bits,
+      signed: true,
+      negated: false,
+      less: 0,
+      table: [words[0]!, words[1]!, words[2]!, words[3]!],
+    }
+  }
   return {
     bits,
     signed: !minimums || isWholeByte,
     negated: zero === 2 ** (bits - 1) - 1,
     less: isWholeByte ? 128 : 0,
   }
+}
+
+/** So many columns, or as many more as make whole groups where no code stands for 0: a row cannot end within one. */
+export function wholeColumns(codec: CodecName, columns: number): number {
+  if (!isGroupCodec(codec)) return columns
+  const { group, zero, table }: GroupCodec = groupCodecs[codec]
+  return table && !codeTables[table].includes(zero) ? upTo(columns, group) : columns
 }
 
 /** Some bits of a code, from bit `low` up, and where they lie in the chunk: in which word, from which bit up. */

@@ -6,7 +6,7 @@
 //             | 32 rows x 4 values of K, twice 64 bytes | ... G / 4 times | 32 scales |       (bytes)
 //             a 64-byte line is 16 rows x 4 bytes; a byte's low nibble is one of k .. k + 3, its high one of k + 4 .. k + 7
 //             6 bits: of 16 values of K the nibbles, then the bits above them, two i of a byte being one of k + 4 i .. k + 4 i + 3
-//             a table: bytes of which there are only sixteen are nibbles, that say which one it is
+//             a table: nibbles say which of sixteen bytes it is
 //   blocks    where the scales of several groups are multiples of one number, these lie in front of the groups' codes:
 //             | 32 factors, f16 | the same of minimums | group after group: 32 bytes, of minimums 32 more |
 //   float     k after k: 32 rows of one k, as f32, f16 or bf16
@@ -24,15 +24,15 @@
 enum { PANEL = 32, LINE = 64 };
 
 enum number { F32, F16, BF16, Q8 };        // as stored: floats; codes of keys and values
-// Bits of a code. 3 are kept as nibbles, too; 6 are stored as bytes. Or floats of 8 bits. Or bytes of a table.
+// Bits of a code. 3 are kept as nibbles, too; 6 are stored as bytes. Or floats of 8 bits. Or nibbles, for bytes of a table.
 enum codes { CODES_3, CODES_4, CODES_8, CODES_6, CODES_E4M3, CODES_IQ4, CODES_E2M1 };
 
 INLINE int has_table(enum codes c) { return c == CODES_IQ4 || c == CODES_E2M1; }
-// Its bytes, in ascending order: the levels of IQ4_NL and IQ4_XS above their zero, and floats of 4 bits, doubled, above theirs.
+// Its bytes: the levels of IQ4_NL and IQ4_XS above their zero, and floats of 4 bits, doubled, above theirs.
 INLINE const uint8_t *table_of(enum codes c) {
   static const uint8_t iq4[] = {1,   24,  45,  63,  79,  93,  106, 118,
                                 129, 141, 153, 166, 181, 197, 217, 241},
-                       e2m1[] = {0, 4, 6, 8, 9, 10, 11, 12, 12, 13, 14, 15, 16, 18, 20, 24};
+                       e2m1[] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
   return c == CODES_IQ4 ? iq4 : e2m1;
 }
 // Whether products take whole bytes, which lie above their values as BYTES_ABOVE_ZERO says.
@@ -102,8 +102,8 @@ INLINE int64_t panels_home(struct panels p, int64_t row, int *lane) {
 }
 
 // Stored words: codes from the low bits up, 10, 8 or 4 to a word; a group begins a word.
-INLINE int codes_per_word(enum codes c) { return c == CODES_3 ? 10 : c == CODES_4 ? 8 : 4; }
-INLINE int code_bits(enum codes c) { return c == CODES_3 ? 3 : c == CODES_4 ? 4 : 8; }
+INLINE int code_bits(enum codes c) { return c == CODES_3 ? 3 : c == CODES_4 || has_table(c) ? 4 : 8; }
+INLINE int codes_per_word(enum codes c) { return 32 / code_bits(c); }
 INLINE int64_t panels_words(struct panels p) {
   return panels_groups(p) * (p.group / codes_per_word(p.codes));
 }
@@ -124,26 +124,14 @@ INLINE uint32_t unpack_code(const struct panels p, const uint8_t *words, int64_t
   int per = codes_per_word(p.codes), bits = code_bits(p.codes);
   return load_word(words, k / per) >> (k % per * bits) & ((1u << bits) - 1);
 }
-
-// One group's bytes of a table into its lane's four bytes of each line pair. Returns whether they are all in it.
-INLINE int pack_of_table(const struct panels p, uint8_t *line, const uint8_t *bytes) {
-  enum { GROUP = 32 };
-  const uint8_t *table = table_of(p.codes);
-  uint8_t nibbles[GROUP] = {0}, all = 1;
-  for (int i = 1; i < 16; i++)
-    for (int k = 0; k < GROUP; k++) nibbles[k] += bytes[k] >= table[i];
-  for (int k = 0; k < GROUP; k++) all &= table[nibbles[k]] == bytes[k];
-  for (int64_t j = 0; j < GROUP / 8; j++, line += 2 * LINE) {
-    const uint32_t four = load_word(nibbles, 2 * j) | load_word(nibbles, 2 * j + 1) << 4;
-    memcpy(line, &four, 4);
-  }
-  return all;
+// What it stands for, above `zero`.
+INLINE int code_number(const struct panels p, uint32_t code) {
+  return has_table(p.codes) ? table_of(p.codes)[code] : (int)code;
 }
 
 // One group's words of one row into its lane's four bytes of each line pair. Returns whether the panel can say them.
 INLINE int pack_group(const struct panels p, uint8_t *group, int lane, const uint8_t *words) {
   uint8_t *line = group + 4 * lane;
-  if (has_table(p.codes)) return pack_of_table(p, line, words);
   if (p.codes == CODES_E4M3) {
     for (int k = 0; k < p.group; k++) group[k * PANEL + lane] = words[k];
     return 1;
@@ -167,7 +155,7 @@ INLINE int pack_group(const struct panels p, uint8_t *group, int lane, const uin
       four = load_word(words, j);
     } else {
       uint32_t eight = 0;
-      if (p.codes == CODES_4)
+      if (code_bits(p.codes) == 4)
         eight = load_word(words, j);
       else
         for (int i = 0; i < 8; i++) eight |= unpack_code(p, words, 8 * j + i) << 4 * i;
@@ -362,7 +350,7 @@ INLINE int kept_code(const struct panels p, const uint8_t *line, int k) {
   if (p.codes == CODES_6) line += k / 16 * 6 * LINE;
   const int within = p.codes == CODES_6 ? k % 16 : k;
   const int nibble = line[within / 8 * 2 * LINE + k % 4] >> (k & 4) & 15;
-  if (has_table(p.codes)) return table_of(p.codes)[nibble];
+  if (has_table(p.codes)) return code_number(p, (uint32_t)nibble);
   return p.codes == CODES_6 ? nibble | (line[4 * LINE + k % 4] >> within / 4 * 2 & 3) << 4 : nibble;
 }
 
@@ -419,7 +407,8 @@ INLINE void expand_row(const struct panels p, const uint8_t *words, const uint8_
   const size_t size = number_size(p.number), all = (size_t)panels_groups(p) * size;
   for (int64_t k = 0; k < p.columns; k++) {
     const uint8_t *scale = scales + (size_t)(k / p.group) * size;
-    float value = (float)((int)unpack_code(p, words, k) - p.zero) * load_number(p.number, scale);
+    const int number = code_number(p, unpack_code(p, words, k)) - p.zero;
+    float value = (float)number * load_number(p.number, scale);
     if (p.minimums) value += load_number(p.number, scale + all);
     float sixteen[16] = {value};
     uint8_t stored[64];

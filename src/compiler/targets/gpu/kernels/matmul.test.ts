@@ -27,7 +27,7 @@ import { checkKernel } from "../ir/check.ts"
 import type { Kernel } from "../ir/ir.ts"
 import { Memory, runKernel } from "../ir/run.ts"
 import type { Binding, Choice, Launch } from "../launch.ts"
-import { strideOf } from "../layout.ts"
+import { strideOf, wholeColumns } from "../layout.ts"
 import { codesBehind, matmulChoices } from "./matmul.ts"
 import type { Units } from "./tiles.ts"
 
@@ -64,10 +64,11 @@ class Case {
   readonly #next = mulberry32(7)
 
   constructor(product: Product) {
-    const { codec, input, columns, outputs, end = "store", bias, from = 0 } = product
+    const { codec, input, outputs, end = "store", bias, from = 0 } = product
+    const columns = wholeColumns(codec, product.columns)
     const isGated = (activations as readonly string[]).includes(end)
     const rows = isGated ? 2 * outputs : outputs
-    this.#product = product
+    this.#product = { ...product, columns }
     this.#weights = randomWeights(codec, rows, columns)
     this.#bias = randomWeights("f16", rows, 1)
     this.#parts = [packedWeights(this.#weights), packedWeights(this.#bias)]

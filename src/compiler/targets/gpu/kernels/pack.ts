@@ -121,6 +121,7 @@ function packFloats(codec: FloatType): Kernel {
 
 function packCodes(codec: GroupCodecName): Kernel {
   const { bits, perWord, group, zero, dtype, minimums: hasMinimums } = groupCodecs[codec]
+  const { signed, negated, less, table } = codingOf(codec)
   const unitLayout = unitOf(codec)
   const element = bitElements[dtype]
   return kernel(`pack_${codec}`, THREADS, (k) => {
@@ -138,8 +139,8 @@ function packCodes(codec: GroupCodecName): Kernel {
       /** Code `c` of the unit, as it is to be stored, in its lowest bits; 0 behind the row's end. */
       const codeAt = (word: Value, c: number): Value => {
         const stored = word.shr((c % perWord) * bits).and(2 ** bits - 1)
-        const { signed, negated, less } = codingOf(codec)
-        const own = negated ? u32(zero).sub(stored) : signed ? stored.sub(zero + less) : stored
+        const moved = negated ? u32(zero).sub(stored) : signed ? stored.sub(zero + less) : stored
+        const own = table ? stored : moved
         return k.let(select(unit.mul(unitLayout.columns).add(c).lt(columns), own, 0))
       }
       for (let chunk = 0; chunk < unitLayout.chunks; chunk++) {

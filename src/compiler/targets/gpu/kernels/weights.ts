@@ -11,7 +11,7 @@ import {
   isIntegerCodec,
 } from "../../../../runtime/format.ts"
 import { type ParameterId, type Plan, WIDE_GROUP } from "../../../plan.ts"
-import { type Builder, type Elements, f32, select, u32, type Value } from "../ir/builder.ts"
+import { type Builder, type Elements, f32, lookUp, select, u32, type Value } from "../ir/builder.ts"
 import type { Element } from "../ir/ir.ts"
 import type { Binding } from "../launch.ts"
 import { CHUNK_WORDS, codingOf, PANEL, unitOf, weightLayout } from "../layout.ts"
@@ -113,12 +113,10 @@ export function columnValue(k: Builder, row: WeightRow, column: Value): Value {
 
 /** A stored code, which are the lowest bits of a word, as the whole number that a scale is multiplied with: an i32. */
 function wholeCode(codec: GroupCodecName, field: Value): Value {
-  const { bits, signed, negated, less } = codingOf(codec)
+  const { bits, signed, negated, less, table } = codingOf(codec)
   if (!signed) return field.and(2 ** bits - 1).bits("i32")
-  const own = field
-    .shl(32 - bits)
-    .bits("i32")
-    .shr(32 - bits)
+  const [stored, left] = table ? [lookUp(field, 0, table), 24] : [field, 32 - bits]
+  const own = stored.shl(left).bits("i32").shr(left)
   return negated ? own.neg() : less ? own.add(less) : own
 }
 
@@ -185,11 +183,15 @@ export function wideGroupWords(k: Builder, { weight, chunkAt }: WeightRow, group
 }
 
 /**
- * A group's codes as bytes, four columns in a word: a few masks and shifts, as codeFields allows. Those with a sign end up in
- * the upper bits of their bytes, which are so 2 ** byteShift times as much.
+ * A group's codes as bytes, four columns in a word: a few masks and shifts, as codeFields allows, or bytes of a table. Those with
+ * a sign end up in the upper bits of their bytes, which are so 2 ** byteShift times as much.
  */
 export function groupBytes(k: Builder, codec: GroupCodecName, words: readonly Value[]): Value[] {
-  const { bits, signed } = codingOf(codec)
+  const { bits, signed, table } = codingOf(codec)
+  if (table)
+    return words.flatMap((word) =>
+      ([0, 4] as const).map((from) => k.let(lookUp(word, from, table))),
+    )
   const every = (byte: number) => (byte * 0x01010101) >>> 0
   if (bits === 8) return [...words]
   if (bits === 4) {
@@ -209,8 +211,8 @@ export function groupBytes(k: Builder, codec: GroupCodecName, words: readonly Va
 }
 
 export function byteShift(codec: GroupCodecName): number {
-  const { bits, signed } = codingOf(codec)
-  return signed ? 8 - bits : 0
+  const { bits, signed, table } = codingOf(codec)
+  return signed && !table ? 8 - bits : 0
 }
 
 /** Numbers of a row that lie side by side: the floats of `columns` of them. */
