@@ -262,16 +262,20 @@ class Lowering {
         const place = this.#placeOf(node.convolution.layer)
         emit({ op: "storeKv", key: at(node.inputs[0]), value: undefined, place }, "tokens")
         const taps = this.#parameters.id(node.taps)
-        emit({ op: "convolve", taps, count: node.convolution.count, place, output: fresh() })
+        const bias = node.bias && this.#parameters.id(node.bias)
+        const { count } = node.convolution
+        emit({ op: "convolve", taps, bias, count, place, output: fresh() })
         break
       }
       case "delta": {
-        const [input, decays, shares] = node.inputs.map(at) as [View, View, View]
+        const [input, decays, shares] = node.inputs.map(at) as [View, View, View | undefined]
         const { delta } = node
         const decay = this.#parameters.id(node.decay)
         const bias = this.#parameters.id(node.bias)
+        const skip = node.skip && this.#parameters.id(node.skip)
         const place = this.#placeOf(delta.layer, true)
-        emit({ op: "delta", input, decays, shares, decay, bias, delta, place, output: fresh() })
+        const read = { input, decays, shares, decay, bias, skip }
+        emit({ op: "delta", ...read, delta, place, output: fresh() })
         break
       }
       case "weigh": {

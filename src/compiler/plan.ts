@@ -176,23 +176,31 @@ export type StepOp =
       output: View
     }
   /**
-   * output = each column of the last `count` remembered rows, the token's own last, times its taps: fused multiply-adds from 0 on, in
-   * the order of positions. `taps`: [columns * count], those of a column side by side.
+   * output = each column of the last `count` remembered rows, the token's own last, times its taps: fused multiply-adds from its bias
+   * or 0 on, in the order of positions. `taps`: [columns * count], those of a column side by side.
    */
-  | { op: "convolve"; taps: ParameterId; count: number; place: Place; output: View }
+  | {
+      op: "convolve"
+      taps: ParameterId
+      bias: ParameterId | undefined
+      count: number
+      place: Place
+      output: View
+    }
   /**
    * One position of a sequence after the other, over all of the step's tokens, from the state that it goes on from, or from zeros
    * where its first position is 0, to the one that it leaves: `StepInput.blocks`. As the graph says; every sum from 0, by fused
    * multiply-adds, in the order of a key's columns. A unit is x times 1 / sqrt((columns * mean of squares + 1e-6) * w), the mean as of
-   * a norm; w is keyDim for queries and 1 for keys.
+   * a norm; w is keyDim for queries and 1 for keys. A selective state space has `skip` and no shares.
    */
   | {
       op: "delta"
       input: View
       decays: View
-      shares: View
+      shares: View | undefined
       decay: ParameterId
       bias: ParameterId
+      skip: ParameterId | undefined
       delta: Delta
       place: Place
       output: View
@@ -408,11 +416,15 @@ function printStep(plan: Plan, step: Step): string {
     }
     case "convolve":
       return on(
-        `${view(step.output)} = convolve ${placeText(step.place)} ${p(step.taps)} count ${step.count}`,
+        `${view(step.output)} = convolve ${placeText(step.place)} ${p(step.taps)} count ${step.count}${biasText(step.bias)}`,
       )
     case "delta":
       return on(
-        `${view(step.output)} = delta ${placeText(step.place)} ${view(step.input)} ${deltaText(step.delta)} ${view(step.decays)} ${p(step.decay)} ${p(step.bias)} ${view(step.shares)}`,
+        [
+          `${view(step.output)} = delta ${placeText(step.place)} ${view(step.input)} ${deltaText(step.delta)} ${view(step.decays)} ${p(step.decay)} ${p(step.bias)}`,
+          ...(step.shares ? [view(step.shares)] : []),
+          ...(step.skip === undefined ? [] : [`skip ${p(step.skip)}`]),
+        ].join(" "),
       )
     case "select":
       return on(`${view(step.output)} = select ${view(step.input)} of ${step.from}`)

@@ -6,7 +6,7 @@
 //   experts             rows of gate and up; what they make is gathered, since a row's sums are added up by their shares and parts
 //                       of sums cannot be; then rows of down
 //   latent attention    heads of queries, and the rows that bring them to what is remembered and back; that is whole everywhere
-//   states              heads, with their keys; convolutions, their columns
+//   states              heads, with their keys; convolutions, their columns; where a norm goes over all heads, what these read is gathered
 //   all else            whole, in every shard
 //
 // Heads of keys that are fewer than the shards lie in several of them, with their keys and values.
@@ -150,6 +150,8 @@ function keysOfStates(
 /** Neighbouring columns, and which products' they are. */
 interface Part extends Segment {
   madeBy: readonly Origin[]
+  /** States of heads have been read for it, of which no shard has all. */
+  ofStates?: true
 }
 
 /** Columns of a product, divided as what has become of them. */
@@ -241,7 +243,7 @@ class Sharding {
       case "ropeTable":
         return [{ ...step, output: this.#made(step.output) }]
       case "norm":
-        return [this.#norm(step)]
+        return this.#norm(step)
       case "quantize":
         return [this.#quantize(step)]
       case "matmul":
@@ -261,7 +263,9 @@ class Sharding {
       case "convolve": {
         const split = this.#stored.get(JSON.stringify(step.place))
         const taps = this.#parameter(step.taps, split && cutOf(split, step.count))
-        return [{ ...step, taps, output: this.#made(step.output, split) }]
+        const bias =
+          step.bias === undefined ? undefined : this.#parameter(step.bias, split && cutOf(split))
+        return [{ ...step, taps, bias, output: this.#made(step.output, split) }]
       }
       case "delta":
         return [this.#delta(step)]
@@ -296,21 +300,42 @@ class Sharding {
     }
   }
 
-  #norm(step: Extract<StepOp, { op: "norm" }>): StepOp {
+  #norm(step: Extract<StepOp, { op: "norm" }>): StepOp[] {
     const { input, output, width } = step
     const split = this.#splitOf(input)
-    if (split && width === input.columns) throw wantedWhole(split)
+    if (split && width === input.columns) return this.#normOfAll(step, split)
     if (split) this.#requireWholes(split, width)
     const isEach = (id: ParameterId) => this.#plan.parameters[id]!.rows === width
     const vector = (id: ParameterId) =>
       this.#parameter(id, isEach(id) ? undefined : split && cutOf(split))
-    return {
-      ...step,
-      input: this.#view(input),
-      weight: vector(step.weight),
-      bias: step.bias === undefined ? undefined : vector(step.bias),
-      output: input.buffer === output.buffer ? this.#view(output) : this.#made(output, split),
-    }
+    return [
+      {
+        ...step,
+        input: this.#view(input),
+        weight: vector(step.weight),
+        bias: step.bias === undefined ? undefined : vector(step.bias),
+        output: input.buffer === output.buffer ? this.#view(output) : this.#made(output, split),
+      },
+    ]
+  }
+
+  /** What states have made of heads by themselves is brought together; all else is made whole in the first place. */
+  #normOfAll(step: Extract<StepOp, { op: "norm" }>, split: Split): StepOp[] {
+    if (!split.some(({ ofStates }) => ofStates)) throw wantedWhole(split)
+    const gather = this.#gather(step.input, split)
+    const weight = this.#parameter(step.weight)
+    const bias = step.bias === undefined ? undefined : this.#parameter(step.bias)
+    return [
+      gather,
+      { ...step, input: gather.output, weight, bias, output: this.#made(step.output) },
+    ]
+  }
+
+  /** A row of which each shard has a part, in a buffer of its own. */
+  #gather(view: View, split: Split): Extract<StepOp, { op: "gather" }> {
+    this.#requireOne(split)
+    const output = this.#ownBuffer("row of all", view.buffer, view.columns)
+    return { op: "gather", part: this.#view(view), pieces: 1, output }
   }
 
   /** Columns come from everywhere: every shard has the row whole first, and then in its other order. */
@@ -324,9 +349,8 @@ class Sharding {
       output: this.#made(step.output),
     })
     if (!split) return [from(this.#wholeView(step.input))]
-    this.#requireOne(split)
-    const output = this.#ownBuffer("row of all", step.input.buffer, step.input.columns)
-    return [{ op: "gather", part: this.#view(step.input), pieces: 1, output }, from(output)]
+    const gather = this.#gather(step.input, split)
+    return [gather, from(gather.output)]
   }
 
   #quantize(step: Extract<StepOp, { op: "quantize" }>): StepOp {
@@ -548,26 +572,30 @@ class Sharding {
   }
 
   #delta(step: Extract<StepOp, { op: "delta" }>): StepOp {
-    const { input, decays, shares, decay, bias, delta, place, output } = step
+    const { input, decays, shares, decay, bias, skip, delta, place, output } = step
     const parts = this.#shards
     const { keyHeads, valueHeads, keyDim, valueDim } = delta
     const keys = keysOfStates(delta, parts)!
     const ofKeys = { length: keyHeads * keyDim, ...keys }
     const values = { length: valueHeads * valueDim, parts }
-    const split = this.#divided(input, [ofKeys, ofKeys, values])
+    const kinds = delta.selective ? [values, ofKeys, ofKeys] : [ofKeys, ofKeys, values]
+    const split = this.#divided(input, kinds)
     const heads = { length: valueHeads, parts }
-    for (const view of [decays, shares]) this.#divided(view, [heads])
+    for (const view of [decays, ...(shares ? [shares] : [])]) this.#divided(view, [heads])
     const own = { ...delta, keyHeads: keyHeads / keys.parts, valueHeads: valueHeads / parts }
     this.#keep(place, { ...this.#plan.groups[place.group]!, state: stateSize(own) })
     return {
       ...step,
       input: this.#view(input),
       decays: this.#view(decays),
-      shares: this.#view(shares),
+      shares: shares && this.#view(shares),
       decay: this.#parameter(decay, [heads]),
       bias: this.#parameter(bias, [heads]),
+      skip: skip === undefined ? undefined : this.#parameter(skip, [heads]),
       delta: own,
-      output: this.#made(output, [{ ...values, madeBy: split.at(-1)!.madeBy }]),
+      output: this.#made(output, [
+        { ...values, madeBy: split[kinds.indexOf(values)]!.madeBy, ofStates: true },
+      ]),
     }
   }
 
@@ -829,7 +857,7 @@ function viewsRead(step: Step): View[] {
     case "route":
       return [step.input]
     case "delta":
-      return [step.input, step.decays, step.shares]
+      return [step.input, step.decays, ...(step.shares ? [step.shares] : [])]
     case "experts":
       return [step.input, ...(step.experts.up ? [step.experts.up.input] : [])]
         .flatMap((input) => (input.kind === "float" ? [input.view] : []))

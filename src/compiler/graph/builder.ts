@@ -92,11 +92,13 @@ export function rope(x: Node, headDim: number, rotation: Rotation): Node {
 }
 
 /** @param taps of each column the earliest first, column by column */
-export function convolve(x: Node, taps: Weight, convolution: Convolution): Node {
+export function convolve(x: Node, taps: Weight, convolution: Convolution, bias?: Weight): Node {
   const { count, heads } = convolution
-  check(taps.rows === count * x.columns && taps.columns === 1, `${taps.name} does not fit`)
-  check(x.columns % heads === 0, "convolve: heads do not fit")
-  return { op: "convolve", rows: x.rows, columns: x.columns, inputs: [x], convolution, taps }
+  const { rows, columns } = x
+  check(taps.rows === count * columns && taps.columns === 1, `${taps.name} does not fit`)
+  check(!bias || bias.rows === columns, `${bias?.name} does not fit`)
+  check(columns % heads === 0, "convolve: heads do not fit")
+  return { op: "convolve", rows, columns, inputs: [x], convolution, taps, bias }
 }
 
 /** @param shares how much of each value head's correction is put into its state */
@@ -104,19 +106,39 @@ export function deltaRule(
   x: Node,
   { decays, shares }: Record<"decays" | "shares", Node>,
   { decay, bias }: Record<"decay" | "bias", Weight>,
+  delta: Omit<Delta, "selective">,
+): Node {
+  sameRows(decays, shares)
+  check(shares.columns === delta.valueHeads, "delta: shares do not fit")
+  return stateOf([x, decays, shares], { decay, bias, skip: undefined }, delta)
+}
+
+/** @param skip how much of a value is read whatever its state holds */
+export function selectiveStates(
+  x: Node,
+  decays: Node,
+  weights: Record<"decay" | "bias" | "skip", Weight>,
+  delta: Omit<Delta, "selective">,
+): Node {
+  check(weights.skip.rows === delta.valueHeads, `${weights.skip.name} does not fit`)
+  return stateOf([x, decays], weights, { ...delta, selective: true })
+}
+
+function stateOf(
+  inputs: readonly [Node, Node, Node] | readonly [Node, Node],
+  { decay, bias, skip }: Record<"decay" | "bias", Weight> & { skip: Weight | undefined },
   delta: Delta,
 ): Node {
+  const [x, decays] = inputs
   const { keyHeads, valueHeads, keyDim, valueDim } = delta
   const columns = valueHeads * valueDim
   check(x.columns === 2 * keyHeads * keyDim + columns, "delta: columns do not fit")
   check(valueHeads % keyHeads === 0, "delta: heads do not fit")
-  for (const { columns } of [decays, shares])
-    check(columns === valueHeads, `delta: ${columns} columns for ${valueHeads} heads`)
+  check(decays.columns === valueHeads, "delta: decays do not fit")
   for (const { name, rows } of [decay, bias])
     check(rows === valueHeads, `${name} does not fit ${valueHeads} heads`)
-  sameRows(decays, shares)
   const rows = sameRows(x, decays)
-  return { op: "delta", rows, columns, inputs: [x, decays, shares], delta, decay, bias }
+  return { op: "delta", rows, columns, inputs, delta, decay, bias, skip }
 }
 
 /**

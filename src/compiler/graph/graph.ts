@@ -85,21 +85,31 @@ export type Op =
     }
   /**
    * x, remembered for its layer and read so → each column by itself: the sum of its last values, the token's own last, each times
-   * its tap, from the first on; before the first token there are none.
+   * its tap, from the first on, with the column's bias where there is one; before the first token there are none.
    */
-  | { op: "convolve"; inputs: readonly [Node]; convolution: Convolution; taps: Weight }
+  | {
+      op: "convolve"
+      inputs: readonly [Node]
+      convolution: Convolution
+      taps: Weight
+      bias: Weight | undefined
+    }
   /**
    * x: queries, keys and values of heads; decays and shares: a column for each value head → what each of them reads of its
    * state. A state is a matrix [keyDim, valueDim] of a sequence, which every position changes, one after the other, from zeros on:
    * all of it is multiplied with its decay, e^(-e^decay * ln(1 + e^(a + bias))); the value less what the key reads is put under
    * the key, times the share; then the query reads. Queries and keys are brought to unit length.
+   *
+   * A selective state space (Mamba 2) has no shares: the value is put under the key ln(1 + e^(a + bias)) times, whatever the key reads; queries and
+   * keys stay as they are, and the value times `skip`, a number for each head, is added to what is read.
    */
   | {
       op: "delta"
-      inputs: readonly [Node, Node, Node]
+      inputs: readonly [Node, Node, Node] | readonly [Node, Node]
       delta: Delta
       decay: Weight
       bias: Weight
+      skip: Weight | undefined
     }
   /** x, a column for each expert → how much each of them counts, 0 of those that the row does not go to. */
   | { op: "route"; inputs: readonly [Node]; routing: Routing; bias: Weight | undefined }
@@ -180,9 +190,13 @@ export interface Convolution {
   heads: number
 }
 
-/** A layer that remembers a state of each sequence. Its columns are all queries, then all keys, then all values. */
+/**
+ * A layer that remembers a state of each sequence. Its columns are all queries, then all keys, then all values; of a selective
+ * state space the other way round.
+ */
 export interface Delta {
   layer: number
+  selective?: true
   keyHeads: number // key head j and its query serve value heads j * (valueHeads / keyHeads) and those behind it,
   /** or every one of the same rest: j, j + keyHeads and so on. */
   tiled?: true
@@ -328,7 +342,8 @@ function details(node: Node): string[] {
     }
     case "convolve": {
       const { layer, count } = node.convolution
-      return [`layer ${layer}`, `taps ${count} ${shown(node.taps)}`]
+      const bias = node.bias ? [`bias ${shown(node.bias)}`] : []
+      return [`layer ${layer}`, `taps ${count} ${shown(node.taps)}`, ...bias]
     }
     case "delta":
       return [
@@ -336,6 +351,7 @@ function details(node: Node): string[] {
         deltaText(node.delta),
         shown(node.decay),
         shown(node.bias),
+        ...(node.skip ? [`skip ${shown(node.skip)}`] : []),
       ]
     case "route":
       return [routingText(node.routing), ...(node.bias ? [`bias ${shown(node.bias)}`] : [])]
@@ -376,8 +392,22 @@ export function functionText(applied: {
 }
 
 /** "heads 4/2 x 8 + 6" */
-export const deltaText = ({ keyHeads, valueHeads, keyDim, valueDim, tiled }: Delta) =>
-  `heads ${valueHeads}/${keyHeads}${tiled ? " tiled" : ""} x ${keyDim} + ${valueDim}`
+export const deltaText = ({ keyHeads, valueHeads, keyDim, valueDim, tiled, selective }: Delta) =>
+  `${selective ? "selective " : ""}heads ${valueHeads}/${keyHeads}${tiled ? " tiled" : ""} x ${keyDim} + ${valueDim}`
+
+/** Of a row of its columns, where each kind begins. */
+export function deltaColumns({
+  keyHeads,
+  valueHeads,
+  keyDim,
+  valueDim,
+  selective,
+}: Omit<Delta, "layer">) {
+  const [keys, values] = [keyHeads * keyDim, valueHeads * valueDim]
+  return selective
+    ? { values: 0, keys: values, queries: values + keys }
+    : { queries: 0, keys, values: 2 * keys }
+}
 
 /** Which key head, and query, serves a value head. */
 export const keyHeadOf = ({ keyHeads, valueHeads, tiled }: Omit<Delta, "layer">, head: number) =>

@@ -379,6 +379,8 @@ export const deltaStep = struct("delta_step", {
   shares_stride: int,
   decay: int,
   bias: int,
+  skip: int,
+  selective: int,
   key_heads: int,
   value_heads: int,
   tiled: int,

@@ -108,7 +108,16 @@ const rowCalls = {
   convolve: call(
     "convolve_row",
     "convolved",
-    { attention, group: int, layer, taps: weight, count: int, token: said("token"), output: row },
+    {
+      attention,
+      group: int,
+      layer,
+      taps: weight,
+      count: int,
+      token: said("token"),
+      bias: weight,
+      output: row,
+    },
     "m",
   ),
   weigh: call("multiply_row", "elements", weighed),
@@ -229,7 +238,7 @@ export function rowCallOf(step: Step, plan: Plan, kept: readonly Kept[]): Said {
       }
     }
     case "convolve": {
-      const { place, taps, count } = step
+      const { place, taps, bias, count } = step
       return {
         name: "convolve",
         value: {
@@ -239,6 +248,7 @@ export function rowCallOf(step: Step, plan: Plan, kept: readonly Kept[]): Said {
           taps,
           count,
           token: true,
+          bias,
           output: rowOf(step.output),
         },
       }

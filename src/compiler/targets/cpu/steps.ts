@@ -339,7 +339,7 @@ class Code implements StepCode {
   }
 
   #delta(step: Extract<Step, { op: "delta" }>): Entry {
-    const { input, decays, shares, decay, bias, delta, place, output } = step
+    const { input, decays, shares = decays, decay, bias, skip = bias, delta, place, output } = step
     if (output.from !== 0)
       throw new Error("internal: a state is read into some columns of a buffer")
     const { text, words } = this.#said(deltaStep, {
@@ -354,6 +354,8 @@ class Code implements StepCode {
       shares_stride: strideOf(this.#plan, shares),
       decay,
       bias,
+      skip,
+      selective: delta.selective ? 1 : 0,
       key_heads: delta.keyHeads,
       value_heads: delta.valueHeads,
       tiled: delta.tiled ? 1 : 0,

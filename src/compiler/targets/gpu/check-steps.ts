@@ -31,6 +31,7 @@ import {
   norm,
   rope,
   route,
+  selectiveStates,
   stacked,
   weight,
 } from "../../graph/builder.ts"
@@ -65,7 +66,7 @@ interface Decoder {
   routing?: Routing
   /** What gates of experts are multiplied with is in this, and so is a matrix by itself. */
   ups?: CodecName
-  /** The first layer has a state beside its attention. */
+  /** The first two layers have states beside their attention: of the delta rule, and selective ones. */
   hasState?: true
   /** What attention's rows are multiplied with is in this. Floats: nobody rounds rows, and merges their spans before that. */
   outs?: CodecName
@@ -169,22 +170,22 @@ function graphOf(decoder: Decoder): Graph {
       sinks,
     })
     x = add(x, product(mixed, own("o"), HIDDEN))
-    if (hasState && layer === 0) {
+    if (hasState) {
       const { keyHeads, valueHeads, keyDim, valueDim } = DELTA
       const given = product(h, own("given"), 2 * keyHeads * keyDim + valueHeads * valueDim)
-      const read = deltaRule(
-        given,
-        {
-          decays: linear(h, {
-            ...weight(own("decays"), own("decays"), valueHeads, HIDDEN),
-            exact: true,
-          }),
-          shares: apply("sigmoid", product(h, own("shares"), valueHeads)),
-        },
-        { decay: vector(own("decay"), valueHeads), bias: vector(own("decay bias"), valueHeads) },
-        { layer, ...DELTA },
-      )
-      x = add(x, product(read, own("read"), HIDDEN))
+      const matrix = weight(own("decays"), own("decays"), valueHeads, HIDDEN)
+      const decays = linear(h, { ...matrix, exact: true })
+      const ofHeads = (name: string) => vector(own(name), valueHeads)
+      const weights = { decay: ofHeads("decay"), bias: ofHeads("decay bias") }
+      const read = () => {
+        if (layer > 0) {
+          const all = { ...weights, skip: ofHeads("skip") }
+          return selectiveStates(given, decays, all, { layer, ...DELTA })
+        }
+        const shares = apply("sigmoid", product(h, own("shares"), valueHeads))
+        return deltaRule(given, { decays, shares }, weights, { layer, ...DELTA })
+      }
+      x = add(x, product(read(), own("read"), HIDDEN))
     }
     const m = normed(x, own("mlp norm"))
     if (decoder.routing) {

@@ -565,3 +565,25 @@ export function deltaRule(state: Float32Array, position: Position): void {
     out[j] = read
   }
 }
+
+/** How much of a value is put into a selective state: ln(1 + e^(input + bias)). */
+export function selectiveShare(input: number, bias: number): number {
+  return softplus(fround(input + bias))
+}
+
+/** The same of a selective state space: what the key reads is not taken away, and `skip` times the value is read. */
+export function selectiveState(state: Float32Array, position: Position, skip: number): void {
+  const { query, key, value, decay, share, out } = position
+  const width = value.length
+  for (let j = 0; j < width; j++) {
+    const given = fround(value[j]! * share)
+    let read = 0
+    for (let i = 0; i < key.length; i++) {
+      const at = i * width + j
+      const changed = fma(key[i]!, given, fround(state[at]! * decay))
+      state[at] = changed
+      read = fma(query[i]!, changed, read)
+    }
+    out[j] = fma(skip, value[j]!, read)
+  }
+}

@@ -21,7 +21,7 @@ import { writeTurns } from "../../../runtime/rotation.ts"
 import { createSampler, type Sampler } from "../../../runtime/sampling.ts"
 import { ITEM, type RowSet, StepRows, type Visible } from "../../../runtime/step-rows.ts"
 import { type Activation, elementwise } from "../../graph/elementwise.ts"
-import { keyHeadOf } from "../../graph/graph.ts"
+import { deltaColumns, keyHeadOf } from "../../graph/graph.ts"
 import {
   type BufferId,
   type Codes,
@@ -363,7 +363,7 @@ export class Machine {
   }
 
   #convolve(
-    { rows, taps, count, place, output }: Extract<Step, { op: "convolve" }>,
+    { rows, taps, bias, count, place, output }: Extract<Step, { op: "convolve" }>,
     { positions }: StepInput,
   ): (row: number) => void {
     const { group } = place
@@ -375,8 +375,10 @@ export class Machine {
       this.#stepRows.tokensOf(rows),
     ]
     const width = kvHeads * headDim.key
+    const begin = bias === undefined ? new Float32Array(width) : this.#vector(bias)
     return (row) => {
-      const sums = kernels.rowOf(out, row).fill(0)
+      const sums = kernels.rowOf(out, row)
+      sums.set(begin)
       const token = tokens[row]!
       const [sequence, position] = [this.#stepRows.sequences[token]!, positions[token]!]
       for (let tap = Math.max(0, count - 1 - position); tap < count; tap++) {
@@ -397,11 +399,14 @@ export class Machine {
     cancel: CancelWord,
   ) {
     const { delta, place } = step
-    const { keyHeads, valueHeads, keyDim, valueDim } = delta
-    const [x, decays, shares, out] = [step.input, step.decays, step.shares, step.output].map(
-      (view) => this.#rows(view),
-    ) as [kernels.Rows, kernels.Rows, kernels.Rows, kernels.Rows]
+    const { valueHeads, keyDim, valueDim } = delta
+    const [x, decays, out] = [step.input, step.decays, step.output].map((view) =>
+      this.#rows(view),
+    ) as [kernels.Rows, kernels.Rows, kernels.Rows]
+    const shares = step.shares && this.#rows(step.shares)
+    const skip = step.skip === undefined ? undefined : this.#vector(step.skip)
     const [decay, bias] = [this.#vector(step.decay), this.#vector(step.bias)]
+    const columns = deltaColumns(delta)
     const states = this.#states[place.group]![place.layer]!
     const size = keyDim * valueDim
     for (let s = 0; s + 1 < starts.length; s++) {
@@ -419,17 +424,29 @@ export class Machine {
           poll(cancel)
           const row = kernels.rowOf(x, token)
           const own = (all: kernels.Rows) => all.data[kernels.at(all, token) + head]!
-          const query = kernels.unit(row.subarray(key, key + keyDim), keyDim)
-          const unitKey = kernels.unit(row.subarray(keyHeads * keyDim + key).subarray(0, keyDim), 1)
-          const first = 2 * keyHeads * keyDim + head * valueDim
-          kernels.deltaRule(state, {
-            query,
-            key: unitKey,
-            value: row.subarray(first, first + valueDim),
-            decay: kernels.decayOf(decay[head]!, own(decays), bias[head]!),
-            share: own(shares),
-            out: kernels.rowOf(out, token).subarray(head * valueDim, (head + 1) * valueDim),
-          })
+          const of = (first: number, count: number) => row.subarray(first, first + count)
+          const [query, ownKey] = [columns.queries, columns.keys].map((first) =>
+            of(first + key, keyDim),
+          ) as [Float32Array, Float32Array]
+          const value = of(columns.values + head * valueDim, valueDim)
+          const to = kernels.rowOf(out, token).subarray(head * valueDim, (head + 1) * valueDim)
+          const input = own(decays)
+          const decayed = kernels.decayOf(decay[head]!, input, bias[head]!)
+          if (shares)
+            kernels.deltaRule(state, {
+              query: kernels.unit(query, keyDim),
+              key: kernels.unit(ownKey, 1),
+              ...{ value, decay: decayed, share: own(shares), out: to },
+            })
+          else
+            kernels.selectiveState(
+              state,
+              {
+                ...{ query, key: ownKey, value, decay: decayed, out: to },
+                share: kernels.selectiveShare(input, bias[head]!),
+              },
+              skip![head]!,
+            )
         }
       }
     }

@@ -332,6 +332,7 @@ struct convolved {
   int64_t group, layer;
   const float *taps;  // [columns, count]
   int64_t count, token;
+  const float *bias;  // or NULL
   float *output;
 };
 // Sixteen columns of a row that is kept as keys, from d on.
@@ -354,16 +355,17 @@ INLINE void convolve_row(const sinter_model *m, const struct convolved r) {
   for (int64_t h = 0; h < a.kv_heads; h++)
     for (int64_t d = 0; d < a.head_dim; d += 16) {
       const int64_t n = a.head_dim - d < 16 ? a.head_dim - d : 16;
-      vec sum = vec_zero();
+      const int64_t column = h * a.head_dim + d;
+      vec sum = r.bias ? vec_load_some(r.bias + column, n) : vec_zero();
       for (int64_t tap = first; tap < r.count; tap++) {
         const int64_t p = position - (r.count - 1) + tap;
         const int32_t block = blocks[block_index(p / BLOCK, m->step->visible_from[list], SINKS)];
         const uint8_t *head = block_head(a, cache, block, h);
         float taps[16] = {0};
-        for (int64_t i = 0; i < n; i++) taps[i] = r.taps[(h * a.head_dim + d + i) * r.count + tap];
+        for (int64_t i = 0; i < n; i++) taps[i] = r.taps[(column + i) * r.count + tap];
         sum = vec_fma(vec_load(taps), kept_columns(a, head, p % BLOCK, d), sum);
       }
-      vec_store_some(r.output + h * a.head_dim + d, n, sum);
+      vec_store_some(r.output + column, n, sum);
     }
 }
 

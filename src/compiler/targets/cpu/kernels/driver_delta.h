@@ -1,4 +1,4 @@
-// The gated delta rule: a head's state goes on position by position, and each position reads it. Columns of a value depend on
+// The gated delta rule, and selective state spaces: a head's state goes on position by position, and each position reads it. Columns of a value depend on
 // nothing of each other, so a vector holds sixteen of them and every sum runs over the key, in its order. What a position is
 // to a state does not depend on the step that it comes in: neither chunks nor company show in the bits.
 #ifndef SINTER_DRIVER_DELTA_H
@@ -15,6 +15,8 @@ struct delta_position {
   const float *query, *key, *value;
   float query_scale, key_scale;
   float decay, share;
+  int64_t selective;
+  float skip;
   const float *before;
   float *state, *out;
 };
@@ -35,7 +37,7 @@ INLINE void delta_columns(const struct delta_position *p, const int64_t j, const
   const vec decay = vec_set(p->decay), share = vec_set(p->share);
   vec known[4], correction[4], read[4];
   for (int v = 0; v < vectors; v++) known[v] = read[v] = vec_zero();
-  for (int64_t i = 0; i < p->key_dim; i++) {
+  for (int64_t i = 0; !p->selective && i < p->key_dim; i++) {
     const vec key = vec_set(p->key[i] * p->key_scale);
     const float *before = p->before + i * p->value_dim + j;
     for (int v = 0; v < vectors; v++)
@@ -54,7 +56,11 @@ INLINE void delta_columns(const struct delta_position *p, const int64_t j, const
       read[v] = vec_fma(query, changed, read[v]);
     }
   }
-  for (int v = 0; v < vectors; v++) delta_store(p->out + j + 16 * v, n, read[v]);
+  for (int v = 0; v < vectors; v++) {
+    if (p->selective)
+      read[v] = vec_fma(vec_set(p->skip), delta_load(p->value + j + 16 * v, n), read[v]);
+    delta_store(p->out + j + 16 * v, n, read[v]);
+  }
 }
 
 static void delta_position(const struct delta_position *p) {
@@ -105,10 +111,16 @@ static void delta_item(void *context, int64_t index, int32_t thread) {
     memset(state, 0, (size_t)size * 4);
     before = state;
   }
-  const int64_t keys = d->key_heads * d->key_dim,
+  const int64_t keys = d->key_heads * d->key_dim, values = d->value_heads * d->value_dim,
                 key_head = d->tiled ? head % d->key_heads
                                     : head / (d->value_heads / d->key_heads),
                 key = key_head * d->key_dim;
+  // Columns are queries, keys and values, or the other way round.
+  const int64_t query_at = (d->selective ? values + keys : 0) + key,
+                key_at = (d->selective ? values : keys) + key,
+                value_at = (d->selective ? 0 : 2 * keys) + head * d->value_dim;
+  const float decay = ((float *)m->weights[d->decay])[head],
+              bias = ((float *)m->weights[d->bias])[head];
   for (int64_t t = first; t < s->starts[sequence + 1]; t++, before = state) {
     if (is_set(s->cancel)) return;
     const float *row = (float *)m->buffers[d->input] + d->from + t * d->in_stride;
@@ -117,14 +129,15 @@ static void delta_item(void *context, int64_t index, int32_t thread) {
     const struct delta_position position = {
         .key_dim = d->key_dim,
         .value_dim = d->value_dim,
-        .query = row + key,
-        .key = row + keys + key,
-        .value = row + 2 * keys + head * d->value_dim,
-        .query_scale = unit_scale(row + key, d->key_dim, (float)d->key_dim),
-        .key_scale = unit_scale(row + keys + key, d->key_dim, 1),
-        .decay = decay_of(((float *)m->weights[d->decay])[head], decays[head],
-                          ((float *)m->weights[d->bias])[head]),
-        .share = shares[head],
+        .query = row + query_at,
+        .key = row + key_at,
+        .value = row + value_at,
+        .query_scale = d->selective ? 1 : unit_scale(row + query_at, d->key_dim, (float)d->key_dim),
+        .key_scale = d->selective ? 1 : unit_scale(row + key_at, d->key_dim, 1),
+        .decay = decay_of(decay, decays[head], bias),
+        .share = d->selective ? softplus(decays[head] + bias) : shares[head],
+        .selective = d->selective,
+        .skip = ((float *)m->weights[d->skip])[head],
         .before = before,
         .state = state,
         .out = (float *)m->buffers[d->output] + t * d->out_stride + head * d->value_dim,

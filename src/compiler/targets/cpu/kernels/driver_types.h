@@ -275,7 +275,8 @@ struct delta_step {
   int64_t decays_from, decays_stride;
   int shares;
   int64_t shares_from, shares_stride;
-  int decay, bias;  // weights
+  int decay, bias, skip;  // weights
+  int64_t selective;      // without shares, and with `skip`
   int64_t key_heads, value_heads, tiled, key_dim, value_dim;
   int64_t group, layer;
   int output;

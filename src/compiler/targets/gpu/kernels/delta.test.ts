@@ -1,4 +1,5 @@
-// The gated delta rule on the slow twin, bit for bit the reference's: a sequence that goes on from a state and one that begins.
+// The gated delta rule and selective state spaces on the slow twin, bit for bit the reference's: a sequence that goes on from a
+// state and one that begins.
 
 import { expect, test } from "vitest"
 import { mulberry32 } from "../../../../../test/random.ts"
@@ -25,8 +26,10 @@ test.each<Omit<Delta, "layer">>([
   { keyHeads: 3, valueHeads: 3, keyDim: 70, valueDim: 5 },
   { keyHeads: 10, valueHeads: 20, keyDim: 8, valueDim: 32 },
   { keyHeads: 2, valueHeads: 6, keyDim: 4, valueDim: 8, tiled: true },
+  { selective: true, keyHeads: 1, valueHeads: 3, keyDim: 7, valueDim: 40 },
+  { selective: true, keyHeads: 2, valueHeads: 4, keyDim: 16, valueDim: 6 },
 ])("%o", (heads) => {
-  const { keyHeads, valueHeads, keyDim, valueDim } = heads
+  const { keyHeads, valueHeads, keyDim, valueDim, selective } = heads
   const next = mulberry32(keyDim)
   const floats = (length: number) =>
     Float32Array.from({ length }, () => (next() / 2 ** 31 - 1) * 2 ** (next() % 5))
@@ -41,9 +44,10 @@ test.each<Omit<Delta, "layer">>([
     op: "delta",
     input: view(0),
     decays: view(1),
-    shares: view(2),
+    shares: selective ? undefined : view(2),
     decay: 0,
     bias: 1,
+    skip: selective ? 2 : undefined,
     delta: { layer: 0, ...heads },
     place: { group: 0, layer: 0 },
     output: { buffer: 3, from: 0, columns: valueHeads * valueDim },
@@ -52,7 +56,7 @@ test.each<Omit<Delta, "layer">>([
   const rows = strides.map((stride) => floats(TOKENS * stride))
   rows[1]![strides[1]! + shift] = -60 // a share of next to nothing
   rows[1]![2 * strides[1]! + shift] = 60
-  const vectors = [floats(valueHeads), floats(valueHeads)]
+  const vectors = [floats(valueHeads), floats(valueHeads), floats(valueHeads)]
   const size = Math.ceil((valueHeads * keyDim * valueDim) / 4) * 4 // whole fours
   const before = floats(STATES * size)
 
@@ -98,13 +102,31 @@ test.each<Omit<Delta, "layer">>([
         ) as [Float32Array, Float32Array, Float32Array]
         const part = (from: number, length: number) => row.subarray(from, from + length)
         const outAt = token * strides[3]! + head * valueDim
-        reference.deltaRule(own, {
-          query: reference.unit(part(key, keyDim), keyDim),
-          key: reference.unit(part(keyHeads * keyDim + key, keyDim), 1),
-          value: part(2 * keyHeads * keyDim + head * valueDim, valueDim),
-          decay: reference.decayOf(vectors[0]![head]!, decays[head]!, vectors[1]![head]!),
-          share: shares[head]!,
+        const [decay, bias, skip] = vectors.map((vector) => vector[head]!) as [
+          number,
+          number,
+          number,
+        ]
+        const both = {
+          decay: reference.decayOf(decay, decays[head]!, bias),
           out: read.subarray(outAt, outAt + valueDim),
+        }
+        const [keys, values] = [keyHeads * keyDim, valueHeads * valueDim]
+        if (selective) {
+          const position = {
+            ...{ ...both, share: reference.selectiveShare(decays[head]!, bias) },
+            value: part(head * valueDim, valueDim),
+            key: part(values + key, keyDim),
+            query: part(values + keys + key, keyDim),
+          }
+          reference.selectiveState(own, position, skip)
+          continue
+        }
+        reference.deltaRule(own, {
+          ...{ ...both, share: shares[head]! },
+          query: reference.unit(part(key, keyDim), keyDim),
+          key: reference.unit(part(keys + key, keyDim), 1),
+          value: part(2 * keys + head * valueDim, valueDim),
         })
       }
     }

@@ -1,10 +1,10 @@
-// The gated delta rule, as plan.ts says it, in two kernels: one that brings queries and keys of each token to unit length and
-// finds what each head's state is multiplied with, token by token at once, or a run of rows does so that stands before it; and
+// The gated delta rule, and selective state spaces, as plan.ts says them, in two kernels: one that brings queries and keys of each token
+// to unit length and finds what each head's state is multiplied with, token by token at once, or a run of rows does so that stands before it; and
 // one that takes a sequence's tokens in order. Of that one a thread has a column of a head's value: its column of the state stays
 // with it, in variables, from the step's first token to its last, and every sum runs over the columns of the key in their order.
 
 import { NO_STATE } from "../../../../runtime/gpu/regions.ts"
-import type { Delta } from "../../../graph/graph.ts"
+import { type Delta, deltaColumns } from "../../../graph/graph.ts"
 import type { Plan, Step } from "../../../plan.ts"
 import {
   type Builder,
@@ -30,17 +30,22 @@ const AT_ONCE = 4
 
 type Shape = Omit<Delta, "layer"> & {
   /** Numbers from a row to the next. */
-  strides: Record<"input" | "decays" | "shares" | "output", number>
+  strides: Record<"input" | "decays" | "output", number> & { shares: number | undefined }
 }
 
-/** Of a token in memory between the kernels: a unit of each key head's query, of each key, and each value head's decay. */
+/**
+ * Of a token in memory between the kernels: a unit of each key head's query, of each key, and each value head's decay; of a
+ * selective state space, whose queries and keys stay as they are, each head's decay and behind them its share.
+ */
 const unitStride = ({ keyDim }: Shape) => upToFour(keyDim)
-const decaysFrom = (shape: Shape) => 2 * shape.keyHeads * unitStride(shape)
-const tokenStride = (shape: Shape) => decaysFrom(shape) + upToFour(shape.valueHeads)
+const decaysFrom = (shape: Shape) => (shape.selective ? 0 : 2 * shape.keyHeads * unitStride(shape))
+const sharesFrom = (shape: Shape) => decaysFrom(shape) + upToFour(shape.valueHeads)
+const tokenStride = (shape: Shape) =>
+  sharesFrom(shape) + (shape.selective ? upToFour(shape.valueHeads) : 0)
 
 /** @param isReady whether the units are made before it */
 export function deltaLaunches(plan: Plan, step: DeltaStep, isReady = false): Launch[] {
-  const { input, decays, shares, decay, bias, output, place } = step
+  const { input, decays, shares, decay, bias, skip, output, place } = step
   const shape = shapeOf(plan, step)
   const { valueHeads, valueDim } = shape
   const rows = ({ buffer, from }: { buffer: number; from: number }): Binding => ({
@@ -61,7 +66,7 @@ export function deltaLaunches(plan: Plan, step: DeltaStep, isReady = false): Lau
       { kind: "step", region: { name: "starts" } },
       { kind: "step", region: { name: "states", group: place.group } },
       rows(input),
-      rows(shares),
+      shares ? rows(shares) : vector(skip!),
       units,
       { kind: "kv", place },
       rows(output),
@@ -85,7 +90,7 @@ function shapeOf({ buffers }: Plan, { input, decays, shares, output, delta }: De
   const strides = {
     input: stride(input),
     decays: stride(decays),
-    shares: stride(shares),
+    shares: shares && stride(shares),
     output: stride(output),
   }
   return { ...heads, strides }
@@ -117,7 +122,7 @@ export function writeUnits(k: Builder, plan: Plan, step: DeltaStep, of: UnitsOf)
 }
 
 const deltaUnits = once((shape: Shape) =>
-  kernel("delta_units", THREADS, (k) => {
+  kernel(`${nameOf(shape)}_units`, THREADS, (k) => {
     const { strides } = shape
     const count = k.buffer("count", "u32", "read")
     const rows = k.buffer("rows", "f32", "read")
@@ -137,9 +142,20 @@ const deltaUnits = once((shape: Shape) =>
 )
 
 function writeUnitsOf(k: Builder, shape: Shape, of: UnitsOf): void {
-  const { keyHeads, valueHeads, keyDim } = shape
+  const { keyHeads, valueHeads, keyDim, selective } = shape
   const { token, isThere, sums, input, decays, decay, bias, units } = of
   const own = k.let(token.mul(tokenStride(shape)))
+  k.if(isThere, () =>
+    k.each(valueHeads, (head) => {
+      const [input, added] = [k.let(decays(head)), k.let(bias.load(head))]
+      const to = k.let(own.add(decaysFrom(shape)).add(head))
+      units.store(to, decayOf(k, decay.load(head), input, added))
+      if (!selective) return
+      const share = softplus(k, k.let(input.add(added)))
+      units.store(to.add(sharesFrom(shape) - decaysFrom(shape)), share)
+    }),
+  )
+  if (selective) return
   const heads = 2 * keyHeads
   const threads = LaneSums.threads(keyDim)
   const atOnce = k.threads / threads
@@ -170,12 +186,6 @@ function writeUnitsOf(k: Builder, shape: Shape, of: UnitsOf): void {
     sums.enterLoop()
     k.for(0, heads, atOnce, some)
   }
-  k.if(isThere, () =>
-    k.each(valueHeads, (head) => {
-      const value = decayOf(k, decay.load(head), decays(head), bias.load(head))
-      units.store(own.add(decaysFrom(shape)).add(head), value)
-    }),
-  )
 }
 
 /** As `decayOf` of reference/kernels.ts. */
@@ -185,13 +195,13 @@ function decayOf(k: Builder, decay: Value, input: Value, bias: Value): Value {
 }
 
 const deltaRule = once((shape: Shape) =>
-  kernel("delta_rule", COLUMNS, (k) => {
-    const { keyHeads, valueHeads, keyDim, valueDim, tiled, strides } = shape
+  kernel(`${nameOf(shape)}_rule`, COLUMNS, (k) => {
+    const { keyHeads, valueHeads, keyDim, valueDim, tiled, selective, strides } = shape
     const count = k.buffer("count", "u32", "read")
     const starts = k.buffer("starts", "u32", "read")
     const states = k.buffer("states", "u32", "read")
     const rows = k.buffer("rows", "f32", "read")
-    const shares = k.buffer("shares", "f32", "read")
+    const shares = k.buffer(selective ? "skip" : "shares", "f32", "read")
     const units = k.buffer("units", "f32", "read")
     const state = k.buffer("state", "f32", "readwrite")
     const out = k.buffer("out", "f32", "write")
@@ -215,8 +225,26 @@ const deltaRule = once((shape: Shape) =>
       })
       const keyHead = k.let(tiled ? head.rem(keyHeads) : head.div(valueHeads / keyHeads))
       const value = k.let(head.mul(valueDim).add(column))
+      const columns = deltaColumns(shape)
       k.for(starts.load(sequence), starts.load(sequence.add(1)), 1, (token) => {
         const first = k.let(token.mul(tokenStride(shape)))
+        const row = k.let(token.mul(strides.input))
+        const given = k.let(rows.load(row.add(columns.values).add(value)))
+        const decay = units.load(first.add(decaysFrom(shape)).add(head))
+        if (selective) {
+          const share = units.load(first.add(sharesFrom(shape)).add(head))
+          const added = k.let(given.mul(share))
+          const [key, query] = [columns.keys, columns.queries].map((at) =>
+            k.let(row.add(at).add(keyHead.mul(keyDim))),
+          ) as [Value, Value]
+          const read = k.variable(f32(0))
+          for (const [i, cell] of own.entries()) {
+            cell.set(fma(rows.load(key.add(i)), added, cell.now.mul(decay)))
+            read.set(fma(rows.load(query.add(i)), cell.now, read.now))
+          }
+          out.store(token.mul(strides.output).add(value), fma(shares.load(head), given, read.now))
+          return
+        }
         const unit = (head: Value) => {
           const begin = k.let(first.add(head.mul(unitStride(shape))))
           let four: readonly Value[] = []
@@ -226,7 +254,6 @@ const deltaRule = once((shape: Shape) =>
             return four[i % 4]!
           }
         }
-        const decay = units.load(first.add(decaysFrom(shape)).add(head))
         const known = k.variable(f32(0))
         const key = unit(k.let(keyHead.add(keyHeads)))
         for (const [i, cell] of own.entries()) {
@@ -234,13 +261,7 @@ const deltaRule = once((shape: Shape) =>
           cell.set(cell.now.mul(decay))
           known.set(fma(keyed, cell.now, known.now))
         }
-        const given = rows.load(
-          token
-            .mul(strides.input)
-            .add(2 * keyHeads * keyDim)
-            .add(value),
-        )
-        const share = shares.load(token.mul(strides.shares).add(head))
+        const share = shares.load(token.mul(strides.shares!).add(head))
         const correction = k.let(given.sub(known.now).mul(share))
         const read = k.variable(f32(0))
         const [query, again] = [unit(keyHead), unit(k.let(keyHead.add(keyHeads)))]
@@ -256,6 +277,8 @@ const deltaRule = once((shape: Shape) =>
     })
   }),
 )
+
+const nameOf = ({ selective }: Shape) => (selective ? "selective" : "delta")
 
 function upToFour(n: number): number {
   return Math.ceil(n / 4) * 4

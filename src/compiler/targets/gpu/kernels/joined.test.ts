@@ -33,7 +33,15 @@ const keep: RowStep[] = [
   },
 ]
 const convolve: RowStep[] = [
-  { ...tokens, op: "convolve", taps: 0, count: TAPS, place, output: view(1, WIDTH) },
+  {
+    ...tokens,
+    op: "convolve",
+    taps: 0,
+    bias: undefined,
+    count: TAPS,
+    place,
+    output: view(1, WIDTH),
+  },
   {
     ...{ ...tokens, op: "apply", function: "silu", by: undefined },
     ...{ input: view(1, WIDTH), output: view(2, WIDTH) },
@@ -41,7 +49,13 @@ const convolve: RowStep[] = [
 ]
 const rule: DeltaStep = {
   ...{ ...tokens, op: "delta", input: view(2, WIDTH), delta, place: { group: 1, layer: 0 } },
-  ...{ decays: view(3, delta.valueHeads), shares: view(4, delta.valueHeads), decay: 1, bias: 2 },
+  ...{
+    decays: view(3, delta.valueHeads),
+    shares: view(4, delta.valueHeads),
+    decay: 1,
+    bias: 2,
+    skip: undefined,
+  },
   output: view(5, delta.valueHeads * delta.valueDim),
 }
 

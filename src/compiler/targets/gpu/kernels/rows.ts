@@ -653,10 +653,11 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
   },
   convolve: columnwise<Of<"convolve">>(
     () => [],
-    (to, { taps, count, place }) => {
+    (to, { taps, bias, count, place }) => {
       const { k, plan } = to
       const layout = kvLayout(plan.kv, plan.groups[place.group]!)
       const [weights, stored] = [to.vector(taps), to.kv(place, kvReads[layout.kv].element, "read")]
+      const begin = bias === undefined ? () => f32(0) : to.vector(bias)
       const slots = to.region({ name: "lastSlots", group: place.group, count })
       const first = k.let(to.token.mul(count))
       const spots = Array.from({ length: count }, (_, tap) => slots.load(first.add(tap)))
@@ -665,7 +666,7 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
           k.let(column.div(layout.headDim.key)),
           k.let(column.rem(layout.headDim.key)),
         ]
-        const sum = k.variable(f32(0))
+        const sum = k.variable(begin(column))
         for (const [tap, slot] of spots.entries())
           k.if(slot.ne(0xffffffff), () => {
             const spot = { block: k.let(slot.div(BLOCK)), head, position: k.let(slot.rem(BLOCK)) }
