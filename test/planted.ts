@@ -23,6 +23,38 @@ export const planted: readonly PlantedFault[] = [
     fault: "l->planes + (row ^ 1) * planes_bytes(l->columns));",
     test: "test/model/matrix-unit.test.ts",
   },
+  // ---- selective states
+  {
+    what: "a value is not read past its state on a GPU",
+    file: "src/compiler/targets/gpu/kernels/delta.ts",
+    text: "fma(shares.load(head), given, read.now)",
+    fault: "read.now",
+    test: "src/compiler/targets/gpu/kernels/delta.test.ts",
+  },
+  {
+    what: "a selective state takes away what its key reads",
+    file: "src/compiler/targets/cpu/kernels/driver_delta.h",
+    text: "!p->selective && i < p->key_dim",
+    fault: "i < p->key_dim",
+    test: "test/model/cpu.test.ts",
+    name: "granite-hybrid",
+  },
+  {
+    what: "a convolution leaves its biases out",
+    file: "src/compiler/targets/cpu/kernels/driver.h",
+    text: "r.bias ? vec_load_some(r.bias + column, n) : vec_zero()",
+    fault: "vec_zero()",
+    test: "test/model/cpu.test.ts",
+    name: "granite-hybrid",
+  },
+  {
+    what: "a norm over all heads of states is each shard's own",
+    file: "src/compiler/shard.ts",
+    text: "input: gather.output, weight, bias",
+    fault: "weight, bias",
+    test: "test/model/shards.test.ts",
+    name: "selective",
+  },
   // ---- chained steps
   {
     what: "who rides takes its neighbour's token",

@@ -27,7 +27,13 @@ import { glm4MoeNaming, readGlm4Moe } from "./architectures/glm4-moe.ts"
 import { gptNeoxNaming, readGptNeox } from "./architectures/gpt-neox.ts"
 import { gptOssNaming, readGptOss } from "./architectures/gpt-oss.ts"
 import { gpt2Naming, readGpt2 } from "./architectures/gpt2.ts"
-import { graniteMoeNaming, readGranite, readGraniteMoe } from "./architectures/granite.ts"
+import {
+  graniteHybridNaming,
+  graniteMoeNaming,
+  readGranite,
+  readGraniteHybrid,
+  readGraniteMoe,
+} from "./architectures/granite.ts"
 import { hunyuanNaming, readHunyuan } from "./architectures/hunyuan.ts"
 import { lfm2Naming, readLfm2, readLfm2Moe } from "./architectures/lfm2.ts"
 import { readLlama, readSeedOss } from "./architectures/llama.ts"
@@ -196,6 +202,12 @@ export const architectures = {
     "as `granite`, with stacked experts",
     readGraniteMoe,
     graniteMoeNaming,
+  ),
+  granitemoehybrid: row(
+    "Granite 4, with states (the H ones) and without",
+    "as `granite`; selective state spaces (Mamba 2) in most layers, attention that is not turned in the others; an MLP alone or beside experts",
+    readGraniteHybrid,
+    graniteHybridNaming,
   ),
   glm4: row(
     "GLM-4 9B and 32B of April 2025",

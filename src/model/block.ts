@@ -18,6 +18,8 @@ export interface Block {
   convolution?: { taps: number }
   /** It stands in the place of attention. */
   delta?: Delta
+  /** It stands in the place of attention. */
+  selective?: Selective
   /** Where there are experts, one of them. */
   mlp: Mlp
   experts?: Experts
@@ -102,6 +104,21 @@ export interface Delta {
   taps: number
   /** Value heads of a key head lie as far from each other as there are key heads, and not side by side. */
   tiled?: true
+}
+
+/**
+ * A selective state space (Mamba 2): values of heads, and keys and queries of groups of them, each column convolved with so many taps,
+ * change a state and read it; what they read is gated, then normed group by group.
+ */
+export interface Selective {
+  groups: number
+  heads: number
+  /** Of a key, and of a value. */
+  stateDim: number
+  headDim: number
+  taps: number
+  /** Convolved columns have a bias each. */
+  bias: boolean
 }
 
 export interface HeadNorms extends NormKind {

@@ -257,8 +257,9 @@ export function readDirection(fields: Fields, config: ModelConfig): ModelConfig 
   )
 }
 
-function attendsToAll({ attention: { window, latent }, convolution, delta }: Block): boolean {
-  return ![window, latent, convolution, delta].some((part) => part !== undefined)
+function attendsToAll({ attention: { window, latent }, ...block }: Block): boolean {
+  const { convolution, delta, selective } = block
+  return [window, latent, convolution, delta, selective].every((part) => part === undefined)
 }
 
 /**

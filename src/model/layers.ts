@@ -18,6 +18,7 @@ import {
   norm,
   rope,
   route,
+  selectiveStates,
   slice,
   stacked,
   weigh,
@@ -25,7 +26,7 @@ import {
 } from "../compiler/graph/builder.ts"
 import type { Graph, Node, Weight } from "../compiler/graph/graph.ts"
 import type { Rotation } from "../runtime/rotation.ts"
-import type { Block, Delta, Experts, HeadNorms, Latent, Mlp, NormKind } from "./block.ts"
+import type { Block, Delta, Experts, HeadNorms, Latent, Mlp, NormKind, Selective } from "./block.ts"
 import { type ModelConfig, widestWindow } from "./config.ts"
 
 /** Of its two tables of tokens, which may be one, the names. */
@@ -125,8 +126,9 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
 
 /** Attention, or what stands in its place. */
 function attended(block: Block, layer: Named, x: Node, place: LayerPlace): Node {
-  const { delta, convolution: short, attention } = block
+  const { delta, selective, convolution: short, attention } = block
   if (delta) return gatedDelta(block, delta, layer, x, place)
+  if (selective) return stateSpace(block, selective, layer, x, place)
   if (short) return convolution(short, layer, x, place)
   if (attention.latent) return latentAttention(block, attention.latent, layer, x, place)
   return selfAttention(block, layer, x, place)
@@ -234,6 +236,40 @@ function gatedDelta(
   const even = norm(read, layer("delta_norm", "linear_attn.norm.weight", valueDim), epsilon)
   const gated = multiply(even, apply("silu", linear(x, projection("z", values))))
   return linear(gated, layer("delta_out", "linear_attn.out_proj.weight", hidden, values))
+}
+
+function stateSpace(
+  { norm: { epsilon } }: Block,
+  { groups, heads, stateDim, headDim, taps: count, bias }: Selective,
+  layer: Named,
+  x: Node,
+  { index, hidden }: LayerPlace,
+): Node {
+  const [keys, values] = [groups * stateDim, heads * headDim]
+  const projection = (name: string, rows: number) =>
+    layer(`selective_${name}`, `mamba.${name}_proj.weight`, rows, hidden)
+  const given = stacked(layer("selective_vkq", "", 0).name, [
+    projection("v", values),
+    projection("k", keys),
+    projection("q", keys),
+  ])
+  const taps = layer("conv_taps", "mamba.conv.weight", count * given.rows)
+  const biases = bias ? layer("conv_bias", "mamba.conv.bias", given.rows) : undefined
+  const place = { layer: index, count, heads: headsFor(given.rows) }
+  const ofHeads = (name: string) => layer(`selective_${name}`, `mamba.${name}.weight`, heads)
+  const read = selectiveStates(
+    apply("silu", convolve(linear(x, given), taps, place, biases)),
+    linear(x, { ...projection("a", heads), exact: true }), // as of the delta rule
+    { decay: ofHeads("decay"), bias: ofHeads("decay_bias"), skip: ofHeads("skip") },
+    {
+      ...{ layer: index, keyHeads: groups, valueHeads: heads },
+      ...{ keyDim: stateDim, valueDim: headDim },
+    },
+  )
+  const gated = multiply(read, apply("silu", linear(x, projection("z", values))))
+  const weights = layer("selective_norm", "mamba.norm.weight", values)
+  const even = norm(gated, weights, epsilon, { width: values / groups })
+  return linear(even, layer("selective_out", "mamba.out_proj.weight", hidden, values))
 }
 
 /** Of a row, one third times another is convolved, and that times the one between is projected. */

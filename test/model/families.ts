@@ -78,6 +78,21 @@ const families = {
     { ...latents, q_lora_rank: null, first_k_dense_replace: 2, n_routed_experts: null },
   ],
   states: ["qwen3_5_text", states],
+  // One key for all heads, as wide as a piece of the convolution's rows.
+  "selective states": [
+    "granitemoehybrid",
+    {
+      num_key_value_heads: 8,
+      num_local_experts: 0,
+      shared_intermediate_size: 256,
+      layer_types: ["mamba", "attention"],
+      mamba_expand: 8,
+      mamba_n_heads: 8,
+      mamba_n_groups: 1,
+      mamba_d_state: 128,
+      mamba_d_conv: 3,
+    },
+  ],
   convolutions: [
     "lfm2",
     {

@@ -14,6 +14,7 @@ export const compiledModels = [
   "gemma4-experts",
   "gpt-oss",
   "gpt2",
+  "granite-hybrid",
   "llama-odd",
   "nemotron",
   "phi",

@@ -21,6 +21,7 @@ describe.each([
       "models/deepseek-v3",
       "models/lfm2",
       "models/qwen3-5",
+      "models/granite-hybrid",
     ],
     breadth: "some",
   },

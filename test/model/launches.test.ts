@@ -144,6 +144,8 @@ test("launches of a layer in q4f16_1", () => {
       "gpt-oss-bf16": "10",
       "gpt2": "10",
       "granite": "9",
+      "granite-hybrid": "10",
+      "granite-hybrid-dense": "9",
       "granitemoe": "10",
       "hunyuan-dense": "9",
       "lfm2": "7 9",

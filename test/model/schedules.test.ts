@@ -80,19 +80,23 @@ async function oneOfEach(names: readonly string[]): Promise<string[]> {
 
 /** Steps that see more than a row by itself, and what is kept for them. */
 function meetingsOf({ steps, groups }: Plan): string {
-  const ops = ["attend", "convolve", "delta", "experts"] as const
+  const ops = ["attend", "convolve", "experts"] as const
   const seen = ops.filter((op) => steps.some((step) => step.op === op))
+  const states = steps.flatMap((step) => (step.op === "delta" ? [step.delta.selective] : []))
   const kept = groups.map(({ window, state, headDim }) => [
     window ? "a window" : "all",
     state ? "a state" : headDim.value > 0 ? "keys and values" : "keys",
   ])
-  return JSON.stringify([seen, kept])
+  return JSON.stringify([seen, [...new Set(states)], kept])
 }
 
 /** Prompts that are longer than all that any layer sees, whose beginnings may be gone when others ask for them. */
 const sliding = ["mistral-swa", "phi3", "starcoder2"]
 /** Whose sequences may find room side by side: their blocks are those of a window, or few layers have any. */
-const roomy = [...sliding, "qwen3-5", "qwen3-5-moe", "qwen3-next"]
+const roomy = [
+  ...sliding,
+  ...["qwen3-5", "qwen3-5-moe", "qwen3-next", "granite-hybrid", "granite-hybrid-dense"],
+]
 
 const judged = takesAll ? every : await oneOfEach(every)
 

@@ -24,6 +24,7 @@ const remembering = [
   "deepseek-v2-dense",
   "gemma3",
   "gpt-oss",
+  "granite-hybrid",
   "llama-wide",
   "mistral-swa",
   "qwen3-5",

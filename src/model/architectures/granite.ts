@@ -1,16 +1,23 @@
 // Granite 3: llama whose embedding, residual additions, scores and logits are multiplied with constants of the
 // configuration. Source: modeling_granite.py of transformers; logits are divided by theirs, scores have theirs in place of
-// 1 / sqrt(head_dim). Its mixtures (modeling_granitemoe.py) keep the matrices of all experts in one tensor.
+// 1 / sqrt(head_dim). Its mixtures (modeling_granitemoe.py) keep the matrices of all experts in one tensor. Granite 4
+// (modeling_granitemoehybrid.py): selective state spaces in most layers or in none, an MLP in each, beside experts or alone.
 
-import { withAttention, withBlocks } from "../block.ts"
-import { type ModelConfig, readDecoder } from "../config.ts"
+import { type Selective, withAttention, withBlocks, withMlp } from "../block.ts"
+import { type Differences, type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
-import { llamaNaming, type Naming, stackedExperts, withParts } from "../weights/names.ts"
+import {
+  joinedRows,
+  llamaNaming,
+  type Naming,
+  stackedExperts,
+  withParts,
+} from "../weights/names.ts"
 import { readRouting } from "./experts.ts"
 import { withBiases } from "./llama.ts"
 
-export function readGranite(fields: Fields): ModelConfig {
-  const config = withBiases(fields, readDecoder(fields))
+export function readGranite(fields: Fields, differences?: Differences): ModelConfig {
+  const config = withBiases(fields, readDecoder(fields, differences))
   const scale = fields.positive("attention_multiplier", 1)
   const residual = fields.positive("residual_multiplier", 1)
   return {
@@ -21,9 +28,79 @@ export function readGranite(fields: Fields): ModelConfig {
 }
 
 export function readGraniteMoe(fields: Fields): ModelConfig {
-  const names = { count: "num_local_experts", active: "num_experts_per_tok" }
-  const experts = { ...readRouting(fields, names), chosenByBias: false, shared: undefined }
+  const experts = { ...readExperts(fields), shared: undefined }
   return withBlocks(readGranite(fields), (block) => ({ ...block, experts }))
+}
+
+function readExperts(fields: Fields) {
+  const names = { count: "num_local_experts", active: "num_experts_per_tok" }
+  return { ...readRouting(fields, names), chosenByBias: false }
+}
+
+export function readGraniteHybrid(fields: Fields): ModelConfig {
+  const turning = fields.text("position_embedding_type", "nope")
+  if (turning !== "nope" && turning !== "rope")
+    throw fields.wrong("position_embedding_type", `is "${turning}"; known: nope, rope`)
+  const config = readGranite(fields, turning === "nope" ? { rotation: "none" } : {})
+  const intermediate = fields.count("shared_intermediate_size", 1024)
+  const hasExperts = fields.count("num_local_experts", 8, 0) > 0
+  const experts = hasExperts && {
+    ...readExperts(fields),
+    shared: { intermediate, gated: false },
+  }
+  const types = readTypes(fields, config.shapes.layers)
+  const selective = types.includes("mamba") ? readSelective(fields, config) : undefined
+  const shapes = hasExperts ? config.shapes : { ...config.shapes, intermediate }
+  return withBlocks({ ...config, shapes }, (block, i) => {
+    const own = experts ? { ...block, experts } : withMlp(block, { intermediate })
+    return selective && types[i] === "mamba" ? { ...own, selective } : own
+  })
+}
+
+/** Older and newer names of what layers are. */
+const layerTypes: Readonly<Record<string, "mamba" | "attention">> = {
+  mamba: "mamba",
+  linear_attention: "mamba",
+  attention: "attention",
+  full_attention: "attention",
+}
+
+function readTypes(fields: Fields, layers: number): ("mamba" | "attention")[] {
+  const field = fields.has("layers_block_type") ? "layers_block_type" : "layer_types"
+  const names = fields.texts(field)
+  if (names.length !== layers)
+    throw fields.wrong(field, `names ${names.length} layers of ${layers}`)
+  const types = names.map((name) => {
+    if (Object.hasOwn(layerTypes, name)) return layerTypes[name]!
+    throw fields.wrong(field, `holds "${name}"; known: ${Object.keys(layerTypes).join(", ")}`)
+  })
+  if (!types.includes("attention"))
+    throw fields.wrong(field, "names no layer of attention; known: models that have one")
+  return types
+}
+
+function readSelective(fields: Fields, { shapes: { hidden } }: ModelConfig): Selective {
+  if (fields.flag("mamba_proj_bias", false))
+    throw fields.wrong("mamba_proj_bias", "is true; known: projections without a bias")
+  const width = fields.count("mamba_expand", 2) * hidden
+  const heads = fields.count("mamba_n_heads", 128)
+  if (width % heads !== 0)
+    throw fields.wrong("mamba_n_heads", `is ${heads}, which does not divide ${width} columns`)
+  const isAuto = !fields.has("mamba_d_head") || fields.json.mamba_d_head === "auto"
+  const headDim = isAuto ? width / heads : fields.count("mamba_d_head")
+  if (headDim * heads !== width)
+    throw fields.wrong("mamba_d_head", `is ${headDim}, but ${heads} heads have ${width} columns`)
+  const groups = fields.count("mamba_n_groups", 1)
+  if (heads % groups !== 0)
+    throw fields.wrong("mamba_n_groups", `is ${groups}, which does not divide ${heads} heads`)
+  return {
+    groups,
+    heads,
+    headDim,
+    stateDim: fields.count("mamba_d_state", 256),
+    taps: fields.count("mamba_d_conv", 4),
+    bias: fields.flag("mamba_conv_bias", true),
+  }
 }
 
 export function graniteMoeNaming({ shapes, blocks: [block] }: ModelConfig): Naming {
@@ -35,4 +112,41 @@ export function graniteMoeNaming({ shapes, blocks: [block] }: ModelConfig): Nami
       { gateUp: "block_sparse_moe.input_linear", down: "block_sparse_moe.output_linear" },
     ),
   })
+}
+
+export function graniteHybridNaming(config: ModelConfig): Naming {
+  const { mlp, experts } = config.blocks[0]!
+  const selective = config.blocks.find((block) => block.selective)?.selective
+  const width = experts ? experts.shared!.intermediate : mlp.intermediate
+  const { gate, up } = joinedRows({ gate: width, up: width })
+  const own = experts ? "mlp.shared_expert" : "mlp"
+  return withParts(experts ? graniteMoeNaming(config) : llamaNaming, {
+    [`${own}.gate_proj`]: { name: "shared_mlp.input_linear", rows: gate },
+    [`${own}.up_proj`]: { name: "shared_mlp.input_linear", rows: up },
+    [`${own}.down_proj`]: "shared_mlp.output_linear",
+    ...(selective && selectiveParts(selective)),
+  })
+}
+
+/** All that is projected, in one tensor: gates, values, keys, queries and decays. */
+export function selectiveProjections(
+  { groups, heads, stateDim, headDim }: Selective,
+  name: string,
+): Naming["parts"] {
+  const [keys, values] = [groups * stateDim, heads * headDim]
+  const rows = joinedRows({ z: values, v: values, k: keys, q: keys, a: heads })
+  return Object.fromEntries(
+    Object.entries(rows).map(([part, rows]) => [`mamba.${part}_proj`, { name, rows }]),
+  )
+}
+
+function selectiveParts(selective: Selective): Naming["parts"] {
+  return {
+    ...selectiveProjections(selective, "mamba.in_proj"),
+    "mamba.conv": { name: "mamba.conv1d", taps: selective.taps },
+    "mamba.conv.bias": "mamba.conv1d.bias",
+    "mamba.decay": { name: "mamba.A_log", bare: true },
+    "mamba.decay_bias": { name: "mamba.dt_bias", bare: true },
+    "mamba.skip": { name: "mamba.D", bare: true },
+  }
 }

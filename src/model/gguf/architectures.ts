@@ -3,6 +3,7 @@
 // convert_hf_to_gguf.py of llama.cpp. Weights of norms that are meant as 1 + weight are written with the 1.
 
 import { neighboursOf } from "../architectures/glm4.ts"
+import { selectiveProjections } from "../architectures/granite.ts"
 import {
   gatedQueries,
   joinedProjections,
@@ -193,6 +194,28 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     model: "granitemoe",
     neighbours: true,
     fields: (file, usual) => ({ ...graniteFields(file, usual), ...localExperts(file) }),
+  },
+  // Layers without heads of keys have states.
+  granitehybrid: {
+    model: "granitemoehybrid",
+    neighbours: true,
+    varies: true,
+    fields: graniteHybridFields,
+    parts: (_, config) => {
+      const selective = config.blocks.find((block) => block.selective)?.selective
+      return {
+        ...(selective && {
+          ...selectiveProjections(selective, "ssm_in"),
+          "mamba.conv": { name: "ssm_conv1d", taps: selective.taps },
+        }),
+        "mamba.conv.bias": "ssm_conv1d.bias",
+        "mamba.decay": { name: "ssm_a", bare: true, exponential: true },
+        "mamba.decay_bias": { name: "ssm_dt.bias", bare: true },
+        "mamba.skip": { name: "ssm_d", bare: true },
+        "mamba.norm": "ssm_norm",
+        "mamba.out_proj": "ssm_out",
+      }
+    },
   },
   minicpm: {
     model: "granite",
@@ -388,6 +411,36 @@ function graniteFields(file: GgufFile, { head_dim }: Json): Json {
     embedding_multiplier: file.factor("embedding_scale"),
     residual_multiplier: file.factor("residual_scale"),
     logits_scaling: file.factor("logit_scale"),
+  }
+}
+
+function graniteHybridFields(file: GgufFile, usual: Json): Json {
+  const { num_hidden_layers, hidden_size, intermediate_size } = usual
+  const layers = num_hidden_layers as number
+  const hasExperts = (file.countIfThere("expert_count") ?? 0) > 0
+  const [heads, width] = [file.count("ssm.time_step_rank"), file.count("ssm.inner_size")]
+  if (width % (hidden_size as number) !== 0)
+    throw file.wrong("ssm.inner_size", `is ${width}, no multiple of ${hidden_size} columns`)
+  return {
+    ...graniteFields(file, usual),
+    ...(hasExperts ? localExperts(file) : { num_local_experts: 0 }),
+    shared_intermediate_size: hasExperts
+      ? file.count("expert_shared_feed_forward_length")
+      : intermediate_size,
+    layer_types: file
+      .counts("attention.head_count_kv", layers)
+      .map((heads) => (heads === 0 ? "mamba" : "attention")),
+    position_embedding_type: file.keys.flag(file.key("rope.scaling.finetuned"), true)
+      ? "rope"
+      : "nope",
+    mamba_n_heads: heads,
+    mamba_expand: width / (hidden_size as number),
+    mamba_n_groups: file.count("ssm.group_count"),
+    mamba_d_state: file.count("ssm.state_size"),
+    mamba_d_conv: file.count("ssm.conv_kernel"),
+    mamba_conv_bias: Array.from({ length: layers }, (_, layer) => layer).some((layer) =>
+      file.tensors.has(`blk.${layer}.ssm_conv1d.bias`),
+    ),
   }
 }
 
