@@ -415,12 +415,12 @@ function graniteFields(file: GgufFile, { head_dim }: Json): Json {
 }
 
 function graniteHybridFields(file: GgufFile, usual: Json): Json {
-  const { num_hidden_layers, hidden_size, intermediate_size } = usual
-  const layers = num_hidden_layers as number
+  const { intermediate_size } = usual
+  const [layers, hidden] = [file.count("block_count"), file.count("embedding_length")]
   const hasExperts = (file.countIfThere("expert_count") ?? 0) > 0
   const [heads, width] = [file.count("ssm.time_step_rank"), file.count("ssm.inner_size")]
-  if (width % (hidden_size as number) !== 0)
-    throw file.wrong("ssm.inner_size", `is ${width}, no multiple of ${hidden_size} columns`)
+  if (width % hidden !== 0)
+    throw file.wrong("ssm.inner_size", `is ${width}, no multiple of ${hidden} columns`)
   return {
     ...graniteFields(file, usual),
     ...(hasExperts ? localExperts(file) : { num_local_experts: 0 }),
@@ -434,7 +434,7 @@ function graniteHybridFields(file: GgufFile, usual: Json): Json {
       ? "rope"
       : "nope",
     mamba_n_heads: heads,
-    mamba_expand: width / (hidden_size as number),
+    mamba_expand: width / hidden,
     mamba_n_groups: file.count("ssm.group_count"),
     mamba_d_state: file.count("ssm.state_size"),
     mamba_d_conv: file.count("ssm.conv_kernel"),
