@@ -83,7 +83,8 @@ export async function engine(
   const plan = planOf(model, model.format, { kv_dtype: "f16" }, traits)
   const sequences = Math.max(16, task.sequences)
   const each = Math.ceil((sequences * 256 + 2 * context) / BLOCK)
-  const blocks = plan.groups.map(() => each)
+  // Of a state each sequence has two, and they are of no length.
+  const blocks = plan.groups.map(({ state }) => (state ? 2 * sequences : each))
   const limits = { blocks, tokens: CHUNK, sequences, rows: sequences }
   const program = await (kind === "generic"
     ? openGeneric(plan, limits, task)
@@ -106,7 +107,8 @@ export async function engine(
       const count = Math.min(written, end - written)
       const from = Int32Array.from({ length: count }, (_, i) => i)
       const to = from.map((block) => block + written)
-      for (const group of blocks.keys()) await program.copyBlocks(group, from, to)
+      for (const [group, { state }] of plan.groups.entries())
+        if (!state) await program.copyBlocks(group, from, to)
       written += count
     }
   }
