@@ -205,7 +205,7 @@ export const architectures = {
   ),
   granitemoehybrid: row(
     "Granite 4, with states (the H ones) and without",
-    "as `granite`; selective state spaces (Mamba 2) in most layers, attention that is not turned in the others; an MLP alone or beside experts",
+    "as `granite`; selective state spaces (Mamba 2) in most layers, and nothing turned, or attention alone; an MLP, or experts beside one",
     readGraniteHybrid,
     graniteHybridNaming,
   ),

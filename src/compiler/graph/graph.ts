@@ -100,8 +100,8 @@ export type Op =
    * all of it is multiplied with its decay, e^(-e^decay * ln(1 + e^(a + bias))); the value less what the key reads is put under
    * the key, times the share; then the query reads. Queries and keys are brought to unit length.
    *
-   * A selective state space (Mamba 2) has no shares: the value is put under the key ln(1 + e^(a + bias)) times, whatever the key reads; queries and
-   * keys stay as they are, and the value times `skip`, a number for each head, is added to what is read.
+   * A selective state space (Mamba 2) has no shares: the value is put under the key ln(1 + e^(a + bias)) times, whatever the key reads;
+   * queries and keys stay as they are, and the value times `skip`, a number for each head, is added to what is read.
    */
   | {
       op: "delta"

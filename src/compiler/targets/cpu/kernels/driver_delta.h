@@ -1,6 +1,6 @@
-// The gated delta rule, and selective state spaces: a head's state goes on position by position, and each position reads it. Columns of a value depend on
-// nothing of each other, so a vector holds sixteen of them and every sum runs over the key, in its order. What a position is
-// to a state does not depend on the step that it comes in: neither chunks nor company show in the bits.
+// The gated delta rule, and selective state spaces: a head's state goes on position by position, and each position reads it.
+// Columns of a value depend on nothing of each other, so a vector holds sixteen of them and every sum runs over the key, in its
+// order. What a position is to a state does not depend on the step that it comes in: neither chunks nor company show in the bits.
 #ifndef SINTER_DRIVER_DELTA_H
 #define SINTER_DRIVER_DELTA_H
 

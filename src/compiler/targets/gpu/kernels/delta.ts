@@ -1,7 +1,8 @@
-// The gated delta rule, and selective state spaces, as plan.ts says them, in two kernels: one that brings queries and keys of each token
-// to unit length and finds what each head's state is multiplied with, token by token at once, or a run of rows does so that stands before it; and
-// one that takes a sequence's tokens in order. Of that one a thread has a column of a head's value: its column of the state stays
-// with it, in variables, from the step's first token to its last, and every sum runs over the columns of the key in their order.
+// The gated delta rule, and selective state spaces, as plan.ts says them, in two kernels: one that brings queries and keys of each
+// token to unit length and finds what each head's state is multiplied with, token by token at once, or a run of rows does so that
+// stands before it; and one that takes a sequence's tokens in order. Of that one a thread has a column of a head's value: its column
+// of the state stays with it, in variables, from the step's first token to its last, and every sum runs over the columns of the key in
+// their order.
 
 import { NO_STATE } from "../../../../runtime/gpu/regions.ts"
 import { type Delta, deltaColumns } from "../../../graph/graph.ts"

@@ -164,8 +164,9 @@ const inBytes = (name: string): string => `WORD int ${name}(unsigned a, unsigned
 }`
 
 /**
- * Both have an instruction that takes four of eight bytes. PTX's are chosen by the lower half of a word, four bits each, so a whole word of nibbles chooses
- * twice: first those of its bytes 0 and 1, lower and upper halves in turn. Of the two halves of the table each nibble's last bit says which.
+ * Both have an instruction that takes four of eight bytes. PTX's are chosen by the lower half of a word, four bits each, so a word
+ * of nibbles chooses twice: first by those of its bytes 0 and 1, lower and upper halves in turn. Of the two halves of the table each
+ * nibble's last bit says which.
  */
 const lookUp = `#ifdef __HIP__
 WORD unsigned look_up(unsigned a, unsigned from, unsigned first, unsigned second, unsigned third, unsigned fourth) {
