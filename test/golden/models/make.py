@@ -1,0 +1,315 @@
+"""Makes the models that are listed at its end with transformers: random weights, prompts, logits, greedy tokens.
+
+    python make.py OUTPUT [NAME ...]
+
+Everything is computed in float64, also what the model's own code does in float32. Prompts are drawn until the best logit leads by
+0.05 on the whole greedy path, eight tokens of it differ, and every expert that is chosen leads those that are not by 0.0002.
+"""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+from safetensors.torch import save_file
+from transformers import AutoConfig, AutoModelForCausalLM
+
+LENGTHS = (1, 17, 40, 150)
+GREEDY, MARGIN, DISTINCT, CHOSEN = 40, 0.05, 8, 0.0002
+
+COMMON = dict(
+    vocab_size=320,
+    hidden_size=40,
+    intermediate_size=48,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    hidden_act="silu",
+    rms_norm_eps=1e-6,
+    max_position_embeddings=512,
+    tie_word_embeddings=True,
+    attention_bias=False,
+    rope_theta=10000.0,
+    bos_token_id=314,
+    eos_token_id=[317, 318],
+    use_cache=True,
+)
+GRANITE = {
+    **COMMON,
+    "architectures": ["GraniteMoeHybridForCausalLM"],
+    "model_type": "granitemoehybrid",
+    "intermediate_size": 16,
+    "num_hidden_layers": 4,
+    "num_local_experts": 6,
+    "num_experts_per_tok": 3,
+    "shared_intermediate_size": 24,
+    "embedding_multiplier": 6.0,
+    "attention_multiplier": 0.45,
+    "residual_multiplier": 0.8,
+    "logits_scaling": 4.0,
+    "layer_types": ["mamba", "mamba", "attention", "mamba"],
+    "position_embedding_type": "nope",
+    "mamba_n_heads": 5,
+    "mamba_d_head": 16,
+    "mamba_n_groups": 1,
+    "mamba_d_state": 8,
+    "mamba_d_conv": 4,
+    "mamba_expand": 2,
+    "mamba_conv_bias": True,
+    "mamba_proj_bias": False,
+    "mamba_chunk_size": 16,
+}
+MODELS = {
+    "granite-hybrid": GRANITE,
+    "granite-hybrid-dense": {
+        **GRANITE,
+        "num_local_experts": 0,
+        "num_experts_per_tok": 0,
+        "layer_types": ["mamba", "attention", "mamba"],
+        "num_hidden_layers": 3,
+        "mamba_n_groups": 2,
+        "mamba_n_heads": 4,
+        "mamba_d_head": "auto",
+        "position_embedding_type": "rope",
+        "mamba_conv_bias": False,
+        "tie_word_embeddings": False,
+    },
+    "olmoe": {
+        **COMMON,
+        "architectures": ["OlmoeForCausalLM"],
+        "model_type": "olmoe",
+        "intermediate_size": 16,
+        "rms_norm_eps": 1e-5,
+        "num_experts": 6,
+        "num_experts_per_tok": 3,
+        "norm_topk_prob": False,
+    },
+    "ernie4-5-moe": {
+        **COMMON,
+        "architectures": ["Ernie4_5_MoeForCausalLM"],
+        "model_type": "ernie4_5_moe",
+        "num_hidden_layers": 3,
+        "use_bias": False,
+        "moe_intermediate_size": 16,
+        "moe_k": 2,
+        "moe_num_experts": 6,
+        "moe_num_shared_experts": 2,
+        "moe_layer_start_index": 1,
+        "moe_layer_end_index": -1,
+        "moe_layer_interval": 1,
+    },
+    "hunyuan-moe": {
+        **COMMON,
+        "architectures": ["HunYuanMoEV1ForCausalLM"],
+        "model_type": "hunyuan_v1_moe",
+        "intermediate_size": 16,
+        "head_dim": 12,
+        "num_experts": 6,
+        "moe_topk": [3, 3],
+    },
+    "minimax-m2": {
+        **COMMON,
+        "architectures": ["MiniMaxM2ForCausalLM"],
+        "model_type": "minimax_m2",
+        "intermediate_size": 16,
+        "head_dim": 12,
+        "rotary_dim": 6,
+        "num_local_experts": 6,
+        "num_experts_per_tok": 3,
+        "tie_word_embeddings": False,
+    },
+    "dots1": {
+        **COMMON,
+        "architectures": ["Dots1ForCausalLM"],
+        "model_type": "dots1",
+        "num_hidden_layers": 3,
+        "head_dim": 12,
+        "moe_intermediate_size": 16,
+        "n_routed_experts": 8,
+        "n_shared_experts": 2,
+        "num_experts_per_tok": 3,
+        "n_group": 2,
+        "topk_group": 1,
+        "first_k_dense_replace": 1,
+        "norm_topk_prob": True,
+        "routed_scaling_factor": 2.0,
+        "sliding_window": None,
+    },
+    "cohere": {
+        **COMMON,
+        "architectures": ["CohereForCausalLM"],
+        "model_type": "cohere",
+        "layer_norm_eps": 1e-5,
+        "logit_scale": 0.25,
+    },
+}
+
+
+def draw(name, shape, generator):
+    """Weights that decay and mix enough for every part to show."""
+    normal = torch.randn(*shape, generator=generator) if not name.endswith("A_log") else None
+    if name.endswith("A_log"):
+        return torch.log(0.05 + 2 * torch.rand(shape, generator=generator))
+    if name.endswith("dt_bias"):
+        return normal * 1.5 - 1
+    if name.endswith(".D"):
+        return normal * 0.7
+    if "conv1d.bias" in name:
+        return normal * 0.4
+    if "conv1d.weight" in name:
+        return normal * 0.5
+    if "norm" in name:
+        return 1 + 0.35 * normal
+    if "e_score_correction_bias" in name:
+        return normal * 0.1
+    if "router" in name or "mlp.gate.w" in name or "block_sparse_moe.gate.w" in name:
+        return normal * 0.23
+    root = shape[-1] ** 0.5
+    if "q_proj" in name or "k_proj" in name:
+        return normal * 1.5 / root
+    if "embed" in name:
+        return normal * 0.2
+    if any(part in name for part in ("output_linear", "out_proj", "o_proj", "down")):
+        return normal * 2.5 / root
+    return normal * 1.2 / root if len(shape) > 1 else normal * 0.1
+
+
+def make_weights(config, seed, folder):
+    """A model in bf16, whose logits have a standard deviation of 3."""
+    torch.manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
+    given = {k: v for k, v in config.items() if k not in ("model_type", "architectures")}
+    own = AutoConfig.for_model(config["model_type"], **given)
+    own._attn_implementation = "eager"
+    model = AutoModelForCausalLM.from_config(own)
+    with torch.no_grad():
+        buffers = ((n, b) for n, b in model.named_buffers() if "e_score" in n)
+        for name, weight in [*model.named_parameters(), *buffers]:
+            weight.copy_(draw(name, weight.shape, generator).bfloat16().float())
+        ids = torch.randint(3, 310, (1, 60), generator=generator)
+        deviation = model(ids, use_cache=False).logits[0].std().item()
+        norm = model.model.norm.weight
+        norm.copy_((norm * 3 / deviation).bfloat16().float())
+    model.to(torch.bfloat16).save_pretrained(folder)
+
+
+class Float64:
+    """Casts to float32 in the model's code are to float64."""
+
+    def __enter__(self):
+        self.kept = torch.Tensor.float, torch.float32
+        torch.set_default_dtype(torch.float64)
+        torch.Tensor.float, torch.float32 = lambda tensor: tensor.double(), torch.float64
+
+    def __exit__(self, *_):
+        torch.Tensor.float, torch.float32 = self.kept
+        torch.set_default_dtype(torch.float32)
+
+
+def logits_of(model, ids):
+    logits = model(ids, use_cache=False).logits[0]
+    assert logits.dtype == torch.float64
+    return logits
+
+
+class Choices:
+    """How far the last expert chosen leads, at the least, whoever is asked."""
+
+    def __init__(self, model):
+        self.least = float("inf")
+        for name, module in model.named_modules():
+            if type(module).__name__.endswith(("TopKRouter", "TopkRouter", "V1Gate")):
+                module.register_forward_hook(self.note)
+
+    def note(self, router, inputs, outputs):
+        logits, _, chosen = outputs
+        kept = getattr(router, "moe_statics", router)
+        bias = getattr(kept, "e_score_correction_bias", inputs[1] if len(inputs) > 1 else None)
+        if bias is not None:
+            is_softmax = hasattr(router, "moe_statics")
+            logits = (logits.softmax(-1) if is_softmax else logits.sigmoid()) + bias.flatten()
+        if getattr(router, "num_group", 1) > 1:
+            of_groups = logits.unflatten(-1, (router.num_group, -1)).topk(2).values.sum(-1)
+            ranked = of_groups.sort(descending=True).values
+            self.least = min(self.least, (ranked[:, :-1] - ranked[:, 1:]).min().item())
+            best = of_groups.topk(router.topk_group).indices
+            is_open = torch.zeros_like(of_groups, dtype=torch.bool).scatter(1, best, True)
+            each = logits.shape[-1] // router.num_group
+            logits = logits.masked_fill(~is_open.repeat_interleave(each, -1), float("-inf"))
+        taken = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, chosen, True)
+        lead = logits.masked_fill(~taken, float("inf")).amin(-1) - logits.masked_fill(taken, float("-inf")).amax(-1)
+        self.least = min(self.least, lead.min().item())
+
+
+def greedy_of(model, ids, choices):
+    """Greedy tokens and how far each leads; fewer where one hardly does."""
+    tokens, leads = [], []
+    while len(tokens) < GREEDY:
+        (best, second), (token, _) = (each.tolist() for each in logits_of(model, ids)[-1].topk(2))
+        leads.append(best - second)
+        if leads[-1] < MARGIN or choices.least < CHOSEN:
+            break
+        tokens.append(token)
+        ids = torch.cat([ids, torch.tensor([[tokens[-1]]])], 1)
+    return tokens, leads
+
+
+def make(name, config, output, seed=1):
+    folder = output / name
+    folder.mkdir(parents=True)
+    make_weights(config, seed, folder)
+    random = np.random.default_rng(seed)
+    tensors, notes = {}, []
+    model = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager"
+    ).eval().double()
+    choices = Choices(model)
+    with Float64(), torch.no_grad():
+        for number, length in enumerate(LENGTHS):
+            tokens = []
+            while len(tokens) < GREEDY or len(set(tokens)) < DISTINCT:
+                choices.least = float("inf")
+                ids = torch.tensor(random.integers(3, 310, (1, length)))
+                tokens, leads = greedy_of(model, ids, choices)
+            first = max(0, length - 2)
+            tensors[f"prompt.{number}"] = ids[0].int()
+            logits = logits_of(model, ids)[first:].numpy().astype(np.float32)
+            tensors[f"logits.{number}"] = torch.from_numpy(logits)
+            tensors[f"greedy.{number}"] = torch.tensor(tokens).int()
+            notes.append(
+                dict(
+                    length=length,
+                    first_row=first,
+                    rows=length - first,
+                    least_margin=round(min(leads), 4),
+                    distinct_greedy=len(set(tokens)),
+                    **({} if choices.least == float("inf") else {"least_routing_margin": round(choices.least, 4)}),
+                )
+            )
+    save_file(tensors, folder / "golden.safetensors")
+    oracle = "float64 throughout (norms, softmax, states and rotary angles too)"
+    golden = dict(
+        oracle=f"{type(model).__name__} of transformers, eager attention, {oracle}",
+        versions=dict(
+            transformers=transformers.__version__,
+            torch=torch.__version__.split("+")[0],
+            numpy=np.__version__,
+            python=sys.version.split()[0],
+        ),
+        greedy_tokens=GREEDY,
+        margin_at_least=MARGIN,
+        prompts=notes,
+    )
+    (folder / "golden.json").write_text(json.dumps(golden, indent=1))
+    (folder / "config.json").write_text(json.dumps({**config, "torch_dtype": "bfloat16"}, indent=1))
+    for file in ("generation_config.json", "tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(Path(__file__).parent / "granitemoe" / file, folder)
+
+
+if __name__ == "__main__":
+    output, *names = sys.argv[1:]
+    for name in names or MODELS:
+        make(name, MODELS[name], Path(output))
