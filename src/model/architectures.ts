@@ -3,14 +3,14 @@
 // them apart is in their blocks; the graph is made of those (layers.ts).
 
 import { bertNaming, readBert, readXlmRoberta } from "./architectures/bert.ts"
-import { readCohere2 } from "./architectures/cohere2.ts"
+import { readCohere, readCohere2 } from "./architectures/cohere2.ts"
 import {
   deepseekNaming,
   readDeepseek2,
   readDeepseek3,
   readGlm4Lite,
 } from "./architectures/deepseek.ts"
-import { readErnie } from "./architectures/ernie.ts"
+import { ernieMoeNaming, readErnie, readErnieMoe } from "./architectures/ernie.ts"
 import { readExaone4 } from "./architectures/exaone4.ts"
 import { falconNaming, readFalcon } from "./architectures/falcon.ts"
 import {
@@ -23,7 +23,7 @@ import {
 } from "./architectures/gemma.ts"
 import { gemma4Naming, readGemma4 } from "./architectures/gemma4.ts"
 import { glm4Naming, neighboursNaming, readGlm4 } from "./architectures/glm4.ts"
-import { glm4MoeNaming, readGlm4Moe } from "./architectures/glm4-moe.ts"
+import { glm4MoeNaming, readDots1, readGlm4Moe } from "./architectures/glm4-moe.ts"
 import { gptNeoxNaming, readGptNeox } from "./architectures/gpt-neox.ts"
 import { gptOssNaming, readGptOss } from "./architectures/gpt-oss.ts"
 import { gpt2Naming, readGpt2 } from "./architectures/gpt2.ts"
@@ -34,15 +34,21 @@ import {
   readGraniteHybrid,
   readGraniteMoe,
 } from "./architectures/granite.ts"
-import { hunyuanNaming, readHunyuan } from "./architectures/hunyuan.ts"
+import {
+  hunyuanMoeNaming,
+  hunyuanNaming,
+  readHunyuan,
+  readHunyuanMoe,
+} from "./architectures/hunyuan.ts"
 import { lfm2Naming, readLfm2, readLfm2Moe } from "./architectures/lfm2.ts"
 import { readLlama, readSeedOss } from "./architectures/llama.ts"
+import { minimaxM2Naming, readMinimaxM2 } from "./architectures/minimax.ts"
 import { readMinistral3, readMistral } from "./architectures/mistral.ts"
 import { mixtralNaming, readMixtral } from "./architectures/mixtral.ts"
 import { modernBertNaming, readModernBert } from "./architectures/modernbert.ts"
 import { nemotronNaming, readNemotron } from "./architectures/nemotron.ts"
 import { nomicBertNaming, readNomicBert } from "./architectures/nomic-bert.ts"
-import { normsBehind, readOlmo2, readOlmo3 } from "./architectures/olmo.ts"
+import { normsBehind, readOlmo2, readOlmo3, readOlmoe } from "./architectures/olmo.ts"
 import { phi3Naming, phiNaming, readPhi, readPhi3 } from "./architectures/phi.ts"
 import {
   qwen3MoeNaming,
@@ -185,6 +191,11 @@ export const architectures = {
     readOlmo2,
     normsBehind,
   ),
+  olmoe: row(
+    "OLMoE 1B-7B",
+    "norms before; one over all query or key heads; 8 of 64 experts",
+    readOlmoe,
+  ),
   olmo3: row(
     "OLMo 3",
     "as `olmo2`; windows in three layers of four, yarn in the fourth",
@@ -222,11 +233,29 @@ export const architectures = {
     normsBehind,
   ),
   ernie4_5: row("ERNIE 4.5, dense", "neighbours of a head turned", readErnie, neighboursNaming),
+  ernie4_5_moe: row(
+    "ERNIE 4.5 21B-A3B and 300B-A47B",
+    "as `ernie4_5`; experts chosen by a bias that does not weigh, beside shared ones",
+    readErnieMoe,
+    ernieMoeNaming,
+  ),
   hunyuan_v1_dense: row(
     "Hunyuan 0.5B to 7B",
     "norms on heads behind the turn; a larger base instead of stretching",
     readHunyuan,
     hunyuanNaming,
+  ),
+  hunyuan_v1_moe: row(
+    "Hunyuan A13B",
+    "as `hunyuan_v1_dense`, with experts beside a shared one",
+    readHunyuanMoe,
+    hunyuanMoeNaming,
+  ),
+  cohere: row(
+    "Command R, Aya 23 and Expanse",
+    "attention and MLP side by side; neighbours of a head turned; scaled logits",
+    readCohere,
+    neighboursNaming,
   ),
   cohere2: row(
     "Command R7B, Aya",
@@ -312,6 +341,18 @@ export const architectures = {
     "`deepseek_v3`'s experts behind grouped queries with biases; half of each head turned",
     readGlm4Moe,
     glm4MoeNaming,
+  ),
+  dots1: row(
+    "dots.llm1",
+    "`deepseek_v3`'s experts behind attention with norms on query and key heads",
+    readDots1,
+    glm4MoeNaming,
+  ),
+  minimax_m2: row(
+    "MiniMax M2",
+    "experts chosen by a bias that does not weigh; one norm over all query or key heads; a part of each head turned",
+    readMinimaxM2,
+    minimaxM2Naming,
   ),
   glm4_moe_lite: row(
     "GLM-4.7 Flash",

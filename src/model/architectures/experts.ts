@@ -12,8 +12,8 @@ export function readRouting(
   { count, active }: { count: string; active: string },
   routing: Partial<Routing> = {},
 ): { count: number; routing: Routing } {
-  const all = fields.count(count, undefined, 1, MAX_EXPERTS)
-  const chosen = fields.count(active, undefined, 1)
+  const all = commonCount(fields, count, undefined, MAX_EXPERTS)
+  const chosen = commonCount(fields, active)
   if (chosen > all) throw fields.wrong(active, `is ${chosen}, but there are ${all} experts`)
   return {
     count: all,
@@ -26,4 +26,18 @@ export function readRouting(
       ...routing,
     },
   }
+}
+
+/** A number of all layers, or a list of the same one for each. */
+export function commonCount(
+  fields: Fields,
+  name: string,
+  otherwise?: number,
+  most?: number,
+): number {
+  if (!Array.isArray(fields.json[name])) return fields.count(name, otherwise, 1, most)
+  const counts = fields.counts(name, most)
+  if (counts.length === 0 || counts.some((count) => count < 1 || count !== counts[0]))
+    throw fields.wrong(name, "is a list of several numbers; known: layers that are alike")
+  return counts[0]!
 }

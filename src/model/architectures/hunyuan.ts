@@ -1,10 +1,11 @@
-// Hunyuan, the dense models: llama with a norm on each query and key head after it is turned.
-// Source: modeling_hunyuan_v1_dense.py of transformers.
+// Hunyuan: llama with a norm on each query and key head after it is turned. Its mixtures have experts in every layer, beside one that
+// all tokens go to. Sources: modeling_hunyuan_v1_dense.py and modeling_hunyuan_v1_moe.py of transformers.
 
-import { withAttention, withBlocks } from "../block.ts"
+import { withAttention, withBlocks, withMlp } from "../block.ts"
 import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { llamaNaming, type Naming, withParts } from "../weights/names.ts"
+import { commonCount, readRouting } from "./experts.ts"
 
 export function readHunyuan(fields: Fields): ModelConfig {
   const bias = fields.flag("attention_bias", false)
@@ -19,4 +20,24 @@ export function readHunyuan(fields: Fields): ModelConfig {
 export const hunyuanNaming: Naming = withParts(llamaNaming, {
   "self_attn.q_norm": "self_attn.query_layernorm",
   "self_attn.k_norm": "self_attn.key_layernorm",
+})
+
+export function readHunyuanMoe(fields: Fields): ModelConfig {
+  const config = readHunyuan(fields)
+  const { intermediate } = config.shapes
+  const width = commonCount(fields, "moe_intermediate_size", intermediate)
+  const beside = commonCount(fields, "num_shared_expert", 1)
+  const experts = {
+    ...readRouting(fields, { count: "num_experts", active: "moe_topk" }),
+    chosenByBias: false,
+    shared: { intermediate: beside * intermediate, gated: false },
+  }
+  return withBlocks(config, (block) => ({ ...withMlp(block, { intermediate: width }), experts }))
+}
+
+export const hunyuanMoeNaming: Naming = withParts(hunyuanNaming, {
+  "mlp.gate": "mlp.gate.wg",
+  "mlp.shared_expert.gate_proj": "mlp.shared_mlp.gate_proj",
+  "mlp.shared_expert.up_proj": "mlp.shared_mlp.up_proj",
+  "mlp.shared_expert.down_proj": "mlp.shared_mlp.down_proj",
 })

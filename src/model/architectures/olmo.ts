@@ -1,12 +1,13 @@
 // OLMo 2 and 3: norms behind attention and MLP instead of before, and one norm over all query heads together, one over all
-// key heads. OLMo 3 has windows in three of four layers, and stretches the others alone. Sources: modeling_olmo2.py and
-// modeling_olmo3.py of transformers.
+// key heads. OLMo 3 has windows in three of four layers, and stretches the others alone. OLMoE, which is older, has norms before
+// and experts in every layer. Sources: modeling_olmo2.py, modeling_olmo3.py and modeling_olmoe.py of transformers.
 
 import { NORMS, withAttention, withBlocks } from "../block.ts"
 import { type ModelConfig, readDecoder, readLayerTypes } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { readRotation } from "../rotation.ts"
 import { llamaNaming, type Naming, withParts } from "../weights/names.ts"
+import { readRouting } from "./experts.ts"
 
 export function readOlmo2(fields: Fields): ModelConfig {
   return withNormsBehind(fields, readDecoder(fields, { absent: { epsilon: 1e-5 } }))
@@ -39,15 +40,31 @@ export function readOlmo3(fields: Fields): ModelConfig {
   )
 }
 
+export function readOlmoe(fields: Fields): ModelConfig {
+  if (fields.has("clip_qkv"))
+    throw fields.wrong("clip_qkv", "cuts off queries, keys and values, which is not known")
+  const config = withHeadNorms(fields, readDecoder(fields, { absent: { epsilon: 1e-5 } }))
+  const names = { count: "num_experts", active: "num_experts_per_tok" }
+  const normalized = fields.flag("norm_topk_prob", false)
+  const experts = {
+    ...readRouting(fields, names, { normalized }),
+    ...{ chosenByBias: false, shared: undefined },
+  }
+  return withBlocks(config, (block) => ({ ...block, experts }))
+}
+
 function withNormsBehind(fields: Fields, config: ModelConfig): ModelConfig {
+  return withBlocks(withHeadNorms(fields, config), (block) => ({ ...block, norms: NORMS.after }))
+}
+
+function withHeadNorms(fields: Fields, config: ModelConfig): ModelConfig {
   const bias = fields.flag("attention_bias", false)
-  return withBlocks(config, (block) => ({
-    ...withAttention(block, {
+  return withBlocks(config, (block) =>
+    withAttention(block, {
       bias: { qkv: bias, o: bias },
       norms: { ...block.norm, over: "all heads", place: "before" },
     }),
-    norms: NORMS.after,
-  }))
+  )
 }
 
 /** Also EXAONE 4's. */

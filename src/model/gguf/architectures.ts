@@ -71,6 +71,13 @@ const withConvolutions = {
   }),
 } as const satisfies Omit<GgufArchitecture, "model">
 
+/** Command R's. */
+const besideEachOther = {
+  neighbours: true,
+  epsilon: "layer_norm_eps",
+  fields: (file) => ({ logit_scale: file.factor("logit_scale") ?? 1 }),
+} as const satisfies Omit<GgufArchitecture, "model">
+
 const qwen3Mixture: GgufArchitecture = {
   model: "qwen3_moe",
   fields: (file, usual) => ({ ...qwenExperts(file, usual), norm_topk_prob: true }),
@@ -290,13 +297,47 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     neighbours: true,
     fields: (_, { attention_bias }) => ({ use_bias: attention_bias }),
   },
-  "hunyuan-dense": { model: "hunyuan_v1_dense" },
-  cohere2: {
-    model: "cohere2",
+  "ernie4_5-moe": {
+    model: "ernie4_5_moe",
     neighbours: true,
-    epsilon: "layer_norm_eps",
-    fields: (file) => ({ logit_scale: file.factor("logit_scale") ?? 1 }),
+    fields: (file, { attention_bias }) => ({
+      use_bias: attention_bias,
+      moe_num_experts: file.count("expert_count"),
+      moe_k: file.count("expert_used_count"),
+      moe_intermediate_size: file.count("expert_feed_forward_length"),
+      moe_num_shared_experts: file.factor("expert_shared_count") ?? 0,
+      moe_layer_interval: file.countIfThere("interleave_moe_layer_step") ?? 1,
+      moe_layer_start_index: file.factor("leading_dense_block_count") ?? 0,
+    }),
   },
+  "hunyuan-dense": { model: "hunyuan_v1_dense" },
+  "hunyuan-moe": {
+    model: "hunyuan_v1_moe",
+    fields: (file) => ({
+      num_experts: file.count("expert_count"),
+      moe_topk: file.count("expert_used_count"),
+      moe_intermediate_size: file.count("expert_feed_forward_length"),
+      num_shared_expert: file.count("expert_shared_count"),
+    }),
+  },
+  "command-r": { model: "cohere", ...besideEachOther },
+  cohere2: { model: "cohere2", ...besideEachOther },
+  olmoe: {
+    model: "olmoe",
+    fields: (file) => ({
+      num_experts: file.count("expert_count"),
+      num_experts_per_tok: file.count("expert_used_count"),
+    }),
+  },
+  "minimax-m2": {
+    model: "minimax_m2",
+    turned: "partial_rotary_factor",
+    fields: (file) => ({
+      ...localExperts(file),
+      intermediate_size: file.count("expert_feed_forward_length"),
+    }),
+  },
+  dots1: { model: "dots1", fields: sigmoidExperts },
   starcoder2: {
     model: "starcoder2",
     epsilon: "norm_epsilon",

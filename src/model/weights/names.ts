@@ -199,7 +199,10 @@ export function sourcesOf(
     }
     const place = inside ? root + (number === undefined ? "" : `${layers}${number}.`) : head
     const whole = `${stem}.${kind}`
-    if (Object.hasOwn(parts, whole)) return { tensor: place + partOf(whole).name }
+    if (Object.hasOwn(parts, whole)) {
+      const { name: own, bare: _, ...rest } = partOf(whole)
+      return { tensor: place + own, ...rest }
+    }
     const { name: own, bare, plus, plusRow, transposed, ...rest } = partOf(ofHead ?? stem)
     return {
       tensor: `${place}${own}${of ?? ""}${ending(kind!, bare)}`,
