@@ -885,8 +885,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "shards put only their own columns in another order",
     file: "src/compiler/shard.ts",
-    text: '{ op: "gather", part: this.#view(step.input), pieces: 1, output }, from(output)',
-    fault: "from(output)",
+    text: "return [gather, from(gather.output)]",
+    fault: "return [from(gather.output)]",
     test: "test/model/shards.test.ts",
   },
   {
