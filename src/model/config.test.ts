@@ -249,6 +249,13 @@ const mixed = {
   num_experts_per_tok: 2,
 }
 
+const hybrid = {
+  model_type: "granitemoehybrid",
+  num_local_experts: 0,
+  layer_types: ["mamba", "attention", "mamba", "mamba"],
+  mamba_n_heads: 4,
+}
+
 test.each<[Json, string]>([
   [{ hidden_act: "softplus" }, 'hidden_act is "softplus"; known: silu, swish, gelu'],
   [{ partial_rotary_factor: 0.5 }, "partial_rotary_factor is 0.5; only 1 is known"],
@@ -298,6 +305,31 @@ test.each<[Json, string]>([
     { model_type: "gemma4_text", per_layer_config: { 3: { num_key_value_heads: 3 } } },
     "per_layer_config.3.num_key_value_heads is 3, which does not divide 8 heads",
   ],
+  [{ ...hybrid, mamba_proj_bias: true }, "mamba_proj_bias is true; known: projections without"],
+  [{ ...hybrid, time_step_limit: [0.1, 1] }, 'time_step_limit is [0.1,1]; known: [0,{"__float__"'],
+  [{ ...hybrid, mamba_n_heads: 5 }, "mamba_n_heads is 5, which does not divide 128 columns"],
+  [{ ...hybrid, mamba_d_head: 8 }, "mamba_d_head is 8, but 4 heads have 128 columns"],
+  [{ ...hybrid, mamba_n_groups: 3 }, "mamba_n_groups is 3, which does not divide 4 heads"],
+  [{ ...hybrid, layer_types: ["mamba"] }, "layer_types names 1 layers of 4"],
+  [
+    { ...hybrid, layer_types: ["mamba", "rwkv", "mamba", "mamba"] },
+    'layer_types holds "rwkv"; known: mamba, linear_attention, attention, full_attention',
+  ],
+  [
+    { ...hybrid, layer_types: ["mamba", "mamba", "mamba", "mamba"] },
+    "layer_types names no layer of attention",
+  ],
+  [{ ...hybrid, position_embedding_type: "alibi" }, 'is "alibi"; known: nope, rope'],
+  [{ model_type: "cohere", use_qk_norm: true }, "use_qk_norm is true"],
+  [{ model_type: "olmoe", clip_qkv: 8 }, "clip_qkv cuts off queries, keys and values"],
+  [{ model_type: "ernie4_5_moe", use_bias: true }, "use_bias is true; known: mixtures without"],
+  [
+    { model_type: "hunyuan_v1_moe", num_experts: [4, 4, 4, 8], moe_topk: 1 },
+    "num_experts is a list of several numbers; known: layers that are alike",
+  ],
+  [{ model_type: "hunyuan_v1_moe", use_cla: true }, "use_cla is true; only false is known"],
+  [{ model_type: "minimax_m2", scoring_func: "softmax" }, 'is "softmax"; known: sigmoid'],
+  [{ model_type: "minimax_m2", shared_intermediate_size: 8 }, "known: experts alone"],
   [{ rope_scaling: { type: "longrope", short_factor: [1] } }, "short_factor has 1 numbers for 4"],
   [
     { max_position_embeddings: 1e15 },
@@ -305,6 +337,29 @@ test.each<[Json, string]>([
   ],
 ])("%j is refused", (changes, words) => {
   expect(() => read(changes)).toThrow(words)
+})
+
+test("Granite 4 has states in the layers that say so, under older and newer names, or in none", () => {
+  const kinds = (changes: Json) =>
+    read({ ...hybrid, ...changes }).blocks.map(({ selective, attention }) => [
+      selective?.headDim,
+      attention.rotation !== undefined,
+    ])
+  const [states, attends] = [
+    [32, false],
+    [undefined, false],
+  ]
+  expect(kinds({})).toEqual([states, attends, states, states])
+  const newer = {
+    layer_types: ["linear_attention", "full_attention", "linear_attention", "linear_attention"],
+    mamba_d_head: "auto",
+    time_step_limit: [0, { __float__: "Infinity" }],
+  }
+  expect(kinds(newer)).toEqual(kinds({}))
+  const layer_types = Array<string>(4).fill("attention")
+  expect(kinds({ layer_types, position_embedding_type: "rope" })).toEqual(
+    Array(4).fill([undefined, true]),
+  )
 })
 
 test("is_causal false sees both ways, where all layers attend to everything", () => {

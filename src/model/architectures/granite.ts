@@ -79,9 +79,15 @@ function readTypes(fields: Fields, layers: number): ("mamba" | "attention")[] {
   return types
 }
 
+/** From nothing to infinity, as transformers 5 writes it. */
+const UNLIMITED = '[0,{"__float__":"Infinity"}]'
+
 function readSelective(fields: Fields, { shapes: { hidden } }: ModelConfig): Selective {
   if (fields.flag("mamba_proj_bias", false))
     throw fields.wrong("mamba_proj_bias", "is true; known: projections without a bias")
+  const { time_step_limit: limit } = fields.json
+  if (fields.has("time_step_limit") && JSON.stringify(limit) !== UNLIMITED)
+    throw fields.wrong("time_step_limit", `is ${JSON.stringify(limit)}; known: ${UNLIMITED}`)
   const width = fields.count("mamba_expand", 2) * hidden
   const heads = fields.count("mamba_n_heads", 128)
   if (width % heads !== 0)

@@ -23,6 +23,12 @@ export const hunyuanNaming: Naming = withParts(llamaNaming, {
 })
 
 export function readHunyuanMoe(fields: Fields): ModelConfig {
+  for (const [name, known] of [
+    ["use_qk_norm", true],
+    ["use_cla", false],
+  ] as const)
+    if (fields.flag(name, known) !== known)
+      throw fields.wrong(name, `is ${!known}; only ${known} is known of this architecture`)
   const config = readHunyuan(fields)
   const { intermediate } = config.shapes
   const width = commonCount(fields, "moe_intermediate_size", intermediate)

@@ -16,6 +16,8 @@ export function readMinimaxM2(fields: Fields): ModelConfig {
       throw fields.wrong(name, `is "${fields.text(name)}"; known: ${known}`)
   for (const name of ["use_qk_norm", "use_routing_bias"])
     if (!fields.flag(name, true)) throw fields.wrong(name, "is false; known: true")
+  if (fields.count("shared_intermediate_size", 0, 0) > 0)
+    throw fields.wrong("shared_intermediate_size", "is not 0; known: experts alone")
   const headDim = fields.count("head_dim", 128)
   const part = fields.has("rotary_dim") ? fields.count("rotary_dim") / headDim : 1 // else a factor says it
   const config = readDecoder(fields, { absent: { headDim }, rotation: { theta: 5e6, part } })
