@@ -339,6 +339,7 @@ class Code implements StepCode {
   }
 
   #delta(step: Extract<Step, { op: "delta" }>): Entry {
+    // Of shares and skip a step has one; what stands in the other's place is not read.
     const { input, decays, shares = decays, decay, bias, skip = bias, delta, place, output } = step
     if (output.from !== 0)
       throw new Error("internal: a state is read into some columns of a buffer")
