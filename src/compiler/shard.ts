@@ -6,7 +6,8 @@
 //   experts             rows of gate and up; what they make is gathered, since a row's sums are added up by their shares and parts
 //                       of sums cannot be; then rows of down
 //   latent attention    heads of queries, and the rows that bring them to what is remembered and back; that is whole everywhere
-//   states              heads, with their keys; convolutions, their columns; where a norm goes over all heads, what these read is gathered
+//   states              heads, with their keys; convolutions, their columns; what heads read is gathered where a norm goes over
+//                       more of them than a shard has
 //   all else            whole, in every shard
 //
 // Heads of keys that are fewer than the shards lie in several of them, with their keys and values.
@@ -303,7 +304,9 @@ class Sharding {
   #norm(step: Extract<StepOp, { op: "norm" }>): StepOp[] {
     const { input, output, width } = step
     const split = this.#splitOf(input)
-    if (split && width === input.columns) return this.#normOfAll(step, split)
+    if (split?.some((part) => part.ofStates && ownLength(part) % width !== 0))
+      return this.#normOfAll(step, split)
+    if (split && width === input.columns) throw wantedWhole(split)
     if (split) this.#requireWholes(split, width)
     const isEach = (id: ParameterId) => this.#plan.parameters[id]!.rows === width
     const vector = (id: ParameterId) =>
@@ -319,9 +322,8 @@ class Sharding {
     ]
   }
 
-  /** What states have made of heads by themselves is brought together; all else is made whole in the first place. */
+  /** What states have made of heads by themselves is brought together: they cannot be made whole in the first place. */
   #normOfAll(step: Extract<StepOp, { op: "norm" }>, split: Split): StepOp[] {
-    if (!split.some(({ ofStates }) => ofStates)) throw wantedWhole(split)
     const gather = this.#gather(step.input, split)
     const weight = this.#parameter(step.weight)
     const bias = step.bias === undefined ? undefined : this.#parameter(step.bias)

@@ -234,6 +234,10 @@ describe("the reference", () => {
     await judge(familyGraph("experts"), { ...codes, codecOf }, [4])
   })
 
+  test("computes selective states in fewer groups than shards to the bit", async () => {
+    await judge(familyGraph("selective states", { mamba_n_groups: 2 }), floats, [2, 4])
+  })
+
   test("computes states whose keys come round again in shards to the bit", async () => {
     await judge(tiled(familyGraph("states")), floats, [2, 8])
   })
