@@ -18,7 +18,7 @@ export interface GroupCodec {
   values: FloatType // what an unpacked value is rounded to
   /** Codes below 64 that are stored as bytes. */
   sixBits?: true
-  /** A code says which of sixteen numbers a value has: a level of IQ4, or a float of 4 bits (e2m1), doubled. `zero` is among these. */
+  /** A code says which of sixteen numbers stands in its place: a level of IQ4, or a float of 4 bits (e2m1), doubled. */
   table?: keyof typeof codeTables
   /** Codes are floats of 8 bits, e4m3 (dtype.ts), which no product of integers takes. */
   floats?: true

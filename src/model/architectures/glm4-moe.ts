@@ -32,14 +32,8 @@ export function readDots1(fields: Fields): ModelConfig {
     }),
   )
   checkLayerTypes(fields, config)
-  return withExperts(
-    fields.with({ norm_topk_prob: fields.flag("norm_topk_prob", false) }),
-    config,
-    {
-      dense: 0,
-      routing: sigmoidRouting,
-    },
-  )
+  const own = fields.with({ norm_topk_prob: false })
+  return withExperts(own, config, { dense: 0, routing: sigmoidRouting })
 }
 
 /** dots.llm1's, too. */

@@ -120,7 +120,8 @@ static void delta_item(void *context, int64_t index, int32_t thread) {
                 key_at = (d->selective ? values : keys) + key,
                 value_at = (d->selective ? 0 : 2 * keys) + head * d->value_dim;
   const float decay = ((float *)m->weights[d->decay])[head],
-              bias = ((float *)m->weights[d->bias])[head];
+              bias = ((float *)m->weights[d->bias])[head],
+              skip = ((float *)m->weights[d->skip])[head];
   for (int64_t t = first; t < s->starts[sequence + 1]; t++, before = state) {
     if (is_set(s->cancel)) return;
     const float *row = (float *)m->buffers[d->input] + d->from + t * d->in_stride;
@@ -137,7 +138,7 @@ static void delta_item(void *context, int64_t index, int32_t thread) {
         .decay = decay_of(decay, decays[head], bias),
         .share = d->selective ? softplus(decays[head] + bias) : shares[head],
         .selective = d->selective,
-        .skip = ((float *)m->weights[d->skip])[head],
+        .skip = skip,
         .before = before,
         .state = state,
         .out = (float *)m->buffers[d->output] + t * d->out_stride + head * d->value_dim,

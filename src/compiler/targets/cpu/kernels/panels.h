@@ -350,7 +350,7 @@ INLINE int kept_code(const struct panels p, const uint8_t *line, int k) {
   if (p.codes == CODES_6) line += k / 16 * 6 * LINE;
   const int within = p.codes == CODES_6 ? k % 16 : k;
   const int nibble = line[within / 8 * 2 * LINE + k % 4] >> (k & 4) & 15;
-  if (has_table(p.codes)) return code_number(p, (uint32_t)nibble);
+  if (has_table(p.codes)) return table_of(p.codes)[nibble];
   return p.codes == CODES_6 ? nibble | (line[4 * LINE + k % 4] >> within / 4 * 2 & 3) << 4 : nibble;
 }
 
