@@ -196,7 +196,7 @@ compiling("a library in the folder that fits no more is passed over with a warni
   mkdirSync(join(folder, "lib"))
   execFileSync("cp", [library, join(folder, "lib/cpu.so")])
   const server = await serving([folder])
-  expect(server.err()).toMatch(/another model.+Another is built instead/)
+  await expect.poll(server.err).toMatch(/another model.+Another is built instead/)
   expect(server.out()).toMatch(/program +built now by/)
   await server.stop()
 })
@@ -228,7 +228,7 @@ compiling(
     const name = "org/downloaded"
     const env = { ...cache, HF_HUB_CACHE: join(scratch, "hub"), HF_HUB_OFFLINE: "1" }
     const server = await serving([name], env)
-    expect(server.err()).toMatch(
+    await expect.poll(server.err).toMatch(
       /lib\/cpu\.so was not built on this machine and is not opened; .+--trust-libraries/,
     )
     expect(server.out()).toMatch(/program +(built now by|.+on the shelf)/)
@@ -245,13 +245,12 @@ compiling(
 compiling("another machine builds the library anew, or trusts the one it was sent", async () => {
   const elsewhere = { XDG_CACHE_HOME: join(scratch, "elsewhere") }
   const careful = await serving([compiled], elsewhere)
-  expect(careful.err()).toContain(`${library} was not built on this machine`)
+  await expect.poll(careful.err).toContain(`${library} was not built on this machine`)
   expect(careful.out()).toMatch(/program +built now by/)
   await careful.stop()
   const trusting = await serving([compiled, "--trust-libraries"], elsewhere)
-  expect(trusting.err()).not.toContain("was not built")
   expect(trusting.out()).toMatch(new RegExp(`program +${library}`))
-  await trusting.stop()
+  expect((await trusting.stop()).err).not.toContain("was not built")
 })
 
 /** Processes that live and name `path` among their arguments, by what they run. */
@@ -529,7 +528,7 @@ function withoutCompiler() {
 
 test("without a C compiler the embedded model is interpreted, with a warning that names the cure", async () => {
   const server = await serving(["tiny"], withoutCompiler())
-  expect(server.err()).toMatch(/No C compiler is here.+install gcc or clang/)
+  await expect.poll(server.err).toMatch(/No C compiler is here.+install gcc or clang/)
   expect(server.out()).toMatch(/target reference\n +program +interpreted/)
   await server.stop()
 })
@@ -557,15 +556,15 @@ test("a cache that cannot be written costs the caching alone", async () => {
     original,
   )
   expect(said).toBe(expected)
-  expect(server.err()).not.toMatch(/"level":[4-6]0/) // no warning: so small a model needs no copy
-  await server.stop()
+  const { err } = await server.stop()
+  expect(err).not.toMatch(/"level":[4-6]0/) // no warning: so small a model needs no copy
 })
 
 compiling("so it does with libraries: one is built at every start, which is said", async () => {
   const blocked = join(scratch, "blocked-too")
   writeFileSync(blocked, "a file where a folder should be")
   const server = await serving([small], { XDG_CACHE_HOME: blocked })
-  expect(server.err()).toMatch(/built at every start: .+blocked-too.+ cannot hold it/)
+  await expect.poll(server.err).toMatch(/built at every start: .+blocked-too.+ cannot hold it/)
   await server.stop()
 })
 

@@ -73,9 +73,9 @@ test("no text of prompts or replies, and no query of a URL", async () => {
 
 test("what the options open to everybody is said at the start", async () => {
   const told = await serve(["tiny", "--allow-credentials"])
-  expect(told.err().match(/"level":40/g)).toHaveLength(1)
-  expect(told.err()).toContain("--allow-credentials for any origin: ")
-  await told.stop()
+  const { err } = await told.stop()
+  expect(err.match(/"level":40/g)).toHaveLength(1)
+  expect(err).toContain("--allow-credentials for any origin: ")
   expect(server.err()).not.toMatch(/"level":40.*--/)
 })
 

@@ -34,6 +34,7 @@ export interface Ended {
 export interface Running {
   child: ChildProcessWithoutNullStreams
   out: () => string
+  /** What it has said so far; the log is written beside all else, so a line of it may come after what was printed later. */
   err: () => string
   ended: Promise<Ended>
 }
