@@ -215,7 +215,7 @@ const counting = `#include <dlfcn.h>
   WRAP(clWaitForEvents, waits++; while (hangs) usleep(100); if (fails) result = -14)
   WRAP(clEnqueueReadBuffer, waits += c; if (i) held++)
   WRAP(clFinish, waits++)
-  WRAP(clGetEventInfo, *(int *)d = hangs ? 1 : fails)
+  WRAP(clGetEventInfo, if (hangs || fails) *(int *)d = hangs ? 1 : fails)
   static void *(*create)(unsigned, void *, void *, int *);
   static int (*enqueue)(unsigned, void *, void *, unsigned, void *, void *), (*release)(void *);
   static void *createBuffer(unsigned queues, void *queue, void *properties, int *code) {
