@@ -193,12 +193,13 @@ class Lowering {
       }
       case "experts": {
         const [x, weights, xOfUp] = node.inputs
-        const { active, gateUp, up, down, biases, activation, limit, rounded } = node
+        const { active, gated, gateUp, up, down, biases, activation, limit, rounded } = node
         const idOf = (weight: Weight) => this.#parameters.id(weight)
         const experts = {
           count: weights.columns,
           active,
           intermediate: down.columns,
+          gated,
           gateUp: idOf(gateUp),
           up: up && xOfUp && { weight: idOf(up), input: this.#productInput(xOfUp) },
           down: idOf(down),

@@ -263,7 +263,8 @@ export interface Experts {
   count: number
   active: number // at most so many of a row
   intermediate: number
-  gateUp: ParameterId // [count * 2 * intermediate, columns of the input]; gates alone, half as many, beside `up`
+  gated: boolean
+  gateUp: ParameterId // [count * 2 * intermediate, columns of the input]; half as many beside `up`, gates alone, and ungated
   /** As many rows as gates have, and its own way to read what they read. */
   up: { weight: ParameterId; input: ProductInput } | undefined
   down: ParameterId // [count * columns of the output, intermediate]
@@ -457,8 +458,11 @@ const inputText = (input: ProductInput) =>
 
 const partsText = ({ parts }: { parts: number }) => (parts === 1 ? "" : ` parts ${parts}`)
 
-const activationText = ({ activation, limit }: Experts) =>
-  limit === undefined ? activation : `${activation} limit ${limit}`
+const activationText = ({ gated, activation, limit }: Experts) =>
+  `${gated ? "" : "ungated "}${activation}${limit === undefined ? "" : ` limit ${limit}`}`
+
+/** Rows of an expert's first matrix for each column of what lies between its products. */
+export const rowsOfGateUp = ({ gated, up }: Pick<Experts, "gated" | "up">) => (gated && !up ? 2 : 1)
 
 function groupText({ layers, kvHeads, headDim: { key, value }, window, state }: KvShape): string {
   if (state !== undefined) return `layers ${layers.join(" ")} a state of ${state}`

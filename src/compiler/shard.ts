@@ -21,18 +21,19 @@ import { groupCodecs, isGroupCodec } from "../runtime/format.ts"
 import type { KvShape, Parameter } from "../runtime/manifest.ts"
 import { type Cut, ownLength, type Segment, type Slice, sliceSizes } from "../runtime/slices.ts"
 import { type Delta, stateSize } from "./graph/graph.ts"
-import type {
-  Buffer,
-  BufferId,
-  Codes,
-  Experts,
-  ParameterId,
-  Place,
-  Plan,
-  ProductInput,
-  Step,
-  StepOp,
-  View,
+import {
+  type Buffer,
+  type BufferId,
+  type Codes,
+  type Experts,
+  type ParameterId,
+  type Place,
+  type Plan,
+  type ProductInput,
+  type Step,
+  type StepOp,
+  type View,
+  rowsOfGateUp,
 } from "./plan.ts"
 
 export const shardCounts = [1, 2, 4, 8] as const
@@ -461,11 +462,12 @@ class Sharding {
     if (split) throw wantedWhole(split)
     const parts = this.#shards
     const { count, active, intermediate, gateUp, up, down, biases } = experts
+    const times = count * rowsOfGateUp(experts)
     const upSplit = up && this.#splitOfInput(up.input)
     if (upSplit) throw wantedWhole(upSplit)
     const rowsOf = (id: ParameterId, length: number, times: number) =>
       this.#parameterOf(id, { kind: "rows", segments: [{ length, parts }], times })
-    const ofGates = (id: ParameterId) => rowsOf(id, intermediate, up ? count : 2 * count)
+    const ofGates = (id: ParameterId) => rowsOf(id, intermediate, times)
     const ofUp = (id: ParameterId) => rowsOf(id, intermediate, count)
     const ofSums = (id: ParameterId) => rowsOf(id, output.columns, count)
     const own: Omit<Experts, "intermediate" | "up"> = {

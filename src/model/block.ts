@@ -9,6 +9,8 @@ import type { Rotation } from "../runtime/rotation.ts"
 export interface Block {
   norm: NormKind
   norms: Norms
+  /** It has nothing but attention, or what stands in its place, or nothing but the MLP, behind the norm of attention. */
+  only?: "attention" | "mlp"
   /** Attention and MLP read the layer's input, both, and both are added to it; else the MLP reads what attention has left. */
   parallel: boolean
   /** What is multiplied with before it is added. */
@@ -135,12 +137,14 @@ export interface Mlp {
   bias: boolean
 }
 
-/** Gated MLPs in the place of one, of which a token goes to a few. */
+/** MLPs in the place of one, of which a token goes to a few. */
 export interface Experts {
   count: number
   routing: Routing
   /** Chosen by scores and a bias (`mlp.gate.e_score_correction_bias`). */
   chosenByBias: boolean
+  /** They read so many columns that the row is projected to, and what they make is projected back. */
+  latent?: number | undefined
   /** Beside them an MLP that all tokens go to, as wide as this, in some with a gate of its own. */
   shared: { intermediate: number; gated: boolean } | undefined
   /**

@@ -100,10 +100,15 @@ export interface LayerPlace {
 export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
   const { index, prefix } = place
   const layer = named(`layers.${index}.`, `${prefix}layers.${index}.`)
-  const { norms, parallel, residual } = block
+  const { norms, only, parallel, residual } = block
   const normIf = (wanted: boolean, value: Node, name: string, tensor: string) =>
     wanted ? normed(value, block.norm, layer, name, tensor) : value
   const read = normIf(norms.beforeAttention, x, "attention_norm", "input_layernorm")
+  if (only) {
+    const made =
+      only === "mlp" ? feedForward(block, layer, read, place) : attended(block, layer, read, place)
+    return finished(block, layer, add(x, scaled(made, residual)), place)
+  }
   const mixed = normIf(
     norms.afterAttention,
     attended(block, layer, read, place),
@@ -377,36 +382,54 @@ function mlpAndExperts(
 
 /** What chosen experts make of each row; `routed`: what the router reads. */
 function mixture(
-  { activation, intermediate }: Mlp,
-  { count, routing, chosenByBias, biased, limit, beside }: Experts,
+  mlp: Mlp,
+  { latent, ...experts }: Experts,
   layer: Named,
   x: Node,
   hidden: number,
   routed = x,
 ): Node {
+  if (latent === undefined) return chosenExperts(mlp, experts, layer, x, routed)
+  const narrow = layer("latent_in", "mlp.latent_in_proj.weight", latent, hidden)
+  const made = chosenExperts(mlp, experts, layer, linear(x, narrow), routed)
+  return linear(made, layer("latent_out", "mlp.latent_out_proj.weight", hidden, latent))
+}
+
+/** @param x what they read, of as many columns as they make */
+function chosenExperts(
+  { gated, activation, intermediate }: Mlp,
+  { count, routing, chosenByBias, biased, limit, beside }: Experts,
+  layer: Named,
+  x: Node,
+  routed: Node,
+): Node {
+  const { columns } = x
   const correction = chosenByBias
     ? layer("router_bias", "mlp.gate.e_score_correction_bias", count)
     : undefined
   const bias = biased && layer("router_bias", "mlp.gate.bias", count)
-  const router: Weight = { ...layer("router", "mlp.gate.weight", count, hidden), exact: true }
+  const router: Weight = { ...layer("router", "mlp.gate.weight", count, routed.columns), exact: true }
   const numbers = Array.from({ length: count }, (_, expert) => expert)
   const all = (name: string, kind: "weight" | "bias", ...names: string[]) => {
     const parts = (expert: number) =>
       names.map((name) => {
-        const [rows, columns] = name === "down" ? [hidden, intermediate] : [intermediate, hidden]
+        const [rows, read] = name === "down" ? [columns, intermediate] : [intermediate, columns]
         const tensor = `mlp.experts.${expert}.${name}_proj.${kind}`
-        return layer(name, tensor, rows, kind === "weight" ? columns : undefined)
+        return layer(name, tensor, rows, kind === "weight" ? read : undefined)
       })
     return stacked(layer(name, "", 0).name, numbers.flatMap(parts))
   }
   const shares = route(linear(routed, router, bias), routing, correction)
   const factors = beside && layer("expert_factors", "router.per_expert_scale.weight", count)
+  const inner = gated ? ["gate", "up"] : ["up"]
+  const name = `experts_${inner.join("+")}`
   return experts(x, factors ? weigh(shares, factors) : shares, {
     active: routing.active,
-    gateUp: all("experts_gate+up", "weight", "gate", "up"),
+    gated,
+    gateUp: all(name, "weight", ...inner),
     down: all("experts_down", "weight", "down"),
     biases: biased && {
-      gateUp: all("experts_gate+up_bias", "bias", "gate", "up"),
+      gateUp: all(`${name}_bias`, "bias", ...inner),
       down: all("experts_down_bias", "bias", "down"),
     },
     activation,

@@ -375,6 +375,7 @@ static void product_case(struct panels w, enum epilogue e) {
       double whole = sum[0] + bias[c];
       double want = is_gated(e)   ? sum[0] / (1 + exp(-sum[0])) * sum[1]
                     : is_under(e) ? 0.5 / (1 + exp(-0.5)) * whole
+                    : is_activated(e) ? (whole > 0 ? whole * whole : 0)
                                   : whole + (e == ADD ? 0.5 : 0);
       near(first[r * out_stride + c], want, size_of + 1, planes ? 0x1p-17 : 2e-6, "product");
     }
@@ -578,6 +579,8 @@ static void products(void) {
                                  .zero = 32,
                                  .number = F32},
                  UNDER_SILU);
+    part = "activated products";
+    product_case((struct panels){.rows = half, .columns = 72, .number = F16}, ACTIVATED_RELU2);
   }
 }
 

@@ -178,6 +178,7 @@ export function experts(
   weights: Node,
   {
     active,
+    gated = true,
     gateUp,
     down,
     biases,
@@ -185,6 +186,7 @@ export function experts(
     limit,
   }: Record<"gateUp" | "down", Weight> & {
     active: number
+    gated?: boolean
     biases?: Record<"gateUp" | "down", Weight> | undefined
     activation: Activation
     limit?: number | undefined
@@ -194,7 +196,9 @@ export function experts(
   const rows = sameRows(x, weights)
   const columns = down.rows / count
   check(x.columns === gateUp.columns, `${gateUp.name} does not fit ${x.columns} columns`)
-  check(gateUp.rows === 2 * count * down.columns, `${down.name} does not fit ${gateUp.name}`)
+  const rowsOfExpert = (gated ? 2 : 1) * down.columns
+  check(gateUp.rows === count * rowsOfExpert, `${down.name} does not fit ${gateUp.name}`)
+  check(gated || limit === undefined, `${gateUp.name} has a limit and no gate`)
   check(Number.isInteger(columns), `${down.name} does not fit ${count} experts`)
   const fits = !biases || (biases.gateUp.rows === gateUp.rows && biases.down.rows === down.rows)
   check(fits, `${biases?.gateUp.name} does not fit ${gateUp.name}`)
@@ -205,6 +209,7 @@ export function experts(
     columns,
     inputs: [x, weights],
     active,
+    gated,
     gateUp,
     up,
     down,

@@ -115,15 +115,16 @@ export type Op =
   | { op: "route"; inputs: readonly [Node]; routing: Routing; bias: Weight | undefined }
   /**
    * x, what each expert counts → the sum of what they make of x, each times that, in the order of experts from zero; those that
-   * count 0 are left out. An expert is a gated MLP, and `rounded` what its activated rows are rounded for, as `quantize` does.
+   * count 0 are left out. An expert is an MLP, and `rounded` what its activated rows are rounded for, as `quantize` does.
    * With a `limit` the gate is cut off above it and up on either side, and up counts one more. Where gate and up are matrices by
-   * themselves, x stands there once more, as the latter reads it.
+   * themselves, x stands there once more, as the latter reads it. Without a gate it is down(activation(up(x))).
    */
   | {
       op: "experts"
       inputs: readonly [Node, Node] | readonly [Node, Node, Node]
       active: number // at most so many of a row
-      gateUp: Weight // of each expert its gate's rows, then as many up rows unless there is `up`
+      gated: boolean
+      gateUp: Weight // of each expert its gate's rows, then as many up rows unless there is `up`; ungated: up rows alone
       up: Weight | undefined // one expert behind the other, as `down`
       down: Weight
       biases: ExpertBiases<Weight> | undefined
@@ -362,6 +363,7 @@ function details(node: Node): string[] {
         ...(node.biases ? [`bias ${shown(node.biases.gateUp)}`] : []),
         ...(node.up ? [shown(node.up)] : []),
         ...(node.biases?.up ? [`bias ${shown(node.biases.up)}`] : []),
+        ...(node.gated ? [] : ["ungated"]),
         node.activation,
         ...(node.limit === undefined ? [] : [`limit ${node.limit}`]),
         ...(node.rounded ? [`rounded for ${node.rounded}`] : []),

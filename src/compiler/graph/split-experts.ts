@@ -7,7 +7,8 @@ import { type Graph, type Node, rewrite, type Weight } from "./graph.ts"
 
 export function splitExperts(graph: Graph, codecOf: CodecOf): Graph {
   return rewrite(graph, (node) => {
-    if (node.op !== "experts" || node.up || !isMixed(node.gateUp, codecOf)) return node
+    if (node.op !== "experts" || !node.gated || node.up) return node
+    if (!isMixed(node.gateUp, codecOf)) return node
     const [x, shares] = node.inputs
     const { gateUp, biases } = node
     return {

@@ -10,7 +10,7 @@ import {
   isGroupCodec,
   isIntegerCodec,
 } from "../../../runtime/format.ts"
-import type { ParameterId, Plan, ProductInput } from "../../plan.ts"
+import { type ParameterId, type Plan, type ProductInput, rowsOfGateUp } from "../../plan.ts"
 
 /** What the library makes of a parameter on its way in. */
 export interface Kept {
@@ -70,7 +70,7 @@ export function keptParameters(plan: Plan): Kept[] {
         if (bias !== undefined) keepBias(bias, panels, matrices)
       }
       const isRounded = ({ kind }: ProductInput) => kind === "int8"
-      keepStack(gateUp, biases?.gateUp, { rounded: isRounded(step.input), paired: !up })
+      keepStack(gateUp, biases?.gateUp, { rounded: isRounded(step.input), paired: rowsOfGateUp(step.experts) > 1 })
       if (up) keepStack(up.weight, biases?.up, { rounded: isRounded(up.input), paired: false })
       keepStack(down, biases?.down, { rounded: rounded !== undefined, paired: false })
     }

@@ -277,6 +277,11 @@ export const epilogues = [
   "UNDER_GELU_TANH",
   "UNDER_QUICK_GELU",
   "UNDER_RELU2",
+  "ACTIVATED_SILU",
+  "ACTIVATED_GELU",
+  "ACTIVATED_GELU_TANH",
+  "ACTIVATED_QUICK_GELU",
+  "ACTIVATED_RELU2",
 ] as const
 const optional: Kind<ParameterId | "NO_WEIGHT"> = word(
   String,

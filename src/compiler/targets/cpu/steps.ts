@@ -215,7 +215,7 @@ class Code implements StepCode {
   }
 
   #experts({ experts, input, weights, output }: ExpertsStep): Entry {
-    const { count, active, intermediate, gateUp, up, down } = experts
+    const { count, active, intermediate, gated: hasGate, gateUp, up, down } = experts
     const { biases, activation, limit, rounded, parts } = experts
     if (parts !== 1) throw new Error("internal: a product in parts")
     const hiddenStride = paddedColumns(intermediate)
@@ -224,7 +224,7 @@ class Code implements StepCode {
     const gate = up && toHidden(input, gateUp, { kind: "store" })
     const gated = up
       ? toHidden(up.input, up.weight, { kind: "under", activation })
-      : toHidden(input, gateUp, { kind: "gated", activation })
+      : toHidden(input, gateUp, { kind: hasGate ? "gated" : "activated", activation })
     const hidden = rounded
       ? { isRounded: true, bytes: roundedBytes(intermediate, rounded), inStride: 0 }
       : { isRounded: false, bytes: 4 * hiddenStride, inStride: hiddenStride }
@@ -445,8 +445,8 @@ interface Entry {
   words: readonly number[]
   fields: StructFields
 }
-/** As the plan has it; or the output holds gates, and becomes activation(output) * y. */
-type ProductEnd = Epilogue | { kind: "under"; activation: Activation }
+/** As the plan has it; or the output holds gates, and becomes activation(output) * y; or it becomes activation(y). */
+type ProductEnd = Epilogue | { kind: "under" | "activated"; activation: Activation }
 type ProductFields = ValueOf<typeof productStep.fields>
 
 /** Of what has no fields that steps differ in. */

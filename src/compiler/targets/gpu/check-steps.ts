@@ -64,6 +64,8 @@ interface Decoder {
   cap?: number
   /** Instead of its MLP it has experts. */
   routing?: Routing
+  /** Behind these it has others, without gates. */
+  hasUngated?: true
   /** What gates of experts are multiplied with is in this, and so is a matrix by itself. */
   ups?: CodecName
   /** The first two layers have states beside their attention: of the delta rule, and selective ones. */
@@ -111,6 +113,7 @@ const decoders: readonly Decoder[] = [
       factor: 1.5,
       groups: { count: 3, open: 2, rank: "two largest" },
     },
+    hasUngated: true,
   },
   {
     kv: "q8",
@@ -190,6 +193,8 @@ function graphOf(decoder: Decoder): Graph {
     const m = normed(x, own("mlp norm"))
     if (decoder.routing) {
       x = add(x, mixture(m, own, decoder.routing, gate))
+      const others = (name: string) => own(`ungated ${name}`)
+      if (decoder.hasUngated) x = add(x, mixture(m, others, decoder.routing, gate, false))
       continue
     }
     const gated = multiply(
@@ -217,6 +222,7 @@ function mixture(
   own: (name: string) => string,
   routing: Routing,
   activation: Activation,
+  gated = true,
 ): Node {
   const matrix = (name: string, rows: number, columns: number) =>
     weight(own(name), own(name), rows, columns)
@@ -224,10 +230,11 @@ function mixture(
   const isCompared = routing.score === "sigmoid"
   const bias = isCompared ? weight(own("router bias"), own("router bias"), EXPERTS) : undefined
   const gatesAndUps = Array.from({ length: EXPERTS }, (_, expert) =>
-    ["gate", "up"].map((half) => matrix(`expert ${expert}'s ${half}`, INTERMEDIATE, HIDDEN)),
+    (gated ? ["gate", "up"] : ["up"]).map((half) => matrix(`expert ${expert}'s ${half}`, INTERMEDIATE, HIDDEN)),
   )
   return experts(x, route(logits, routing, bias), {
     active: routing.active,
+    gated,
     gateUp: stacked(own("experts' gate+up"), gatesAndUps.flat()),
     down: matrix("experts' down", EXPERTS * HIDDEN, INTERMEDIATE),
     activation,

@@ -520,7 +520,7 @@ export class Machine {
   }
 
   #rowsOfExpert({ experts, input }: GivenExperts, cancel: CancelWord) {
-    const { gateUp, up, biases, activation, limit, intermediate, parts } = experts
+    const { gated, gateUp, up, biases, activation, limit, intermediate, parts } = experts
     const [bias, upBias] = [biases?.gateUp, biases?.up].map((id) =>
       id === undefined ? undefined : this.#vector(id),
     )
@@ -529,6 +529,13 @@ export class Machine {
     const gate = gateOf(activation, limit)
     return (expert: number, rows: readonly number[]): kernels.Rows => {
       const out = newRows(rows.length, intermediate)
+      if (!gated) {
+        const first = expert * intermediate
+        const plain = { bias, gate: undefined, to: undefined }
+        multiplyRows({ product, rows, first, ...plain, out }, cancel)
+        for (const [i, value] of out.data.entries()) out.data[i] = elementwise[activation].js(value)
+        return out
+      }
       if (!upProduct) {
         const first = expert * 2 * intermediate
         multiplyRows({ product, rows, first, bias, gate, to: undefined, out }, cancel)

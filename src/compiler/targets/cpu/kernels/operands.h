@@ -48,7 +48,7 @@ INLINE float scaled_sum(const struct panels w, const uint8_t *kept, float scale)
 }
 
 // The gated ones take a paired panel: activation(gate) * up, 16 columns out of 32. Those under a gate find it in the output, of
-// which they leave activation(output) * up.
+// which they leave activation(output) * up. Activated ones have no gate: they leave activation(up).
 enum epilogue {
   STORE,
   ADD,
@@ -61,7 +61,12 @@ enum epilogue {
   UNDER_GELU,
   UNDER_GELU_TANH,
   UNDER_QUICK_GELU,
-  UNDER_RELU2
+  UNDER_RELU2,
+  ACTIVATED_SILU,
+  ACTIVATED_GELU,
+  ACTIVATED_GELU_TANH,
+  ACTIVATED_QUICK_GELU,
+  ACTIVATED_RELU2
 };
 
 // Rows of a product that one panel after another is multiplied with.
@@ -97,7 +102,8 @@ INLINE void fetch_lines(struct fetch *f) {
 INLINE void skip_lines(struct fetch *f, int64_t shares) { f->from += f->lines * shares * LINE; }
 
 INLINE int is_gated(const enum epilogue e) { return e >= GATED_SILU && e < UNDER_SILU; }
-INLINE int is_under(const enum epilogue e) { return e >= UNDER_SILU; }
+INLINE int is_under(const enum epilogue e) { return e >= UNDER_SILU && e < ACTIVATED_SILU; }
+INLINE int is_activated(const enum epilogue e) { return e >= ACTIVATED_SILU; }
 
 // What is no number shows, on whichever side it was cut off.
 INLINE vec at_most(vec x, vec limit) { return vec_fma(x, vec_zero(), vec_min(x, limit)); }
@@ -144,6 +150,10 @@ static __attribute__((noinline)) void finish(const struct product *p, int64_t in
   if (is_under(e)) {
     left = gated(e, p->limit, vec_load(out), left);
     right = gated(e, p->limit, vec_load(out + 16), right);
+  }
+  if (is_activated(e)) {
+    left = activated(e - ACTIVATED_SILU + GATED_SILU, left);
+    right = activated(e - ACTIVATED_SILU + GATED_SILU, right);
   }
   if (e == ADD) {
     left = vec_add(vec_load(out), left);

@@ -1,4 +1,4 @@
-// Experts: each row goes to a few of many gated MLPs, and only their weights are read. A pair is a row and one of its experts, in
+// Experts: each row goes to a few of many MLPs, and only their weights are read. A pair is a row and one of its experts, in
 // the order of experts: pair p is that of row p / active. Few rows take their pairs one by one; of many rows the pairs are
 // gathered by expert, up to eight together, so that an expert's matrices are read once for them. What a pair makes is the same
 // either way, and those of a row are added up in the order of experts, as the reference does.
@@ -424,10 +424,11 @@ const hiddenKind = ({ rounded }: ExpertsStep["experts"]) => (rounded ? "int8" : 
 
 /** Gates that have a matrix to themselves are stored, for the other product to find. */
 function endOf(
-  { up, activation, limit }: ExpertsStep["experts"],
+  { gated, up, activation, limit }: ExpertsStep["experts"],
   which: MatrixName,
 ): ProductKind["end"] {
   if (which === "up") return { under: activation, limit }
+  if (which === "gateUp" && !gated) return { activated: activation }
   return which === "gateUp" && !up ? { gated: activation, limit } : "store"
 }
 

@@ -69,25 +69,31 @@ export type Parts = 1 | 2 | 4 | typeof PARTS
 
 /**
  * As the plan's epilogues; "add" adds to what is in the output, "add to" to another buffer. A product is `under` gates where these
- * are in the output, which becomes activation(output) * y.
+ * are in the output, which becomes activation(output) * y; `activated` without a gate, it is activation(y).
  */
 export type ProductEnd =
   | "store"
   | "add"
   | "add to"
-  | ({ limit?: number | undefined } & ({ gated: Activation } | { under: Activation }))
+  | { activated: Activation }
+  | Gated
+
+type Gated = { limit?: number | undefined } & ({ gated: Activation } | { under: Activation })
 
 export function productName({ input, codec, bias, end, parts, rounds }: ProductKind): string {
   const floats = input === "floats" ? "_unaligned" : ""
   const packed = isGroupCodec(codec) && input !== "int8" ? "_unpacked" : ""
   const wide = input === "int16" ? "_wide" : ""
-  const what =
-    typeof end === "string"
-      ? end.replace(" ", "_")
-      : `${"gated" in end ? `gated_${end.gated}` : `under_${end.under}`}${end.limit === undefined ? "" : `_limit${end.limit}`}`
   const few = parts === PARTS ? "" : `_parts${parts}`
   const codes = rounds === undefined ? "" : `_codes${rounds}`
-  return `${codec}${packed}${wide}${floats}${bias ? "_bias" : ""}_${what}${codes}${few}`
+  return `${codec}${packed}${wide}${floats}${bias ? "_bias" : ""}_${endName(end)}${codes}${few}`
+}
+
+function endName(end: ProductEnd): string {
+  if (typeof end === "string") return end.replace(" ", "_")
+  if ("activated" in end) return `activated_${end.activated}`
+  const limit = end.limit === undefined ? "" : `_limit${end.limit}`
+  return `${"gated" in end ? `gated_${end.gated}` : `under_${end.under}`}${limit}`
 }
 
 /** Operands of a product, in this order. Strides are in elements as the buffers are named here. */
@@ -205,6 +211,7 @@ function finished(
   if (end === "store") return y!
   if (end === "add") return before().add(y!)
   if (end === "add to") return to!.load(row.mul(toStride!).add(column)).add(y!)
+  if ("activated" in end) return activations[end.activated](k, y!)
   const [name, gate, other] =
     "gated" in end ? [end.gated, y!, up!] : [end.under, k.let(before()), y!]
   const [own, by] = end.limit === undefined ? [gate, other] : limited(k, end.limit, gate, other)
