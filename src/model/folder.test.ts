@@ -56,6 +56,17 @@ test.each([
     await expect(read()).rejects.toThrow(`${file}: it is a link that leads out of the model folder`)
 })
 
+test("numbers that only Python writes are read, and words in texts are left alone", async () => {
+  const text = String.raw`{"a": [0.0, Infinity, -Infinity, NaN], "b": "up to \"Infinity, NaN"}`
+  put("model/config.json", text)
+  const json = await model().json("config.json")
+  const number = (name: string) => ({ __float__: name })
+  const numbers = ["Infinity", "-Infinity", "NaN"].map(number)
+  expect(json).toEqual({ a: [0, ...numbers], b: 'up to "Infinity, NaN' })
+  put("model/config.json", '{"a": Infinit}')
+  await expect(model().json("config.json")).rejects.toThrow("it is not valid JSON")
+})
+
 test("a link to a file of the folder is followed, and a folder may be a link itself", async () => {
   put("model/template")
   link("model/chat_template.jinja", "template")

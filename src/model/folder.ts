@@ -133,13 +133,26 @@ export class Folder {
   parse(text: string, file: string): Json {
     let value: unknown
     try {
-      value = JSON.parse(text)
+      value = parseJson(text)
     } catch (error) {
       const why = (error as Error).message.replace(/\s+/g, " ") // it may quote the text, line breaks and all
       throw this.broken(file, `it is not valid JSON (${why})`)
     }
     if (!isObject(value)) throw this.broken(file, "it holds no JSON object")
     return value
+  }
+}
+
+/** JSON, and numbers that only Python writes there, which become what transformers 5 writes in their place. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    const plain = text.replace(/"(?:[^"\\]|\\.)*"|-?Infinity|NaN/g, (found) =>
+      found.startsWith('"') ? found : `{"__float__":"${found}"}`,
+    )
+    if (plain === text) throw error
+    return JSON.parse(plain)
   }
 }
 
