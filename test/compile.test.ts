@@ -228,9 +228,9 @@ compiling(
     const name = "org/downloaded"
     const env = { ...cache, HF_HUB_CACHE: join(scratch, "hub"), HF_HUB_OFFLINE: "1" }
     const server = await serving([name], env)
-    await expect.poll(server.err).toMatch(
-      /lib\/cpu\.so was not built on this machine and is not opened; .+--trust-libraries/,
-    )
+    await expect
+      .poll(server.err)
+      .toMatch(/lib\/cpu\.so was not built on this machine and is not opened; .+--trust-libraries/)
     expect(server.out()).toMatch(/program +(built now by|.+on the shelf)/)
     const { said, expected } = await greedy(server, goldenFolder("mlc", "llama-wide-q4f16_1"), name)
     expect(said).toBe(expected)

@@ -30,10 +30,10 @@ import {
   type Place,
   type Plan,
   type ProductInput,
+  rowsOfGateUp,
   type Step,
   type StepOp,
   type View,
-  rowsOfGateUp,
 } from "./plan.ts"
 
 export const shardCounts = [1, 2, 4, 8] as const

@@ -47,6 +47,7 @@ import { readMinistral3, readMistral } from "./architectures/mistral.ts"
 import { mixtralNaming, readMixtral } from "./architectures/mixtral.ts"
 import { modernBertNaming, readModernBert } from "./architectures/modernbert.ts"
 import { nemotronNaming, readNemotron } from "./architectures/nemotron.ts"
+import { nemotronHNaming, readNemotronH } from "./architectures/nemotron-h.ts"
 import { nomicBertNaming, readNomicBert } from "./architectures/nomic-bert.ts"
 import { normsBehind, readOlmo2, readOlmo3, readOlmoe } from "./architectures/olmo.ts"
 import { phi3Naming, phiNaming, readPhi, readPhi3 } from "./architectures/phi.ts"
@@ -365,6 +366,12 @@ export const architectures = {
     "LayerNorm times 1 + weight; plain MLP with relu squared; half of each head turned",
     readNemotron,
     nemotronNaming,
+  ),
+  nemotron_h: row(
+    "Nemotron-H, Nemotron Nano 2 and Nemotron 3",
+    "layers that are one thing each: selective state spaces (Mamba 2), a few of attention, and an MLP or experts without gates; nothing is turned",
+    readNemotronH,
+    nemotronHNaming,
   ),
   bert: row(
     "BERT, MiniLM, BGE 1.5, E5, GTE, Arctic Embed, which embed",

@@ -256,6 +256,17 @@ const hybrid = {
   mamba_n_heads: 4,
 }
 
+const nemotronH = {
+  model_type: "nemotron_h",
+  num_hidden_layers: 4,
+  hybrid_override_pattern: "M*-E",
+  mamba_num_heads: 8,
+  n_routed_experts: 4,
+  num_experts_per_tok: 2,
+  moe_intermediate_size: 16,
+  moe_shared_expert_intermediate_size: 24,
+}
+
 test.each<[Json, string]>([
   [{ hidden_act: "softplus" }, 'hidden_act is "softplus"; known: silu, swish, gelu'],
   [{ partial_rotary_factor: 0.5 }, "partial_rotary_factor is 0.5; only 1 is known"],
@@ -268,6 +279,19 @@ test.each<[Json, string]>([
     'rope_parameters.rope_type is "spiral"; known: default, linear, llama3, yarn, longrope, dynamic',
   ],
   [{ ...latent, attention_bias: true }, "attention_bias is true; only false is known"],
+  [{ ...nemotronH, hybrid_override_pattern: "M*X" }, 'holds "X"; known: M, *, -, E'],
+  [{ ...nemotronH, hybrid_override_pattern: "M-M-" }, "names no layer of attention"],
+  [{ ...nemotronH, num_hidden_layers: 3 }, "hybrid_override_pattern names 4 layers of 3"],
+  [{ ...nemotronH, time_step_limit: [0.001, 0.1] }, "time_step_limit is [0.001,0.1]; known"],
+  [{ ...nemotronH, n_groups: 3 }, "n_groups is 3, which does not divide 8 heads"],
+  [{ ...nemotronH, mamba_hidden_act: "gelu" }, 'mamba_hidden_act is "gelu"; known: silu'],
+  [{ ...nemotronH, n_shared_experts: 2 }, "n_shared_experts is 2; known: 1"],
+  [{ ...nemotronH, sliding_window: 64 }, "sliding_window is there"],
+  [{ ...nemotronH, use_bias: true }, "use_bias is true; known: projections without a bias"],
+  [
+    { ...nemotronH, moe_latent_size: 12, mlp_bias: true },
+    "mlp_bias is true; known: experts of latent columns without a bias",
+  ],
   [{ ...latent, mlp_bias: true }, "mlp_bias is true; only false is known"],
   [
     { model_type: "gpt_oss", num_local_experts: 4, swiglu_alpha: 2 },
@@ -360,6 +384,29 @@ test("Granite 4 has states in the layers that say so, under older and newer name
   expect(kinds({ layer_types, position_embedding_type: "rope" })).toEqual(
     Array(4).fill([undefined, true]),
   )
+})
+
+test("layers of Nemotron-H are one thing each, by letters, and by older and newer names", () => {
+  const kinds = (changes: Json) =>
+    read({ ...nemotronH, ...changes }).blocks.map(({ only, selective, experts, mlp }) =>
+      only === "attention"
+        ? [only, selective?.heads]
+        : [only, experts?.latent ?? experts?.count, mlp.gated, mlp.intermediate],
+    )
+  const { intermediate } = read(nemotronH).shapes
+  const expected = [
+    ["attention", 8],
+    ["attention", undefined],
+    ["mlp", undefined, false, intermediate],
+    ["mlp", 4, false, 16],
+  ]
+  expect(kinds({})).toEqual(expected)
+  const listed = { hybrid_override_pattern: undefined }
+  const older = ["mamba", "attention", "mlp", "moe"]
+  expect(kinds({ ...listed, layers_block_type: older })).toEqual(expected)
+  const newer = ["linear_attention", "full_attention", "mlp", "moe"]
+  expect(kinds({ ...listed, layer_types: newer })).toEqual(expected)
+  expect(kinds({ moe_latent_size: 12 })[3]).toEqual(["mlp", 12, false, 16])
 })
 
 test("is_causal false sees both ways, where all layers attend to everything", () => {

@@ -102,7 +102,9 @@ export class Fields {
 
   /** The same fields, and others where these say nothing. */
   with(others: Json): Fields {
-    return new Fields({ ...others, ...this.json }, this.#broken, this.#prefix)
+    const absent = Object.entries(others).filter(([name]) => !this.has(name))
+    const json = { ...this.json, ...Object.fromEntries(absent) }
+    return new Fields(json, this.#broken, this.#prefix)
   }
 
   /** The same fields but for one. */

@@ -408,7 +408,10 @@ function chosenExperts(
     ? layer("router_bias", "mlp.gate.e_score_correction_bias", count)
     : undefined
   const bias = biased && layer("router_bias", "mlp.gate.bias", count)
-  const router: Weight = { ...layer("router", "mlp.gate.weight", count, routed.columns), exact: true }
+  const router: Weight = {
+    ...layer("router", "mlp.gate.weight", count, routed.columns),
+    exact: true,
+  }
   const numbers = Array.from({ length: count }, (_, expert) => expert)
   const all = (name: string, kind: "weight" | "bias", ...names: string[]) => {
     const parts = (expert: number) =>

@@ -93,6 +93,17 @@ const families = {
       mamba_d_conv: 3,
     },
   ],
+  // Each behind a norm of its own, of more columns than a row has.
+  "experts without gates": [
+    "nemotron_h",
+    {
+      hybrid_override_pattern: "E*",
+      n_routed_experts: 6,
+      num_experts_per_tok: 2,
+      moe_latent_size: 256,
+      moe_shared_expert_intermediate_size: 256,
+    },
+  ],
   convolutions: [
     "lfm2",
     {

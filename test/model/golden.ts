@@ -17,6 +17,7 @@ export const compiledModels = [
   "granite-hybrid",
   "llama-odd",
   "nemotron",
+  "nemotron-h-moe",
   "phi",
   "qwen3-5",
 ] as const

@@ -23,8 +23,12 @@ function longer(name: string): Record<string, unknown> {
   const config = JSON.parse(readFileSync(`${goldenFolder("models", name)}/config.json`, "utf8"))
   const own = config.text_config ? { ...config, ...config.text_config } : config
   const layers = own.num_hidden_layers ?? own.n_layer
-  const twice = ([key, value]: [string, unknown]) =>
-    Array.isArray(value) && value.length === layers ? [key, [...value, ...value]] : [key, value]
+  const twice = ([key, value]: [string, unknown]) => {
+    if (key === "hybrid_override_pattern") return [key, (value as string).repeat(2)]
+    return Array.isArray(value) && value.length === layers
+      ? [key, [...value, ...value]]
+      : [key, value]
+  }
   const counts = Object.fromEntries(
     ["num_hidden_layers", "n_layer"].flatMap((key) => (key in own ? [[key, 2 * layers]] : [])),
   )
@@ -163,6 +167,8 @@ test("launches of a layer in q4f16_1", () => {
       "mistral-swa": "9",
       "mixtral": "10",
       "nemotron": "10",
+      "nemotron-h": "4 6 7",
+      "nemotron-h-moe": "6 8 9",
       "olmo2": "9",
       "olmo3": "9",
       "olmoe": "10",

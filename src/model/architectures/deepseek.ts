@@ -85,18 +85,22 @@ export function withExperts(fields: Fields, config: ModelConfig, family: Mixture
   const dense = fields.count("first_k_dense_replace", family.dense, 0)
   const isDense = (layer: number) => (types ? types[layer] === "dense" : layer < dense)
   const intermediate = fields.count("moe_intermediate_size")
-  const names = { count: "n_routed_experts", active: "num_experts_per_tok" }
-  const routed = readRouting(fields, names, family.routing(fields))
-  checkGroups(fields, routed.count, routed.routing)
   const beside = intermediate * fields.count("n_shared_experts")
   const experts = {
-    ...routed,
-    chosenByBias: routed.routing.score === "sigmoid",
+    ...readMixture(fields, family.routing),
     shared: { intermediate: beside, gated: false },
   }
   return withBlocks(config, (block, layer) =>
     isDense(layer) ? block : { ...withMlp(block, { intermediate }), experts },
   )
+}
+
+/** How many experts there are, and which of them a token goes to. */
+export function readMixture(fields: Fields, routing: Mixture["routing"] = sigmoidRouting) {
+  const names = { count: "n_routed_experts", active: "num_experts_per_tok" }
+  const routed = readRouting(fields, names, routing(fields))
+  checkGroups(fields, routed.count, routed.routing)
+  return { ...routed, chosenByBias: routed.routing.score === "sigmoid" }
 }
 
 const MLPS = ["dense", "sparse"]

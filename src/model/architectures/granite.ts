@@ -79,15 +79,8 @@ function readTypes(fields: Fields, layers: number): ("mamba" | "attention")[] {
   return types
 }
 
-/** From nothing to infinity, as transformers 5 writes it. */
-const UNLIMITED = '[0,{"__float__":"Infinity"}]'
-
 function readSelective(fields: Fields, { shapes: { hidden } }: ModelConfig): Selective {
-  if (fields.flag("mamba_proj_bias", false))
-    throw fields.wrong("mamba_proj_bias", "is true; known: projections without a bias")
-  const { time_step_limit: limit } = fields.json
-  if (fields.has("time_step_limit") && JSON.stringify(limit) !== UNLIMITED)
-    throw fields.wrong("time_step_limit", `is ${JSON.stringify(limit)}; known: ${UNLIMITED}`)
+  refuseStates(fields, "mamba_proj_bias")
   const width = fields.count("mamba_expand", 2) * hidden
   const heads = fields.count("mamba_n_heads", 128)
   if (width % heads !== 0)
@@ -96,17 +89,33 @@ function readSelective(fields: Fields, { shapes: { hidden } }: ModelConfig): Sel
   const headDim = isAuto ? width / heads : fields.count("mamba_d_head")
   if (headDim * heads !== width)
     throw fields.wrong("mamba_d_head", `is ${headDim}, but ${heads} heads have ${width} columns`)
-  const groups = fields.count("mamba_n_groups", 1)
-  if (heads % groups !== 0)
-    throw fields.wrong("mamba_n_groups", `is ${groups}, which does not divide ${heads} heads`)
   return {
-    groups,
+    groups: readGroups(fields, "mamba_n_groups", heads, 1),
     heads,
     headDim,
     stateDim: fields.count("mamba_d_state", 256),
     taps: fields.count("mamba_d_conv", 4),
     bias: fields.flag("mamba_conv_bias", true),
   }
+}
+
+/** From nothing to infinity, as transformers 5 writes it, and as what is read of Python's way becomes (folder.ts). */
+const UNLIMITED = '[0,{"__float__":"Infinity"}]'
+
+/** Refuses what is not known of selective state spaces: biases of their projections, by the fields named, and bounds on their steps. */
+export function refuseStates(fields: Fields, ...biases: readonly string[]): void {
+  const biased = biases.find((name) => fields.flag(name, false))
+  if (biased) throw fields.wrong(biased, "is true; known: projections without a bias")
+  const { time_step_limit: limit } = fields.json
+  if (fields.has("time_step_limit") && JSON.stringify(limit) !== UNLIMITED)
+    throw fields.wrong("time_step_limit", `is ${JSON.stringify(limit)}; known: ${UNLIMITED}`)
+}
+
+/** Of heads, which share keys and queries. */
+export function readGroups(fields: Fields, name: string, heads: number, otherwise: number): number {
+  const groups = fields.count(name, otherwise)
+  if (heads % groups === 0) return groups
+  throw fields.wrong(name, `is ${groups}, which does not divide ${heads} heads`)
 }
 
 export function graniteMoeNaming({ shapes, blocks: [block] }: ModelConfig): Naming {
@@ -130,7 +139,7 @@ export function graniteHybridNaming(config: ModelConfig): Naming {
     [`${own}.gate_proj`]: { name: "shared_mlp.input_linear", rows: gate },
     [`${own}.up_proj`]: { name: "shared_mlp.input_linear", rows: up },
     [`${own}.down_proj`]: "shared_mlp.output_linear",
-    ...(selective && selectiveParts(selective)),
+    ...(selective && selectiveParts(selective, "mamba.")),
   })
 }
 
@@ -146,13 +155,16 @@ export function selectiveProjections(
   )
 }
 
-function selectiveParts(selective: Selective): Naming["parts"] {
+/** @param stem what stands before the names of a state space's tensors */
+export function selectiveParts(selective: Selective, stem: string): Naming["parts"] {
   return {
-    ...selectiveProjections(selective, "mamba.in_proj"),
-    "mamba.conv": { name: "mamba.conv1d", taps: selective.taps },
-    "mamba.conv.bias": "mamba.conv1d.bias",
-    "mamba.decay": { name: "mamba.A_log", bare: true },
-    "mamba.decay_bias": { name: "mamba.dt_bias", bare: true },
-    "mamba.skip": { name: "mamba.D", bare: true },
+    ...selectiveProjections(selective, `${stem}in_proj`),
+    "mamba.conv": { name: `${stem}conv1d`, taps: selective.taps },
+    "mamba.conv.bias": `${stem}conv1d.bias`,
+    "mamba.decay": { name: `${stem}A_log`, bare: true },
+    "mamba.decay_bias": { name: `${stem}dt_bias`, bare: true },
+    "mamba.skip": { name: `${stem}D`, bare: true },
+    "mamba.norm": `${stem}norm`,
+    "mamba.out_proj": `${stem}out_proj`,
   }
 }

@@ -49,6 +49,20 @@ const withDelta = {
   },
 } as const satisfies Omit<GgufArchitecture, "model">
 
+/** Layers that are one thing each, by the tensors that they have. */
+const nemotronH = {
+  model: "nemotron_h",
+  turned: "partial_rotary_factor", // which says nothing here: no head is turned
+  varies: true,
+  guessesAhead: true,
+  fields: nemotronHFields,
+  parts: (_, config) => ({
+    ...selectiveParts(config),
+    "mlp.latent_in_proj": "ffn_latent_down",
+    "mlp.latent_out_proj": "ffn_latent_up",
+  }),
+} as const satisfies GgufArchitecture
+
 /** LFM2. Layers without heads of keys have convolutions. */
 const withConvolutions = {
   varies: true,
@@ -208,22 +222,10 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     neighbours: true,
     varies: true,
     fields: graniteHybridFields,
-    parts: (_, config) => {
-      const selective = config.blocks.find((block) => block.selective)?.selective
-      return {
-        ...(selective && {
-          ...selectiveProjections(selective, "ssm_in"),
-          "mamba.conv": { name: "ssm_conv1d", taps: selective.taps },
-        }),
-        "mamba.conv.bias": "ssm_conv1d.bias",
-        "mamba.decay": { name: "ssm_a", bare: true, exponential: true },
-        "mamba.decay_bias": { name: "ssm_dt.bias", bare: true },
-        "mamba.skip": { name: "ssm_d", bare: true },
-        "mamba.norm": "ssm_norm",
-        "mamba.out_proj": "ssm_out",
-      }
-    },
+    parts: (_, config) => selectiveParts(config),
   },
+  nemotron_h: nemotronH,
+  nemotron_h_moe: nemotronH,
   minicpm: {
     model: "granite",
     neighbours: true,
@@ -479,11 +481,70 @@ function graniteHybridFields(file: GgufFile, usual: Json): Json {
     mamba_n_groups: file.count("ssm.group_count"),
     mamba_d_state: file.count("ssm.state_size"),
     mamba_d_conv: file.count("ssm.conv_kernel"),
-    mamba_conv_bias: Array.from({ length: layers }, (_, layer) => layer).some((layer) =>
-      file.tensors.has(`blk.${layer}.ssm_conv1d.bias`),
-    ),
+    mamba_conv_bias: hasInSome(file, layers, "ssm_conv1d.bias"),
   }
 }
+
+/** Of selective state spaces. */
+function selectiveParts({ blocks }: ModelConfig): Naming["parts"] {
+  const selective = blocks.find((block) => block.selective)?.selective
+  return {
+    ...(selective && {
+      ...selectiveProjections(selective, "ssm_in"),
+      "mamba.conv": { name: "ssm_conv1d", taps: selective.taps },
+    }),
+    "mamba.conv.bias": "ssm_conv1d.bias",
+    "mamba.decay": { name: "ssm_a", bare: true, exponential: true },
+    "mamba.decay_bias": { name: "ssm_dt.bias", bare: true },
+    "mamba.skip": { name: "ssm_d", bare: true },
+    "mamba.norm": "ssm_norm",
+    "mamba.out_proj": "ssm_out",
+  }
+}
+
+function nemotronHFields(file: GgufFile, { num_hidden_layers, rms_norm_eps }: Json): Json {
+  const layers = num_hidden_layers as number
+  const hasExperts = (file.countIfThere("expert_count") ?? 0) > 0
+  const [heads, width] = [file.count("ssm.time_step_rank"), file.count("ssm.inner_size")]
+  if (width % heads !== 0)
+    throw file.wrong("ssm.inner_size", `is ${width}, no multiple of ${heads} heads`)
+  const some = (name: string) => hasInSome(file, layers, name)
+  return {
+    layer_norm_epsilon: rms_norm_eps ?? file.numberIfThere("attention.layer_norm_epsilon"),
+    layer_types: Array.from({ length: layers }, (_, layer) => {
+      const has = (name: string) => file.tensors.has(`blk.${layer}.${name}.weight`)
+      if (has("ssm_in")) return "mamba"
+      return has("attn_output") ? "attention" : has("ffn_gate_inp") ? "moe" : "mlp"
+    }),
+    attention_bias: some("attn_q.bias"),
+    attention_out_bias: some("attn_output.bias"),
+    mlp_bias: some("ffn_down.bias"),
+    mamba_num_heads: heads,
+    mamba_head_dim: width / heads,
+    n_groups: file.count("ssm.group_count"),
+    ssm_state_size: file.count("ssm.state_size"),
+    conv_kernel: file.count("ssm.conv_kernel"),
+    use_conv_bias: some("ssm_conv1d.bias"),
+    ...(hasExperts && {
+      n_routed_experts: file.count("expert_count"),
+      num_experts_per_tok: file.count("expert_used_count"),
+      moe_intermediate_size: file.count("expert_feed_forward_length"),
+      n_shared_experts: file.count("expert_shared_count"),
+      routed_scaling_factor: file.factor("expert_weights_scale") ?? 1,
+      norm_topk_prob: file.keys.flag(file.key("expert_weights_norm"), false),
+      n_group: file.factor("expert_group_count") ?? 1,
+      topk_group: file.factor("expert_group_used_count") ?? 1,
+      moe_shared_expert_intermediate_size: file.count("expert_shared_feed_forward_length"),
+      moe_latent_size: file.factor("moe_latent_size") ?? null,
+    }),
+  }
+}
+
+/** Whether some layer has the tensor. */
+const hasInSome = (file: GgufFile, layers: number, name: string) =>
+  Array.from({ length: layers }, (_, layer) => layer).some((layer) =>
+    file.tensors.has(`blk.${layer}.${name}`),
+  )
 
 function localExperts(file: GgufFile): Json {
   return {
@@ -732,9 +793,10 @@ function expertParts(
   const { experts, mlp } = blocks[first]!
   const { count } = experts!
   const { intermediate } = mlp
+  const made = experts!.latent ?? hidden
   const names = { gateUp: "ffn_gate_up_exps", down: "ffn_down_exps" }
   if (has(`blk.${first}.${names.gateUp}.weight`))
-    return stackedExperts({ count, intermediate, hidden }, names)
+    return stackedExperts({ count, intermediate, hidden: made }, names)
   const part = (name: string, run: number): Part => ({
     name,
     stacked: count,
@@ -743,7 +805,7 @@ function expertParts(
   return {
     "mlp.experts.*.gate_proj": part("ffn_gate_exps", intermediate),
     "mlp.experts.*.up_proj": part("ffn_up_exps", intermediate),
-    "mlp.experts.*.down_proj": part(names.down, hidden),
+    "mlp.experts.*.down_proj": part(names.down, made),
   }
 }
 

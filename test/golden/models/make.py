@@ -62,6 +62,30 @@ GRANITE = {
     "mamba_proj_bias": False,
     "mamba_chunk_size": 16,
 }
+NEMOTRON = {
+    **{key: value for key, value in COMMON.items() if key not in ("hidden_act", "rms_norm_eps", "rope_theta")},
+    "architectures": ["NemotronHForCausalLM"],
+    "model_type": "nemotron_h",
+    "num_hidden_layers": 5,
+    "hybrid_override_pattern": "M-M*-",
+    "head_dim": 12,
+    "layer_norm_epsilon": 1e-5,
+    "tie_word_embeddings": False,
+    "mlp_hidden_act": "relu2",
+    "mlp_bias": False,
+    "mamba_hidden_act": "silu",
+    "mamba_num_heads": 6,
+    "mamba_head_dim": 12,
+    "n_groups": 2,
+    "ssm_state_size": 8,
+    "conv_kernel": 4,
+    "chunk_size": 16,
+    "use_bias": False,
+    "use_conv_bias": True,
+    "mamba_proj_bias": False,
+    "sliding_window": None,
+    "time_step_limit": (0.0, float("inf")),
+}
 MODELS = {
     "granite-hybrid": GRANITE,
     "granite-hybrid-dense": {
@@ -76,6 +100,22 @@ MODELS = {
         "position_embedding_type": "rope",
         "mamba_conv_bias": False,
         "tie_word_embeddings": False,
+    },
+    "nemotron-h": NEMOTRON,
+    "nemotron-h-moe": {
+        **{key: value for key, value in NEMOTRON.items() if key != "hybrid_override_pattern"},
+        "num_hidden_layers": 4,
+        "layers_block_type": ["linear_attention", "moe", "full_attention", "moe"],
+        "n_routed_experts": 8,
+        "num_experts_per_tok": 3,
+        "n_shared_experts": 1,
+        "moe_intermediate_size": 20,
+        "moe_shared_expert_intermediate_size": 24,
+        "moe_latent_size": 24,
+        "routed_scaling_factor": 2.5,
+        "n_group": 4,
+        "topk_group": 2,
+        "norm_topk_prob": True,
     },
     "olmoe": {
         **COMMON,
@@ -165,7 +205,7 @@ def draw(name, shape, generator):
         return 1 + 0.35 * normal
     if "e_score_correction_bias" in name:
         return normal * 0.1
-    if "router" in name or "mlp.gate.w" in name or "block_sparse_moe.gate.w" in name:
+    if "router" in name or "mlp.gate.w" in name or "mixer.gate.w" in name or "block_sparse_moe.gate.w" in name:
         return normal * 0.23
     root = shape[-1] ** 0.5
     if "q_proj" in name or "k_proj" in name:
@@ -191,7 +231,8 @@ def make_weights(config, seed, folder):
             weight.copy_(draw(name, weight.shape, generator).bfloat16().float())
         ids = torch.randint(3, 310, (1, 60), generator=generator)
         deviation = model(ids, use_cache=False).logits[0].std().item()
-        norm = model.model.norm.weight
+        norm = getattr(model.model, "norm_f", None) or model.model.norm
+        norm = norm.weight
         norm.copy_((norm * 3 / deviation).bfloat16().float())
     model.to(torch.bfloat16).save_pretrained(folder)
 
@@ -266,6 +307,9 @@ def make(name, config, output, seed=1):
     model = AutoModelForCausalLM.from_pretrained(
         folder, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager"
     ).eval().double()
+    for module in model.modules():
+        if hasattr(module, "time_step_limit"):  # what the published code reads, of which transformers reads another number
+            module.time_step_limit = config.get("time_step_limit", (0.0, float("inf")))
     choices = Choices(model)
     with Float64(), torch.no_grad():
         for number, length in enumerate(LENGTHS):
@@ -304,7 +348,8 @@ def make(name, config, output, seed=1):
         prompts=notes,
     )
     (folder / "golden.json").write_text(json.dumps(golden, indent=1))
-    (folder / "config.json").write_text(json.dumps({**config, "torch_dtype": "bfloat16"}, indent=1))
+    text = json.dumps({**config, "torch_dtype": "bfloat16"}, indent=1)
+    (folder / "config.json").write_text(text.replace("Infinity", '{"__float__": "Infinity"}'))  # as transformers 5 writes it
     for file in ("generation_config.json", "tokenizer.json", "tokenizer_config.json"):
         shutil.copy(Path(__file__).parent / "granitemoe" / file, folder)
 

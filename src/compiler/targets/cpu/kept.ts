@@ -70,7 +70,10 @@ export function keptParameters(plan: Plan): Kept[] {
         if (bias !== undefined) keepBias(bias, panels, matrices)
       }
       const isRounded = ({ kind }: ProductInput) => kind === "int8"
-      keepStack(gateUp, biases?.gateUp, { rounded: isRounded(step.input), paired: rowsOfGateUp(step.experts) > 1 })
+      keepStack(gateUp, biases?.gateUp, {
+        rounded: isRounded(step.input),
+        paired: rowsOfGateUp(step.experts) > 1,
+      })
       if (up) keepStack(up.weight, biases?.up, { rounded: isRounded(up.input), paired: false })
       keepStack(down, biases?.down, { rounded: rounded !== undefined, paired: false })
     }

@@ -230,7 +230,9 @@ function mixture(
   const isCompared = routing.score === "sigmoid"
   const bias = isCompared ? weight(own("router bias"), own("router bias"), EXPERTS) : undefined
   const gatesAndUps = Array.from({ length: EXPERTS }, (_, expert) =>
-    (gated ? ["gate", "up"] : ["up"]).map((half) => matrix(`expert ${expert}'s ${half}`, INTERMEDIATE, HIDDEN)),
+    (gated ? ["gate", "up"] : ["up"]).map((half) =>
+      matrix(`expert ${expert}'s ${half}`, INTERMEDIATE, HIDDEN),
+    ),
   )
   return experts(x, route(logits, routing, bias), {
     active: routing.active,

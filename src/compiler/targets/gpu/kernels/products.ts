@@ -71,12 +71,7 @@ export type Parts = 1 | 2 | 4 | typeof PARTS
  * As the plan's epilogues; "add" adds to what is in the output, "add to" to another buffer. A product is `under` gates where these
  * are in the output, which becomes activation(output) * y; `activated` without a gate, it is activation(y).
  */
-export type ProductEnd =
-  | "store"
-  | "add"
-  | "add to"
-  | { activated: Activation }
-  | Gated
+export type ProductEnd = "store" | "add" | "add to" | { activated: Activation } | Gated
 
 type Gated = { limit?: number | undefined } & ({ gated: Activation } | { under: Activation })
 
