@@ -56,6 +56,14 @@ export const planted: readonly PlantedFault[] = [
     name: "nemotron-h-moe",
   },
   {
+    what: "experts that read some columns of a buffer have room for those alone",
+    file: "src/compiler/targets/cpu/layout.ts",
+    text: "4 * strideOf(plan, read.view) : quantized",
+    fault: "4 * paddedColumns(read.view.columns) : quantized",
+    test: "test/model/serving.test.ts",
+    name: "nemotron-h-moe",
+  },
+  {
     what: "experts of latent columns are as wide as the row",
     file: "src/model/gguf/architectures.ts",
     text: "experts!.latent ?? hidden",

@@ -236,15 +236,15 @@ function bufferRows(plan: Plan): (number | undefined)[] {
 }
 
 /** The most that any mixture takes: bytes of what a slot holds, and how many slots a token has. */
-function slotBytes({ steps, parameters }: Plan) {
+function slotBytes(plan: Plan) {
   const most = { active: 0, count: 0, rows: 0, hidden: 0, rounded: 0, made: 0 }
-  for (const step of steps) {
+  for (const step of plan.steps) {
     if (step.op !== "experts") continue
     const { experts, input, output } = step
-    const { rounded, intermediate, gateUp, up } = experts
-    const { columns } = parameters[gateUp]!
+    const { rounded, intermediate, up } = experts
+    // Rows that are some columns of a buffer are as far apart as its own.
     const rowBytes = (read: ProductInput) =>
-      read.kind === "int8" ? quantizedBytes(read.codes) : 4 * paddedColumns(columns)
+      read.kind === "float" ? 4 * strideOf(plan, read.view) : quantizedBytes(read.codes)
     const own = {
       active: experts.active,
       count: experts.count,

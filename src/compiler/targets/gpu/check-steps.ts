@@ -194,7 +194,8 @@ function graphOf(decoder: Decoder): Graph {
     if (decoder.routing) {
       x = add(x, mixture(m, own, decoder.routing, gate))
       const others = (name: string) => own(`ungated ${name}`)
-      if (decoder.hasUngated) x = add(x, mixture(m, others, decoder.routing, gate, false))
+      if (decoder.hasUngated)
+        x = add(x, mixture(normed(x, others("norm")), others, decoder.routing, gate, false))
       continue
     }
     const gated = multiply(

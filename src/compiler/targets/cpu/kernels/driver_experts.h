@@ -146,7 +146,7 @@ static void gather_rows(void *context, int64_t index, int32_t thread) {
   for (int64_t slot = index * l->grain; slot < all && slot < (index + 1) * l->grain; slot++)
     memcpy(m->experts.rows + slot * p->row_bytes,
            m->buffers[p->input] + p->from + l->slots.row_of[slot] * p->row_bytes,
-           (size_t)p->row_bytes);
+           (size_t)(p->row_bytes - p->from));  // to the row's end
 }
 
 static void round_slots(void *context, int64_t index, int32_t thread) {
