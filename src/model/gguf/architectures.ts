@@ -57,7 +57,7 @@ const nemotronH = {
   guessesAhead: true,
   fields: nemotronHFields,
   parts: (_, config) => ({
-    ...selectiveParts(config),
+    ...stateTensors(config),
     "mlp.latent_in_proj": "ffn_latent_down",
     "mlp.latent_out_proj": "ffn_latent_up",
   }),
@@ -222,7 +222,7 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     neighbours: true,
     varies: true,
     fields: graniteHybridFields,
-    parts: (_, config) => selectiveParts(config),
+    parts: (_, config) => stateTensors(config),
   },
   nemotron_h: nemotronH,
   nemotron_h_moe: nemotronH,
@@ -485,8 +485,8 @@ function graniteHybridFields(file: GgufFile, usual: Json): Json {
   }
 }
 
-/** Of selective state spaces. */
-function selectiveParts({ blocks }: ModelConfig): Naming["parts"] {
+/** Where those of selective state spaces lie. */
+function stateTensors({ blocks }: ModelConfig): Naming["parts"] {
   const selective = blocks.find((block) => block.selective)?.selective
   return {
     ...(selective && {
@@ -526,14 +526,7 @@ function nemotronHFields(file: GgufFile, { num_hidden_layers, rms_norm_eps }: Js
     conv_kernel: file.count("ssm.conv_kernel"),
     use_conv_bias: some("ssm_conv1d.bias"),
     ...(hasExperts && {
-      n_routed_experts: file.count("expert_count"),
-      num_experts_per_tok: file.count("expert_used_count"),
-      moe_intermediate_size: file.count("expert_feed_forward_length"),
-      n_shared_experts: file.count("expert_shared_count"),
-      routed_scaling_factor: file.factor("expert_weights_scale") ?? 1,
-      norm_topk_prob: file.keys.flag(file.key("expert_weights_norm"), false),
-      n_group: file.factor("expert_group_count") ?? 1,
-      topk_group: file.factor("expert_group_used_count") ?? 1,
+      ...sigmoidRouted(file),
       moe_shared_expert_intermediate_size: file.count("expert_shared_feed_forward_length"),
       moe_latent_size: file.factor("moe_latent_size") ?? null,
     }),
@@ -577,30 +570,38 @@ function deepseekExperts(file: GgufFile): Json {
   if (file.countIfThere("expert_gating_func") === SIGMOID) return sigmoidExperts(file)
   const groups = file.factor("expert_group_count") ?? 1
   return {
-    ...sharingExperts(file),
+    ...routedExperts(file),
+    ...denseLayers(file),
     topk_method: groups > 1 ? "group_limited_greedy" : "greedy",
   }
 }
 
 /** As DeepSeek V3 has them: chosen by a sigmoid and a bias, behind the first layers, which are dense. */
 function sigmoidExperts(file: GgufFile): Json {
+  return { ...sigmoidRouted(file), ...denseLayers(file) }
+}
+
+function sigmoidRouted(file: GgufFile): Json {
   const gating = file.countIfThere("expert_gating_func") ?? 0
   if (gating !== SIGMOID && gating !== 0)
     throw file.wrong("expert_gating_func", `is ${gating}; known: ${SIGMOID}, a sigmoid`)
   return {
-    ...sharingExperts(file),
+    ...routedExperts(file),
     norm_topk_prob: file.keys.flag(file.key("expert_weights_norm"), false),
   }
 }
 
+const denseLayers = (file: GgufFile): Json => ({
+  first_k_dense_replace: file.count("leading_dense_block_count"),
+})
+
 /** Beside an MLP as wide as so many of them. */
-function sharingExperts(file: GgufFile): Json {
+function routedExperts(file: GgufFile): Json {
   return {
     n_routed_experts: file.count("expert_count"),
     num_experts_per_tok: file.count("expert_used_count"),
     moe_intermediate_size: file.count("expert_feed_forward_length"),
     n_shared_experts: file.count("expert_shared_count"),
-    first_k_dense_replace: file.count("leading_dense_block_count"),
     routed_scaling_factor: file.factor("expert_weights_scale") ?? 1,
     n_group: file.factor("expert_group_count") ?? 1,
     topk_group: file.factor("expert_group_used_count") ?? 1,

@@ -231,8 +231,7 @@ def make_weights(config, seed, folder):
             weight.copy_(draw(name, weight.shape, generator).bfloat16().float())
         ids = torch.randint(3, 310, (1, 60), generator=generator)
         deviation = model(ids, use_cache=False).logits[0].std().item()
-        norm = getattr(model.model, "norm_f", None) or model.model.norm
-        norm = norm.weight
+        norm = (getattr(model.model, "norm_f", None) or model.model.norm).weight
         norm.copy_((norm * 3 / deviation).bfloat16().float())
     model.to(torch.bfloat16).save_pretrained(folder)
 
