@@ -15,6 +15,14 @@ export interface PlantedFault {
 }
 
 export const planted: readonly PlantedFault[] = [
+  // ---- the build
+  {
+    what: "a build that is older than its sources stays",
+    file: "scripts/build.js",
+    text: "INPUTS.every((name) => changed(name) < made)",
+    fault: "made > 0",
+    test: "test/building.test.ts",
+  },
   // ---- the processor's matrix unit; noticed where there is AVX-512
   {
     what: "the matrix unit takes rows of floats in another order",
