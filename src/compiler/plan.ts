@@ -25,6 +25,7 @@ import {
   functionText,
   type Routing,
   routingText,
+  windowText,
 } from "./graph/graph.ts"
 
 export interface Plan {
@@ -408,8 +409,10 @@ function printStep(plan: Plan, step: Step): string {
         `${view(step.output)} = headMatmul ${view(step.input)} ${p(step.weight)} heads ${step.heads} kept ${step.kept}`,
       )
     case "attend": {
-      const { heads, kvHeads, headDim, latent, cap, window, bidirectional } = step.attention
-      const seen = window === undefined ? "" : ` window ${window} sinks ${step.attention.sinks}`
+      const { heads, kvHeads, headDim, latent, cap, bidirectional } = step.attention
+      const seen = windowText(step.attention)
+        .map((text) => ` ${text}`)
+        .join("")
       const sunk = step.sinkLogits === undefined ? "" : ` sinks ${p(step.sinkLogits)}`
       return on(
         `${view(step.output)} = attend ${placeText(step.place)} ${view(step.query)} heads ${heads}/${kvHeads} x ${headDim}${latent === undefined ? "" : ` values ${latent}`}${cap === undefined ? "" : ` cap ${cap}`}${seen}${sunk}${bidirectional ? " bidirectional" : ""}${step.arithmetic === "codes" ? " in codes" : ""}${step.span === undefined ? "" : ` span ${step.span}`}`,

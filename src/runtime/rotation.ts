@@ -6,12 +6,12 @@ const { fround } = Math
 
 /**
  * Element i of a head is turned with element i + n / 2 by position * frequencies[i], for the n / 2 frequencies there are, and
- * both are multiplied by `factor`, and by 1 + beta * ln(1 + floor(position / original)) where they grow.
+ * both are multiplied by `factor`, and by 1 + beta * ln(1 + floor((position + ahead) / original)) where they grow.
  */
 export interface Rotation {
   frequencies: readonly number[]
   factor: number
-  growth?: { beta: number; original: number }
+  growth?: { beta: number; original: number; ahead: number }
 }
 
 /** cos and sin of position * frequency, for each pair, times the factors of the rotation: from `at` on. */
@@ -21,7 +21,8 @@ export function writeTurns(
   out: Float32Array,
   at: number,
 ): void {
-  const grown = growth ? 1 + growth.beta * log(1 + Math.floor(position / growth.original)) : 1
+  const { beta, original, ahead } = growth ?? { beta: 0, original: 1, ahead: 0 }
+  const grown = 1 + beta * log(1 + Math.floor((position + ahead) / original))
   const size = fround(factor * grown)
   for (let i = 0; i < frequencies.length; i++) {
     const angle = position * frequencies[i]!

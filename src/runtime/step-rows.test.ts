@@ -13,12 +13,14 @@ function taken(parts: readonly Part[], sinks = 0): StepRows {
 }
 
 /** What each row sees, found by asking the rules of every position. */
-function seenBy(parts: readonly Part[], { window, sinks }: Visible): Set<number>[] {
+function seenBy(parts: readonly Part[], { window, chunked, sinks }: Visible): Set<number>[] {
   return parts.flatMap(({ tokens, from, visibleFrom = 0 }) =>
     Array.from(tokens, (_, i) => {
       const position = from + i
-      const sees = (p: number) =>
-        p < sinks || (p >= visibleFrom && (window === undefined || p > position - window))
+      const isNear = (p: number) =>
+        window === undefined ||
+        (chunked ? Math.floor(p / window) === Math.floor(position / window) : p > position - window)
+      const sees = (p: number) => p < sinks || (p >= visibleFrom && isNear(p))
       return new Set([...Array(position + 1).keys()].filter(sees))
     }),
   )
@@ -63,9 +65,11 @@ describe("attention's items", () => {
     { group: 0, window: 70, sinks: 65, span: 64 },
     { group: 0, window: 300, sinks: 3, span: 128 },
     { group: 0, window: 3, sinks: 0, span: 64 },
+    { group: 0, window: 40, chunked: true, sinks: 0, span: undefined },
+    { group: 0, window: 24, chunked: true, sinks: 2, span: 64 },
   ]
 
-  test.each(visibles)("window $window, sinks $sinks, span $span", (visible) => {
+  test.each(visibles)("window $window, chunked $chunked, sinks $sinks, span $span", (visible) => {
     for (let round = 0; round < 40; round++) {
       const parts = Array.from({ length: 1 + (next() % 4) }, (): Part => {
         const from = next() % 500

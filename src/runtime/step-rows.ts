@@ -17,6 +17,8 @@ export type RowSet = "tokens" | "wanted" | "logits" | "hidden"
 export interface Visible {
   group: number
   window: number | undefined
+  /** Whether it sees from the last multiple of the window on, and not as many as that. */
+  chunked?: true | undefined
   sinks: number
   /** Whether it sees those after it, too. */
   bidirectional?: true | undefined
@@ -129,9 +131,14 @@ export class StepRows {
   }
 
   /** The first position that a token sees in a group, but for the sinks before it. */
-  firstSeen(token: number, { group, window }: Pick<Visible, "group" | "window">): number {
+  firstSeen(
+    token: number,
+    { group, window, chunked }: Pick<Visible, "group" | "window" | "chunked">,
+  ): number {
     const visible = this.#input.visibleFrom[this.#listOf(group, this.#sequences[token]!)]!
-    return window ? Math.max(visible, this.#input.positions[token]! - window + 1) : visible
+    if (!window) return visible
+    const position = this.#input.positions[token]!
+    return Math.max(visible, position - (chunked ? position % window : window - 1))
   }
 
   /** The last position that a token sees. */

@@ -42,6 +42,8 @@ export interface SmallShape {
   window?: number
   /** Of one layer after the other, over and over; undefined: all positions are seen. */
   windows?: readonly (number | undefined)[]
+  /** Of odd layers. */
+  chunked?: true
   sinks?: number
   bidirectional?: true
   takesHidden?: boolean // concat(embedding, hiddenIn) goes in, as EAGLE's heads do
@@ -98,6 +100,7 @@ export function smallGraph(shape: SmallShape = {}): Graph {
     layers = 2,
     window,
     windows = [window],
+    chunked,
     sinks = 0,
     bidirectional,
     takesHidden,
@@ -131,6 +134,7 @@ export function smallGraph(shape: SmallShape = {}): Graph {
       scale: HEAD_DIM ** -0.5,
       cap: undefined,
       window: windows[layer % windows.length],
+      ...(chunked && layer % 2 === 1 && { chunked }),
       sinks,
       ...(bidirectional && { bidirectional }),
     }

@@ -166,8 +166,9 @@ export interface ExpertBiases<Vector> {
 }
 
 /**
- * Position t sees positions p <= t; with a window only p > t - window, and p < sinks always. Where it is bidirectional it sees
- * every p of its sequence, with a window those of |p - t| < window.
+ * Position t sees positions p <= t; with a window only p > t - window, or where windows are chunks those from the last multiple of
+ * the window on; and p < sinks always. Where it is bidirectional it sees every p of its sequence, with a window those of
+ * |p - t| < window.
  */
 export interface Attention {
   layer: number // whose keys and values these are
@@ -179,6 +180,7 @@ export interface Attention {
   scale: number // of q · k
   cap: number | undefined // a score s becomes cap * tanh(s / cap)
   window: number | undefined
+  chunked?: true
   sinks: number
   bidirectional?: true
 }
@@ -327,16 +329,14 @@ function details(node: Node): string[] {
       ]
     }
     case "attention": {
-      const { layer, heads, kvHeads, headDim, latent, scale, cap, window, sinks, bidirectional } =
-        node.attention
-      const seen = window === undefined ? [] : [`window ${window}`, `sinks ${sinks}`]
+      const { layer, heads, kvHeads, headDim, latent, scale, cap, bidirectional } = node.attention
       return [
         `layer ${layer}`,
         `heads ${heads}/${kvHeads} x ${headDim}`,
         ...(latent === undefined ? [] : [`values ${latent} of them`]),
         `scale ${short(scale)}`,
         ...(cap === undefined ? [] : [`cap ${cap}`]),
-        ...seen,
+        ...windowText(node.attention),
         ...(node.sinkLogits ? [`sinks ${shown(node.sinkLogits)}`] : []),
         ...(bidirectional ? ["bidirectional"] : []),
       ]
@@ -415,7 +415,14 @@ export function deltaColumns({
 export const keyHeadOf = ({ keyHeads, valueHeads, tiled }: Omit<Delta, "layer">, head: number) =>
   tiled ? head % keyHeads : Math.floor(head / (valueHeads / keyHeads))
 
+/** How far back is seen: "window 8", "sinks 4"; nothing where that is everything. */
+export function windowText({ window, chunked, sinks }: Attention): string[] {
+  if (window === undefined) return []
+  return [`${chunked ? "chunks" : "window"} ${window}`, `sinks ${sinks}`]
+}
+
 /** "2 of the highest softmax, normalized" */
+
 export function routingText({ active, score, normalized, factor, groups }: Routing): string {
   return [
     `${active} of the highest ${score}`,

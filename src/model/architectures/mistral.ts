@@ -36,6 +36,7 @@ export function readMinistral3(fields: Fields): ModelConfig {
   const growth = {
     beta: scaling.positive("llama_4_scaling_beta"),
     original: scaling.count("original_max_position_embeddings"),
+    ahead: 0,
   }
   return withBlocks(config, (block) => {
     const { rotation } = block.attention

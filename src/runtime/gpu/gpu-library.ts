@@ -103,7 +103,11 @@ const regionShapes: { [Name in Region["name"]]: Shape } = {
   rowsInWanted: record({}),
   slots: record<RegionOf<"slots">>({ group: count }),
   lastSlots: record<RegionOf<"lastSlots">>({ group: count, count: positive }),
-  firstSeen: record<RegionOf<"firstSeen">>({ group: count, window: absentOr(positive) }),
+  firstSeen: record<RegionOf<"firstSeen">>({
+    group: count,
+    window: absentOr(positive),
+    chunked: absentOr(isTrue),
+  }),
   lastSeen: record<RegionOf<"lastSeen">>({ window: absentOr(positive) }),
   blocks: record({}),
   items: record<RegionOf<"items">>({
@@ -113,6 +117,7 @@ const regionShapes: { [Name in Region["name"]]: Shape } = {
       visible: record<AttentionOrder["visible"]>({
         group: count,
         window: absentOr(positive),
+        chunked: absentOr(isTrue),
         sinks: count,
         bidirectional: absentOr(isTrue),
         span: positive,
@@ -128,7 +133,7 @@ const regionShapes: { [Name in Region["name"]]: Shape } = {
       frequencies: listOf(number),
       factor: number,
       growth: absentOr(
-        record<NonNullable<Rotation["growth"]>>({ beta: number, original: positive }),
+        record<NonNullable<Rotation["growth"]>>({ beta: number, original: positive, ahead: count }),
       ),
     }),
   }),

@@ -23,8 +23,8 @@ export type Region =
   | { name: "slots"; group: number }
   /** [T, count] of each token, where the last `count` positions lie in a group, its own last; -1 where there are not so many. */
   | { name: "lastSlots"; group: number; count: number }
-  /** [T] of each token, the first position that it sees in a group with such a window, but for the sinks. */
-  | { name: "firstSeen"; group: number; window: number | undefined }
+  /** [T] of each token, the first position that it sees in a group with such windows or chunks, but for the sinks. */
+  | { name: "firstSeen"; group: number; window: number | undefined; chunked?: true }
   /** [T] of each token, the last position that it sees in a bidirectional layer with such a window. */
   | { name: "lastSeen"; window: number | undefined }
   | { name: "blocks" } // as they are; items of attention say where each list begins
@@ -92,7 +92,7 @@ export const DRAWN = 0x80000000
 
 /** Items of attention are counted and listed once for all layers that share them. */
 export type ItemsName =
-  `${"tokens" | "wanted"} g${number} w${number | "all"} s${number}${"" | " bidirectional"}`
+  `${"tokens" | "wanted"} g${number} w${number | "all"} s${number}${"" | " chunked"}${"" | " bidirectional"}`
 /** Of attention's work: see attention-work.ts. */
 export type CountName = "sequences" | `${WorkCount} ${ItemsName}`
 

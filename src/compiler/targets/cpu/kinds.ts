@@ -225,6 +225,7 @@ export const attention = struct("attention", {
   layers: int,
   latent: int,
   window: int,
+  chunked: int,
   sinks: int,
   bidirectional: int,
   number,

@@ -78,6 +78,7 @@ const rowCalls = {
     factor: long,
     beta: long,
     original: long,
+    ahead: long,
     output: row,
   }),
   norm: call("norm_heads", "norm", norm),
@@ -170,7 +171,7 @@ export function rowCallOf(step: Step, plan: Plan, kept: readonly Kept[]): Said {
       return { name: "hiddenIn", value: { input: columns, columns, output: rowOf(step.output) } }
     }
     case "ropeTable": {
-      const { frequencies, factor, growth = { beta: 0, original: 0 } } = step.rotation
+      const { frequencies, factor, growth = { beta: 0, original: 0, ahead: 0 } } = step.rotation
       const count = frequencies.length
       return {
         name: "ropeTable",

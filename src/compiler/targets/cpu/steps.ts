@@ -378,6 +378,7 @@ class Code implements StepCode {
       scale: a.scale,
       cap: a.cap,
       window: a.window,
+      chunked: a.chunked ? 1 : undefined,
       sinks: a.sinks || undefined,
       bidirectional: a.bidirectional ? 1 : undefined,
     }

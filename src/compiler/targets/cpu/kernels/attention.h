@@ -19,6 +19,7 @@ struct attention {
   int64_t heads, kv_heads, head_dim, layers, layer;
   int64_t latent;  // values are the first so many columns of keys; 0: they lie behind the keys, as wide
   int64_t window;  // positions that a query sees, itself included; 0: all before it
+  int chunked;     // it sees from the last multiple of the window on
   int64_t sinks;   // first positions that it sees in any case
   int bidirectional;  // it sees those after it, too, with a window as many as before it
   enum number number;
@@ -135,10 +136,17 @@ INLINE int64_t last_seen(const struct attention a, int64_t position, int64_t end
   return a.window && position + a.window - 1 < end ? position + a.window - 1 : end;
 }
 
+// The first position that a query at `position` sees, of those from `kept` on.
+INLINE int64_t first_seen(const struct attention a, int64_t position, int64_t kept) {
+  if (!a.window) return kept;
+  const int64_t from = position - (a.chunked ? position % a.window : a.window - 1);
+  return from > kept ? from : kept;
+}
+
 // Bits of the 16 positions from `first` on that a query at `position` sees.
 INLINE uint32_t visible(const struct attention a, int64_t first, int64_t position, int64_t end,
                         int64_t kept) {
-  int64_t from = a.window && position - a.window + 1 > kept ? position - a.window + 1 : kept;
+  const int64_t from = first_seen(a, position, kept);
   return first_bits(last_seen(a, position, end) + 1 - first) &
          (~first_bits(from - first) | first_bits(a.sinks - first));
 }
@@ -367,9 +375,7 @@ INLINE void attend(const struct attention a, const struct attention_item *item, 
     largest[i] = first_largest(item, head), total[i] = first_total(item, head);
   }
 
-  int64_t last = item_end(a, item), begin = item->kept;
-  if (a.window && item->positions[0] - a.window + 1 > begin)
-    begin = item->positions[0] - a.window + 1;
+  const int64_t last = item_end(a, item), begin = first_seen(a, item->positions[0], item->kept);
   for (int64_t first = 0; first <= last; first += STEP) {
     if (first >= a.sinks && first + STEP <= begin) continue;
     uint8_t *heads[4], *next[4];

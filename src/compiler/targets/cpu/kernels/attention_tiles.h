@@ -340,7 +340,7 @@ INLINE uint64_t seen_by_any(const struct attention a, int64_t first, int64_t beg
 }
 INLINE int seen_by_all(const struct attention a, int64_t first, int64_t low, int64_t high,
                        int64_t end, int64_t kept) {
-  const int64_t from = a.window && high - a.window + 1 > kept ? high - a.window + 1 : kept;
+  const int64_t from = first_seen(a, high, kept);
   return first + STEP - 1 <= last_seen(a, low, end) && (first >= from || first + STEP <= a.sinks);
 }
 
@@ -358,9 +358,7 @@ INLINE void attend_tiles(const struct attention a, const struct attention_item *
   }
   tiles_configure(rows < TILE ? rows : TILE, LINE);
 
-  int64_t last = item_end(a, item), begin = item->kept;
-  if (a.window && item->positions[0] - a.window + 1 > begin)
-    begin = item->positions[0] - a.window + 1;
+  const int64_t last = item_end(a, item), begin = first_seen(a, item->positions[0], item->kept);
   const int64_t lines = 4 * (int64_t)(head_bytes(a) / LINE), dots = 2 * (3 - first_part(a.number)),
                 time = (8 * p.pairs + 4 * p.vectors) * SPLIT_TIME / 2 + rows * ROW_TIME +
                        p.rows * dots * DOT_TIME * (2 * p.pairs + (p.vectors + 3) / 4 * 2) / 2;

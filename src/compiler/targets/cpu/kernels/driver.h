@@ -257,13 +257,14 @@ struct rope_table {
   int32_t position;
   const double *frequencies;
   int64_t count;
-  double factor, beta, original;
+  double factor, beta, original, ahead;
   float *output;  // [2, count]
 };
 // Cosines and sines times `factor`, and times what grows with the position where there is an `original`.
 INLINE void rope_table_row(const struct rope_table a) {
   const double position = a.position;
-  double grown = a.original > 0 ? 1 + a.beta * log_double(1 + floor_of(position / a.original)) : 1;
+  const double grown =
+      a.original > 0 ? 1 + a.beta * log_double(1 + floor_of((position + a.ahead) / a.original)) : 1;
   const float size = (float)(a.factor * grown);
   for (int64_t i = 0; i < a.count; i++) {
     turn(position * a.frequencies[i], a.output + i, a.output + a.count + i);

@@ -74,7 +74,8 @@ function stepsBehind(
 /** The output of attention, by the kernels and by the reference. */
 function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...given }: Case) {
   const attention = { ...plain, ...given.attention }
-  const { heads, kvHeads, headDim, latent, window, sinks, bidirectional } = attention
+  const { heads, kvHeads, headDim, latent, window, chunked, sinks, bidirectional } = attention
+  const begins = { group: 0, window, chunked }
   const arithmetic = kv === "q8" && latent === undefined ? "codes" : "floats"
   const next = mulberry32(heads * 1000 + headDim)
   const random = () => (next() / 2 ** 32 - 0.5) * 4
@@ -165,7 +166,7 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
     lastSeen: words(
       input.positions.map((_, t) => stepRows.lastSeen(t, { window, bidirectional: true })),
     ),
-    firstSeen: words(input.positions.map((_, t) => stepRows.firstSeen(t, { group: 0, window }))),
+    firstSeen: words(input.positions.map((_, t) => stepRows.firstSeen(t, begins))),
     tokensOf: words(tokens),
     blocks: words(input.blocks),
     items: words(laid.items),
@@ -213,7 +214,7 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
   for (let chunk = 0; chunk + 1 < laid.chunkStarts.length; chunk++)
     run(made.slice(0, launches.length), chunk)
   run(made.slice(launches.length), 0)
-  const ways = bidirectional ? " bidirectional" : ""
+  const ways = `${chunked ? " chunked" : ""}${bidirectional ? " bidirectional" : ""}`
   expect(name).toBe(`${rows} g0 w${window ?? "all"} s${sinks}${ways}`)
 
   // The same by the reference.
@@ -227,7 +228,7 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
   for (const [row, token] of tokens.entries()) {
     const position = input.positions[token]!
     const sequence = stepRows.sequences[token]!
-    const first = stepRows.firstSeen(token, { group: 0, window })
+    const first = stepRows.firstSeen(token, begins)
     const end = bidirectional ? input.positions[input.starts[sequence + 1]! - 1]! : position
     const last = window ? Math.min(end, position + window - 1) : end
     const spans: number[][] = Array.from({ length: Math.floor(last / span) + 1 }, () => [])
@@ -467,6 +468,14 @@ describe("attention has the reference's bits", () => {
     const { found, wanted } = attended({ value, parts, attention: { scale: 3 } })
     expect(wanted.some((value) => Object.is(value, 0))).toBe(true)
     expect(bits(found)).toEqual(bits(wanted))
+  })
+
+  test("chunks, of which one ends within a step, and with sinks before them", () => {
+    const parts = [
+      { tokens: new Int32Array(20), from: 60, blocks: own(0, 80) },
+      { tokens: [1], from: 95, visibleFrom: 48, blocks: [7, 20, 31, 2] },
+    ]
+    agrees({ attention: { window: 24, chunked: true, sinks: 3 }, parts })
   })
 
   test("a window that is narrower than a step", () => {
