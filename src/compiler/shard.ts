@@ -200,7 +200,7 @@ class Sharding {
   /** Of the rows that layers with convolutions remember. */
   readonly #stored = new Map<string, Split | undefined>()
   /** What a shard keeps of each group. */
-  readonly #groups = new Map<number, KvShape>()
+  readonly #groups = new Map<number, Map<string, KvShape>>()
 
   constructor(plan: Plan, shards: number, wishes: Wishes) {
     this.#plan = plan
@@ -216,7 +216,7 @@ class Sharding {
     this.#checkStored()
     const plan: Plan = {
       ...this.#plan,
-      groups: groups.map((group, number) => this.#groups.get(number) ?? group),
+      groups: groups.map((group, number) => this.#kept(number) ?? group),
       parameters: this.#parameters,
       hidden: this.#wholeView(hidden),
       logits: gathered,
@@ -546,11 +546,16 @@ class Sharding {
     return { ...step, key: this.#heads(key, parts), value: value && this.#heads(value, parts) }
   }
 
+  /** Layers of a group are divided alike in the end; on the way there a later one may not know yet what an earlier one has wished. */
   #keep({ group }: Place, shape: KvShape): void {
-    const known = this.#groups.get(group)
-    if (known && JSON.stringify(known) !== JSON.stringify(shape))
-      throw new Error("internal: layers of a group are divided in two ways")
-    this.#groups.set(group, shape)
+    const shapes = this.#groups.get(group) ?? new Map<string, KvShape>()
+    this.#groups.set(group, shapes.set(JSON.stringify(shape), shape))
+  }
+
+  #kept(group: number): KvShape | undefined {
+    const [shape, ...others] = this.#groups.get(group)?.values() ?? []
+    if (others.length > 0) throw new Error("internal: layers of a group are divided in two ways")
+    return shape
   }
 
   #attend(step: Extract<StepOp, { op: "attend" }>): StepOp {

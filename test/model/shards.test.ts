@@ -235,6 +235,11 @@ describe("the reference", () => {
     await judge(familyGraph("experts"), { ...codes, codecOf }, [4])
   })
 
+  test("divides several layers of states alike", async () => {
+    const layers = { num_hidden_layers: 3, layer_types: ["mamba", "mamba", "attention"] }
+    await judge(familyGraph("selective states", layers), floats, [4])
+  })
+
   test("computes selective states in fewer groups than shards to the bit", async () => {
     await judge(familyGraph("selective states", { mamba_n_groups: 2 }), floats, [2, 4])
   })
