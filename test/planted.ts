@@ -31,7 +31,47 @@ export const planted: readonly PlantedFault[] = [
     fault: "l->planes + (row ^ 1) * planes_bytes(l->columns));",
     test: "test/model/matrix-unit.test.ts",
   },
+  // ---- chunked windows, and experts that read the row times its weight
+  {
+    what: "a chunked window slides",
+    file: "src/runtime/step-rows.ts",
+    text: "chunked ? position % window : window - 1",
+    fault: "window - 1",
+    test: "src/runtime/step-rows.test.ts",
+  },
+  {
+    what: "a chunked window slides on the processor",
+    file: "src/compiler/targets/cpu/kernels/attention.h",
+    text: "a.chunked ? position % a.window : a.window - 1",
+    fault: "a.window - 1",
+    test: "test/model/cpu.test.ts",
+    name: "windows and chunks",
+  },
+  {
+    what: "an expert of Llama 4 reads the row as it is",
+    file: "src/model/layers.ts",
+    text: 'weighed === "input" ? multiply(x, linear(choose(routing), ones)) : x',
+    fault: "x",
+    test: "test/model/reference.test.ts",
+    name: "llama4",
+  },
   // ---- selective states
+  {
+    what: "values, keys and queries of states are multiplied alike",
+    file: "src/model/layers.ts",
+    text: "v === k && k === q ? scaled",
+    fault: "v > 0 ? scaled",
+    test: "test/model/reference.test.ts",
+    name: "falcon-h1",
+  },
+  {
+    what: "layers of states that are divided otherwise than the first are refused",
+    file: "src/compiler/shard.ts",
+    text: "this.#groups.set(group, shapes.set(JSON.stringify(shape), shape))",
+    fault: "this.#groups.set(group, shapes.set(JSON.stringify(shape), shape)); this.#kept(group)",
+    test: "test/model/shards.test.ts",
+    name: "several layers",
+  },
   {
     what: "a value is not read past its state on a GPU",
     file: "src/compiler/targets/gpu/kernels/delta.ts",

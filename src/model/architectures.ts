@@ -13,6 +13,7 @@ import {
 import { ernieMoeNaming, readErnie, readErnieMoe } from "./architectures/ernie.ts"
 import { readExaone4 } from "./architectures/exaone4.ts"
 import { falconNaming, readFalcon } from "./architectures/falcon.ts"
+import { falconH1Naming, readFalconH1 } from "./architectures/falcon-h1.ts"
 import {
   gemma2Naming,
   gemma3Naming,
@@ -42,6 +43,7 @@ import {
 } from "./architectures/hunyuan.ts"
 import { lfm2Naming, readLfm2, readLfm2Moe } from "./architectures/lfm2.ts"
 import { readLlama, readSeedOss } from "./architectures/llama.ts"
+import { llama4Naming, readLlama4 } from "./architectures/llama4.ts"
 import { minimaxM2Naming, readMinimaxM2 } from "./architectures/minimax.ts"
 import { readMinistral3, readMistral } from "./architectures/mistral.ts"
 import { mixtralNaming, readMixtral } from "./architectures/mixtral.ts"
@@ -106,6 +108,12 @@ export const architectures = {
     "Llama 1 to 3.3, TinyLlama, SmolLM2, Vicuna, Yi, DeepSeek-R1 distillates, Falcon 3",
     "grouped queries; linear, llama3, yarn and longrope turning",
     readLlama,
+  ),
+  llama4_text: row(
+    "Llama 4, the text model of those that see (`llama4`), too; MobileLLM R1",
+    "chunked windows in layers that are turned, everything and growing queries in every fourth; one expert, which reads the row times its weight, beside a shared one",
+    readLlama4,
+    llama4Naming,
   ),
   ministral: row("Ministral 8B", "windows in layers that are listed", readMistral),
   mistral: row(
@@ -325,6 +333,12 @@ export const architectures = {
     readFalcon,
     falconNaming,
   ),
+  falcon_h1: row(
+    "Falcon-H1, 0.5B to 34B",
+    "selective state spaces (Mamba 2) beside attention in every layer; multipliers on all that is projected",
+    readFalconH1,
+    falconH1Naming,
+  ),
   deepseek_v2: row(
     "DeepSeek V2 and V2 Lite",
     "latent attention; experts of the best groups beside shared ones; yarn",
@@ -414,6 +428,7 @@ interface Seeing {
 const seeing: Readonly<Record<string, Seeing>> = {
   gemma3: { texts: ["gemma3_text"], tied: true },
   gemma4: { texts: ["gemma4_text"], tied: true },
+  llama4: { texts: ["llama4_text"] },
   mistral3: { texts: ["mistral", "ministral3"], tied: true },
   qwen2_vl: { texts: ["qwen2"] },
   qwen2_5_vl: { texts: ["qwen2"] },

@@ -20,7 +20,7 @@ export interface Block {
   convolution?: { taps: number }
   /** It stands in the place of attention. */
   delta?: Delta
-  /** It stands in the place of attention. */
+  /** It stands in the place of attention, or beside it. */
   selective?: Selective
   /** Where there are experts, one of them. */
   mlp: Mlp
@@ -58,10 +58,12 @@ export interface SelfAttention {
   cap: number | undefined
   /** Positions a token sees, itself included; undefined: all before it. */
   window: number | undefined
+  /** It sees those from the last multiple of the window on. */
+  chunked?: true
   /** It sees as many after it. */
   bidirectional?: true
   /** How queries and keys are turned; undefined: they are not. */
-  rotation: { query: Rotation; key: Rotation } | undefined
+  rotation: { query: Rotation; key: Rotation | undefined } | undefined
   /** Of queries and keys, before or after they are turned. */
   norms: HeadNorms | undefined
   bias: { qkv: boolean; o: boolean }
@@ -121,6 +123,12 @@ export interface Selective {
   taps: number
   /** Convolved columns have a bias each. */
   bias: boolean
+  /** What is done to what they read; absent: it is gated, then normed. */
+  behind?: "normed, then gated" | "gated"
+  /** What is projected is multiplied with: gates, values, keys, queries and steps; and what is projected back. */
+  factors?: Readonly<Record<"z" | "v" | "k" | "q" | "a" | "out", number>>
+  /** Attention reads the same row, and what it gives, times this, is added. */
+  beside?: { attention: number }
 }
 
 export interface HeadNorms extends NormKind {
@@ -135,6 +143,8 @@ export interface Mlp {
   activation: Activation
   intermediate: number
   bias: boolean
+  /** What gates are multiplied with before they are activated, and what is given in the end. */
+  factors?: { gate: number; down: number }
 }
 
 /** MLPs in the place of one, of which a token goes to a few. */
@@ -143,6 +153,8 @@ export interface Experts {
   routing: Routing
   /** Chosen by scores and a bias (`mlp.gate.e_score_correction_bias`). */
   chosenByBias: boolean
+  /** What is multiplied with a chosen expert's weight is what it reads, of which there is one a token, and not what it makes. */
+  weighed?: "input"
   /** They read so many columns that the row is projected to, and what they make is projected back. */
   latent?: number | undefined
   /** Beside them an MLP that all tokens go to, as wide as this, in some with a gate of its own. */

@@ -256,6 +256,9 @@ const hybrid = {
   mamba_n_heads: 4,
 }
 
+const llama4 = { model_type: "llama4_text", intermediate_size_mlp: 96, num_local_experts: 4 }
+const falconH1 = { model_type: "falcon_h1", mamba_d_ssm: 64, mamba_n_heads: 4, mamba_d_head: 16 }
+
 const nemotronH = {
   model_type: "nemotron_h",
   num_hidden_layers: 4,
@@ -292,6 +295,16 @@ test.each<[Json, string]>([
     { ...nemotronH, moe_latent_size: 12, mlp_bias: true },
     "mlp_bias is true; known: experts of latent columns without a bias",
   ],
+  [{ ...llama4, num_experts_per_tok: 2 }, "num_experts_per_tok is 2; known: 1"],
+  [{ ...llama4, no_rope_layers: [1, 0] }, "no_rope_layers is about 2 layers of 4"],
+  [
+    { ...llama4, layer_types: ["chunked_attention", "sliding_attention"] },
+    "layer_types is not a list of 4, each chunked_attention or full_attention",
+  ],
+  [{ ...falconH1, ssm_multipliers: [1, 2] }, "ssm_multipliers has 2 numbers, not 5"],
+  [{ ...falconH1, mamba_d_head: 20 }, "mamba_d_head is 20, but 4 heads have 64 columns"],
+  [{ ...falconH1, attention_bias: true, attention_in_multiplier: 2 }, "attention_bias is true"],
+  [{ ...falconH1, projectors_bias: true }, "projectors_bias is true; known"],
   [{ ...latent, mlp_bias: true }, "mlp_bias is true; only false is known"],
   [
     { model_type: "gpt_oss", num_local_experts: 4, swiglu_alpha: 2 },
@@ -439,4 +452,21 @@ test("a compiled folder's configuration in the words of a plain one", () => {
   const slid = readMlc("mistral", sliding)
   expect(slid).toMatchObject({ sinks: 4, shapes: { context: 4096 } })
   expect(commonWindow(slid)).toBe(24)
+})
+
+test("Llama 4 turns heads and sees chunks but in every fourth layer, where queries grow", () => {
+  const { blocks } = read(llama4)
+  const seen = { window: 8192, chunked: true }
+  for (const { attention, experts } of blocks.slice(0, 3)) {
+    expect(attention).toMatchObject({ ...seen, norms: { place: "after", over: "every head" } })
+    expect(experts).toMatchObject({ weighed: "input", shared: { intermediate: 160 } })
+  }
+  const { window, norms, rotation } = blocks[3]!.attention
+  expect({ window, norms, key: rotation!.key }).toEqual({})
+  expect(rotation!.query.growth).toEqual({ beta: 0.1, original: 8192, ahead: 1 })
+  // MobileLLM R1: everything is seen, no experts.
+  const small = read({ ...llama4, attention_chunk_size: null, interleave_moe_layer_step: 0 })
+  expect(small.blocks.map(({ attention, experts }) => [attention.window, experts])).toEqual(
+    Array(4).fill([undefined, undefined]),
+  )
 })

@@ -24,7 +24,7 @@ import {
   weigh,
   weight,
 } from "../compiler/graph/builder.ts"
-import type { Graph, Node, Weight } from "../compiler/graph/graph.ts"
+import type { Graph, Node, Routing, Weight } from "../compiler/graph/graph.ts"
 import type { Rotation } from "../runtime/rotation.ts"
 import type { Block, Delta, Experts, HeadNorms, Latent, Mlp, NormKind, Selective } from "./block.ts"
 import { type ModelConfig, widestWindow } from "./config.ts"
@@ -43,7 +43,8 @@ export function decoder(architecture: string, config: ModelConfig): Graph {
   if (embedding.norm) x = normed(x, embedding.norm, named("", "model."), "embed_norm", "embed_norm")
   const inputs = layerInputs(config, x)
   config.blocks.forEach((block, index) => {
-    x = decoderLayer(block, x, { index, prefix: "model.", hidden, sinks, input: inputs?.(index) })
+    const place = { index, layers: shapes.layers, prefix: "model.", hidden, sinks }
+    x = decoderLayer(block, x, { ...place, input: inputs?.(index) })
   })
   const last = config.norm ? normed(x, config.norm, named("", "model."), "norm", "norm") : x
   const matrix = head.tied ? table : weight("head", HEAD, vocabulary, hidden)
@@ -88,6 +89,8 @@ function layerInputs(
 
 export interface LayerPlace {
   index: number
+  /** How many there are. */
+  layers: number
   /** What stands before `layers` in the names of its tensors. */
   prefix: string
   hidden: number
@@ -133,7 +136,12 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
 function attended(block: Block, layer: Named, x: Node, place: LayerPlace): Node {
   const { delta, selective, convolution: short, attention } = block
   if (delta) return gatedDelta(block, delta, layer, x, place)
-  if (selective) return stateSpace(block, selective, layer, x, place)
+  if (selective) {
+    const states = stateSpace(block, selective, layer, x, place)
+    const { beside } = selective
+    if (!beside) return states
+    return add(states, scaled(selfAttention(block, layer, x, place), beside.attention))
+  }
   if (short) return convolution(short, layer, x, place)
   if (attention.latent) return latentAttention(block, attention.latent, layer, x, place)
   return selfAttention(block, layer, x, place)
@@ -175,7 +183,7 @@ function selfAttention(
   x: Node,
   { index, hidden, sinks }: LayerPlace,
 ): Node {
-  const { heads, kvHeads, headDim, scale, cap, window, bidirectional, rotation } = shape
+  const { heads, kvHeads, headDim, scale, cap, window, chunked, bidirectional, rotation } = shape
   const { norms, bias, gated, sinkLogits, valuesAreKeys, normsValues, reads } = shape
   const project = (name: string, input: Node, rows: number, biased: boolean, own = name) =>
     linear(
@@ -201,7 +209,7 @@ function selfAttention(
       normsValues ? norm(v, ones, norms!.epsilon) : v,
     ] as const
   }
-  const seen = bidirectional ? { ...memory, bidirectional } : memory
+  const seen = { ...memory, ...(chunked && { chunked }), ...(bidirectional && { bidirectional }) }
   const queries = prepared("q", q, rotation?.query)
   const [keys, values] = reads === undefined ? remembered() : []
   const mixed = attention(queries, keys, values, seen, sunk)
@@ -245,10 +253,20 @@ function gatedDelta(
 
 function stateSpace(
   { norm: { epsilon } }: Block,
-  { groups, heads, stateDim, headDim, taps: count, bias }: Selective,
+  {
+    groups,
+    heads,
+    stateDim,
+    headDim,
+    taps: count,
+    bias,
+    behind,
+    beside,
+    factors = UNSCALED,
+  }: Selective,
   layer: Named,
   x: Node,
-  { index, hidden }: LayerPlace,
+  { index, layers, hidden }: LayerPlace,
 ): Node {
   const [keys, values] = [groups * stateDim, heads * headDim]
   const projection = (name: string, rows: number) =>
@@ -260,22 +278,40 @@ function stateSpace(
   ])
   const taps = layer("conv_taps", "mamba.conv.weight", count * given.rows)
   const biases = bias ? layer("conv_bias", "mamba.conv.bias", given.rows) : undefined
-  const place = { layer: index, count, heads: headsFor(given.rows) }
+  // What is kept is found by its layer, and that is attention's where it stands beside.
+  const rows = { layer: beside ? layers + index : index, count, heads: headsFor(given.rows) }
   const ofHeads = (name: string) => layer(`selective_${name}`, `mamba.${name}.weight`, heads)
+  const { v, k, q } = factors
+  const factor = (name: string, rows: number) =>
+    layer(`${name}_factor`, `mamba.${name}_factor.weight`, rows)
+  const all = stacked(layer("selective_factors", "", 0).name, [
+    factor("v", values),
+    factor("k", keys),
+    factor("q", keys),
+  ])
+  const projected = linear(x, given)
+  const sized = v === k && k === q ? scaled(projected, v) : weigh(projected, all)
+  const convolved = convolve(sized, taps, rows, biases)
   const read = selectiveStates(
-    apply("silu", convolve(linear(x, given), taps, place, biases)),
-    linear(x, { ...projection("a", heads), exact: true }), // as of the delta rule
+    apply("silu", convolved),
+    scaled(linear(x, { ...projection("a", heads), exact: true }), factors.a), // as of the delta rule
     { decay: ofHeads("decay"), bias: ofHeads("decay_bias"), skip: ofHeads("skip") },
     {
       ...{ layer: index, keyHeads: groups, valueHeads: heads },
       ...{ keyDim: stateDim, valueDim: headDim },
     },
   )
-  const gated = multiply(read, apply("silu", linear(x, projection("z", values))))
-  const weights = layer("selective_norm", "mamba.norm.weight", values)
-  const even = norm(gated, weights, epsilon, { width: values / groups })
-  return linear(even, layer("selective_out", "mamba.out_proj.weight", hidden, values))
+  const gate = apply("silu", scaled(linear(x, projection("z", values)), factors.z))
+  const even = (row: Node) =>
+    norm(row, layer("selective_norm", "mamba.norm.weight", values), epsilon, {
+      width: values / groups,
+    })
+  const gated = multiply(behind === "normed, then gated" ? even(read) : read, gate)
+  const out = layer("selective_out", "mamba.out_proj.weight", hidden, values)
+  return scaled(linear(behind === undefined ? even(gated) : gated, out), factors.out)
 }
+
+const UNSCALED = { z: 1, v: 1, k: 1, q: 1, a: 1, out: 1 }
 
 /** Of a row, one third times another is convolved, and that times the one between is projected. */
 function convolution(
@@ -327,7 +363,7 @@ function latentAttention(
     rotation!.query,
   )
   const remembered = small("kv_a", project("kv_a", x, rank))
-  const key = concat(remembered, rope(project("k_turned", x, turned), turned, rotation!.key))
+  const key = concat(remembered, rope(project("k_turned", x, turned), turned, rotation!.key!))
   const up = (name: string, rows: number, columns: number) =>
     layer(name, `self_attn.${name}_proj.weight`, heads * rows, columns)
   const queries = headLinear(q, up("k_up", rank, straight), heads, turned)
@@ -398,7 +434,7 @@ function mixture(
 /** @param x what they read, of as many columns as they make */
 function chosenExperts(
   { gated, activation, intermediate }: Mlp,
-  { count, routing, chosenByBias, biased, limit, beside }: Experts,
+  { count, routing, chosenByBias, weighed, biased, limit, beside }: Experts,
   layer: Named,
   x: Node,
   routed: Node,
@@ -422,11 +458,15 @@ function chosenExperts(
       })
     return stacked(layer(name, "", 0).name, numbers.flatMap(parts))
   }
-  const shares = route(linear(routed, router, bias), routing, correction)
+  const logits = linear(routed, router, bias)
+  const choose = (routing: Routing) => route(logits, routing, correction)
+  const ones = { ...layer("weighed", "mlp.weighed.weight", 1, count), exact: true as const }
+  const read = weighed === "input" ? multiply(x, linear(choose(routing), ones)) : x
+  const shares = choose(weighed === "input" ? { ...routing, normalized: true } : routing)
   const factors = beside && layer("expert_factors", "router.per_expert_scale.weight", count)
   const inner = gated ? ["gate", "up"] : ["up"]
   const name = `experts_${inner.join("+")}`
-  return experts(x, factors ? weigh(shares, factors) : shares, {
+  return experts(read, factors ? weigh(shares, factors) : shares, {
     active: routing.active,
     gated,
     gateUp: all(name, "weight", ...inner),
@@ -441,7 +481,7 @@ function chosenExperts(
 }
 
 function mlp(
-  { gated, activation, intermediate, bias }: Mlp,
+  { gated, activation, intermediate, bias, factors = { gate: 1, down: 1 } }: Mlp,
   layer: Named,
   x: Node,
   hidden: number,
@@ -453,6 +493,7 @@ function mlp(
       bias ? layer(`${name}_bias`, `mlp.${name}_proj.bias`, rows) : undefined,
     )
   if (!gated) return project("down", apply(activation, project("up", x, intermediate)), hidden)
-  const gate = apply(activation, project("gate", x, intermediate))
-  return project("down", multiply(gate, project("up", x, intermediate)), hidden)
+  const gate = apply(activation, scaled(project("gate", x, intermediate), factors.gate))
+  const both = multiply(gate, project("up", x, intermediate))
+  return scaled(project("down", both, hidden), factors.down)
 }

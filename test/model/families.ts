@@ -93,6 +93,18 @@ const families = {
       mamba_d_conv: 3,
     },
   ],
+  "selective states beside attention": [
+    "falcon_h1",
+    {
+      num_key_value_heads: 8,
+      mamba_d_ssm: 512,
+      mamba_n_heads: 8,
+      mamba_n_groups: 1,
+      mamba_d_state: 128,
+      mamba_d_conv: 3,
+      ssm_multipliers: [0.5, 0.75, 1.25, 1.5, 2],
+    },
+  ],
   // Each behind a norm of its own, of more columns than a row has.
   "experts without gates": [
     "nemotron_h",
@@ -102,6 +114,18 @@ const families = {
       num_experts_per_tok: 2,
       moe_latent_size: 256,
       moe_shared_expert_intermediate_size: 256,
+    },
+  ],
+  "chunks and weighed rows": [
+    "llama4_text",
+    {
+      intermediate_size_mlp: 256,
+      interleave_moe_layer_step: 2,
+      no_rope_layer_interval: 2,
+      attention_chunk_size: 24,
+      floor_scale: 16,
+      num_local_experts: 6,
+      num_experts_per_tok: 1,
     },
   ],
   convolutions: [

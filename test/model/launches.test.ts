@@ -25,9 +25,8 @@ function longer(name: string): Record<string, unknown> {
   const layers = own.num_hidden_layers ?? own.n_layer
   const twice = ([key, value]: [string, unknown]) => {
     if (key === "hybrid_override_pattern") return [key, (value as string).repeat(2)]
-    return Array.isArray(value) && value.length === layers
-      ? [key, [...value, ...value]]
-      : [key, value]
+    const isOfLayers = Array.isArray(value) && value.length === layers
+    return isOfLayers && !key.endsWith("_multipliers") ? [key, [...value, ...value]] : [key, value]
   }
   const counts = Object.fromEntries(
     ["num_hidden_layers", "n_layer"].flatMap((key) => (key in own ? [[key, 2 * layers]] : [])),
@@ -137,6 +136,8 @@ test("launches of a layer in q4f16_1", () => {
       "ernie4-5-moe": "9 10",
       "exaone4": "9",
       "falcon": "9",
+      "falcon-h1": "14",
+      "falcon-h1-normed": "14",
       "gemma": "9",
       "gemma2": "9",
       "gemma3": "9",
@@ -162,6 +163,7 @@ test("launches of a layer in q4f16_1", () => {
       "llama-tied": "9",
       "llama-untied": "9",
       "llama-wide": "9",
+      "llama4": "9 13",
       "minimax-m2": "10",
       "ministral3": "9",
       "mistral-swa": "9",

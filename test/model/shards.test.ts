@@ -223,7 +223,9 @@ describe("the reference", () => {
     ["latents of queries as they are", codes, [4]],
     ["states", codes, [4, 8]],
     ["selective states", codes, [2, 4]],
+    ["selective states beside attention", codes, [2, 4]],
     ["experts without gates", codes, [2, 4]],
+    ["chunks and weighed rows", codes, [2, 4]],
     ["convolutions", codes, [2]],
   ])("computes layers of %s in shards to the bit", async (family, options, counts) => {
     await judge(familyGraph(family), options, counts)

@@ -166,8 +166,8 @@ export interface ExpertBiases<Vector> {
 }
 
 /**
- * Position t sees positions p <= t; with a window only p > t - window, or where windows are chunks those from the last multiple of
- * the window on; and p < sinks always. Where it is bidirectional it sees every p of its sequence, with a window those of
+ * Position t sees positions p <= t; with a window only p > t - window, or where it is chunked those from the last multiple of the
+ * window on; and p < sinks always. Where it is bidirectional it sees every p of its sequence, with a window those of
  * |p - t| < window.
  */
 export interface Attention {
@@ -415,10 +415,10 @@ export function deltaColumns({
 export const keyHeadOf = ({ keyHeads, valueHeads, tiled }: Omit<Delta, "layer">, head: number) =>
   tiled ? head % keyHeads : Math.floor(head / (valueHeads / keyHeads))
 
-/** How far back is seen: "window 8", "sinks 4"; nothing where that is everything. */
+/** How far back is seen: "window 8 chunked", "sinks 4"; nothing where that is everything. */
 export function windowText({ window, chunked, sinks }: Attention): string[] {
   if (window === undefined) return []
-  return [`${chunked ? "chunks" : "window"} ${window}`, `sinks ${sinks}`]
+  return [`window ${window}${chunked ? " chunked" : ""}`, `sinks ${sinks}`]
 }
 
 /** "2 of the highest softmax, normalized" */

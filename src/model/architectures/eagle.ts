@@ -36,7 +36,7 @@ export function eagle(config: EagleConfig): Graph {
     joinBias ? weight("fc_bias", "fc.bias", hidden) : undefined,
   )
   config.blocks.forEach((block, index) => {
-    x = decoderLayer(block, x, { index, prefix: "", hidden, sinks })
+    x = decoderLayer(block, x, { index, layers: shapes.layers, prefix: "", hidden, sinks })
   })
   const head = weight("head", BORROWED_HEAD, vocabulary, hidden)
   return finish({ architecture: "eagle", shapes, window: undefined, sinks }, x, head)

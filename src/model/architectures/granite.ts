@@ -81,7 +81,11 @@ function readTypes(fields: Fields, layers: number): ("mamba" | "attention")[] {
 
 function readSelective(fields: Fields, { shapes: { hidden } }: ModelConfig): Selective {
   refuseStates(fields, "mamba_proj_bias")
-  const width = fields.count("mamba_expand", 2) * hidden
+  return readStates(fields, fields.count("mamba_expand", 2) * hidden)
+}
+
+/** @param width of what all heads read together */
+export function readStates(fields: Fields, width: number): Selective {
   const heads = fields.count("mamba_n_heads", 128)
   if (width % heads !== 0)
     throw fields.wrong("mamba_n_heads", `is ${heads}, which does not divide ${width} columns`)

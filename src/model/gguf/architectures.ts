@@ -4,6 +4,7 @@
 
 import { neighboursOf } from "../architectures/glm4.ts"
 import { selectiveProjections } from "../architectures/granite.ts"
+import { unitWeights } from "../architectures/llama4.ts"
 import {
   gatedQueries,
   joinedProjections,
@@ -112,6 +113,12 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
       use_sliding_window: true,
       max_window_layers: 0,
     }),
+  },
+  llama4: {
+    model: "llama4_text",
+    neighbours: true,
+    fields: llama4Fields,
+    parts: () => unitWeights,
   },
   internlm2: { model: "llama", neighbours: true },
   exaone: { model: "llama" },
@@ -223,6 +230,20 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     varies: true,
     fields: graniteHybridFields,
     parts: (_, config) => stateTensors(config),
+  },
+  // Tensors are written times the multipliers.
+  "falcon-h1": {
+    model: "falcon_h1",
+    fields: (file) => ({
+      ...selectiveFields(file),
+      mamba_d_ssm: file.count("ssm.inner_size"),
+      mamba_rms_norm: file.hasPart("ssm_norm.weight"),
+      mamba_norm_before_gate: false, // as llama.cpp has it
+    }),
+    parts: (_, config) => ({
+      ...stateTensors(config),
+      post_attention_layernorm: { name: "ffn_norm", bare: true },
+    }),
   },
   nemotron_h: nemotronH,
   nemotron_h_moe: nemotronH,
@@ -448,6 +469,24 @@ const sumsParts: Naming["parts"] = {
   "mlp.sum_norm": "layer_output_norm",
 }
 
+/** What llama.cpp takes for granted, too: of 128 experts is the one model without norms on heads. */
+function llama4Fields(file: GgufFile, { intermediate_size, num_hidden_layers }: Json): Json {
+  const experts = file.factor("expert_count")
+  const seesAll = file.countIfThere("attention.sliding_window") === 0
+  const ofAll = (what: unknown) => Array<unknown>(num_hidden_layers as number).fill(what)
+  return {
+    intermediate_size_mlp: intermediate_size,
+    layer_types: undefined, // chunks in those that are turned
+    ...(seesAll && { layer_types: ofAll("full_attention"), no_rope_layers: ofAll(1) }),
+    interleave_moe_layer_step: file.factor("interleave_moe_layer_step") ?? 0,
+    use_qk_norm: experts !== 128,
+    ...(experts !== undefined && {
+      ...localExperts(file),
+      intermediate_size: file.count("expert_feed_forward_length"),
+    }),
+  }
+}
+
 function graniteFields(file: GgufFile, { head_dim }: Json): Json {
   return {
     attention_multiplier: file.factor("attention.scale") ?? (head_dim as number) ** -0.5,
@@ -461,7 +500,7 @@ function graniteHybridFields(file: GgufFile, usual: Json): Json {
   const { intermediate_size } = usual
   const [layers, hidden] = [file.count("block_count"), file.count("embedding_length")]
   const hasExperts = (file.countIfThere("expert_count") ?? 0) > 0
-  const [heads, width] = [file.count("ssm.time_step_rank"), file.count("ssm.inner_size")]
+  const width = file.count("ssm.inner_size")
   if (width % hidden !== 0)
     throw file.wrong("ssm.inner_size", `is ${width}, no multiple of ${hidden} columns`)
   return {
@@ -476,12 +515,19 @@ function graniteHybridFields(file: GgufFile, usual: Json): Json {
     position_embedding_type: file.keys.flag(file.key("rope.scaling.finetuned"), true)
       ? "rope"
       : "nope",
-    mamba_n_heads: heads,
     mamba_expand: width / hidden,
+    ...selectiveFields(file),
+  }
+}
+
+/** Of selective state spaces, by Granite's names. */
+function selectiveFields(file: GgufFile): Json {
+  return {
+    mamba_n_heads: file.count("ssm.time_step_rank"),
     mamba_n_groups: file.count("ssm.group_count"),
     mamba_d_state: file.count("ssm.state_size"),
     mamba_d_conv: file.count("ssm.conv_kernel"),
-    mamba_conv_bias: hasInSome(file, layers, "ssm_conv1d.bias"),
+    mamba_conv_bias: hasInSome(file, file.count("block_count"), "ssm_conv1d.bias"),
   }
 }
 

@@ -86,7 +86,45 @@ NEMOTRON = {
     "sliding_window": None,
     "time_step_limit": (0.0, float("inf")),
 }
+FALCON_H1 = {
+    **COMMON,
+    "architectures": ["FalconH1ForCausalLM"],
+    "model_type": "falcon_h1",
+    "head_dim": 12,
+    "tie_word_embeddings": False,
+    "mamba_d_ssm": 48,
+    "mamba_n_heads": 6,
+    "mamba_d_head": 8,
+    "mamba_n_groups": 2,
+    "mamba_d_state": 8,
+    "mamba_d_conv": 4,
+    "mamba_chunk_size": 16,
+    "mamba_conv_bias": True,
+    "mamba_proj_bias": False,
+    "mamba_rms_norm": False,
+    "mamba_norm_before_gate": False,
+    "projectors_bias": False,
+    "mlp_bias": False,
+    "embedding_multiplier": 5.5,
+    "lm_head_multiplier": 0.3,
+    "mlp_multipliers": [0.9, 0.6],
+    "key_multiplier": 0.8,
+    "attention_in_multiplier": 1.25,
+    "attention_out_multiplier": 0.7,
+    "ssm_in_multiplier": 1.25,
+    "ssm_out_multiplier": 0.5,
+    "ssm_multipliers": [0.9, 0.6, 0.75, 1.25, 0.8],
+}
 MODELS = {
+    "falcon-h1": FALCON_H1,
+    "falcon-h1-normed": {
+        **FALCON_H1,
+        "mamba_rms_norm": True,
+        "mamba_norm_before_gate": True,
+        "mamba_n_groups": 1,
+        "tie_word_embeddings": True,
+        "ssm_multipliers": [1.0, 0.75, 0.75, 0.75, 1.0],
+    },
     "granite-hybrid": GRANITE,
     "granite-hybrid-dense": {
         **GRANITE,
@@ -116,6 +154,27 @@ MODELS = {
         "n_group": 4,
         "topk_group": 2,
         "norm_topk_prob": True,
+    },
+    "llama4": {
+        **COMMON,
+        "architectures": ["Llama4ForCausalLM"],
+        "model_type": "llama4_text",
+        "hidden_size": 40,
+        "head_dim": 12,
+        "intermediate_size": 20,
+        "intermediate_size_mlp": 48,
+        "num_hidden_layers": 4,
+        "rms_norm_eps": 1e-5,
+        "tie_word_embeddings": False,
+        "num_local_experts": 6,
+        "num_experts_per_tok": 1,
+        "interleave_moe_layer_step": 2,
+        "no_rope_layer_interval": 4,
+        "use_qk_norm": True,
+        "attention_chunk_size": 24,
+        "attn_temperature_tuning": True,
+        "floor_scale": 32,
+        "attn_scale": 0.4,
     },
     "olmoe": {
         **COMMON,
@@ -231,7 +290,8 @@ def make_weights(config, seed, folder):
             weight.copy_(draw(name, weight.shape, generator).bfloat16().float())
         ids = torch.randint(3, 310, (1, 60), generator=generator)
         deviation = model(ids, use_cache=False).logits[0].std().item()
-        norm = (getattr(model.model, "norm_f", None) or model.model.norm).weight
+        names = ("norm", "norm_f", "final_layernorm")
+        norm = next(getattr(model.model, own) for own in names if hasattr(model.model, own)).weight
         norm.copy_((norm * 3 / deviation).bfloat16().float())
     model.to(torch.bfloat16).save_pretrained(folder)
 
@@ -261,11 +321,13 @@ class Choices:
     def __init__(self, model):
         self.least = float("inf")
         for name, module in model.named_modules():
-            if type(module).__name__.endswith(("TopKRouter", "TopkRouter", "V1Gate")):
+            if type(module).__name__.endswith(("TopKRouter", "TopkRouter", "V1Gate", "Llama4Router")):
                 module.register_forward_hook(self.note)
 
     def note(self, router, inputs, outputs):
-        logits, _, chosen = outputs
+        logits, *_, chosen = outputs
+        if type(router).__name__ == "Llama4Router":
+            logits, chosen = chosen, chosen.topk(router.top_k).indices
         kept = getattr(router, "moe_statics", router)
         bias = getattr(kept, "e_score_correction_bias", inputs[1] if len(inputs) > 1 else None)
         if bias is not None:
