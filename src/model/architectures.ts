@@ -2,6 +2,7 @@
 // configuration, what its tensors are called in Hugging Face folders, and its joined projections in MLC folders. What sets
 // them apart is in their blocks; the graph is made of those (layers.ts).
 
+import { readArcee } from "./architectures/arcee.ts"
 import { bertNaming, readBert, readXlmRoberta } from "./architectures/bert.ts"
 import { readCohere, readCohere2 } from "./architectures/cohere2.ts"
 import {
@@ -11,7 +12,7 @@ import {
   readGlm4Lite,
 } from "./architectures/deepseek.ts"
 import { ernieMoeNaming, readErnie, readErnieMoe } from "./architectures/ernie.ts"
-import { readExaone4 } from "./architectures/exaone4.ts"
+import { exaoneMoeNaming, readExaone4, readExaoneMoe } from "./architectures/exaone4.ts"
 import { falconNaming, readFalcon } from "./architectures/falcon.ts"
 import { falconH1Naming, readFalconH1 } from "./architectures/falcon-h1.ts"
 import {
@@ -23,7 +24,7 @@ import {
   readGemma3,
 } from "./architectures/gemma.ts"
 import { gemma4Naming, readGemma4 } from "./architectures/gemma4.ts"
-import { glm4Naming, neighboursNaming, readGlm4 } from "./architectures/glm4.ts"
+import { glm4Naming, neighboursNaming, readGlm, readGlm4 } from "./architectures/glm4.ts"
 import { glm4MoeNaming, readDots1, readGlm4Moe } from "./architectures/glm4-moe.ts"
 import { gptNeoxNaming, readGptNeox } from "./architectures/gpt-neox.ts"
 import { gptOssNaming, readGptOss } from "./architectures/gpt-oss.ts"
@@ -31,9 +32,12 @@ import { gpt2Naming, readGpt2 } from "./architectures/gpt2.ts"
 import {
   graniteHybridNaming,
   graniteMoeNaming,
+  hyperclovaxNaming,
   readGranite,
   readGraniteHybrid,
   readGraniteMoe,
+  readGraniteMoeShared,
+  readHyperclovax,
 } from "./architectures/granite.ts"
 import {
   hunyuanMoeNaming,
@@ -223,11 +227,29 @@ export const architectures = {
     readGraniteMoe,
     graniteMoeNaming,
   ),
+  granitemoeshared: row(
+    "Granite's mixtures beside a shared expert",
+    "as `granitemoe`, beside an MLP that all tokens go to",
+    readGraniteMoeShared,
+    graniteHybridNaming,
+  ),
+  hyperclovax: row(
+    "HyperCLOVA X SEED Think 14B",
+    "as `granite`, with norms before and behind",
+    readHyperclovax,
+    hyperclovaxNaming,
+  ),
   granitemoehybrid: row(
     "Granite 4, with states (the H ones) and without",
     "as `granite`; selective state spaces (Mamba 2) in most layers, and nothing turned, or attention alone; an MLP, or experts beside one",
     readGraniteHybrid,
     graniteHybridNaming,
+  ),
+  glm: row(
+    "GLM-4 9B of 2024, GLM Edge",
+    "biases on queries, keys and values; neighbours of half a head turned",
+    readGlm,
+    glm4Naming,
   ),
   glm4: row(
     "GLM-4 9B and 32B of April 2025",
@@ -240,6 +262,12 @@ export const architectures = {
     "norms behind and on heads; windows are turned, layers that see everything are not",
     readExaone4,
     normsBehind,
+  ),
+  exaone_moe: row(
+    "K-EXAONE 236B-A23B",
+    "`deepseek_v3`'s experts behind attention as `exaone4` has it, behind norms",
+    readExaoneMoe,
+    exaoneMoeNaming,
   ),
   ernie4_5: row("ERNIE 4.5, dense", "neighbours of a head turned", readErnie, neighboursNaming),
   ernie4_5_moe: row(
@@ -351,6 +379,12 @@ export const architectures = {
     readDeepseek3,
     deepseekNaming,
   ),
+  youtu: row(
+    "Youtu LLM 2B",
+    "latent attention, without experts",
+    (fields) => readDeepseek3(fields.with({ tie_word_embeddings: true })),
+    deepseekNaming,
+  ),
   glm4_moe: row(
     "GLM-4.5, 4.6 and 4.7, and the Air ones",
     "`deepseek_v3`'s experts behind grouped queries with biases; half of each head turned",
@@ -375,6 +409,7 @@ export const architectures = {
     readGlm4Lite,
     deepseekNaming,
   ),
+  arcee: row("Arcee's AFM 4.5B", "a plain MLP with relu squared", readArcee),
   nemotron: row(
     "Nemotron 4, Minitron",
     "LayerNorm times 1 + weight; plain MLP with relu squared; half of each head turned",

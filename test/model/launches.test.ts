@@ -126,6 +126,7 @@ test("of two rows, which may be one sequence's, what is kept is kept before any 
 test("launches of a layer in q4f16_1", () => {
   expect(Object.fromEntries(names.map((name) => [name, countsOf(name)]))).toMatchInlineSnapshot(`
     {
+      "arcee": "10",
       "cohere": "7",
       "cohere2": "7",
       "deepseek-v2": "13 14",
@@ -134,6 +135,7 @@ test("launches of a layer in q4f16_1", () => {
       "dots1": "9 10",
       "ernie4-5": "9",
       "ernie4-5-moe": "9 10",
+      "exaone-moe": "9 10",
       "exaone4": "9",
       "falcon": "9",
       "falcon-h1": "14",
@@ -144,6 +146,7 @@ test("launches of a layer in q4f16_1", () => {
       "gemma3-nested": "9",
       "gemma4-experts": "15",
       "gemma4-layer-inputs": "13 15 16",
+      "glm": "9",
       "glm4": "9",
       "glm4-moe": "9 10",
       "glm4-moe-lite": "13 14",
@@ -155,8 +158,10 @@ test("launches of a layer in q4f16_1", () => {
       "granite-hybrid": "10",
       "granite-hybrid-dense": "9",
       "granitemoe": "10",
+      "granitemoe-shared": "10",
       "hunyuan-dense": "9",
       "hunyuan-moe": "10",
+      "hyperclovax": "9",
       "lfm2": "7 9",
       "lfm2-moe": "7 8 9 10",
       "llama-odd": "9",
@@ -187,6 +192,7 @@ test("launches of a layer in q4f16_1", () => {
       "smollm3": "9",
       "stablelm": "7",
       "starcoder2": "10",
+      "youtu": "13",
     }
   `)
 })

@@ -9,11 +9,16 @@ import { joinedRows, llamaNaming, type Naming, type Source, withParts } from "..
 const PART = 0.5
 
 export function readGlm4(fields: Fields): ModelConfig {
-  const bias = fields.flag("attention_bias", false)
-  return withBlocks(readDecoder(fields, { rotation: { part: PART } }), (block) => ({
-    ...withAttention(block, { bias: { qkv: bias, o: false } }),
-    norms: NORMS.both,
-  }))
+  return withBlocks(readHalf(fields, false), (block) => ({ ...block, norms: NORMS.both }))
+}
+
+/** Of 2024, and the ones for small machines. */
+export const readGlm = (fields: Fields) => readHalf(fields, true)
+
+function readHalf(fields: Fields, isBiased: boolean): ModelConfig {
+  const bias = { qkv: fields.flag("attention_bias", isBiased), o: false }
+  const config = readDecoder(fields, { rotation: { part: PART } })
+  return withBlocks(config, (block) => withAttention(block, { bias }))
 }
 
 export function glm4Naming(config: ModelConfig): Naming {

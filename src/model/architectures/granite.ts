@@ -3,7 +3,7 @@
 // 1 / sqrt(head_dim). Its mixtures (modeling_granitemoe.py) keep the matrices of all experts in one tensor. Granite 4
 // (modeling_granitemoehybrid.py): selective state spaces in most layers or in none, an MLP in each, beside experts or alone.
 
-import { type Selective, withAttention, withBlocks, withMlp } from "../block.ts"
+import { NORMS, type Selective, withAttention, withBlocks, withMlp } from "../block.ts"
 import { type Differences, type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import {
@@ -31,6 +31,30 @@ export function readGraniteMoe(fields: Fields): ModelConfig {
   const experts = { ...readExperts(fields), shared: undefined }
   return withBlocks(readGranite(fields), (block) => ({ ...block, experts }))
 }
+
+/** The same beside an MLP that all tokens go to. */
+export function readGraniteMoeShared(fields: Fields): ModelConfig {
+  const intermediate = fields.count("shared_intermediate_size", 0, 0)
+  if (intermediate === 0) return readGraniteMoe(fields)
+  const experts = { ...readExperts(fields), shared: { intermediate, gated: false } }
+  return withBlocks(readGranite(fields), (block) => ({ ...block, experts }))
+}
+
+/** HyperCLOVA X SEED: norms behind, too, and logits multiplied, not divided. */
+export function readHyperclovax(fields: Fields): ModelConfig {
+  const config = readGranite(fields)
+  const scale = fields.positive("attention_multiplier", config.shapes.headDim ** -0.5)
+  const norms = fields.flag("use_post_norm", true) ? NORMS.both : NORMS.before
+  return {
+    ...withBlocks(config, (block) => ({ ...withAttention(block, { scale }), norms })),
+    head: { ...config.head, factor: fields.positive("logits_scaling", 1) },
+  }
+}
+
+export const hyperclovaxNaming: Naming = withParts(llamaNaming, {
+  "self_attn.output_norm": "post_norm1",
+  "mlp.output_norm": "post_norm2",
+})
 
 function readExperts(fields: Fields) {
   const names = { count: "num_local_experts", active: "num_experts_per_tok" }
@@ -133,8 +157,10 @@ export function graniteMoeNaming({ shapes, blocks: [block] }: ModelConfig): Nami
   })
 }
 
+/** Granite's mixtures beside a shared expert, too. */
 export function graniteHybridNaming(config: ModelConfig): Naming {
   const { mlp, experts } = config.blocks[0]!
+  if (experts && !experts.shared) return graniteMoeNaming(config)
   const selective = config.blocks.find((block) => block.selective)?.selective
   const width = experts ? experts.shared!.intermediate : mlp.intermediate
   const { gate, up } = joinedRows({ gate: width, up: width })

@@ -219,9 +219,13 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     fields: graniteFields,
   },
   granitemoe: {
-    model: "granitemoe",
+    model: "granitemoeshared",
     neighbours: true,
-    fields: (file, usual) => ({ ...graniteFields(file, usual), ...localExperts(file) }),
+    fields: (file, usual) => ({
+      ...graniteFields(file, usual),
+      ...localExperts(file),
+      shared_intermediate_size: file.countIfThere("expert_shared_feed_forward_length") ?? 0,
+    }),
   },
   // Layers without heads of keys have states.
   granitehybrid: {
@@ -259,6 +263,8 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
       logits_scaling: file.factor("logit_scale") ?? (hidden_size as number) / 256,
     }),
   },
+  arcee: { model: "arcee", neighbours: true },
+  chatglm: { model: "glm", neighbours: true, turned: "partial_rotary_factor" },
   glm4: { model: "glm4", neighbours: true, turned: "partial_rotary_factor" },
   // DeepSeek V2 and V3, and GLM-4.7 Flash. The file has what a head makes of a position's row apart for keys and values, those for
   // keys turned around, as they are multiplied with queries; and one head of keys as wide as that row.
@@ -315,6 +321,14 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     }),
   },
   exaone4: { model: "exaone4" },
+  "exaone-moe": {
+    model: "exaone_moe",
+    guessesAhead: true,
+    fields: (file) => {
+      const { n_routed_experts, n_shared_experts, ...routed } = sigmoidExperts(file)
+      return { ...routed, num_experts: n_routed_experts, num_shared_experts: n_shared_experts }
+    },
+  },
   ernie4_5: {
     model: "ernie4_5",
     neighbours: true,

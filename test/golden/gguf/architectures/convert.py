@@ -527,6 +527,7 @@ CONVERTERS = {
     "gemma3": (A.GEMMA3, gemma3),
     "gemma4-experts": (A.GEMMA4, gemma4),
     "gemma4-layer-inputs": (A.GEMMA4, gemma4),
+    "glm": (A.CHATGLM, part(lambda c: c["partial_rotary_factor"])),
     "glm4": (A.GLM4, part(lambda c: c["partial_rotary_factor"])),
     "glm4-moe": (A.GLM4_MOE, glm4_moe),
     "glm4-moe-lite": (A.DEEPSEEK2, deepseek),
