@@ -14,9 +14,11 @@ import { usableLevels } from "../../src/compiler/targets/cpu/levels.ts"
 import { decodeCosts } from "../../src/compiler/targets/gpu/costs.ts"
 import { targets, targetsOf } from "../../src/compiler/targets/targets.ts"
 import { loadParameters, type Weights } from "../../src/model/weights/weights.ts"
+import { narrow } from "../../src/runtime/dtype.ts"
 import { processorFeatures } from "../../src/runtime/features.ts"
 import {
   codeTables,
+  type FloatType,
   type FormatName,
   type GroupCodec,
   groupCodecs,
@@ -224,27 +226,39 @@ function threadMilliseconds(): number {
   return Number(nanoseconds) / 1e6
 }
 
+/** Whatever codes, and numbers that keep what is multiplied near one: next to zero, where processors are slow, is no model's. */
 export async function fill(program: LoadableProgram): Promise<void> {
-  const noise = random(32 << 20)
-  const scales = smallHalves(16 << 20)
+  const noise = random(FILLED)
   const ofTables = new Map<keyof typeof codeTables, Uint8Array>()
   const ofTable = (name: keyof typeof codeTables) => {
     const own = ofTables.get(name) ?? noise.map((byte) => codeTables[name][byte & 15]!)
     ofTables.set(name, own)
     return own
   }
+  const numbers = new Map<string, Uint8Array>()
+  const from = (least: number, dtype: FloatType) => {
+    const own = numbers.get(`${least} ${dtype}`) ?? upFrom(least, dtype)
+    numbers.set(`${least} ${dtype}`, own)
+    return own
+  }
   for (const [index, { rows, columns, codec }] of program.manifest.parameters.entries()) {
     const layout = rowLayout(codec, columns)
-    const { table }: Partial<GroupCodec> = isGroupCodec(codec) ? groupCodecs[codec] : {}
+    const { table, dtype = "f32" }: Partial<GroupCodec> = isGroupCodec(codec)
+      ? groupCodecs[codec]
+      : {}
     const codes = table ? ofTable(table) : noise
-    const window = Math.max(1, Math.floor(noise.length / layout.bytes))
+    const window = Math.max(1, Math.floor(FILLED / layout.bytes))
     for (let row = 0; row < rows; row += window) {
       const count = Math.min(window, rows - row)
-      const values = layout.groups > 0 ? codes.subarray(0, count * layout.bytes) : scales
-      await program.load(index, row, count, values, scales)
+      const values = isGroupCodec(codec)
+        ? codes.subarray(0, count * layout.bytes)
+        : from(columns === 1 ? 0.75 : 0.004, codec)
+      await program.load(index, row, count, values, from(0.004, dtype))
     }
   }
 }
+
+const FILLED = 32 << 20
 
 function random(bytes: number): Uint8Array {
   const words = new Uint32Array(bytes / 4)
@@ -254,10 +268,13 @@ function random(bytes: number): Uint8Array {
   return new Uint8Array(words.buffer)
 }
 
-/** f16 numbers from 0.004 to 0.008. */
-function smallHalves(count: number): Uint8Array {
-  const halves = Uint16Array.from({ length: count }, (_, i) => 0x1c00 + ((i * 37) & 0x3ff))
-  return new Uint8Array(halves.buffer)
+/** Numbers from the least to twice that, over and over. */
+function upFrom(least: number, dtype: FloatType): Uint8Array {
+  const some = Float32Array.from({ length: 1024 }, (_, i) => least * (1 + ((i * 37) % 1024) / 1024))
+  const bytes = narrow(some, dtype)
+  const all = new Uint8Array(FILLED)
+  for (let at = 0; at < all.length; at += bytes.length) all.set(bytes, at)
+  return all
 }
 
 export const never = new Int32Array(new SharedArrayBuffer(4))
