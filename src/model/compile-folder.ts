@@ -371,7 +371,7 @@ function decoderFields({ shapes, blocks, embedding, head }: ModelConfig, fields:
   return {
     ...others,
     hidden_size: shapes.hidden,
-    intermediate_size: shapes.intermediate,
+    intermediate_size: fields.intermediate_size ?? shapes.intermediate, // of Llama 4 it is an expert's
     num_attention_heads: shapes.heads,
     num_hidden_layers: shapes.layers,
     num_key_value_heads: shapes.kvHeads,

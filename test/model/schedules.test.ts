@@ -92,10 +92,11 @@ function meetingsOf({ steps, groups }: Plan): string {
 
 /** Prompts that are longer than all that any layer sees, whose beginnings may be gone when others ask for them. */
 const sliding = ["mistral-swa", "phi3", "starcoder2"]
-/** Whose sequences may find room side by side: their blocks are those of a window, or few layers have any. */
+/** Whose sequences may find room side by side: their blocks are those of a window, or states, of which each has its own. */
 const roomy = [
   ...sliding,
   ...["qwen3-5", "qwen3-5-moe", "qwen3-next", "granite-hybrid", "granite-hybrid-dense"],
+  ...["falcon-h1", "falcon-h1-normed"],
 ]
 
 const judged = takesAll ? every : await oneOfEach(every)
