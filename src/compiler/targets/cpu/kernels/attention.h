@@ -156,48 +156,64 @@ INLINE vec scaled_score(const struct attention a, vec score) {
   return a.cap > 0 ? vec_cap(scaled, a.cap) : scaled;
 }
 
-// Scores of `rows` rows against the step's four blocks; a missing block's are never looked at. `keys_alone`: the values of the
-// following step are not wanted.
-INLINE void score_step(const struct attention a, const int rows, const int keys_alone,
-                       uint8_t *const heads[4], const struct attention_rows *r,
-                       vec scores[ATTENTION_ROWS][4]) {
+// How many vectors of each row are summed at once: as many as the registers hold sums of.
+INLINE int sums_a_row(const int rows) {
+  return SUMS_TOGETHER / rows < 4 ? SUMS_TOGETHER / rows : 4;
+}
+
+// Scores of `rows` rows against `count` of the step's four blocks, from number `from` on.
+INLINE void score_blocks(const struct attention a, const int rows, const int from, const int count,
+                         const int keys_alone, uint8_t *const heads[4],
+                         const struct attention_rows *r, vec scores[ATTENTION_ROWS][4]) {
   const size_t size = number_size(a.number);
   vec sum[ATTENTION_ROWS][4];
 #pragma GCC unroll 4
-  for (int i = 0; i < rows; i++) sum[i][0] = sum[i][1] = sum[i][2] = sum[i][3] = vec_zero();
+  for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+    for (int b = 0; b < count; b++) sum[i][b] = vec_zero();
   for (int64_t d = 0; d < a.head_dim; d++) {
     // Blocks lie anywhere, so the processor does not foresee the next one: without, a single row takes 1.1 to 1.2 times as
     // long. Every column fetches its share of the block, size / 2 lines of 64 bytes.
     if (r->next && (a.number != Q8 || d % 2 == 0) && (!keys_alone || 2 * d < a.head_dim))
 #pragma GCC unroll 4
-      for (int b = 0; b < 4; b++)
+      for (int b = 0; b < count; b++)
 #pragma GCC unroll 2
         for (size_t line = 0; line < (size + 1) / 2; line++)
-          __builtin_prefetch(r->next[b] + ((size_t)d * size / 2 + line) * LINE, 0, 2);
+          __builtin_prefetch(r->next[from + b] + ((size_t)d * size / 2 + line) * LINE, 0, 2);
     vec keys[4];
 #pragma GCC unroll 4
-    for (int b = 0; b < 4; b++)
-      keys[b] = vec_load_number(a.number, heads[b] + (size_t)(d * BLOCK) * size);
+    for (int b = 0; b < count; b++)
+      keys[b] = vec_load_number(a.number, heads[from + b] + (size_t)(d * BLOCK) * size);
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i++) {
       vec q = vec_set(r->query[i][d]);
 #pragma GCC unroll 4
-      for (int b = 0; b < 4; b++) sum[i][b] = vec_fma(q, keys[b], sum[i][b]);
+      for (int b = 0; b < count; b++) sum[i][b] = vec_fma(q, keys[b], sum[i][b]);
     }
   }
 #pragma GCC unroll 4
   for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
-    for (int b = 0; b < 4; b++) {
-      vec score = a.number == Q8 ? vec_mul(sum[i][b], key_scales(a, heads[b])) : sum[i][b];
-      scores[i][b] = scaled_score(a, score);
+    for (int b = 0; b < count; b++) {
+      vec score = a.number == Q8 ? vec_mul(sum[i][b], key_scales(a, heads[from + b])) : sum[i][b];
+      scores[i][from + b] = scaled_score(a, score);
     }
+}
+
+// Scores of `rows` rows against the step's four blocks; a missing block's are never looked at. `keys_alone`: the values of the
+// following step are not wanted.
+INLINE void score_step(const struct attention a, const int rows, const int keys_alone,
+                       uint8_t *const heads[4], const struct attention_rows *r,
+                       vec scores[ATTENTION_ROWS][4]) {
+  const int together = sums_a_row(rows);
+  for (int b = 0; b < 4; b += together)
+    score_blocks(a, rows, b, together, keys_alone, heads, r, scores);
 }
 
 // sum = sum * correction + weights x values, over `width` vectors of the head from `d` on. `next`: where the following step's
 // values lie, if they are to be fetched here.
 INLINE void weigh_step(const struct attention a, const int rows, const int width, int64_t d,
-                       const uint8_t *const values_of[4], uint32_t seen_lo, uint32_t seen_hi,
+                       const uint8_t *const values_of[4], const uint32_t seen[4],
                        float weights[ATTENTION_ROWS][STEP], const float correction[ATTENTION_ROWS],
                        const uint8_t *const *next, float *sums) {
   const size_t size = number_size(a.number);
@@ -208,23 +224,25 @@ INLINE void weigh_step(const struct attention a, const int rows, const int width
 #pragma GCC unroll 4
     for (int v = 0; v < width; v++)
       sum[i][v] = vec_mul(vec_load(sums + i * stride + d + 16 * v), vec_set(correction[i]));
-  uint64_t seen = (uint64_t)seen_hi << 32 | seen_lo;
-  for (int t = 0; t < STEP; t++) {
-    if (next)
-      for (size_t at = 0; at < (size_t)(16 * width) * size; at += LINE)
-        __builtin_prefetch(next[t / BLOCK] + (size_t)(t % BLOCK * stride + d) * size + at, 0, 2);
-    // A position that no row sees may hold another sequence's leavings; zero times NaN would be NaN.
-    if (!(seen >> t & 1)) continue;
-    const uint8_t *at = values_of[t / BLOCK] + (size_t)(t % BLOCK * stride + d) * size;
-    vec values[4];
+  for (int b = 0; b < 4; b++) {
+    const uint8_t *at = values_of[b] + (size_t)d * size;
+    const float *of_block = weights[0] + b * BLOCK;
+    for (int t = 0; t < BLOCK; t++, at += (size_t)stride * size) {
+      if (next)
+        for (size_t line = 0; line < (size_t)(16 * width) * size; line += LINE)
+          __builtin_prefetch(next[b] + (size_t)(t * stride + d) * size + line, 0, 2);
+      // A position that no row sees may hold another sequence's leavings; zero times NaN would be NaN.
+      if (!(seen[b] >> t & 1)) continue;
+      vec values[4];
 #pragma GCC unroll 4
-    for (int v = 0; v < width; v++)
-      values[v] = vec_load_number(a.number, at + (size_t)(16 * v) * size);
+      for (int v = 0; v < width; v++)
+        values[v] = vec_load_number(a.number, at + (size_t)(16 * v) * size);
 #pragma GCC unroll 4
-    for (int i = 0; i < rows; i++) {
-      vec w = vec_set(weights[i][t]);
+      for (int i = 0; i < rows; i++) {
+        vec w = vec_set(of_block[i * STEP + t]);
 #pragma GCC unroll 4
-      for (int v = 0; v < width; v++) sum[i][v] = vec_fma(w, values[v], sum[i][v]);
+        for (int v = 0; v < width; v++) sum[i][v] = vec_fma(w, values[v], sum[i][v]);
+      }
     }
   }
 #pragma GCC unroll 4
@@ -249,7 +267,7 @@ INLINE void weigh_rows(const struct attention a, const int rows, const int from,
     float here = vec_largest(
         vec_max(vec_max(scores[i][0], scores[i][1]), vec_max(scores[i][2], scores[i][3])));
     float largest = here > r->largest[i] ? here : r->largest[i];
-    correction[i] = exp_of(r->largest[i] - largest);
+    correction[i] = here > r->largest[i] ? exp_of(r->largest[i] - largest) : 1.0f;
     // Zero times a score is zero; of a NaN or an infinity, whose weight would be none, it is NaN, and the row shows it.
     vec total = vec_zero();
 #pragma GCC unroll 4
@@ -265,14 +283,14 @@ INLINE void weigh_rows(const struct attention a, const int rows, const int from,
     r->total[i] = r->total[i] * correction[i] + vec_total(total);
     r->largest[i] = largest;
   }
-  uint32_t lo = seen[0] | seen[1] << 16, hi = seen[2] | seen[3] << 16;
-  for (int v = from; v + 4 <= to; v += 4)
-    weigh_step(a, rows, 4, 16 * v, values, lo, hi, weights, correction, next, r->sum);
+  const int together = sums_a_row(rows);
+  for (int v = from; v + together <= to; v += together)
+    weigh_step(a, rows, together, 16 * v, values, seen, weights, correction, next, r->sum);
   // How many is said in numbers, since a generic library knows no head's width: sums stay in registers.
-  switch ((to - from) % 4) {
+  switch ((to - from) % together) {
 #define REST(n)                                                                                  \
   case n:                                                                                        \
-    weigh_step(a, rows, n, 16 * (to - n), values, lo, hi, weights, correction, next, r->sum);    \
+    weigh_step(a, rows, n, 16 * (to - n), values, seen, weights, correction, next, r->sum);      \
     break;
     REST(1) REST(2) REST(3)
 #undef REST

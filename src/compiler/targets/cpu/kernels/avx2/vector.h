@@ -207,4 +207,7 @@ INLINE ivec ivec_dot_bytes(ivec sum, ivec w, ivec a) {
 // Of codes, tiles are half as wide, and so many rows' sums in the making fill eight.
 #define NARROW_ROWS 4
 
+// Vectors of sums that attention keeps in registers at a time.
+#define SUMS_TOGETHER 4
+
 #endif

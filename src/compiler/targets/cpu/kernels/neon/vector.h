@@ -207,4 +207,7 @@ INLINE ivec ivec_dot_bytes(ivec sum, ivec w, ivec a) {
 // One row's integer and float sums fill half of the 32 registers.
 #define TILE_ROWS 1
 
+// Vectors of sums that attention keeps in registers at a time.
+#define SUMS_TOGETHER 4
+
 #endif
