@@ -183,6 +183,8 @@ INLINE void narrow_codes(const struct panels w, const int tile, const int vector
   for (int64_t g = 0; g < chunk.groups; g++, panel += panels_group_bytes(w)) {
     if (w.block && g % w.block == 0) panel += panels_front_bytes(w);
     ivec sum[NARROW_ROWS][2], pairs[NARROW_ROWS][2], upper[2];
+// Of row r the sixteen bytes among which lie the four of number `four`.
+#define SIXTEEN(r, four) (rows + (r) * stride + g * w.group + (four) / 4 * 16)
 #define START(r) ivec_set(sum_start(w, kept + (r) * stride + starts + 4 * g))
     const int most = w.codes == CODES_6 ? STEPS_OF_6 : STEPS_OF_NIBBLES;
     const int64_t last = w.codes == CODES_6 ? lines - 2 : lines - 1;
@@ -198,20 +200,18 @@ INLINE void narrow_codes(const struct panels w, const int tile, const int vector
         if (w.codes == CODES_6 && j % 3 == 0) upper[v] = ivec_load(line + (4 + v) * LINE);
       }
       if (w.codes == CODES_8) {
-        const uint8_t *a = rows + g * w.group + 4 * j;
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++)
 #pragma GCC unroll 4
-          for (int r = 0; r < tile; r++) {
-            const ivec four = ivec_set(load_four(a + r * stride));
-            sum[r][v] = ivec_dot_bytes(j ? sum[r][v] : START(r), codes[v], four);
-          }
+          for (int r = 0; r < tile; r++)
+            sum[r][v] =
+                ivec_dot_bytes_of(j ? sum[r][v] : START(r), codes[v], SIXTEEN(r, j), j % 4);
         continue;
       }
       const int64_t eight = w.codes == CODES_6 ? j - j / 3 : j;
-      const uint8_t *a = rows + g * w.group + 8 * eight;
 #pragma GCC unroll 2
       for (int half = 0; half < 2; half++) {
+        const int64_t four = 2 * eight + half;
         ivec nibbles[2];
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++) {
@@ -222,21 +222,20 @@ INLINE void narrow_codes(const struct panels w, const int tile, const int vector
         }
         if (has_table(w.codes)) {
 #pragma GCC unroll 4
-          for (int r = 0; r < tile; r++) {
-            const ivec four = ivec_set(load_four(a + r * stride + 4 * half));
+          for (int r = 0; r < tile; r++)
 #pragma GCC unroll 2
             for (int v = 0; v < vectors; v++)
-              sum[r][v] = ivec_dot_bytes(j || half ? sum[r][v] : START(r), nibbles[v], four);
-          }
+              sum[r][v] = ivec_dot_bytes_of(four ? sum[r][v] : START(r), nibbles[v],
+                                            SIXTEEN(r, four), four % 4);
           continue;
         }
 #pragma GCC unroll 4
-        for (int r = 0; r < tile; r++) {
-          const ivec four = ivec_set(load_four(a + r * stride + 4 * half));
+        for (int r = 0; r < tile; r++)
 #pragma GCC unroll 2
           for (int v = 0; v < vectors; v++)
-            pairs[r][v] = ivec_pairs(steps ? pairs[r][v] : ivec_set(0), nibbles[v], four);
-        }
+            pairs[r][v] =
+                ivec_pairs_of(steps ? pairs[r][v] : ivec_begun(settled ? sum[r][v] : START(r)),
+                              nibbles[v], SIXTEEN(r, four), four % 4);
         if (++steps < most && !(j == last && half)) continue;
 #pragma GCC unroll 4
         for (int r = 0; r < tile; r++)
@@ -247,6 +246,7 @@ INLINE void narrow_codes(const struct panels w, const int tile, const int vector
       }
     }
 #undef START
+#undef SIXTEEN
     for (int v = 0; v < vectors; v++) fetch_lines(behind);
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; v++) {
@@ -360,14 +360,14 @@ INLINE void product_tile(const struct panels w, const int quantized, const int t
 #define CHUNK_ROWS NARROW_ROWS
 // One row reads a panel from end to end, which the hardware foresees: fetching besides took 1.2 to 1.3 of the time.
 enum { SHARES_OF_GROUP = 2, LEAST_FETCHED = 2 };
-// One chunk's groups added to the sums of a tile's rows: of more than two first in one half of the columns, then in the other.
+// One chunk's groups added to the sums of a tile's rows: of more than ROWS_OF_BOTH first in one half of the columns, then in the other.
 INLINE void chunk_tile(const struct panels w, const int tile, struct fetch behind,
                        const struct chunk chunk, const struct product *p, int64_t index,
                        int64_t row, float (*totals)[PANEL]) {
   const uint8_t *rows = p->rows + row * quantized_bytes(w.columns, w.group);
   for (int r = 0; r < tile && !chunk.first; r++)
     vec_store(totals[r], vec_zero()), vec_store(totals[r] + 16, vec_zero());
-  const int vectors = tile > 2 ? 1 : 2;
+  const int vectors = tile > ROWS_OF_BOTH ? 1 : 2;
   for (int v = 0; v < 2; v += vectors)
     narrow_codes(w, tile, vectors, v, &behind, chunk, rows, totals);
   if (chunk.first + chunk.groups == panels_groups(w))
@@ -484,7 +484,7 @@ INLINE int product_panel(const struct panels w, const int quantized, const int f
   const int64_t tiles = (count + TILE_ROWS - 1) / TILE_ROWS;
 #ifdef CHUNK_ROWS
 #ifdef NARROW_ROWS
-  const int chunked = 1;
+  const int chunked = count >= LEAST_CHUNKED;
 #else
   const int chunked = count > 2 && (far || (w.block && tiles > 1));
 #endif

@@ -6,6 +6,7 @@
 
 #include <immintrin.h>
 #include <stdint.h>
+#include <string.h>
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -189,6 +190,8 @@ INLINE __m256i dot_bytes_half(__m256i sum, __m256i w, __m256i a) {
 #endif
 // Sums in the making, which a step of four values of K is added to, and which are added to those of a group.
 enum { STEPS_OF_NIBBLES = 8, STEPS_OF_6 = 2 };
+// What a sum in the making begins with: here it is added to `sum` when it is settled.
+INLINE ivec ivec_begun(ivec sum) { return ivec_set(0); }
 INLINE ivec ivec_pairs(ivec pairs, ivec w, ivec a) {
   return (ivec){pairs_half(pairs.lo, w.lo, a.lo), pairs_half(pairs.hi, w.hi, a.hi)};
 }
@@ -201,11 +204,25 @@ INLINE ivec ivec_dot_nibbles(ivec sum, ivec w, ivec a) {
 INLINE ivec ivec_dot_bytes(ivec sum, ivec w, ivec a) {
   return (ivec){dot_bytes_half(sum.lo, w.lo, a.lo), dot_bytes_half(sum.hi, w.hi, a.hi)};
 }
+// By the i-th four of sixteen bytes.
+INLINE ivec four_of(const uint8_t *sixteen, const int64_t i) {
+  int32_t four;
+  memcpy(&four, sixteen + 4 * i, 4);
+  return ivec_set(four);
+}
+INLINE ivec ivec_pairs_of(ivec pairs, ivec w, const uint8_t *sixteen, const int64_t i) {
+  return ivec_pairs(pairs, w, four_of(sixteen, i));
+}
+INLINE ivec ivec_dot_bytes_of(ivec sum, ivec w, const uint8_t *sixteen, const int64_t i) {
+  return ivec_dot_bytes(sum, w, four_of(sixteen, i));
+}
 
 // Of floats, one row's sums fill eight of the sixteen registers.
 #define TILE_ROWS 1
-// Of codes, tiles are half as wide, and so many rows' sums in the making fill eight.
+// Of codes, tiles of more than ROWS_OF_BOTH rows are half as wide, and so many rows' sums in the making fill eight. From
+// LEAST_CHUNKED rows on they take chunks.
 #define NARROW_ROWS 4
+enum { ROWS_OF_BOTH = 2, LEAST_CHUNKED = 1 };
 
 // Vectors of sums that attention keeps in registers at a time.
 #define SUMS_TOGETHER 4

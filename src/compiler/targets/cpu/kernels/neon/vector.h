@@ -204,9 +204,35 @@ INLINE ivec ivec_dot_bytes(ivec sum, ivec w, ivec a) {
   return r;
 }
 #define BYTES_ABOVE_ZERO (-1)
+// By the i-th four of sixteen bytes. One register holds them all, and i is part of the instruction.
+#define BY_LANE(sum, w, bytes, i)                                                  \
+  (i == 0   ? vdotq_laneq_s32(sum, w, bytes, 0)                                    \
+   : i == 1 ? vdotq_laneq_s32(sum, w, bytes, 1)                                    \
+   : i == 2 ? vdotq_laneq_s32(sum, w, bytes, 2)                                    \
+            : vdotq_laneq_s32(sum, w, bytes, 3))
+INLINE ivec ivec_pairs_of(ivec pairs, ivec w, const uint8_t *sixteen, const int64_t i) {
+  const int8x16_t bytes = vld1q_s8((const int8_t *)sixteen);
+  ivec r;
+  QUARTERS(k) r.q[k] = BY_LANE(pairs.q[k], vreinterpretq_s8_s32(w.q[k]), bytes, i);
+  return r;
+}
+INLINE ivec ivec_dot_bytes_of(ivec sum, ivec w, const uint8_t *sixteen, const int64_t i) {
+  ivec code;
+  QUARTERS(k)
+  code.q[k] = vreinterpretq_s32_u8(veorq_u8(vreinterpretq_u8_s32(w.q[k]), vdupq_n_u8(128)));
+  return ivec_pairs_of(sum, code, sixteen, i);
+}
+// Sums in the making are the sums themselves: a dot product is exact in one instruction.
+enum { STEPS_OF_NIBBLES = 8, STEPS_OF_6 = 8 };
+INLINE ivec ivec_begun(ivec sum) { return sum; }
+INLINE ivec ivec_settled(ivec sum, ivec pairs) { return pairs; }
 
 // One row's integer and float sums fill half of the 32 registers.
 #define TILE_ROWS 1
+// Of codes, tiles of more than ROWS_OF_BOTH rows are half as wide, and so many rows' integer sums fill half of the registers.
+// From LEAST_CHUNKED rows on they take chunks.
+#define NARROW_ROWS 4
+enum { ROWS_OF_BOTH = 1, LEAST_CHUNKED = 2 };
 
 // Vectors of sums that attention keeps in registers at a time.
 #define SUMS_TOGETHER 4
