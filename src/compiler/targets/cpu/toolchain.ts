@@ -146,7 +146,11 @@ const common = [
  * Clang vectorizes so by itself, and does not know the word. On ARM gcc moves instructions apart before it hands out registers,
  * of which it then has too few; on x86 it does not.
  */
-const own = { gcc: ["-fvect-cost-model=dynamic", "-fno-schedule-insns"], clang: [], zig: [] } as const
+const own = {
+  gcc: ["-fvect-cost-model=dynamic", "-fno-schedule-insns"],
+  clang: [],
+  zig: [],
+} as const
 
 type Builder = Pick<Compiler, "family" | "platform">
 
