@@ -76,8 +76,8 @@ import { readStablelm, stablelmNaming } from "./architectures/stablelm.ts"
 import { readStarcoder2, starcoder2Naming } from "./architectures/starcoder2.ts"
 import type { ModelConfig } from "./config.ts"
 import type { Fields } from "./fields.ts"
-import type { Json } from "./folder.ts"
-import { llamaNaming, type Naming, nested } from "./weights/names.ts"
+import { seeing, textOf } from "./seeing.ts"
+import { llamaNaming, type Naming } from "./weights/names.ts"
 
 export interface Architecture {
   /** Which published models are of it. */
@@ -114,32 +114,21 @@ export const architectures = {
     readLlama,
   ),
   llama4_text: row(
-    "Llama 4, the text model of those that see (`llama4`), too; MobileLLM R1",
+    "Llama 4; MobileLLM R1",
     "chunked windows in layers that are turned, everything and growing queries in every fourth; one expert, which reads the row times its weight, beside a shared one",
     readLlama4,
     llama4Naming,
   ),
   ministral: row("Ministral 8B", "windows in layers that are listed", readMistral),
-  mistral: row(
-    "Mistral 7B and Nemo, Ministral 8B, Zephyr, the text model of Mistral Small from 3.1 on (`mistral3`)",
-    "windows",
-    readMistral,
-    nested(llamaNaming),
-  ),
+  mistral: row("Mistral 7B and Nemo, Ministral 8B, Zephyr", "windows", readMistral),
   qwen2: row(
-    "Qwen 2 and 2.5, dense, the text model of those that see (`qwen2_vl`, `qwen2_5_vl`), too",
+    "Qwen 2 and 2.5, dense",
     "biases on queries, keys and values; windows in later layers",
     readQwen2,
-    nested(llamaNaming),
+    llamaNaming,
     "c_attn",
   ),
-  qwen3: row(
-    "Qwen 3, dense, the text model of those that see (`qwen3_vl`), too",
-    "norms on query and key heads",
-    readQwen3,
-    nested(llamaNaming),
-    "c_attn",
-  ),
+  qwen3: row("Qwen 3, dense", "norms on query and key heads", readQwen3, llamaNaming, "c_attn"),
   mixtral: row("Mixtral 8x7B and 8x22B", "2 of 8 experts; windows", readMixtral, mixtralNaming),
   qwen2_moe: row(
     "Qwen 1.5 MoE A2.7B, Qwen 2 57B-A14B",
@@ -149,7 +138,7 @@ export const architectures = {
     "c_attn",
   ),
   qwen3_moe: row(
-    "Qwen 3 30B-A3B and 235B-A22B, Qwen 3 Coder, the text model of those that see (`qwen3_vl_moe`), too",
+    "Qwen 3 30B-A3B and 235B-A22B, Qwen 3 Coder",
     "8 of 128 experts; norms on query and key heads",
     readQwen3Moe,
     qwen3MoeNaming,
@@ -168,13 +157,13 @@ export const architectures = {
     gemma2Naming,
   ),
   gemma3_text: row(
-    "Gemma 3, the text model of those that see (`gemma3`), too",
+    "Gemma 3",
     "norms before, behind and on heads; windows in five layers of six, turned otherwise",
     readGemma3,
     gemma3Naming,
   ),
   gemma4_text: row(
-    "Gemma 4, the text model of those that see and hear (`gemma4`), too",
+    "Gemma 4",
     "experts beside the MLP; inputs of each layer's own; layers that read what others keep; two widths of heads",
     readGemma4,
     gemma4Naming,
@@ -192,10 +181,9 @@ export const architectures = {
     phi3Naming,
   ),
   ministral3: row(
-    "Ministral 3, Devstral 2, the text model of those that see (`mistral3`), too",
+    "Ministral 3, Devstral 2",
     "yarn; queries that grow with their position",
     readMinistral3,
-    nested(llamaNaming),
   ),
   smollm3: row("SmolLM3", "every fourth layer is not turned", readSmollm3),
   olmo2: row(
@@ -331,13 +319,13 @@ export const architectures = {
     lfm2Naming,
   ),
   qwen3_5_text: row(
-    "Qwen 3.5 and 3.6, dense, the text model of those that see (`qwen3_5`), too",
+    "Qwen 3.5 and 3.6, dense",
     "the gated delta rule with a state in three layers of four; gated attention in the fourth",
     readQwen35,
     qwen35Naming,
   ),
   qwen3_5_moe_text: row(
-    "Qwen 3.5 and 3.6 35B-A3B and larger, the text model of those that see (`qwen3_5_moe`), too",
+    "Qwen 3.5 and 3.6 35B-A3B and larger",
     "as `qwen3_5_text`, with experts beside a shared one",
     readQwen35Moe,
     qwen35MoeNaming,
@@ -450,70 +438,12 @@ export const architectures = {
 
 export type ArchitectureName = keyof typeof architectures
 
-interface Seeing {
-  /** What the text model inside of `text_config` may be: where it is one of several it says which, or is the first. */
-  texts: readonly [ArchitectureName, ...ArchitectureName[]]
-  /** What holds where it is not said, other than of that architecture by itself. */
-  absent?: Json
-  /** Whether the head is the embedding where that is not said outside. */
-  tied?: true
-}
-
-/** Models that also see or hear. Qwen 2's have the fields of their text model outside, as they were published. */
-const seeing: Readonly<Record<string, Seeing>> = {
-  gemma3: { texts: ["gemma3_text"], tied: true },
-  gemma4: { texts: ["gemma4_text"], tied: true },
-  llama4: { texts: ["llama4_text"] },
-  mistral3: { texts: ["mistral", "ministral3"], tied: true },
-  qwen2_vl: { texts: ["qwen2"] },
-  qwen2_5_vl: { texts: ["qwen2"] },
-  qwen3_vl: { texts: ["qwen3"] },
-  qwen3_vl_moe: { texts: ["qwen3_moe"], absent: { norm_topk_prob: true } },
-  qwen3_5: { texts: ["qwen3_5_text"] },
-  qwen3_5_moe: { texts: ["qwen3_5_moe_text"] },
-}
-
 export function architectureOf(fields: Fields): ArchitectureName {
   const name = fields.text("model_type")
   if (Object.hasOwn(architectures, name)) return name as ArchitectureName
-  if (Object.hasOwn(seeing, name)) return textsOf(fields, seeing[name]!)
+  if (Object.hasOwn(seeing, name)) return textOf(fields, seeing[name]!)
   throw fields.wrong(
     "model_type",
     `is "${name}", which is not known; docs/models.md lists the ${Object.keys(architectures).length} that are`,
   )
-}
-
-function textsOf(fields: Fields, { texts }: Seeing): ArchitectureName {
-  const inner = fields.object("text_config")
-  if (texts.length === 1 || !inner) return texts[0]
-  const name = inner.text("model_type", texts[0])
-  const known = texts.find((text) => text === name)
-  if (known) return known
-  throw inner.wrong("model_type", `is "${name}"; known: ${texts.join(", ")}`)
-}
-
-const TIE = "tie_word_embeddings"
-
-/** What may stand outside of `text_config` alone. */
-const OUTSIDE = ["eos_token_id", "bos_token_id"]
-
-/** The fields of the text model: all there are, or those inside of `text_config`. */
-export function textFields(fields: Fields): Fields {
-  const inner = fields.object("text_config")
-  if (!inner) return fields
-  const outside = OUTSIDE.flatMap((name) => (fields.has(name) ? [[name, fields.json[name]]] : []))
-  const { absent, tied } = seeing[fields.text("model_type")] ?? {}
-  return inner
-    .without(TIE)
-    .with({ ...absent, ...tying(fields, inner, tied), ...Object.fromEntries(outside) })
-}
-
-/**
- * What is said outside, or its default, holds, as in transformers 5, which reads what is inside of Qwen 2's alone, where it was
- * written before: a head that is there is the head all the same (own-head.ts), and without one only the embedding can be it.
- */
-function tying(fields: Fields, inner: Fields, otherwise: boolean | undefined): Json {
-  const outside = fields.has(TIE) ? fields.flag(TIE, false) : otherwise
-  const isTied = inner.flag(TIE, false) || outside
-  return isTied === undefined ? {} : { [TIE]: isTied }
 }

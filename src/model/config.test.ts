@@ -5,6 +5,7 @@ import { Fields } from "./fields.ts"
 import type { Json } from "./folder.ts"
 import { decoder } from "./layers.ts"
 import { fromMlc } from "./mlc-config.ts"
+import { textFields } from "./seeing.ts"
 
 const plain = {
   model_type: "llama",
@@ -47,6 +48,36 @@ test("what is not said has the defaults of transformers", () => {
     mlp: { gated: true, activation: "silu", intermediate: 160, bias: false },
   })
 })
+
+// As https://huggingface.co/llava-hf/llava-1.5-7b-hf and llava-v1.6-mistral-7b-hf are published, for Vicuna 7B and Mistral 7B.
+test.each([
+  [
+    "llava",
+    { model_type: "llama", max_position_embeddings: 4096, rms_norm_eps: 1e-5, vocab_size: 32064 },
+    { layers: 32, heads: 32, kvHeads: 32, headDim: 128, hidden: 4096, intermediate: 11008 },
+  ],
+  [
+    "llava_next",
+    {
+      model_type: "mistral",
+      intermediate_size: 14336,
+      max_position_embeddings: 32768,
+      num_key_value_heads: 8,
+      rms_norm_eps: 1e-5,
+      sliding_window: null,
+      vocab_size: 32064,
+    },
+    { layers: 32, heads: 32, kvHeads: 8, headDim: 128, hidden: 4096, intermediate: 14336 },
+  ],
+])(
+  "sizes that %s leaves out are those of the text model in transformers",
+  (model_type, text_config, sizes) => {
+    const fields = fieldsOf({ model_type, text_config, tie_word_embeddings: false })
+    const { shapes } = architectures[architectureOf(fields)].read(textFields(fields))
+    const { max_position_embeddings: context, vocab_size: vocabulary } = text_config
+    expect(shapes).toEqual({ ...sizes, context, vocabulary })
+  },
+)
 
 const rotationOf = (changes: Json) => read(changes).blocks[0]!.attention.rotation!.query
 const windowsOf = (changes: Json) => read(changes).blocks.map(({ attention }) => attention.window)

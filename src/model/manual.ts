@@ -3,15 +3,16 @@
 import { architectures } from "./architectures.ts"
 import { ggufArchitectures } from "./gguf/architectures.ts"
 import { blockTypeNames, codecOfType } from "./gguf/types.ts"
+import { seeing } from "./seeing.ts"
+
+const quoted = (name: string) => `\`${name}\``
 
 export function modelsPage(): string {
   const rows = Object.entries(architectures)
     .map(([name, { models, special }]) => [name, models, special] as const)
     .sort(([a], [b]) => (a < b ? -1 : 1))
   const types = blockTypeNames.filter((type) => codecOfType(type) !== undefined)
-  const gguf = Object.keys(ggufArchitectures)
-    .map((name) => `\`${name}\``)
-    .join(", ")
+  const gguf = Object.keys(ggufArchitectures).map(quoted).join(", ")
   return [
     "# Models",
     "",
@@ -24,7 +25,6 @@ export function modelsPage(): string {
     "Each is compared with logits or embeddings that independent programs computed, on the interpreter and on compiled kernels.",
     "All of them run on the processor and on GPUs of every kind ([devices.md](devices.md)).",
     "What a configuration says that would change the mathematics and is not known is refused by name, never left out.",
-    "Models that also see or hear are served as the text model inside of them.",
     "A head that is stored and differs from the embedding is the head, also where `tie_word_embeddings` is true, as in transformers 5.",
     "A decoder whose configuration says `is_causal: false` sees both ways, and so it embeds.",
     "Without a `tokenizer.json`, SentencePiece's `tokenizer.model` is read: BPE and Unigram.",
@@ -34,6 +34,17 @@ export function modelsPage(): string {
     "An answer ends with the tokens that `generation_config.json` names, or else `config.json`, and always with the tokenizer's `eos_token`.",
     "Weights in PyTorch's own files (`.bin`, `.pt`, `.pth`) are pickles, which can run any program: they are refused, with the line that",
     "converts them.",
+    "",
+    "Models that also see or hear are served as the text model inside of them:",
+    "",
+    "| `model_type` | models | text model |",
+    "|---|---|---|",
+    ...Object.entries(seeing)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(
+        ([name, { models, texts }]) =>
+          `| \`${name}\` | ${models} | ${texts.map(quoted).join(", ")} |`,
+      ),
     "",
     `GGUF files, whole or split, open where their architecture is ${gguf}. Their matrices stay in the file's own types: ${types.join(", ")}.`,
     "Keys and tensors that would change the mathematics and are not known of the architecture are refused by name, and so is a `pre`",

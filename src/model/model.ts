@@ -10,12 +10,7 @@ import type { Graph } from "../compiler/graph/graph.ts"
 import { splitExperts } from "../compiler/graph/split-experts.ts"
 import type { Problem } from "../errors.ts"
 import { type CodecName, type FloatType, type FormatName, isGroupCodec } from "../runtime/format.ts"
-import {
-  type ArchitectureName,
-  architectureOf,
-  architectures,
-  textFields,
-} from "./architectures.ts"
+import { type ArchitectureName, architectureOf, architectures } from "./architectures.ts"
 import { type ModelConfig, readDirection, seesBothWays } from "./config.ts"
 import { Fields } from "./fields.ts"
 import { Folder, type Json } from "./folder.ts"
@@ -29,6 +24,7 @@ import { withOrders } from "./packed/orders.ts"
 import { type Packing, readPacking } from "./packed/packing.ts"
 import { type Pooling, readPooling } from "./pooling.ts"
 import { ranks, readRanking } from "./ranking.ts"
+import { textFields } from "./seeing.ts"
 import { type ModelTexts, readMlcTexts, readTexts } from "./texts.ts"
 import { openMlc } from "./weights/mlc.ts"
 import { mlcNames } from "./weights/mlc-names.ts"

@@ -224,10 +224,29 @@ const inside = (model_type: string) => (config: Json) => ({
 })
 const older = renamed((name) => `language_model.${name}`)
 const newer = renamed((name) => name.replace(/^model\./, "model.language_model."))
+const beside = renamed((name) => name.replace(/^model\./, "model.text_model."))
 
 // As folders are published: https://huggingface.co/mistralai/Mistral-Small-3.1-24B-Instruct-2503, Ministral-3-3B-Instruct-2512,
-// Qwen/Qwen2-VL-2B-Instruct, Qwen3-VL-4B-Instruct, Qwen3-VL-30B-A3B-Instruct; and as later versions of transformers save them.
+// Qwen/Qwen2-VL-2B-Instruct, Qwen3-VL-4B-Instruct, Qwen3-VL-30B-A3B-Instruct, llava-hf/llava-1.5-7b-hf, llava-v1.6-mistral-7b-hf,
+// llava-onevision-qwen2-0.5b-ov-hf, HuggingFaceTB/SmolVLM-256M-Instruct, OpenGVLab/InternVL3-1B-hf, LiquidAI/LFM2-VL-450M,
+// CohereLabs/aya-vision-8b, command-a-vision-07-2025, zai-org/GLM-4.1V-9B-Thinking, GLM-4.5V, ibm-granite/granite-speech-3.3-2b; and
+// as later versions of transformers save them.
 test.each<[string, string, (config: Json) => object, (tensors: Tensors) => void]>([
+  ["aya_vision", "cohere2", inside("cohere2"), older],
+  ["cohere2_vision", "cohere2", inside("cohere2"), newer],
+  ["glm4v", "glm4", inside("glm4v_text"), newer],
+  ["glm4v_moe", "glm4-moe", inside("glm4v_moe_text"), newer],
+  ["granite_speech", "granite", inside("granite"), older],
+  ["idefics3", "llama-tied", inside("llama"), beside],
+  ["internvl", "qwen3", inside("qwen3"), newer],
+  ["internvl", "qwen2", inside("qwen2"), older],
+  ["internvl", "qwen3-moe", inside("qwen3_moe"), newer],
+  ["internvl", "gpt-oss-bf16", inside("gpt_oss"), newer],
+  ["lfm2_vl", "lfm2", inside("lfm2"), newer],
+  ["llava", "llama-tied", inside("llama"), older],
+  ["llava_next", "mistral-swa", inside("mistral"), older],
+  ["llava_onevision", "qwen2", inside("qwen2"), newer],
+  ["smolvlm", "llama-tied", inside("llama"), beside],
   ["mistral3", "mistral-swa", inside("mistral"), older],
   ["mistral3", "ministral3", inside("ministral3"), older],
   ["mistral3", "ministral3", inside("ministral3"), newer],

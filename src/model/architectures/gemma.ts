@@ -15,7 +15,7 @@ import {
 } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { readRotation } from "../rotation.ts"
-import { llamaNaming, type Naming, nested, withParts } from "../weights/names.ts"
+import { llamaNaming, type Naming, withParts } from "../weights/names.ts"
 import { withBiases } from "./llama.ts"
 
 /** Older configurations say "gelu" under the older name and mean the tanh form. */
@@ -130,9 +130,7 @@ export const gemma2Naming: Naming = withParts(gemmaNaming, {
   "mlp.output_norm": plusOne("post_feedforward_layernorm"),
 })
 
-export const gemma3Naming: Naming = nested(
-  withParts(gemma2Naming, {
-    "self_attn.q_norm": plusOne("self_attn.q_norm"),
-    "self_attn.k_norm": plusOne("self_attn.k_norm"),
-  }),
-)
+export const gemma3Naming: Naming = withParts(gemma2Naming, {
+  "self_attn.q_norm": plusOne("self_attn.q_norm"),
+  "self_attn.k_norm": plusOne("self_attn.k_norm"),
+})

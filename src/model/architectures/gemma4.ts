@@ -14,7 +14,7 @@ import {
 } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { readRotation } from "../rotation.ts"
-import { llamaNaming, type Naming, nested, stackedExperts, withParts } from "../weights/names.ts"
+import { llamaNaming, type Naming, stackedExperts, withParts } from "../weights/names.ts"
 import { readRouting } from "./experts.ts"
 import { activationOf, capOf, scaledEmbedding, windowOf, withLogitCap } from "./gemma.ts"
 
@@ -165,17 +165,15 @@ export function gemma4Naming({ shapes: { hidden }, blocks: [block] }: ModelConfi
   const { experts, mlp } = block!
   const stacks = { gateUp: "experts.gate_up_proj", down: "experts.down_proj" }
   const { count = 1 } = experts ?? {}
-  return nested(
-    withParts(llamaNaming, {
-      "self_attn.output_norm": "post_attention_layernorm",
-      post_attention_layernorm: "pre_feedforward_layernorm",
-      "mlp.output_norm": "post_feedforward_layernorm",
-      "self_attn.v_norm": { name: "self_attn.v_norm", constant: 1 },
-      "mlp.gate": "router.proj",
-      "router.scale": bare("router.scale"),
-      "router.per_expert_scale": bare("router.per_expert_scale"),
-      layer_scalar: bare("layer_scalar"),
-      ...stackedExperts({ count, intermediate: mlp.intermediate, hidden }, stacks, { bare: true }),
-    }),
-  )
+  return withParts(llamaNaming, {
+    "self_attn.output_norm": "post_attention_layernorm",
+    post_attention_layernorm: "pre_feedforward_layernorm",
+    "mlp.output_norm": "post_feedforward_layernorm",
+    "self_attn.v_norm": { name: "self_attn.v_norm", constant: 1 },
+    "mlp.gate": "router.proj",
+    "router.scale": bare("router.scale"),
+    "router.per_expert_scale": bare("router.per_expert_scale"),
+    layer_scalar: bare("layer_scalar"),
+    ...stackedExperts({ count, intermediate: mlp.intermediate, hidden }, stacks, { bare: true }),
+  })
 }

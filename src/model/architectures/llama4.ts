@@ -6,7 +6,7 @@ import type { Rotation } from "../../runtime/rotation.ts"
 import { type Experts, type SelfAttention, withAttention, withBlocks, withMlp } from "../block.ts"
 import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
-import { type Naming, nested, stackedExperts, withParts } from "../weights/names.ts"
+import { type Naming, stackedExperts, withParts } from "../weights/names.ts"
 import { readRouting } from "./experts.ts"
 import { neighboursNaming } from "./glm4.ts"
 
@@ -122,16 +122,14 @@ export function llama4Naming(config: ModelConfig): Naming {
   const own = ["gate_proj", "up_proj", "down_proj"].flatMap((name) =>
     ["", "shared_expert."].map((of) => [`mlp.${of}${name}`, `feed_forward.${of}${name}`] as const),
   )
-  return nested(
-    withParts(neighboursNaming(config), {
-      ...Object.fromEntries(own),
-      "mlp.gate": "feed_forward.router",
-      ...unitWeights,
-      ...stackedExperts(
-        sizes,
-        { gateUp: "feed_forward.experts.gate_up_proj", down: "feed_forward.experts.down_proj" },
-        { bare: true, transposed: true },
-      ),
-    }),
-  )
+  return withParts(neighboursNaming(config), {
+    ...Object.fromEntries(own),
+    "mlp.gate": "feed_forward.router",
+    ...unitWeights,
+    ...stackedExperts(
+      sizes,
+      { gateUp: "feed_forward.experts.gate_up_proj", down: "feed_forward.experts.down_proj" },
+      { bare: true, transposed: true },
+    ),
+  })
 }

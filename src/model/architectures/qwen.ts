@@ -8,7 +8,7 @@
 import { type Experts, withAttention, withBlocks, withMlp } from "../block.ts"
 import { checkLayerTypes, type ModelConfig, readDecoder, readOptionalWindow } from "../config.ts"
 import type { Fields } from "../fields.ts"
-import { llamaNaming, type Naming, nested, stackedExperts } from "../weights/names.ts"
+import { llamaNaming, type Naming, stackedExperts } from "../weights/names.ts"
 import { readRouting } from "./experts.ts"
 
 export function readQwen2(fields: Fields): ModelConfig {
@@ -75,9 +75,8 @@ export function withExperts(
 
 /** Experts are kept one by one; of those that see stacked, turned around unless transformers 5 has saved them. */
 export function qwen3MoeNaming({ shapes: { hidden }, blocks }: ModelConfig): Naming {
-  const single = nested(llamaNaming)
   const first = blocks.findIndex(({ experts }) => experts)
-  if (first < 0) return single
+  if (first < 0) return llamaNaming
   const { experts, mlp } = blocks[first]!
   const names = { gateUp: "mlp.experts.gate_up_proj", down: "mlp.experts.down_proj" }
   const sizes = { count: experts!.count, intermediate: mlp.intermediate, hidden }
@@ -85,7 +84,7 @@ export function qwen3MoeNaming({ shapes: { hidden }, blocks }: ModelConfig): Nam
   const shape = [sizes.count, 2 * sizes.intermediate, hidden]
   const kept = (how: { transposed?: true }) => stackedExperts(sizes, names, { bare: true, ...how })
   return {
-    ...single,
+    ...llamaNaming,
     instead: [
       { stored, shape, parts: kept({}) },
       { stored, parts: kept({ transposed: true }) },

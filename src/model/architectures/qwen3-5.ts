@@ -10,7 +10,6 @@ import {
   joinedRows,
   llamaNaming,
   type Naming,
-  nested,
   singleExperts,
   stackedExperts,
   withParts,
@@ -164,20 +163,18 @@ export function gatedQueries(
 function namingOf(config: ModelConfig, projections: (delta: Delta) => Naming["parts"]): Naming {
   const delta = config.blocks.find((block) => block.delta)?.delta
   const plusOne = (name: string) => ({ name, plus: 1 })
-  return nested(
-    withParts(llamaNaming, {
-      norm: plusOne("norm"),
-      input_layernorm: plusOne("input_layernorm"),
-      post_attention_layernorm: plusOne("post_attention_layernorm"),
-      "self_attn.q_norm": plusOne("self_attn.q_norm"),
-      "self_attn.k_norm": plusOne("self_attn.k_norm"),
-      ...gatedQueries(config, "self_attn.q_proj"),
-      "linear_attn.decay": { name: "linear_attn.A_log", bare: true },
-      "linear_attn.decay_bias": { name: "linear_attn.dt_bias", bare: true },
-      ...(delta && {
-        "linear_attn.conv": { name: "linear_attn.conv1d", taps: delta.taps },
-        ...projections(delta),
-      }),
+  return withParts(llamaNaming, {
+    norm: plusOne("norm"),
+    input_layernorm: plusOne("input_layernorm"),
+    post_attention_layernorm: plusOne("post_attention_layernorm"),
+    "self_attn.q_norm": plusOne("self_attn.q_norm"),
+    "self_attn.k_norm": plusOne("self_attn.k_norm"),
+    ...gatedQueries(config, "self_attn.q_proj"),
+    "linear_attn.decay": { name: "linear_attn.A_log", bare: true },
+    "linear_attn.decay_bias": { name: "linear_attn.dt_bias", bare: true },
+    ...(delta && {
+      "linear_attn.conv": { name: "linear_attn.conv1d", taps: delta.taps },
+      ...projections(delta),
     }),
-  )
+  })
 }

@@ -82,6 +82,10 @@ export const llamaNaming: Naming = {
   roots: [
     { root: "model.", head: "" },
     { root: "", head: "" }, // a model that was published to embed, without a head
+    // The text model of one that also sees or hears, wherever the folder has put it.
+    { root: "language_model.model.", head: "language_model." },
+    { root: "model.language_model.", head: "" },
+    { root: "model.text_model.", head: "" },
   ],
   layers: "layers.",
   parts: {},
@@ -90,18 +94,6 @@ export const llamaNaming: Naming = {
 /** The naming with other parts. */
 export function withParts(naming: Naming, parts: Naming["parts"]): Naming {
   return { ...naming, parts: { ...naming.parts, ...parts } }
-}
-
-/** Of a model that also sees or hears: its text model, wherever the folder has put it. */
-export function nested(naming: Naming): Naming {
-  return {
-    ...naming,
-    roots: [
-      ...naming.roots,
-      { root: "language_model.model.", head: "language_model." },
-      { root: "model.language_model.", head: "" },
-    ],
-  }
 }
 
 /** `joined` rows in order, as `q`, `k` and `v` of one tensor: where each of them lies. */

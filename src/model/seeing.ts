@@ -1,0 +1,113 @@
+// Models that also see or hear, of which the text model inside is served: which text models those may be, and how their
+// configuration, which lies within the other, is read. Where the folder keeps its weights names.ts knows.
+// Sources: configuration_*.py of transformers. Its outer classes of Aya and Command leave `logit_scale` out, which the text model
+// has; here it holds.
+
+import type { ArchitectureName } from "./architectures.ts"
+import type { Fields } from "./fields.ts"
+import type { Json } from "./folder.ts"
+
+export interface Seeing {
+  /** Which published models are of it. */
+  models: string
+  /** What the text model inside of `text_config` may be: where it is one of several it says which, or is the first. */
+  texts: readonly [ArchitectureName, ...ArchitectureName[]]
+  /** What holds where it is not said, other than of that architecture by itself. */
+  absent?: Json
+  /** Whether the head is the embedding where that is not said outside. */
+  tied?: true
+}
+
+/** Qwen 2's have the fields of their text model outside, as they were published. */
+export const seeing: Readonly<Record<string, Seeing>> = {
+  aya_vision: { models: "Aya Vision", texts: ["cohere2", "cohere"], tied: true },
+  cohere2_vision: { models: "Command A Vision", texts: ["cohere2"], tied: true },
+  gemma3: { models: "Gemma 3, 4B to 27B", texts: ["gemma3_text"], tied: true },
+  gemma4: { models: "Gemma 4", texts: ["gemma4_text"], tied: true },
+  glm4v: { models: "GLM-4.1V 9B", texts: ["glm4"], absent: { attention_bias: true } },
+  glm4v_moe: { models: "GLM-4.5V", texts: ["glm4_moe"], absent: { attention_bias: true } },
+  granite_speech: { models: "Granite Speech", texts: ["granite"], tied: true },
+  idefics3: { models: "Idefics 3", texts: ["llama"] },
+  internvl: {
+    models: "InternVL 3 and 3.5, as transformers has them (`-hf`)",
+    texts: ["qwen2", "qwen3", "qwen3_moe", "gpt_oss"],
+    tied: true,
+  },
+  lfm2_vl: { models: "LFM2-VL and LFM2.5-VL", texts: ["lfm2"], tied: true },
+  llama4: { models: "Llama 4", texts: ["llama4_text"] },
+  llava: { models: "LLaVA 1.5, Pixtral 12B", texts: ["llama", "mistral", "qwen2"] },
+  llava_next: { models: "LLaVA 1.6", texts: ["llama", "mistral", "qwen2"] },
+  llava_onevision: { models: "LLaVA OneVision", texts: ["qwen2"] },
+  mistral3: {
+    models: "Mistral Small from 3.1 on, Ministral 3",
+    texts: ["mistral", "ministral3"],
+    tied: true,
+  },
+  qwen2_vl: { models: "Qwen 2 VL", texts: ["qwen2"] },
+  qwen2_5_vl: { models: "Qwen 2.5 VL", texts: ["qwen2"] },
+  qwen3_vl: { models: "Qwen 3 VL, dense", texts: ["qwen3"] },
+  qwen3_vl_moe: {
+    models: "Qwen 3 VL 30B-A3B and 235B-A22B",
+    texts: ["qwen3_moe"],
+    absent: { norm_topk_prob: true },
+  },
+  qwen3_5: { models: "Qwen 3.5 and 3.6, dense", texts: ["qwen3_5_text"] },
+  qwen3_5_moe: { models: "Qwen 3.5 and 3.6 35B-A3B and larger", texts: ["qwen3_5_moe_text"] },
+  smolvlm: { models: "SmolVLM and SmolVLM2", texts: ["llama"] },
+}
+
+/** What configurations of LLaVA and its kin leave out of `text_config`, since transformers takes it for granted. */
+const sizes: Partial<Record<ArchitectureName, Json>> = {
+  llama: {
+    hidden_size: 4096,
+    intermediate_size: 11008,
+    num_hidden_layers: 32,
+    num_attention_heads: 32,
+    vocab_size: 32000,
+  },
+  mistral: {
+    hidden_size: 4096,
+    intermediate_size: 14336,
+    num_hidden_layers: 32,
+    num_attention_heads: 32,
+    num_key_value_heads: 8,
+    vocab_size: 32000,
+  },
+}
+
+/** Which text model is inside. */
+export function textOf(fields: Fields, { texts }: Seeing): ArchitectureName {
+  const inner = fields.object("text_config")
+  if (texts.length === 1 || !inner) return texts[0]
+  const name = inner.text("model_type", texts[0])
+  const known = texts.find((text) => text === name)
+  if (known) return known
+  throw inner.wrong("model_type", `is "${name}"; known: ${texts.join(", ")}`)
+}
+
+const TIE = "tie_word_embeddings"
+
+/** What may stand outside of `text_config` alone. */
+const OUTSIDE = ["eos_token_id", "bos_token_id"]
+
+/** The fields of the text model: all there are, or those inside of `text_config`. */
+export function textFields(fields: Fields): Fields {
+  const inner = fields.object("text_config")
+  if (!inner) return fields
+  const outside = OUTSIDE.flatMap((name) => (fields.has(name) ? [[name, fields.json[name]]] : []))
+  const row = seeing[fields.text("model_type")]
+  const unsaid = row && { ...row.absent, ...sizes[textOf(fields, row)] }
+  return inner
+    .without(TIE)
+    .with({ ...unsaid, ...tying(fields, inner, row?.tied), ...Object.fromEntries(outside) })
+}
+
+/**
+ * What is said outside, or its default, holds, as in transformers 5, which reads what is inside of Qwen 2's alone, where it was
+ * written before: a head that is there is the head all the same (own-head.ts), and without one only the embedding can be it.
+ */
+function tying(fields: Fields, inner: Fields, otherwise: boolean | undefined): Json {
+  const outside = fields.has(TIE) ? fields.flag(TIE, false) : otherwise
+  const isTied = inner.flag(TIE, false) || outside
+  return isTied === undefined ? {} : { [TIE]: isTied }
+}
