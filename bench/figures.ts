@@ -147,6 +147,8 @@ const without: Record<string, string> = {
 
 const MIXTURE = "0.6B-of-8-q4f16_1"
 const LONG = "1B-q4f16_1-long"
+/** Of the third row. */
+const PROMPTS_OF_AVX2 = "1B-q4f16_1-zen3-prompts"
 
 /** Servers beside each other: results, and on which processors. */
 const crowds: Record<string, string> = {
@@ -157,7 +159,7 @@ const crowds: Record<string, string> = {
 
 export const runsWithoutMatrixUnit: readonly string[] = [
   ...Object.keys(without),
-  ...[MIXTURE, LONG],
+  ...[MIXTURE, LONG, PROMPTS_OF_AVX2],
   ...Object.keys(crowds),
 ]
 
@@ -170,9 +172,12 @@ export function withoutMatrixUnit(): string {
     )
     return [`[${words}](../bench/results/${name}.md)`, ...cells]
   })
-  const [packed, mixture, long] = [Object.keys(without)[0]!, MIXTURE, LONG].map(
-    (name) => new Run(name, "sinter's engine"),
-  ) as [Run, Run, Run]
+  const [packed, mixture, long, prompts] = [
+    Object.keys(without)[0]!,
+    MIXTURE,
+    LONG,
+    PROMPTS_OF_AVX2,
+  ].map((name) => new Run(name, "sinter's engine")) as [Run, Run, Run, Run]
   const crowded = Object.entries(crowds).map(([name, words]) => {
     const run = new Run(name)
     return `${words} ([${rounds(run)}](../bench/results/${name}.md)):\n\n${servers(run)}`
@@ -180,11 +185,13 @@ export function withoutMatrixUnit(): string {
   const others = COMPARED.map((row) => times(packed.ratio(row, "OpenVINO GenAI")))
   const behind = (depth: number) =>
     times(long.ratio(`one sequence at depth ${depth}: between tokens, ms`, "llama-bench"))
+  const longPrompt = (tokens: number) => times(prompts.ratio(prefill(tokens), "llama-bench"))
   const dense = mixture.ratio(decode(1), "sinter's engine, a dense model of the active bytes")
   return `${table(["times as fast as llama.cpp", "prompt of 512", "one sequence", "8 together", "16 together"], rows)}
 
 The first row beside OpenVINO: ${others.join(", ")}. Its next token behind a context of 32,768 tokens comes ${behind(32_768)} times
-as fast as llama.cpp's, behind 131,072 ${behind(131_072)} times ([one round](../bench/results/${LONG}.md)).
+as fast as llama.cpp's, behind 131,072 ${behind(131_072)} times ([one round](../bench/results/${LONG}.md)). The Zen 3 reads prompts of 2,048
+tokens ${longPrompt(2048)} times as fast as llama.cpp, of 4,096 ${longPrompt(4096)} times ([${rounds(prompts)}](../bench/results/${PROMPTS_OF_AVX2}.md)).
 
 A mixture of which a token meets one expert in eight is decoded ${times(dense)} times as fast as a dense model of the bytes that it reads
 ([results](../bench/results/${MIXTURE}.md)).
