@@ -105,26 +105,23 @@ INLINE void head_item(const struct head_loop *loop, const struct head_kind kind,
     const float *in = loop->in + head * given + kind.kept;
     float *out = loop->out + head * made;
     for (int64_t row = 0; row < loop->count;) {
-      const int64_t left = loop->count - row, height = left < TILE_ROWS ? left : TILE_ROWS;
-      vec sums[TILE_ROWS][4];
+      const int64_t left = loop->count - row, height = left < FLOAT_ROWS ? left : FLOAT_ROWS;
+      float sums[FLOAT_ROWS][PANEL];
       const float *rows = in + row * kind.in_stride;
       switch (height) {
 #define TILE(n)                                                  \
   case n:                                                        \
     tile_unrounded(w, n, 0, panel, rows, kind.in_stride, sums);  \
     break;
-#if TILE_ROWS == 6
-        TILE(6) TILE(5) TILE(4) TILE(3) TILE(2)
+#if FLOAT_ROWS == 6
+        TILE(6) TILE(5)
 #endif
-        TILE(1)
+        TILE(4) TILE(3) TILE(2) TILE(1)
 #undef TILE
       }
       for (int64_t i = 0; i < height; i++, row++) {
-        float lanes[PANEL];
-        vec_store(lanes, sums[i][0]);
-        vec_store(lanes + 16, sums[i][1]);
         float *own = out + row * kind.out_stride;
-        memcpy(own + from - begins, lanes + from - first, (size_t)(to - from) * 4);
+        memcpy(own + from - begins, sums[i] + from - first, (size_t)(to - from) * 4);
         if (from == begins)
           memcpy(own + kind.rows, in + row * kind.in_stride - kind.kept, (size_t)kind.kept * 4);
       }

@@ -270,64 +270,90 @@ INLINE void narrow_codes(const struct panels w, const int tile, const int vector
 }
 #endif
 
-// The same for float weights and float activations [count, stride].
+// Of float activations [count, stride] a tile has up to so many rows.
+#if TILE_ROWS == 6
+#define FLOAT_ROWS TILE_ROWS
+#else
+#define FLOAT_ROWS SUMS_TOGETHER
+#endif
+// Of a panel's two vectors, those that a tile sums at once.
+INLINE int vectors_of(const int tile) { return SUMS_TOGETHER / tile < 2 ? 1 : 2; }
+
+// The same for float weights.
 INLINE void tile_floats(const struct panels w, const int tile, const int ahead,
                         const uint8_t *panel, const float *rows, const int64_t stride,
-                        vec sums[TILE_ROWS][4]) {
+                        float (*sums)[PANEL]) {
   const size_t size = number_size(w.number);
-  vec total[TILE_ROWS][2];
+  const int vectors = vectors_of(tile);
+  for (int first = 0; first < 2; first += vectors) {
+    const uint8_t *at = panel + (size_t)(16 * first) * size;
+    vec total[FLOAT_ROWS][2];
 #pragma GCC unroll 6
-  for (int r = 0; r < tile; r++) total[r][0] = total[r][1] = vec_zero();
-  for (int64_t k = 0; k < w.columns; k++) {
-    if (ahead)
+    for (int r = 0; r < tile; r++) total[r][0] = total[r][1] = vec_zero();
+    for (int64_t k = 0; k < w.columns; k++) {
+      if (ahead)
 #pragma GCC unroll 2
-      for (size_t line = 0; line < PANEL * size / LINE; line++)
-        __builtin_prefetch(panel + ahead + line * LINE, 0, 3);
-    vec left = vec_load_number(w.number, panel),
-        right = vec_load_number(w.number, panel + 16 * size);
+        for (size_t line = 0; line < PANEL * size / LINE; line++)
+          __builtin_prefetch(at + ahead + line * LINE, 0, 3);
+      vec values[2];
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; v++)
+        values[v] = vec_load_number(w.number, at + (size_t)(16 * v) * size);
 #pragma GCC unroll 6
-    for (int r = 0; r < tile; r++) {
-      vec x = vec_set(rows[r * stride + k]);
-      total[r][0] = vec_fma(x, left, total[r][0]);
-      total[r][1] = vec_fma(x, right, total[r][1]);
+      for (int r = 0; r < tile; r++) {
+        vec x = vec_set(rows[r * stride + k]);
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v++) total[r][v] = vec_fma(x, values[v], total[r][v]);
+      }
+      at += PANEL * size;
     }
-    panel += PANEL * size;
-  }
 #pragma GCC unroll 6
-  for (int r = 0; r < tile; r++) sums[r][0] = total[r][0], sums[r][1] = total[r][1];
+    for (int r = 0; r < tile; r++)
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; v++) vec_store(sums[r] + 16 * (first + v), total[r][v]);
+  }
 }
 
 // The same for floats in codes: of a group's weights, each is multiplied with its scale before it meets an activation.
 INLINE void tile_e4m3(const struct panels w, const int tile, const int ahead, const uint8_t *panel,
-                      const float *rows, const int64_t stride, vec sums[TILE_ROWS][4]) {
-  vec total[TILE_ROWS][2];
+                      const float *rows, const int64_t stride, float (*sums)[PANEL]) {
+  const int vectors = vectors_of(tile);
+  const vec back = vec_set(E4M3_SCALE);
+  for (int first = 0; first < 2; first += vectors) {
+    vec total[FLOAT_ROWS][2];
 #pragma GCC unroll 6
-  for (int r = 0; r < tile; r++) total[r][0] = total[r][1] = vec_zero();
-  for (int64_t g = 0, first = 0; g < panels_groups(w); g++, first += w.group) {
-    const vec back = vec_set(E4M3_SCALE), left_scale = vec_mul(load_scales(w, panel, g, 0, 0), back),
-              right_scale = vec_mul(load_scales(w, panel, g, 0, 1), back);
-    const uint8_t *at = panel + panels_codes_at(w, g);
-    const int64_t end = first + w.group < w.columns ? first + w.group : w.columns;
-    for (int64_t k = first; k < end; k++, at += PANEL) {
-      if (ahead && k % 2 == 0) __builtin_prefetch(at + ahead, 0, 3);
-      vec left = vec_mul(vec_load_e4m3(at), left_scale),
-          right = vec_mul(vec_load_e4m3(at + 16), right_scale);
+    for (int r = 0; r < tile; r++) total[r][0] = total[r][1] = vec_zero();
+    for (int64_t g = 0, begin = 0; g < panels_groups(w); g++, begin += w.group) {
+      vec scale[2], values[2];
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; v++)
+        scale[v] = vec_mul(load_scales(w, panel, g, 0, first + v), back);
+      const uint8_t *at = panel + panels_codes_at(w, g) + 16 * first;
+      const int64_t end = begin + w.group < w.columns ? begin + w.group : w.columns;
+      for (int64_t k = begin; k < end; k++, at += PANEL) {
+        if (ahead && k % 2 == 0) __builtin_prefetch(at + ahead, 0, 3);
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v++)
+          values[v] = vec_mul(vec_load_e4m3(at + 16 * v), scale[v]);
 #pragma GCC unroll 6
-      for (int r = 0; r < tile; r++) {
-        vec x = vec_set(rows[r * stride + k]);
-        total[r][0] = vec_fma(x, left, total[r][0]);
-        total[r][1] = vec_fma(x, right, total[r][1]);
+        for (int r = 0; r < tile; r++) {
+          vec x = vec_set(rows[r * stride + k]);
+#pragma GCC unroll 2
+          for (int v = 0; v < vectors; v++) total[r][v] = vec_fma(x, values[v], total[r][v]);
+        }
       }
     }
-  }
 #pragma GCC unroll 6
-  for (int r = 0; r < tile; r++) sums[r][0] = total[r][0], sums[r][1] = total[r][1];
+    for (int r = 0; r < tile; r++)
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; v++) vec_store(sums[r] + 16 * (first + v), total[r][v]);
+  }
 }
 
 // Of either kind.
 INLINE void tile_unrounded(const struct panels w, const int tile, const int ahead,
                            const uint8_t *panel, const float *rows, const int64_t stride,
-                           vec sums[TILE_ROWS][4]) {
+                           float (*sums)[PANEL]) {
   if (w.codes == CODES_E4M3)
     tile_e4m3(w, tile, ahead, panel, rows, stride, sums);
   else
@@ -337,18 +363,24 @@ INLINE void tile_unrounded(const struct panels w, const int tile, const int ahea
 INLINE void product_tile(const struct panels w, const int quantized, const int tile,
                          const int across, const int ahead, const int64_t in_stride,
                          const struct product *p, int64_t index, int64_t row) {
-  vec sums[TILE_ROWS][4];
   const uint8_t *panel = p->panels + (size_t)index * panels_panel_bytes(w);
+  if (!quantized) {
+    float sums[FLOAT_ROWS][PANEL];
+    tile_unrounded(w, tile, ahead, panel, (const float *)p->rows + row * in_stride, in_stride,
+                   sums);
+    // What takes them by value has them in memory, and gcc 12 would keep one there while they are added up: one row 3.1 times as long.
+    __asm__ volatile("" : : "r"(sums) : "memory");
+    for (int r = 0; r < tile; r++)
+      finish(p, index, row + r, vec_load(sums[r]), vec_load(sums[r] + 16));
+    return;
+  }
+  vec sums[TILE_ROWS][4];
 #pragma GCC unroll 6
   for (int r = 0; r < tile; r++)
 #pragma GCC unroll 4
     for (int v = 0; v < 2 * across; v++) sums[r][v] = vec_zero();
-  if (quantized)
-    tile_codes(w, tile, across, ahead, NO_FETCH, (struct chunk){panel, 0, panels_groups(w), NULL},
-               p->rows + row * quantized_bytes(w.columns, w.group), sums);
-  else
-    tile_unrounded(w, tile, ahead, panel, (const float *)p->rows + row * in_stride, in_stride,
-                   sums);
+  tile_codes(w, tile, across, ahead, NO_FETCH, (struct chunk){panel, 0, panels_groups(w), NULL},
+             p->rows + row * quantized_bytes(w.columns, w.group), sums);
 #pragma GCC unroll 6
   for (int r = 0; r < tile; r++)
 #pragma GCC unroll 2
@@ -481,7 +513,7 @@ INLINE int product_panel(const struct panels w, const int quantized, const int f
     row += tiles_count(count), count -= tiles_count(count);
   }
 #endif
-  const int64_t tiles = (count + TILE_ROWS - 1) / TILE_ROWS;
+  const int64_t most = quantized ? TILE_ROWS : FLOAT_ROWS, tiles = (count + most - 1) / most;
 #ifdef CHUNK_ROWS
 #ifdef NARROW_ROWS
   const int chunked = count >= LEAST_CHUNKED;
@@ -513,7 +545,7 @@ INLINE int product_panel(const struct panels w, const int quantized, const int f
     else
       switch (height) { EVERY_TILE(1, 0) }
 #else
-    switch (height) { TILE(1, 1, 0) }
+    switch (quantized ? 1 : height) { TILE(4, 1, 0) TILE(3, 1, 0) TILE(2, 1, 0) TILE(1, 1, 0) }
 #endif
     row += height;
   }

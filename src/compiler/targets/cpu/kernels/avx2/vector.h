@@ -217,14 +217,13 @@ INLINE ivec ivec_dot_bytes_of(ivec sum, ivec w, const uint8_t *sixteen, const in
   return ivec_dot_bytes(sum, w, four_of(sixteen, i));
 }
 
-// Of floats, one row's sums fill eight of the sixteen registers.
 #define TILE_ROWS 1
 // Of codes, tiles of more than ROWS_OF_BOTH rows are half as wide, and so many rows' sums in the making fill eight. From
 // LEAST_CHUNKED rows on they take chunks.
 #define NARROW_ROWS 4
 enum { ROWS_OF_BOTH = 2, LEAST_CHUNKED = 1 };
 
-// Vectors of sums that attention keeps in registers at a time.
+// Vectors of float sums that attention, and products of floats, keep in registers at a time.
 #define SUMS_TOGETHER 4
 
 #endif

@@ -121,7 +121,7 @@ INLINE ivec ivec_dot_bytes(ivec sum, ivec w, ivec a) { return _mm512_dpbusd_epi3
 // Rows of activations that one pass over a panel serves: 6 x 2 integer and 6 x 2 float sums fill 24 of 32 registers.
 #define TILE_ROWS 6
 
-// Vectors of sums that attention keeps in registers at a time.
+// Vectors of float sums that attention, and products of floats, keep in registers at a time.
 #define SUMS_TOGETHER 16
 
 #endif

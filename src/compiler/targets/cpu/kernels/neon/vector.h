@@ -234,7 +234,7 @@ INLINE ivec ivec_settled(ivec sum, ivec pairs) { return pairs; }
 #define NARROW_ROWS 4
 enum { ROWS_OF_BOTH = 1, LEAST_CHUNKED = 2 };
 
-// Vectors of sums that attention keeps in registers at a time.
+// Vectors of float sums that attention, and products of floats, keep in registers at a time.
 #define SUMS_TOGETHER 4
 
 #endif

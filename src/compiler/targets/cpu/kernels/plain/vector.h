@@ -158,7 +158,7 @@ INLINE ivec ivec_dot_nibbles(ivec sum, ivec w, ivec a) { return ivec_dot_bytes(s
 
 #define TILE_ROWS 1
 
-// Vectors of sums that attention keeps in registers at a time.
+// Vectors of float sums that attention, and products of floats, keep in registers at a time.
 #define SUMS_TOGETHER 4
 
 #endif
