@@ -107,11 +107,12 @@ INLINE void head_item(const struct head_loop *loop, const struct head_kind kind,
     for (int64_t row = 0; row < loop->count;) {
       const int64_t left = loop->count - row, height = left < FLOAT_ROWS ? left : FLOAT_ROWS;
       float sums[FLOAT_ROWS][PANEL];
+      struct fetch behind = NO_FETCH;
       const float *rows = in + row * kind.in_stride;
       switch (height) {
-#define TILE(n)                                                  \
-  case n:                                                        \
-    tile_unrounded(w, n, 0, panel, rows, kind.in_stride, sums);  \
+#define TILE(n)                                                          \
+  case n:                                                                \
+    tile_unrounded(w, n, 0, &behind, panel, rows, kind.in_stride, sums); \
     break;
 #if FLOAT_ROWS == 6
         TILE(6) TILE(5)

@@ -278,11 +278,13 @@ INLINE void narrow_codes(const struct panels w, const int tile, const int vector
 #endif
 // Of a panel's two vectors, those that a tile sums at once.
 INLINE int vectors_of(const int tile) { return SUMS_TOGETHER / tile < 2 ? 1 : 2; }
+// Values of K between two shares of what is fetched besides.
+enum { FETCH_COLUMNS = 16 };
 
 // The same for float weights.
 INLINE void tile_floats(const struct panels w, const int tile, const int ahead,
-                        const uint8_t *panel, const float *rows, const int64_t stride,
-                        float (*sums)[PANEL]) {
+                        struct fetch *behind, const uint8_t *panel, const float *rows,
+                        const int64_t stride, float (*sums)[PANEL]) {
   const size_t size = number_size(w.number);
   const int vectors = vectors_of(tile);
   for (int first = 0; first < 2; first += vectors) {
@@ -291,6 +293,7 @@ INLINE void tile_floats(const struct panels w, const int tile, const int ahead,
 #pragma GCC unroll 6
     for (int r = 0; r < tile; r++) total[r][0] = total[r][1] = vec_zero();
     for (int64_t k = 0; k < w.columns; k++) {
+      if (behind->lines && k % FETCH_COLUMNS == 0) fetch_lines(behind);
       if (ahead)
 #pragma GCC unroll 2
         for (size_t line = 0; line < PANEL * size / LINE; line++)
@@ -315,8 +318,9 @@ INLINE void tile_floats(const struct panels w, const int tile, const int ahead,
 }
 
 // The same for floats in codes: of a group's weights, each is multiplied with its scale before it meets an activation.
-INLINE void tile_e4m3(const struct panels w, const int tile, const int ahead, const uint8_t *panel,
-                      const float *rows, const int64_t stride, float (*sums)[PANEL]) {
+INLINE void tile_e4m3(const struct panels w, const int tile, const int ahead, struct fetch *behind,
+                      const uint8_t *panel, const float *rows, const int64_t stride,
+                      float (*sums)[PANEL]) {
   const int vectors = vectors_of(tile);
   const vec back = vec_set(E4M3_SCALE);
   for (int first = 0; first < 2; first += vectors) {
@@ -331,6 +335,7 @@ INLINE void tile_e4m3(const struct panels w, const int tile, const int ahead, co
       const uint8_t *at = panel + panels_codes_at(w, g) + 16 * first;
       const int64_t end = begin + w.group < w.columns ? begin + w.group : w.columns;
       for (int64_t k = begin; k < end; k++, at += PANEL) {
+        if (behind->lines && k % FETCH_COLUMNS == 0) fetch_lines(behind);
         if (ahead && k % 2 == 0) __builtin_prefetch(at + ahead, 0, 3);
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++)
@@ -352,22 +357,23 @@ INLINE void tile_e4m3(const struct panels w, const int tile, const int ahead, co
 
 // Of either kind.
 INLINE void tile_unrounded(const struct panels w, const int tile, const int ahead,
-                           const uint8_t *panel, const float *rows, const int64_t stride,
-                           float (*sums)[PANEL]) {
+                           struct fetch *behind, const uint8_t *panel, const float *rows,
+                           const int64_t stride, float (*sums)[PANEL]) {
   if (w.codes == CODES_E4M3)
-    tile_e4m3(w, tile, ahead, panel, rows, stride, sums);
+    tile_e4m3(w, tile, ahead, behind, panel, rows, stride, sums);
   else
-    tile_floats(w, tile, ahead, panel, rows, stride, sums);
+    tile_floats(w, tile, ahead, behind, panel, rows, stride, sums);
 }
 
 INLINE void product_tile(const struct panels w, const int quantized, const int tile,
-                         const int across, const int ahead, const int64_t in_stride,
-                         const struct product *p, int64_t index, int64_t row) {
+                         const int across, const int ahead, struct fetch *behind,
+                         const int64_t in_stride, const struct product *p, int64_t index,
+                         int64_t row) {
   const uint8_t *panel = p->panels + (size_t)index * panels_panel_bytes(w);
   if (!quantized) {
     float sums[FLOAT_ROWS][PANEL];
-    tile_unrounded(w, tile, ahead, panel, (const float *)p->rows + row * in_stride, in_stride,
-                   sums);
+    tile_unrounded(w, tile, ahead, behind, panel, (const float *)p->rows + row * in_stride,
+                   in_stride, sums);
     // What takes them by value has them in memory, and gcc 12 would keep one there while they are added up: one row 3.1 times as long.
     __asm__ volatile("" : : "r"(sums) : "memory");
     for (int r = 0; r < tile; r++)
@@ -489,13 +495,14 @@ INLINE int product_panel(const struct panels w, const int quantized, const int f
                          int64_t end) {
 #define TILE(n, across, ahead)                                                                     \
   case n:                                                                                          \
-    product_tile(w, quantized, n, across, ahead, in_stride, p, index, row);                        \
+    product_tile(w, quantized, n, across, ahead, &behind, in_stride, p, index, row);               \
     break;
 #ifdef __AMX_BF16__
   if (!quantized && takes_planes(w.number, p->tiles))
     return float_tiles_panels(w, p, index, end);
 #endif
   int64_t row = p->first, count = p->count;
+  struct fetch behind = NO_FETCH;
 #if TILE_ROWS == 6
 #define LOW_TILES(across, ahead) TILE(2, across, ahead) TILE(1, across, ahead)
 #define EVERY_TILE(across, ahead) \
@@ -534,6 +541,14 @@ INLINE int product_panel(const struct panels w, const int quantized, const int f
   if (quantized && far) {
     switch (count) { LOW_TILES(1, AHEAD) }
     return 1;
+  }
+#endif
+#if TILE_ROWS != 6
+  // While a panel is gone through for several rows once more, memory would rest: they share in fetching the next one.
+  if (!quantized && far && count > 2 && index + 1 < end) {
+    const size_t bytes = panels_panel_bytes(w);
+    const int64_t shares = 2 * tiles * (w.columns / FETCH_COLUMNS);
+    behind = fetch_shares(p->panels + (size_t)(index + 1) * bytes, bytes, shares > 1 ? shares : 1);
   }
 #endif
   for (int64_t t = 0; t < tiles; t++) {
