@@ -226,7 +226,6 @@ INLINE void weigh_step(const struct attention a, const int rows, const int width
       sum[i][v] = vec_mul(vec_load(sums + i * stride + d + 16 * v), vec_set(correction[i]));
   for (int b = 0; b < 4; b++) {
     const uint8_t *at = values_of[b] + (size_t)d * size;
-    const float *of_block = weights[0] + b * BLOCK;
     for (int t = 0; t < BLOCK; t++, at += (size_t)stride * size) {
       if (next)
         for (size_t line = 0; line < (size_t)(16 * width) * size; line += LINE)
@@ -239,7 +238,7 @@ INLINE void weigh_step(const struct attention a, const int rows, const int width
         values[v] = vec_load_number(a.number, at + (size_t)(16 * v) * size);
 #pragma GCC unroll 4
       for (int i = 0; i < rows; i++) {
-        vec w = vec_set(of_block[i * STEP + t]);
+        vec w = vec_set(weights[i][b * BLOCK + t]);
 #pragma GCC unroll 4
         for (int v = 0; v < width; v++) sum[i][v] = vec_fma(w, values[v], sum[i][v]);
       }

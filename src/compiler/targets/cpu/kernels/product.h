@@ -1,6 +1,6 @@
-// The products: rows of activations times a panel of weights. One tile is up to TILE_ROWS rows by 32 columns, and whatever
-// its height an element is summed in one order: group by group (or k by k) from 0 to K, in its own lane. So a row's result
-// does not depend on how many rows ride along.
+// The products: rows of activations times a panel of weights. One tile is up to TILE_ROWS rows (of floats FLOAT_ROWS) by 32
+// columns, and whatever its height an element is summed in one order: group by group (or k by k) from 0 to K, in its own
+// lane. So a row's result does not depend on how many rows ride along.
 //
 // Everything that names a shape is a constant where these functions are inlined; what varies is the number of rows.
 #ifndef SINTER_PRODUCT_H
