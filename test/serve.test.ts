@@ -201,8 +201,8 @@ test("of a folder of models those are served that can be; the others are named, 
   onTestFinished(() => rmSync(folder, { recursive: true }))
   for (const name of ["tiny", "tiny-eagle", "tiny-medusa"])
     symlinkSync(resolve("models", name), join(folder, name))
-  mkdirSync(join(folder, "llava"))
-  writeFileSync(join(folder, "llava/config.json"), '{"model_type": "llava"}')
+  mkdirSync(join(folder, "mamba"))
+  writeFileSync(join(folder, "mamba/config.json"), '{"model_type": "mamba"}')
   const own = await serve([folder, "--log-level", "warn"])
   const { data } = await new OpenAI({ baseURL: `${own.url}/v1`, apiKey: "none" }).models.list()
   expect(data.map(({ id }) => id)).toEqual([join(folder, "tiny"), "tiny"])
@@ -212,7 +212,7 @@ test("of a folder of models those are served that can be; the others are named, 
     0,
     [
       expect.stringMatching(
-        /llava is passed over: .+config\.json: model_type is "llava", which is/,
+        /mamba is passed over: .+config\.json: model_type is "mamba", which is/,
       ),
       expect.stringMatching(
         /tiny-eagle is passed over: it holds an EAGLE head, .+--additional-mod/,
@@ -222,10 +222,10 @@ test("of a folder of models those are served that can be; the others are named, 
       ),
     ],
   ])
-  const refused = /^sinter: .+config\.json: model_type is "llava", which is not known.+\n$/
-  const typed = await run(["serve", join(folder, "tiny"), join(folder, "llava")])
+  const refused = /^sinter: .+config\.json: model_type is "mamba", which is not known.+\n$/
+  const typed = await run(["serve", join(folder, "tiny"), join(folder, "mamba")])
   expect([typed.code, typed.err]).toEqual([2, expect.stringMatching(refused)])
-  renameSync(join(folder, "tiny"), join(folder, "llava/tiny"))
+  renameSync(join(folder, "tiny"), join(folder, "mamba/tiny"))
   const none = await run(["serve", folder])
   expect([none.code, none.err]).toEqual([2, expect.stringMatching(refused)])
 })

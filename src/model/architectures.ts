@@ -76,7 +76,6 @@ import { readStablelm, stablelmNaming } from "./architectures/stablelm.ts"
 import { readStarcoder2, starcoder2Naming } from "./architectures/starcoder2.ts"
 import type { ModelConfig } from "./config.ts"
 import type { Fields } from "./fields.ts"
-import { seeing, textOf } from "./seeing.ts"
 import { llamaNaming, type Naming } from "./weights/names.ts"
 
 export interface Architecture {
@@ -437,13 +436,3 @@ export const architectures = {
 } as const satisfies Record<string, Architecture>
 
 export type ArchitectureName = keyof typeof architectures
-
-export function architectureOf(fields: Fields): ArchitectureName {
-  const name = fields.text("model_type")
-  if (Object.hasOwn(architectures, name)) return name as ArchitectureName
-  if (Object.hasOwn(seeing, name)) return textOf(fields, seeing[name]!)
-  throw fields.wrong(
-    "model_type",
-    `is "${name}", which is not known; docs/models.md lists the ${Object.keys(architectures).length} that are`,
-  )
-}

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest"
-import { type ArchitectureName, architectureOf, architectures } from "./architectures.ts"
+import { type ArchitectureName, architectures } from "./architectures.ts"
 import { commonWindow, type ModelConfig, readDirection, seesBothWays } from "./config.ts"
 import { Fields } from "./fields.ts"
 import type { Json } from "./folder.ts"
 import { decoder } from "./layers.ts"
 import { fromMlc } from "./mlc-config.ts"
-import { textFields } from "./seeing.ts"
+import { architectureOf, textFields } from "./seeing.ts"
 
 const plain = {
   model_type: "llama",

@@ -1,13 +1,13 @@
-// Models that also see or hear, of which the text model inside is served: which text models those may be, and how their
-// configuration, which lies within the other, is read. Where the folder keeps its weights names.ts knows.
+// Of which architecture a configuration is. Of models that also see or hear the text model inside is served: which those may be,
+// and how their configuration, which lies within the other, is read. Where the folder keeps its weights names.ts knows.
 // Sources: configuration_*.py of transformers. Its outer classes of Aya and Command leave `logit_scale` out, which the text model
 // has; here it holds.
 
-import type { ArchitectureName } from "./architectures.ts"
+import { type ArchitectureName, architectures } from "./architectures.ts"
 import type { Fields } from "./fields.ts"
 import type { Json } from "./folder.ts"
 
-export interface Seeing {
+interface Seeing {
   /** Which published models are of it. */
   models: string
   /** What the text model inside of `text_config` may be: where it is one of several it says which, or is the first. */
@@ -75,8 +75,19 @@ const sizes: Partial<Record<ArchitectureName, Json>> = {
   },
 }
 
+/** @throws where `model_type` is not known */
+export function architectureOf(fields: Fields): ArchitectureName {
+  const name = fields.text("model_type")
+  if (Object.hasOwn(architectures, name)) return name as ArchitectureName
+  if (Object.hasOwn(seeing, name)) return textOf(fields, seeing[name]!)
+  throw fields.wrong(
+    "model_type",
+    `is "${name}", which is not known; docs/models.md lists the ${Object.keys(architectures).length} that are`,
+  )
+}
+
 /** Which text model is inside. */
-export function textOf(fields: Fields, { texts }: Seeing): ArchitectureName {
+function textOf(fields: Fields, { texts }: Seeing): ArchitectureName {
   const inner = fields.object("text_config")
   if (texts.length === 1 || !inner) return texts[0]
   const name = inner.text("model_type", texts[0])
