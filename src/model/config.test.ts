@@ -49,7 +49,8 @@ test("what is not said has the defaults of transformers", () => {
   })
 })
 
-// As https://huggingface.co/llava-hf/llava-1.5-7b-hf and llava-v1.6-mistral-7b-hf are published, for Vicuna 7B and Mistral 7B.
+// LLaVA over Vicuna 7B and over Mistral 7B, where what configuration_llama.py and configuration_mistral.py of transformers have as
+// defaults was not written.
 test.each([
   [
     "llava",

@@ -374,7 +374,8 @@ INLINE void product_tile(const struct panels w, const int quantized, const int t
     float sums[FLOAT_ROWS][PANEL];
     tile_unrounded(w, tile, ahead, behind, panel, (const float *)p->rows + row * in_stride,
                    in_stride, sums);
-    // What takes them by value has them in memory, and gcc 12 would keep one there while they are added up: one row 3.1 times as long.
+    // `finish` is handed sums through memory. Unless they have been there before, gcc 12 keeps one of them there while they are
+    // added up, and one row takes 3.1 times as long.
     __asm__ volatile("" : : "r"(sums) : "memory");
     for (int r = 0; r < tile; r++)
       finish(p, index, row + r, vec_load(sums[r]), vec_load(sums[r] + 16));
