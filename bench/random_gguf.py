@@ -1,6 +1,6 @@
 """Writes a model folder that bench/models.ts made (`hollow`: weights are not read) as a GGUF file with random weights.
 
-    pip install gguf; python bench/random_gguf.py FOLDER OUTPUT.gguf [Q4_0 | F16 | BF16 [CHAINS.json]]
+    pip install gguf; python bench/random_gguf.py FOLDER OUTPUT.gguf [Q4_0 | IQ1_S | IQ2_XXS | … | F16 | BF16 [CHAINS.json]]
 
 Every matrix has the one type, the vocabulary's too, as in a file quantised with --pure, but routers, which are floats in every
 file. Q4_0 has as many bits as q4f16_1.
@@ -14,11 +14,12 @@ import sys
 from pathlib import Path
 
 import numpy
-from gguf import GGMLQuantizationType, GGUFWriter, TokenType
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFWriter, LlamaFileType, TokenType
+from gguf.quants import dequantize
 
 folder, output = Path(sys.argv[1]), sys.argv[2]
 kind = GGMLQuantizationType[sys.argv[3] if len(sys.argv) > 3 else "Q4_0"]
-file_type = {"F16": 1, "Q4_0": 2, "BF16": 32}[kind.name]
+file_type = LlamaFileType[f"MOSTLY_{kind.name}"]
 chains = json.loads(Path(sys.argv[4]).read_text()) if len(sys.argv) > 4 else None
 config = json.loads((folder / "config.json").read_text())
 tokenizer = json.loads((folder / "tokenizer.json").read_text())
@@ -26,15 +27,16 @@ hidden, inner, layers = config["hidden_size"], config["intermediate_size"], conf
 heads, kv_heads, head = config["num_attention_heads"], config["num_key_value_heads"], config["head_dim"]
 vocabulary = config["vocab_size"]
 random = numpy.random.default_rng(1)
-block = numpy.dtype([("scale", "<f2"), ("codes", "u1", 16)])
 
 
-def q4_0(rows, columns):
-    """Rows of blocks of 32: a scale that keeps a product's size about 1, and any codes."""
-    blocks = numpy.empty((rows, columns // 32), block)
-    blocks["scale"] = 1 / (8 * 0.58 * columns**0.5)
-    blocks["codes"] = random.integers(0, 256, (rows, columns // 32, 16), numpy.uint8)
-    return blocks.view(numpy.uint8).reshape(rows, columns // 32 * 18)
+def blocks(rows, columns):
+    """Rows of any codes, behind a number that keeps a product's size about 1."""
+    values, size = GGML_QUANT_SIZES[kind]
+    drawn = random.integers(0, 256, (rows * columns // values, size), numpy.uint8)
+    number = drawn[:, :2].view("<f2")
+    number[:] = 1
+    number[:] = 1 / (dequantize(drawn[:1000], kind).std() * columns**0.5)
+    return drawn.reshape(rows, -1)
 
 
 def halves(rows, columns):
@@ -98,7 +100,7 @@ def matrix(name, rows, columns, count=None, adds=False):
     """One, or as many that lie one behind the other. Those of one size are drawn once: a mixture's would take minutes."""
     size = ((count or 1) * rows, columns)
     if size not in drawn:
-        drawn[size] = (q4_0 if kind.name == "Q4_0" else halves)(*size)
+        drawn[size] = (halves if kind.name in ("F16", "BF16") else blocks)(*size)
     values = drawn[size]
     if chains and adds:
         values = numpy.zeros_like(values)

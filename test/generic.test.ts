@@ -126,7 +126,7 @@ describe.skipIf(skipped)(`models that are not compiled${note}`, () => {
 /** Takes nothing apart. */
 const REFUSING = `#include "abi.h"
 int32_t sinter_unpack_blocks(int32_t type, int64_t rows, int64_t columns,
-    const void *blocks, void *codes, void *scales) { return SINTER_BAD_PARAMETER; }
+    const void *blocks, const void *patterns, void *codes, void *scales) { return SINTER_BAD_PARAMETER; }
 `
 
 describe.skipIf(skipped)(`a package that brings it${note}`, () => {

@@ -104,9 +104,11 @@ SINTER_EXPORT int32_t sinter_load(sinter_model *, int32_t parameter, int64_t row
                                   const void *values, const void *scales);
 
 // Rows of GGUF's blocks, of the type with that number there, as rows of codes and of scales, with minimums behind those of a
-// row (blocks.c). Columns are whole blocks. No model is asked.
+// row (blocks.c). `patterns`: uint32_t, the words of codes that codes of IQ1 to IQ3 point to; of other types it is not read.
+// Columns are whole blocks. No model is asked.
 SINTER_EXPORT int32_t sinter_unpack_blocks(int32_t type, int64_t rows, int64_t columns,
-                                           const void *blocks, void *codes, void *scales);
+                                           const void *blocks, const void *patterns, void *codes,
+                                           void *scales);
 
 // Where the weights lie as the kernels read them, all in one piece, and how many bytes they are. What was loaded once can be
 // copied from there and put back by the same library at its next start; between the parameters lie zeros.

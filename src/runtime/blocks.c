@@ -6,10 +6,12 @@
 #include <string.h>
 
 // One block: its bytes, and where its codes, its scales and its minimums go. Numbers are f16 as they are stored, or floats.
+// `patterns`: words of codes that the block's own point to.
 typedef struct {
   const uint8_t *bytes;
   uint8_t *codes;
   void *scales, *minimums;
+  const uint32_t *patterns;
 } block;
 
 static inline float half_at(const uint8_t *at) {
@@ -192,6 +194,175 @@ static inline void take_iq4_xs(block b) {
   }
 }
 
+// Seven signs, and an eighth that makes their number even.
+static inline uint32_t even(uint32_t bits) {
+  const uint32_t folded = bits ^ bits >> 4;
+  return bits | (0x6996u >> (folded & 15) & 1) << 7;
+}
+// Eight signs as the uppermost bits of eight codes.
+static inline uint32_t signs(uint32_t bits) {
+  bits = (bits | bits << 12) & 0x000f000f;
+  bits = (bits | bits << 6) & 0x03030303;
+  return ((bits | bits << 3) & 0x11111111) << 3;
+}
+static inline uint32_t two_at(const uint8_t *at) { return at[0] | (uint32_t)at[1] << 8; }
+static inline void put_word(block b, int i, uint32_t word) { memcpy(b.codes + 4 * i, &word, 4); }
+
+// Sixteen scales of four bits: odd multiples of an eighth of the block's number.
+static inline void scales_of_sixteen(block b, const uint8_t *from) {
+  const float eighth = half_at(b.bytes) / 8;
+  float *scales = b.scales;
+  for (int g = 0; g < 16; g++)
+    scales[g] = eighth * (float)(2 * (from[g / 2] >> (4 * (g & 1)) & 15) + 1);
+}
+
+static inline void take_iq2_xxs(block b) {
+  const float eighth = half_at(b.bytes) / 8;
+  float *scales = b.scales;
+  for (int g = 0; g < 8; g++) {
+    const uint8_t *codes = b.bytes + 2 + 8 * g;
+    const uint32_t rest = four_at(codes + 4);
+    scales[2 * g] = scales[2 * g + 1] = eighth * (float)(2 * (rest >> 28) + 1);
+    for (int i = 0; i < 4; i++)
+      put_word(b, 4 * g + i, b.patterns[codes[i]] | signs(even(rest >> (7 * i) & 127)));
+  }
+}
+
+static inline void take_iq2_xs(block b) {
+  scales_of_sixteen(b, b.bytes + 66);
+  for (int i = 0; i < 32; i++) {
+    const uint32_t code = two_at(b.bytes + 2 + 2 * i);
+    put_word(b, i, b.patterns[code & 511] | signs(even(code >> 9)));
+  }
+}
+
+static inline void take_iq2_s(block b) {
+  scales_of_sixteen(b, b.bytes + 74);
+  for (int i = 0; i < 32; i++) {
+    const uint32_t upper = b.bytes[66 + i / 4] >> (2 * (i & 3)) & 3;
+    put_word(b, i, b.patterns[b.bytes[2 + i] | upper << 8] | signs(b.bytes[34 + i]));
+  }
+}
+
+static inline void take_iq3_xxs(block b) {
+  const float halved = half_at(b.bytes) / 2;  // so are the levels
+  float *scales = b.scales;
+  for (int g = 0; g < 8; g++) {
+    const uint32_t rest = four_at(b.bytes + 66 + 4 * g);
+    scales[g] = halved * (float)(2 * (rest >> 28) + 1);
+    for (int i = 0; i < 4; i++) {
+      const uint8_t *codes = b.bytes + 2 + 8 * g + 2 * i;
+      put_word(b, 4 * g + i, b.patterns[codes[0]] | b.patterns[codes[1]] << 16 |
+                                 signs(even(rest >> (7 * i) & 127)));
+    }
+  }
+}
+
+static inline void take_iq3_s(block b) {
+  const float one = half_at(b.bytes);
+  float *scales = b.scales;
+  for (int g = 0; g < 8; g++) {
+    scales[g] = one * (float)(2 * (b.bytes[106 + g / 2] >> (4 * (g & 1)) & 15) + 1);
+    const uint32_t ninth = b.bytes[66 + g];
+    for (int i = 0; i < 4; i++) {
+      const uint8_t *codes = b.bytes + 2 + 8 * g + 2 * i;
+      put_word(b, 4 * g + i,
+               b.patterns[codes[0] | (ninth >> (2 * i) & 1) << 8] |
+                   b.patterns[codes[1] | (ninth >> (2 * i + 1) & 1) << 8] << 16 |
+                   signs(b.bytes[74 + 4 * g + i]));
+    }
+  }
+}
+
+static inline void take_iq1_s(block b) {
+  const float eighth = half_at(b.bytes) / 8;
+  float *scales = b.scales;
+  for (int g = 0; g < 8; g++) {
+    const uint32_t rest = two_at(b.bytes + 34 + 2 * g);
+    scales[2 * g] = scales[2 * g + 1] = eighth * (float)(2 * (rest >> 12 & 7) + 1);
+    for (int i = 0; i < 4; i++)
+      put_word(b, 4 * g + i,
+               b.patterns[b.bytes[2 + 4 * g + i] | (rest >> (3 * i) & 7) << 8 | rest >> 15 << 11]);
+  }
+}
+
+static inline void take_iq1_m(block b) {
+  const uint8_t *rests = b.bytes + 48;
+  uint8_t number[2] = {(uint8_t)(rests[1] >> 4 | (rests[3] & 0xf0)),
+                       (uint8_t)(rests[5] >> 4 | (rests[7] & 0xf0))};
+  const float eighth = half_at(number) / 8;
+  float *scales = b.scales;
+  for (int g = 0; g < 16; g++)
+    scales[g] = eighth * (float)(2 * (two_at(rests + g / 4 * 2) >> (3 * (g & 3)) & 7) + 1);
+  for (int i = 0; i < 32; i++) {
+    const uint32_t upper = b.bytes[32 + i / 2] >> (4 * (i & 1)) & 15;
+    put_word(b, i, b.patterns[b.bytes[i] | upper << 8]);
+  }
+}
+
+// The f16 as the scale of all the groups.
+static inline void same_scales(block b, const uint8_t *half, int groups) {
+  for (int g = 0; g < groups; g++) memcpy((uint8_t *)b.scales + 2 * g, half, 2);
+}
+
+// Eight codes that stand for one less than they are, as those above a zero of 8.
+#define LESS_ONE 0x77777777u
+
+static inline void take_q1_0(block b) {
+  same_scales(b, b.bytes, 4);
+  for (int i = 0; i < 16; i++) put_word(b, i, (signs(b.bytes[2 + i]) >> 2) + LESS_ONE);
+}
+
+static inline void take_q2_0(block b) {
+  same_scales(b, b.bytes, 2);
+  for (int i = 0; i < 8; i++) {
+    uint32_t codes = two_at(b.bytes + 2 + 2 * i);
+    codes = (codes | codes << 8) & 0x00ff00ff;
+    codes = (codes | codes << 4) & 0x0f0f0f0f;
+    put_word(b, i, ((codes | codes << 2) & 0x33333333) + LESS_ONE);
+  }
+}
+
+// Five digits of base 3 in a byte, or four: of a run the first ones, then the second ones. As -1, 0 and 1 above a zero of 8.
+static inline int threes(const uint8_t *from, int count, int digits, uint8_t *to) {
+  int value = 0;
+  for (int digit = 0, power = 1; digit < digits; digit++, power *= 3)
+    for (int i = 0; i < count; i++, value++) {
+      const uint32_t rest = (uint32_t)(from[i] * power) & 255, code = (rest * 3 >> 8) + 7;
+      to[value / 2] = (uint8_t)(value & 1 ? to[value / 2] | code << 4 : code);
+    }
+  return value;
+}
+
+static inline void take_tq1_0(block b) {
+  same_scales(b, b.bytes + 52, 8);
+  threes(b.bytes, 32, 5, b.codes);
+  threes(b.bytes + 32, 16, 5, b.codes + 80);
+  threes(b.bytes + 48, 4, 4, b.codes + 120);
+}
+
+static inline void take_tq2_0(block b) {
+  same_scales(b, b.bytes + 64, 8);
+  two_bits(b.bytes, b.codes);
+  for (int i = 0; i < 128; i++) b.codes[i] = (uint8_t)(b.codes[i] + (LESS_ONE & 255));
+}
+
+// Half of a float of 8 bits (e4m3) without a sign; what is no number is 0.
+static inline float half_of_e4m3(uint32_t byte) {
+  const uint32_t exponent = byte >> 3 & 15, fraction = byte & 7;
+  if (exponent == 0) return (float)fraction * 0x1p-10f;
+  if (exponent == 15 && fraction == 7) return 0;
+  return (float)(8 + fraction) * (float)(1u << exponent) * 0x1p-11f;
+}
+
+static inline void take_nvfp4(block b) {
+  float *scales = b.scales;
+  for (int g = 0; g < 4; g++) {
+    scales[g] = half_of_e4m3(b.bytes[g]);
+    nibbles(b.bytes + 4 + 8 * g, 8, b.codes + 8 * g);
+  }
+}
+
 static inline void take_mxfp4(block b) {
   // 2^(e - 128), as a bf16: half of the block's, as what codes stand for is doubled (format.ts). The two least are subnormal.
   const uint32_t exponent = b.bytes[0];
@@ -202,20 +373,32 @@ static inline void take_mxfp4(block b) {
 }
 
 // Name, GGUF's number, values and bytes of a block, bytes of its codes, its groups, bytes of a number, whether it has minimums.
-#define KINDS(KIND)                        \
-  KIND(q4_0, 2, 32, 18, 16, 1, 2, 0)       \
-  KIND(q4_1, 3, 32, 20, 16, 1, 2, 1)       \
-  KIND(q5_0, 6, 32, 22, 32, 1, 2, 0)       \
-  KIND(q5_1, 7, 32, 24, 32, 1, 2, 1)       \
-  KIND(q8_0, 8, 32, 34, 32, 1, 2, 0)       \
-  KIND(q2_k, 10, 256, 84, 128, 16, 4, 1)   \
-  KIND(q3_k, 11, 256, 110, 128, 16, 4, 0)  \
-  KIND(q4_k, 12, 256, 144, 128, 8, 4, 1)   \
-  KIND(q5_k, 13, 256, 176, 256, 8, 4, 1)   \
-  KIND(q6_k, 14, 256, 210, 256, 16, 4, 0)  \
-  KIND(iq4_nl, 20, 32, 18, 16, 1, 2, 0)    \
-  KIND(iq4_xs, 23, 256, 136, 128, 8, 4, 0) \
-  KIND(mxfp4, 39, 32, 17, 16, 1, 2, 0)
+#define KINDS(KIND)                         \
+  KIND(q4_0, 2, 32, 18, 16, 1, 2, 0)        \
+  KIND(q4_1, 3, 32, 20, 16, 1, 2, 1)        \
+  KIND(q5_0, 6, 32, 22, 32, 1, 2, 0)        \
+  KIND(q5_1, 7, 32, 24, 32, 1, 2, 1)        \
+  KIND(q8_0, 8, 32, 34, 32, 1, 2, 0)        \
+  KIND(q2_k, 10, 256, 84, 128, 16, 4, 1)    \
+  KIND(q3_k, 11, 256, 110, 128, 16, 4, 0)   \
+  KIND(q4_k, 12, 256, 144, 128, 8, 4, 1)    \
+  KIND(q5_k, 13, 256, 176, 256, 8, 4, 1)    \
+  KIND(q6_k, 14, 256, 210, 256, 16, 4, 0)   \
+  KIND(iq2_xxs, 16, 256, 66, 128, 16, 4, 0) \
+  KIND(iq2_xs, 17, 256, 74, 128, 16, 4, 0)  \
+  KIND(iq3_xxs, 18, 256, 98, 128, 8, 4, 0)  \
+  KIND(iq1_s, 19, 256, 50, 128, 16, 4, 0)   \
+  KIND(iq4_nl, 20, 32, 18, 16, 1, 2, 0)     \
+  KIND(iq3_s, 21, 256, 110, 128, 8, 4, 0)   \
+  KIND(iq2_s, 22, 256, 82, 128, 16, 4, 0)   \
+  KIND(iq4_xs, 23, 256, 136, 128, 8, 4, 0)  \
+  KIND(iq1_m, 29, 256, 56, 128, 16, 4, 0)   \
+  KIND(tq1_0, 34, 256, 54, 128, 8, 2, 0)    \
+  KIND(tq2_0, 35, 256, 66, 128, 8, 2, 0)    \
+  KIND(mxfp4, 39, 32, 17, 16, 1, 2, 0)      \
+  KIND(nvfp4, 40, 64, 36, 32, 4, 4, 0)      \
+  KIND(q1_0, 41, 128, 18, 64, 4, 2, 0)      \
+  KIND(q2_0, 42, 64, 18, 32, 2, 2, 0)
 
 // The blocks of a row, the first of which is `b`; its scales lie side by side, and so do its minimums.
 #define TAKE_ROW(name, type, values, size, code_bytes, groups, number, minimum) \
@@ -246,12 +429,12 @@ static const kind *kind_of(int32_t type) {
 }
 
 int32_t sinter_unpack_blocks(int32_t type, int64_t rows, int64_t columns, const void *blocks,
-                             void *codes, void *scales) {
+                             const void *patterns, void *codes, void *scales) {
   const kind *k = kind_of(type);
   if (!k || columns % k->values != 0) return SINTER_BAD_PARAMETER;
   const int64_t count = columns / k->values;
   const size_t row_scales = (size_t)(count * k->scale_bytes);
-  block b = {blocks, codes, scales, (uint8_t *)scales + row_scales};
+  block b = {blocks, codes, scales, (uint8_t *)scales + row_scales, patterns};
   for (int64_t row = 0; row < rows; row++) {
     k->take_row(b, count);
     b.bytes += count * k->bytes;

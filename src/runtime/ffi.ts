@@ -170,7 +170,7 @@ export function openBlocks(path: string): NativeUnpackBlocks {
 
 function unpackBlocksOf(library: LibraryHandle): NativeUnpackBlocks {
   const unpack = library.func(
-    "int32_t sinter_unpack_blocks(int32_t type, int64_t rows, int64_t columns, void *blocks, void *codes, void *scales)",
+    "int32_t sinter_unpack_blocks(int32_t type, int64_t rows, int64_t columns, void *blocks, void *patterns, void *codes, void *scales)",
   )
   return (...of) => call(unpack, ...of)
 }

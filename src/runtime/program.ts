@@ -31,12 +31,16 @@ export interface Program {
 /** What a program throws when it can take no step ever again: its device, or the thread it ran in, is gone. */
 export class ProgramLost extends Error {}
 
-/** Rows of GGUF's blocks, of the type with that number there, as rows of codes and of scales (model/gguf/blocks.ts). */
+/**
+ * Rows of GGUF's blocks, of the type with that number there, as rows of codes and of scales (model/gguf/blocks.ts). Patterns:
+ * the words that codes of IQ1 to IQ3 point to.
+ */
 export type UnpackBlocks = (
   type: number,
   rows: number,
   columns: number,
   blocks: Uint8Array,
+  patterns: Uint32Array,
   codes: Uint8Array,
   scales: Uint8Array,
 ) => Promise<void>

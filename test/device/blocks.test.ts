@@ -6,6 +6,7 @@ import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
 import { runtime } from "../../src/compiler/targets/cpu/toolchain.ts"
 import { unpackBlocks } from "../../src/model/gguf/blocks.ts"
+import { patternsOf } from "../../src/model/gguf/patterns.ts"
 import { blockTypeNames, blockTypes, codecOfType } from "../../src/model/gguf/types.ts"
 import { widen } from "../../src/runtime/dtype.ts"
 import { groupCodecs, isGroupCodec } from "../../src/runtime/format.ts"
@@ -38,9 +39,11 @@ describe.each(ways)("$name", ({ name, isSkipped, note, way }) => {
       const blocks = Uint8Array.from({ length: ROWS * BLOCKS * bytes }, random)
       for (let i = 0; i < ROWS * BLOCKS; i++) blocks[i * bytes] = i // MXFP4's exponent: every value
       const wanted = await unpackBlocks(type, codec, blocks, ROWS, columns)
-      const [codes, scales] = [wanted.values.length, wanted.scales!.length]
-      const head = BigInt64Array.from([id, ROWS, columns, blocks.length, codes, scales], BigInt)
-      const input = Buffer.concat([new Uint8Array(head.buffer), blocks])
+      const codes = wanted.values.length
+      const patterns = new Uint8Array((patternsOf(type) ?? Uint32Array.of()).buffer)
+      const lengths = [blocks, wanted.values, wanted.scales!, patterns].map(({ length }) => length)
+      const head = BigInt64Array.from([id, ROWS, columns, ...lengths], BigInt)
+      const input = Buffer.concat([new Uint8Array(head.buffer), blocks, patterns])
       const output = run(built, program, input)
       const { dtype } = groupCodecs[codec]
       expect(output.subarray(0, codes).equals(wanted.values), type).toBe(true)

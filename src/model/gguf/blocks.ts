@@ -6,10 +6,11 @@
 // Gigabytes go through here at a model's first start, so four bytes are read and written at once: 3 to 15 times as fast as one.
 // Where it can it is done in C (runtime/blocks.c), with the same bits.
 
-import { halfValues } from "../../runtime/dtype.ts"
+import { float8Values, halfValues } from "../../runtime/dtype.ts"
 import { floatBytes, type GroupCodecName, groupCodecs, rowLayout } from "../../runtime/format.ts"
 import type { StoredRows } from "../weights/convert.ts"
 import type { Room } from "../weights/room.ts"
+import { patternsOf } from "./patterns.ts"
 import type { BlockTypeName } from "./types.ts"
 import { blockTypes } from "./types.ts"
 
@@ -29,8 +30,9 @@ export async function unpackBlocks(
   const space = (length: number) => (room ? room.take(length) : new Uint8Array(length))
   const values = space(4 * rows * rowWords)
   const scales = space(floatBytes[dtype] * rows * perRow)
+  const patterns = patternsOf(type) ?? NO_PATTERNS
   if (room?.unpackBlocks) {
-    await room.unpackBlocks(blockTypes[type].id, rows, columns, bytes, values, scales)
+    await room.unpackBlocks(blockTypes[type].id, rows, columns, bytes, patterns, values, scales)
     return { rows, values, scales }
   }
   const block: Block = {
@@ -41,6 +43,7 @@ export async function unpackBlocks(
     numbers: dtype === "f32" ? new Float32Array(scales.buffer) : new Uint16Array(scales.buffer),
     scale: 0,
     minimum: 0,
+    patterns,
   }
   const take: Take = takers[type as keyof typeof takers]
   const blocks = columns / blockValues
@@ -65,7 +68,10 @@ interface Block {
   numbers: Uint16Array | Float32Array
   scale: number
   minimum: number
+  patterns: Uint32Array // words of codes
 }
+
+const NO_PATTERNS = new Uint32Array(1)
 
 type Take = (block: Block) => void
 
@@ -112,6 +118,47 @@ function fiveBits(block: Block, from: number, bits: number): void {
     words[to + 4 + i] = ((word >>> 4) & LOW) | (spread(fifth >>> (16 + 4 * i)) << 4)
   }
 }
+
+/** The 7 signs of the i-th eight values, and an eighth that makes their number even. */
+const seven = (word: number, i: number) => even((word >>> (7 * i)) & 127)
+function even(bits: number): number {
+  const folded = bits ^ (bits >> 4)
+  return bits | (((0x6996 >> (folded & 15)) & 1) << 7)
+}
+
+/** Eight signs as the uppermost bits of eight codes. */
+function signs(bits: number): number {
+  const pairs = (bits | (bits << 12)) & 0x000f000f
+  const twos = (pairs | (pairs << 6)) & 0x03030303
+  return ((twos | (twos << 3)) & 0x11111111) << 3
+}
+
+/** Scale `g` of 32 values, as two of 16. */
+function twoScales({ numbers, scale: to }: Block, g: number, scale: number): void {
+  numbers[to + 2 * g] = scale
+  numbers[to + 2 * g + 1] = scale
+}
+
+/** Sixteen scales of four bits in the eight bytes from `at` on: odd multiples of an eighth of the block's number. */
+function scalesOfSixteen(block: Block, at: number): void {
+  const { bytes, from, numbers, scale: to } = block
+  const eighth = half(block, 0) / 8
+  for (let g = 0; g < 16; g++) {
+    const times = (bytes.getUint8(from + at + (g >> 1)) >> (4 * (g & 1))) & 15
+    numbers[to + g] = eighth * (2 * times + 1)
+  }
+}
+
+/** Eight codes that stand for one less than they are, as those above a zero of 8. */
+const LESS_ONE = 0x77777777
+
+/** The f16 at `at` as the scale of all the groups. */
+function sameScales({ bytes, from, numbers, scale: to }: Block, at: number, groups: number): void {
+  for (let g = 0; g < groups; g++) numbers[to + g] = bytes.getUint16(from + at, true)
+}
+
+/** Half of the float of 8 bits without a sign, for codes that are doubled. What is no number is 0, as others have it. */
+const halfOfFloat8 = (byte: number) => ((byte & 127) === 127 ? 0 : float8Values[byte & 127]! / 2)
 
 /** Half of the power of two that the exponent of a block of 4-bit floats says, as a bf16: their codes are doubled. */
 export function halfOfPower(exponent: number): number {
@@ -210,10 +257,138 @@ const takers = {
       nibbles(block, 8 + 16 * g, 16, 4 * g)
     }
   },
+  IQ2_XXS(block) {
+    const { words, to, patterns } = block
+    const eighth = half(block, 0) / 8
+    for (let g = 0; g < 8; g++) {
+      const [codes, rest] = [four(block, 2 + 8 * g), four(block, 6 + 8 * g)]
+      twoScales(block, g, eighth * (2 * (rest >>> 28) + 1))
+      for (let i = 0; i < 4; i++)
+        words[to + 4 * g + i] = patterns[(codes >>> (8 * i)) & 255]! | signs(seven(rest, i))
+    }
+  },
+  IQ2_XS(block) {
+    const { bytes, from, words, to, patterns } = block
+    scalesOfSixteen(block, 66)
+    for (let i = 0; i < 32; i++) {
+      const code = bytes.getUint16(from + 2 + 2 * i, true)
+      words[to + i] = patterns[code & 511]! | signs(even(code >> 9))
+    }
+  },
+  IQ2_S(block) {
+    const { bytes, from, words, to, patterns } = block
+    scalesOfSixteen(block, 74)
+    for (let i = 0; i < 32; i++) {
+      const upper = (bytes.getUint8(from + 66 + (i >> 2)) >> (2 * (i & 3))) & 3
+      const pattern = patterns[bytes.getUint8(from + 2 + i) | (upper << 8)]!
+      words[to + i] = pattern | signs(bytes.getUint8(from + 34 + i))
+    }
+  },
+  IQ3_XXS(block) {
+    const { bytes, from, words, to, numbers, scale, patterns } = block
+    const halved = half(block, 0) / 2 // so are the levels
+    for (let g = 0; g < 8; g++) {
+      const rest = four(block, 66 + 4 * g)
+      numbers[scale + g] = halved * (2 * (rest >>> 28) + 1)
+      for (let i = 0; i < 4; i++) {
+        const codes = bytes.getUint16(from + 2 + 8 * g + 2 * i, true)
+        const pattern = patterns[codes & 255]! | (patterns[codes >> 8]! << 16)
+        words[to + 4 * g + i] = pattern | signs(seven(rest, i))
+      }
+    }
+  },
+  IQ3_S(block) {
+    const { bytes, from, words, to, numbers, scale, patterns } = block
+    const one = half(block, 0)
+    for (let g = 0; g < 8; g++) {
+      const times = (bytes.getUint8(from + 106 + (g >> 1)) >> (4 * (g & 1))) & 15
+      numbers[scale + g] = one * (2 * times + 1)
+      const ninth = bytes.getUint8(from + 66 + g)
+      for (let i = 0; i < 4; i++) {
+        const codes = bytes.getUint16(from + 2 + 8 * g + 2 * i, true)
+        const first = patterns[(codes & 255) | (((ninth >> (2 * i)) & 1) << 8)]!
+        const second = patterns[(codes >> 8) | (((ninth >> (2 * i + 1)) & 1) << 8)]!
+        words[to + 4 * g + i] =
+          first | (second << 16) | signs(bytes.getUint8(from + 74 + 4 * g + i))
+      }
+    }
+  },
+  IQ1_S(block) {
+    const { bytes, from, words, to, patterns } = block
+    const eighth = half(block, 0) / 8
+    for (let g = 0; g < 8; g++) {
+      const rest = bytes.getUint16(from + 34 + 2 * g, true)
+      twoScales(block, g, eighth * (2 * ((rest >> 12) & 7) + 1))
+      const less = (rest >> 15) << 11
+      for (let i = 0; i < 4; i++) {
+        const upper = ((rest >> (3 * i)) & 7) << 8
+        words[to + 4 * g + i] = patterns[bytes.getUint8(from + 2 + 4 * g + i) | upper | less]!
+      }
+    }
+  },
+  IQ1_M(block) {
+    const { bytes, from, words, to, numbers, scale, patterns } = block
+    const rests = [48, 50, 52, 54].map((at) => bytes.getUint16(from + at, true))
+    const bits = rests.reduce((sum, rest, i) => sum | ((rest >> 12) << (4 * i)), 0)
+    const eighth = halfValues()[bits]! / 8
+    for (let g = 0; g < 16; g++)
+      numbers[scale + g] = eighth * (2 * ((rests[g >> 2]! >> (3 * (g & 3))) & 7) + 1)
+    for (let i = 0; i < 32; i++) {
+      const upper = bytes.getUint8(from + 32 + (i >> 1)) >> (4 * (i & 1))
+      words[to + i] = patterns[bytes.getUint8(from + i) | ((upper & 15) << 8)]!
+    }
+  },
+  TQ1_0(block) {
+    const { bytes, from, words, to } = block
+    sameScales(block, 52, 8)
+    // Runs of bytes with five digits of base 3, or four, of which all first ones come first.
+    const runs: [at: number, count: number, digits: number][] = [
+      [0, 32, 5],
+      [32, 16, 5],
+      [48, 4, 4],
+    ]
+    let value = 0
+    words.fill(0, to, to + 32)
+    for (const [at, count, digits] of runs)
+      for (let digit = 0, power = 1; digit < digits; digit++, power *= 3)
+        for (let i = 0; i < count; i++, value++) {
+          const rest = (bytes.getUint8(from + at + i) * power) & 255
+          words[to + (value >> 3)]! |= (((rest * 3) >> 8) + 7) << (4 * (value & 7))
+        }
+  },
+  TQ2_0(block) {
+    const { words, to } = block
+    sameScales(block, 64, 8)
+    twoBits(block, 0)
+    for (let i = 0; i < 32; i++) words[to + i]! += LESS_ONE
+  },
+  Q1_0(block) {
+    const { bytes, from, words, to } = block
+    sameScales(block, 0, 4)
+    for (let i = 0; i < 16; i++)
+      words[to + i] = (signs(bytes.getUint8(from + 2 + i)) >>> 2) + LESS_ONE
+  },
+  Q2_0(block) {
+    const { bytes, from, words, to } = block
+    sameScales(block, 0, 2)
+    for (let i = 0; i < 8; i++) {
+      const codes = bytes.getUint16(from + 2 + 2 * i, true)
+      const fours = (codes | (codes << 8)) & 0x00ff00ff
+      const twos = (fours | (fours << 4)) & 0x0f0f0f0f
+      words[to + i] = ((twos | (twos << 2)) & 0x33333333) + LESS_ONE
+    }
+  },
   MXFP4(block) {
     const { bytes, from, numbers, scale } = block
     numbers[scale] = halfOfPower(bytes.getUint8(from))
     nibbles(block, 1, 16)
+  },
+  NVFP4(block) {
+    const { bytes, from, numbers, scale } = block
+    for (let g = 0; g < 4; g++) {
+      numbers[scale + g] = halfOfFloat8(bytes.getUint8(from + g))
+      nibbles(block, 4 + 8 * g, 8, 2 * g)
+    }
   },
 } as const satisfies Partial<Record<BlockTypeName, Take>>
 

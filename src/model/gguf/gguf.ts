@@ -10,6 +10,7 @@ import { Fields } from "../fields.ts"
 import { type Folder, readExactly } from "../folder.ts"
 import { type Dense, type Pooling, readMatrix } from "../pooling.ts"
 import type { AdvisedSampling, ModelTexts, TextFile } from "../texts.ts"
+import type { StoredRows } from "../weights/convert.ts"
 import { type Source, type Sources, sourcesOf } from "../weights/names.ts"
 import { Room } from "../weights/room.ts"
 import { constantTensor, rowsOf } from "../weights/rows.ts"
@@ -233,15 +234,56 @@ function findSource(opened: Opened, source: Source, rows: number, columns: numbe
       `tensor ${source.tensor} is of type ${type}, which is not read; take another file of the model, as Q4_K_M or Q8_0 (docs/models.md lists the types)`,
     )
   const rowBytes = bytesOf(tensor, columns)
+  const factors = factorsOf(opened, tensor, stacked ?? 1)
   const read = async (first: number, count: number, room = new Room()) => {
     const bytes = await room.read(handle, position + first * rowBytes, count * rowBytes)
-    return isGroupCodec(codec)
-      ? unpackBlocks(type, codec, bytes, count, columns, room)
-      : { rows: count, values: bytes }
+    if (!isGroupCodec(codec)) return { rows: count, values: bytes }
+    const stored = await unpackBlocks(type, codec, bytes, count, columns, room)
+    if (factors) multiplyScales(stored, first, all, await factors())
+    return stored
   }
   const { plusRow } = source
   const addend = plusRow && rowOf(opened, plusRow, columns)
   return rowsOf({ codec, read }, source, columns, addend)
+}
+
+/** The name of what a matrix is multiplied with beside its own scales, where its type has that. */
+function factorName({ name, type }: StoredTensor): string | undefined {
+  return type === "NVFP4" ? name.replace(/weight$/, "scale") : undefined
+}
+
+/** One for the matrix, or one for each of those that are stacked in it; undefined: the file has none. */
+function factorsOf(
+  { folder, tensors }: Opened,
+  matrix: StoredTensor,
+  stacked: number,
+): (() => Promise<Float32Array>) | undefined {
+  const factors = tensors.get(factorName(matrix) ?? "")
+  if (!factors) return undefined
+  const { file, name, handle, type, dims, position } = factors
+  if (type !== "F32" || dims.length !== 1 || ![1, stacked].includes(dims[0]!))
+    throw folder.broken(file, `tensor ${name} is no list of ${stacked} numbers of type F32`)
+  let read: Promise<Float32Array> | undefined
+  return () => {
+    read ??= readExactly(handle, position, 4 * dims[0]!).then((bytes) => widen(bytes, "f32"))
+    return read
+  }
+}
+
+/** @param first which of the matrix's `all` rows the stored ones begin with */
+function multiplyScales(
+  { rows, scales }: StoredRows,
+  first: number,
+  all: number,
+  factors: Float32Array,
+): void {
+  const numbers = widen(scales!, "f32")
+  const perRow = numbers.length / rows
+  const tall = all / factors.length
+  for (let row = 0; row < rows; row++) {
+    const factor = factors[Math.floor((first + row) / tall)]!
+    for (let g = row * perRow; g < (row + 1) * perRow; g++) numbers[g]! *= factor
+  }
 }
 
 function rowOf(opened: Opened, { tensor, row }: NonNullable<Source["plusRow"]>, columns: number) {
@@ -250,14 +292,22 @@ function rowOf(opened: Opened, { tensor, row }: NonNullable<Source["plusRow"]>, 
   return findSource(opened, { tensor, rows }, 1, columns)
 }
 
-/** Lists of divisors are read with the keys, matrices behind pooling by name; the others are what older converters left, and nobody reads. */
+/**
+ * Lists of divisors are read with the keys, matrices behind pooling by name; the others are what older converters left, or how
+ * activations were rounded elsewhere, and nobody reads them.
+ */
 const APART =
-  /^rope_(freqs|factors_(short|long))\.weight$|^dense_[23]\.weight$|\.(attn_rot_embd|rope_freqs|masked_bias)\b/
+  /^rope_(freqs|factors_(short|long))\.weight$|^dense_[23]\.weight$|\.(attn_rot_embd|rope_freqs|masked_bias|input_scale)\b/
 
 /** A bias or a norm that is not known of the architecture would be missing from what is computed. */
 function refuseOthers(opened: Opened, names: readonly string[]): void {
   const sources = names.map((name) => sourceOf(opened, name))
-  const read = new Set(sources.flatMap(({ tensor, plusRow }) => [tensor, plusRow?.tensor]))
+  const read = new Set(
+    sources.flatMap(({ tensor, plusRow }) => {
+      const stored = opened.tensors.get(tensor)
+      return [tensor, plusRow?.tensor, stored && factorName(stored)]
+    }),
+  )
   for (const { name, file } of opened.tensors.values())
     if (!read.has(name) && !APART.test(name))
       throw opened.folder.broken(

@@ -176,18 +176,30 @@ const panelsStruct = struct("panels", {
   columns: int,
   pair: int,
   grouped: int,
-  codes: oneOf("CODES_3", "CODES_4", "CODES_8", "CODES_6", "CODES_E4M3", "CODES_IQ4", "CODES_E2M1"),
+  codes: oneOf(
+    "CODES_3",
+    "CODES_4",
+    "CODES_8",
+    "CODES_6",
+    "CODES_E4M3",
+    "CODES_IQ2",
+    "CODES_IQ3_XXS",
+    "CODES_IQ3_S",
+    "CODES_IQ4",
+    "CODES_E2M1",
+  ),
   group: int,
   zero: int,
   minimums: int,
   block: int,
+  part: int,
   number,
 })
 
 /** What of a struct panels the codec decides. */
 export function codecFields(codec: Panels["codec"]) {
   if (!isGroupCodec(codec)) return { number: codec.toUpperCase() as "F32" }
-  const { bits, group, zero, minimums, dtype, sixBits, floats, block, table }: GroupCodec =
+  const { bits, group, zero, minimums, dtype, sixBits, floats, block, part, table }: GroupCodec =
     groupCodecs[codec]
   return {
     grouped: 1,
@@ -196,6 +208,7 @@ export function codecFields(codec: Panels["codec"]) {
     zero: zero || undefined,
     minimums: minimums ? 1 : undefined,
     block,
+    part,
     number: dtype.toUpperCase() as "F32",
   } as const
 }

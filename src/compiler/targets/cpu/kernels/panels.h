@@ -25,15 +25,34 @@ enum { PANEL = 32, LINE = 64 };
 
 enum number { F32, F16, BF16, Q8 };        // as stored: floats; codes of keys and values
 // Bits of a code. 3 are kept as nibbles, too; 6 are stored as bytes. Or floats of 8 bits. Or nibbles, for bytes of a table.
-enum codes { CODES_3, CODES_4, CODES_8, CODES_6, CODES_E4M3, CODES_IQ4, CODES_E2M1 };
+enum codes {
+  CODES_3,
+  CODES_4,
+  CODES_8,
+  CODES_6,
+  CODES_E4M3,
+  CODES_IQ2,
+  CODES_IQ3_XXS,
+  CODES_IQ3_S,
+  CODES_IQ4,
+  CODES_E2M1
+};
 
-INLINE int has_table(enum codes c) { return c == CODES_IQ4 || c == CODES_E2M1; }
-// Its bytes: the levels of IQ4_NL and IQ4_XS above their zero, and floats of 4 bits, doubled, above theirs.
+INLINE int has_table(enum codes c) { return c >= CODES_IQ2; }
+// Its bytes, as in codeTables of format.ts.
 INLINE const uint8_t *table_of(enum codes c) {
-  static const uint8_t iq4[] = {1,   24,  45,  63,  79,  93,  106, 118,
-                                129, 141, 153, 166, 181, 197, 217, 241},
-                       e2m1[] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
-  return c == CODES_IQ4 ? iq4 : e2m1;
+#define SIGNED(a, b, c, d, e, f, g, h)                                                             \
+  {128 + a, 128 + b, 128 + c, 128 + d, 128 + e, 128 + f, 128 + g, 128 + h,                         \
+   128 - a, 128 - b, 128 - c, 128 - d, 128 - e, 128 - f, 128 - g, 128 - h}
+  static const uint8_t tables[][16] = {
+      SIGNED(8, 25, 43, 1, 7, 9, 0, 0),
+      SIGNED(2, 6, 10, 14, 18, 22, 26, 31),
+      SIGNED(1, 3, 5, 7, 9, 11, 13, 15),
+      {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241},
+      {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0},
+  };
+#undef SIGNED
+  return tables[c - CODES_IQ2];
 }
 // Whether products take whole bytes, which lie above their values as BYTES_ABOVE_ZERO says.
 INLINE int takes_bytes(enum codes c) { return c == CODES_8 || has_table(c); }
@@ -48,6 +67,7 @@ struct panels {
   int zero;            // grouped: the code that means 0, or the minimum
   int minimums;        // grouped: a value is code * scale + minimum; `zero` is 0 then
   int block;           // grouped: so many groups' scales are multiples of one number; or 0
+  int part;            // blocks: of such a part of it; 0 for the whole
   enum number number;  // of the scales and minimums, or of the floats
 };
 
@@ -205,7 +225,7 @@ INLINE float half_factor(float number) {
 }
 
 // One row's scales of a block, or its minimums, as a factor and bytes. Zeros keep their sign: it is the factor's then.
-// Returns whether they are multiples of an f16, which those of GGUF's blocks always are.
+// Returns whether they are multiples of an f16, or of a part of one, which those of GGUF's blocks always are.
 INLINE int pack_multiples(const float *numbers, int64_t count, uint8_t *factor, uint8_t *bytes) {
   float one = half_factor(common_factor(numbers, count));
   if (!is_half(one)) return 0;
@@ -237,6 +257,7 @@ INLINE int pack_fronts(const struct panels p, uint8_t *panel, int lane, const ui
     for (int kind = 0; kind < kinds; kind++) {
       float numbers[MAX_BLOCK];
       memcpy(numbers, scales + 4 * (kind * panels_groups(p) + first), 4 * (size_t)count);
+      for (int i = 0; i < count; i++) numbers[i] *= (float)(p.part ? p.part : 1);
       uint8_t *front = panel + panels_groups_bytes(p, first);
       if (!pack_multiples(numbers, count, front + 2 * (kind * PANEL + lane),
                           front + PANEL * (2 * kinds + kind * p.block) + lane))
@@ -260,8 +281,9 @@ INLINE vec vec_load_number(enum number n, const void *p) {
 INLINE vec load_multiples(const struct panels p, const uint8_t *front, int64_t group, int kind,
                           int half) {
   const uint8_t *bytes = front + PANEL * (2 * (p.minimums ? 2 : 1) + kind * p.block + group);
-  return vec_mul(vec_load_i8((const int8_t *)bytes + 16 * half),
-                 vec_load_f16((const uint16_t *)front + kind * PANEL + 16 * half));
+  const vec numbers = vec_mul(vec_load_i8((const int8_t *)bytes + 16 * half),
+                              vec_load_f16((const uint16_t *)front + kind * PANEL + 16 * half));
+  return p.part ? vec_mul(numbers, vec_set(1.0f / (float)p.part)) : numbers;
 }
 // Wherever they lie: of group `g` of a panel, or of what begins with one of its blocks.
 INLINE vec load_scales(const struct panels p, const uint8_t *panel, int64_t g, int kind, int half) {
