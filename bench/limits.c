@@ -47,7 +47,7 @@ static void read_piece(void *context, int64_t index, int32_t thread) {
 // As many sums as registers hold, and products are added up as the kernels do. Weights come from the first cache every time:
 // where multiplying is an instruction by itself, what stays the same would be multiplied once.
 #ifdef NARROW_ROWS
-enum { CHAINS = NARROW_ROWS, STEPS = STEPS_OF_NIBBLES };
+enum { CHAINS = NARROW_ROWS, STEPS = 8 };
 #define BEGUN(sum) ivec_set(0)
 #define ADDED(part, w, a) ivec_pairs(part, w, a)
 #define ENDED(sum, part) ivec_settled(sum, part)

@@ -28,20 +28,20 @@ export interface GroupCodec {
   part?: 2 | 8
 }
 
-/** Levels and the same below zero, which a code's uppermost bit says. */
-const signed = (levels: readonly number[]) =>
-  [1, -1].flatMap((sign) => levels.map((level) => 128 + sign * level))
+/** Levels above a zero, and as far below it, as a code's uppermost bit says. */
+const signed = (zero: number, levels: readonly number[]) =>
+  [1, -1].flatMap((sign) => levels.map((level) => zero + sign * level))
 
 /**
- * Of each code: levels above a zero of 128; twice the floats above one of 12, of which two are 0. IQ2: those of IQ2 and, the
- * fourth to the sixth, of IQ1. IQ3_XXS: half of them, as all are even.
+ * Of each code, above a zero: levels, of IQ3_XXS their halves, as all are even; of E2M1 twice the floats, of which two are 0. IQ2
+ * has those of IQ1, too, the fourth to the sixth. A least one of 0 keeps the largest small (largest_code of panels.h).
  */
 export const codeTables: Readonly<
   Record<"IQ2" | "IQ3_XXS" | "IQ3_S" | "IQ4" | "E2M1", readonly number[]>
 > = {
-  IQ2: signed([8, 25, 43, 1, 7, 9, 0, 0]),
-  IQ3_XXS: signed([2, 6, 10, 14, 18, 22, 26, 31]),
-  IQ3_S: signed([1, 3, 5, 7, 9, 11, 13, 15]),
+  IQ2: signed(43, [8, 25, 43, 1, 7, 9, 0, 0]),
+  IQ3_XXS: signed(31, [2, 6, 10, 14, 18, 22, 26, 31]),
+  IQ3_S: signed(15, [1, 3, 5, 7, 9, 11, 13, 15]),
   IQ4: [1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241],
   E2M1: [12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0],
 }
@@ -81,9 +81,9 @@ export const groupCodecs = {
   q6_k: gguf(8, 32, { dtype: "f32", group: 16, sixBits: true, block: 16 }),
   iq4_nl: gguf(4, 128, { table: "IQ4" }),
   iq4_xs: gguf(4, 128, { dtype: "f32", block: 8, table: "IQ4" }),
-  iq2: gguf(4, 128, { dtype: "f32", group: 16, block: 16, part: 8, table: "IQ2" }),
-  iq3_xxs: gguf(4, 128, { dtype: "f32", block: 8, part: 2, table: "IQ3_XXS" }),
-  iq3_s: gguf(4, 128, { dtype: "f32", block: 8, table: "IQ3_S" }),
+  iq2: gguf(4, 43, { dtype: "f32", group: 16, block: 16, part: 8, table: "IQ2" }),
+  iq3_xxs: gguf(4, 31, { dtype: "f32", block: 8, part: 2, table: "IQ3_XXS" }),
+  iq3_s: gguf(4, 15, { dtype: "f32", block: 8, table: "IQ3_S" }),
   mxfp4: gguf(4, 12, { dtype: "bf16", table: "E2M1" }),
   nvfp4: gguf(4, 12, { dtype: "f32", group: 16, table: "E2M1" }),
   // What quantisers publish (model/packed/groups.ts): any scales, and minimums that stand for any zeros.

@@ -41,21 +41,31 @@ enum codes {
 INLINE int has_table(enum codes c) { return c >= CODES_IQ2; }
 // Its bytes, as in codeTables of format.ts.
 INLINE const uint8_t *table_of(enum codes c) {
-#define SIGNED(a, b, c, d, e, f, g, h)                                                             \
-  {128 + a, 128 + b, 128 + c, 128 + d, 128 + e, 128 + f, 128 + g, 128 + h,                         \
-   128 - a, 128 - b, 128 - c, 128 - d, 128 - e, 128 - f, 128 - g, 128 - h}
+#define SIGNED(zero, a, b, c, d, e, f, g, h)                                                       \
+  {zero + a, zero + b, zero + c, zero + d, zero + e, zero + f, zero + g, zero + h,                 \
+   zero - a, zero - b, zero - c, zero - d, zero - e, zero - f, zero - g, zero - h}
   static const uint8_t tables[][16] = {
-      SIGNED(8, 25, 43, 1, 7, 9, 0, 0),
-      SIGNED(2, 6, 10, 14, 18, 22, 26, 31),
-      SIGNED(1, 3, 5, 7, 9, 11, 13, 15),
+      SIGNED(43, 8, 25, 43, 1, 7, 9, 0, 0),
+      SIGNED(31, 2, 6, 10, 14, 18, 22, 26, 31),
+      SIGNED(15, 1, 3, 5, 7, 9, 11, 13, 15),
       {1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241},
       {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0},
   };
 #undef SIGNED
   return tables[c - CODES_IQ2];
 }
-// Whether products take whole bytes, which lie above their values as BYTES_ABOVE_ZERO says.
-INLINE int takes_bytes(enum codes c) { return c == CODES_8 || has_table(c); }
+// Whether products take whole bytes, which lie above their values as BYTES_ABOVE_ZERO says; of all others a product of two with
+// activations fits in 16 bits.
+INLINE int takes_bytes(enum codes c) { return c == CODES_8 || c == CODES_IQ4; }
+// What products of those others meet at most.
+INLINE int largest_code(enum codes c) {
+  return c == CODES_6         ? 63
+         : c == CODES_IQ2     ? 86
+         : c == CODES_IQ3_XXS ? 62
+         : c == CODES_IQ3_S   ? 30
+         : c == CODES_E2M1    ? 24
+                              : 15;
+}
 
 // What is known of a parameter when the library is made.
 struct panels {

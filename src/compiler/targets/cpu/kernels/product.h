@@ -119,8 +119,8 @@ INLINE void tile_codes(const struct panels w, const int tile, const int across, 
             ivec four = ivec_set(load_four(a + r * stride + 4 * half));
 #pragma GCC unroll 4
             for (int v = 0; v < vectors; v++)
-              sum[r][v] = has_table(w.codes) ? ivec_dot_bytes(sum[r][v], nibbles[v], four)
-                                             : ivec_dot_nibbles(sum[r][v], nibbles[v], four);
+              sum[r][v] = takes_bytes(w.codes) ? ivec_dot_bytes(sum[r][v], nibbles[v], four)
+                                               : ivec_dot_nibbles(sum[r][v], nibbles[v], four);
           }
         }
       }
@@ -186,7 +186,7 @@ INLINE void narrow_codes(const struct panels w, const int tile, const int vector
 // Of row r the sixteen bytes among which lie the four of number `four`.
 #define SIXTEEN(r, four) (rows + (r) * stride + g * w.group + (four) / 4 * 16)
 #define START(r) ivec_set(sum_start(w, kept + (r) * stride + starts + 4 * g))
-    const int most = w.codes == CODES_6 ? STEPS_OF_6 : STEPS_OF_NIBBLES;
+    const int most = MOST_OF_PAIRS / largest_code(w.codes);
     const int64_t last = w.codes == CODES_6 ? lines - 2 : lines - 1;
     int steps = 0, settled = 0;  // constants, since loops are unrolled
 #pragma GCC unroll 10
@@ -220,7 +220,7 @@ INLINE void narrow_codes(const struct panels w, const int tile, const int vector
             nibbles[v] = ivec_with_upper(nibbles[v], upper[v], 2 * (int)(eight % 2) + half);
           if (has_table(w.codes)) nibbles[v] = ivec_look_up(table_of(w.codes), nibbles[v]);
         }
-        if (has_table(w.codes)) {
+        if (takes_bytes(w.codes)) {
 #pragma GCC unroll 4
           for (int r = 0; r < tile; r++)
 #pragma GCC unroll 2

@@ -174,7 +174,7 @@ INLINE __m256i in_order(__m256i sums) {
   __asm__("" : "+x"(sums));
   return sums;
 }
-// Products of two bytes are added in 16 bits, where as many fit as STEPS_OF_NIBBLES and STEPS_OF_6 say.
+// Products of two bytes are added in 16 bits, where as many fit as MOST_OF_PAIRS says.
 INLINE __m256i pairs_half(__m256i pairs, __m256i w, __m256i a) {
   return in_order(_mm256_add_epi16(pairs, _mm256_maddubs_epi16(w, a)));
 }
@@ -188,8 +188,9 @@ INLINE __m256i dot_bytes_half(__m256i sum, __m256i w, __m256i a) {
 }
 #define BYTES_ABOVE_ZERO (-1)
 #endif
-// Sums in the making, which a step of four values of K is added to, and which are added to those of a group.
-enum { STEPS_OF_NIBBLES = 8, STEPS_OF_6 = 2 };
+// Sums in the making, which a step of four values of K is added to, and which are added to those of a group. What the largest
+// codes of their steps may add up to: each may meet 127 twice, and all of that has to stay below 2^15.
+enum { MOST_OF_PAIRS = 32767 / (2 * 127) };
 // What a sum in the making begins with: here it is added to `sum` when it is settled.
 INLINE ivec ivec_begun(ivec sum) { return ivec_set(0); }
 INLINE ivec ivec_pairs(ivec pairs, ivec w, ivec a) {

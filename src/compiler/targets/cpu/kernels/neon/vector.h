@@ -223,7 +223,7 @@ INLINE ivec ivec_dot_bytes_of(ivec sum, ivec w, const uint8_t *sixteen, const in
   return ivec_pairs_of(sum, code, sixteen, i);
 }
 // Sums in the making are the sums themselves: a dot product is exact in one instruction.
-enum { STEPS_OF_NIBBLES = 8, STEPS_OF_6 = 8 };
+enum { MOST_OF_PAIRS = 1 << 15 };
 INLINE ivec ivec_begun(ivec sum) { return sum; }
 INLINE ivec ivec_settled(ivec sum, ivec pairs) { return pairs; }
 
