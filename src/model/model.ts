@@ -13,7 +13,7 @@ import { type CodecName, type FloatType, type FormatName, isGroupCodec } from ".
 import { type ArchitectureName, architectures } from "./architectures.ts"
 import { type ModelConfig, readDirection, seesBothWays } from "./config.ts"
 import { Fields } from "./fields.ts"
-import { Folder, type Json } from "./folder.ts"
+import { Folder, isObject, type Json } from "./folder.ts"
 import { openGguf } from "./gguf/gguf.ts"
 import { weightsOf } from "./graph-weights.ts"
 import { decoder } from "./layers.ts"
@@ -28,6 +28,7 @@ import { architectureOf, textFields } from "./seeing.ts"
 import { type ModelTexts, readMlcTexts, readTexts } from "./texts.ts"
 import { openMlc } from "./weights/mlc.ts"
 import { mlcNames } from "./weights/mlc-names.ts"
+import { withMlxNames } from "./weights/mlx-names.ts"
 import { holdsWeights, openSafetensors } from "./weights/safetensors.ts"
 import type { Weights } from "./weights/weights.ts"
 
@@ -203,18 +204,24 @@ async function plainSource(folder: Folder): Promise<Source> {
     config,
     format: undefined,
     mixture: packing?.method ?? "gguf",
-    openWeights: () => openSafetensors(folder, naming(config), packing),
+    openWeights: () => openSafetensors(folder, withMlxNames(naming(config), config), packing),
     readTexts: () => readTexts(folder, fields, config.shapes.vocabulary),
   }
 }
 
-const BESIDE = "quantize_config.json"
-
-/** The first quantisers by GPTQ wrote their configuration to a file of its own. */
+/** In a file of its own, as the first quantisers by GPTQ wrote their configuration, and those of ModelOpt. */
 async function packingBeside(folder: Folder): Promise<Packing | undefined> {
-  const json = await folder.jsonIfThere(BESIDE)
-  const quantization_config = json && { quant_method: "gptq", ...json }
-  return readPacking(new Fields({ quantization_config }, (what) => folder.broken(BESIDE, what)))
+  for (const [file, quant_method] of [
+    ["quantize_config.json", "gptq"],
+    ["hf_quant_config.json", "modelopt"],
+  ] as const) {
+    const json = await folder.jsonIfThere(file)
+    const its = json && (isObject(json.quantization) ? json.quantization : json)
+    if (!its) continue
+    const fields = { quantization_config: { quant_method, ...its } }
+    return readPacking(new Fields(fields, (what) => folder.broken(file, what)))
+  }
+  return undefined
 }
 
 async function mlcSource(folder: Folder): Promise<Source> {

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SINTER_ABI 8
+#define SINTER_ABI 11
 
 enum sinter_code {
   SINTER_OK = 0,

@@ -147,6 +147,8 @@ export const formats = {
   "compressed-tensors": mixed,
   mxfp4: mixed,
   fp8: mixed,
+  modelopt: mixed,
+  mlx: mixed,
 } as const satisfies Record<string, Format>
 
 export type FormatName = keyof typeof formats

@@ -197,7 +197,12 @@ test("blocks of compressed-tensors are as large as it says, the last ones cut of
 })
 
 const compiler = await findCompiler()
-test.skipIf(!compiler).each(["awq-64", "fp8-blocks", "gptq-8-32-zeros", "gptq-4-order"])(
+test
+  .skipIf(!compiler)
+  .each([
+    ...["awq-64", "fp8-blocks", "gptq-8-32-zeros", "gptq-4-order"],
+    ...["mlx-4-64", "mlx-nvfp4"],
+  ])(
   `the compiled kernels compute the reference's bits of %s${compiler ? "" : ": no C compiler on this machine"}`,
   async (name) => {
     const model = await open(name)
@@ -229,6 +234,13 @@ test.each([
   ["fp8-blocks", "e4m3"],
   ["fp8-ragged", "f32"],
   ["compressed-mxfp4", "mxfp4"],
+  ["compressed-nvfp4", "nvfp4"],
+  ["modelopt-nvfp4", "nvfp4"],
+  ["modelopt-fp8", "e4m3"],
+  ["mlx-3-64", "q4_zeros"],
+  ["mlx-6-64", "q8_zeros"],
+  ["mlx-mxfp4", "mxfp4"],
+  ["mlx-mxfp8", "e4m3"],
 ])("the matrices of %s are kept as %s, and packed anew only from floats", async (name, codec) => {
   const model = await open(name)
   expect(matrixOf(model, "mlp.up_proj").stored.codec).toBe(codec)
@@ -259,6 +271,28 @@ test.each<[string, Record<string, unknown>, (header: string) => string, string]>
     'checkpoint_format is "marlin"; known: gptq',
   ],
   ["awq-64", { version: "gemv" }, same, 'version is "gemv"; known: gemm'],
+  ["mlx-4-64", { mode: "nf4" }, same, 'mode is "nf4"; known: affine, mxfp4, mxfp8, nvfp4'],
+  [
+    "mlx-4-64",
+    {},
+    (header) => header.replace(part("biases"), part("other")),
+    "tensor model.layers.0.mlp.up_proj.biases is not there",
+  ],
+  [
+    "mlx-4-64",
+    {},
+    (header) =>
+      header.replace(/(up_proj.weight": {"dtype": "U32", "shape": )\[256, 8\]/, "$1[128, 16]"),
+    "tensor model.layers.0.mlp.up_proj.weight has shape [128, 16], its matrix wants [256, 16]",
+  ],
+  [
+    "mlx-mxfp4",
+    {},
+    (header) =>
+      header.replace(/(up_proj.scales": {"dtype": "U8", "shape": )\[256, 2\]/, "$1[128, 4]"),
+    "tensor model.layers.0.mlp.up_proj.scales has shape [128, 4], its matrix wants [256, 4]",
+  ],
+  ["modelopt-fp8", { quant_algo: "W4A8_AWQ" }, same, 'quant_algo is "W4A8_AWQ"; known: FP8'],
   ["compressed-int4", { format: "marlin-24" }, same, 'format is "marlin-24"; known: pack-quan'],
   ["fp8-blocks", { weight_block_size: [128] }, same, "weight_block_size is not two whole numbers"],
   [
@@ -288,19 +322,38 @@ test.each<[string, Record<string, unknown>, (header: string) => string, string]>
   await expect(open(name, changes, change)).rejects.toThrow(sentence)
 })
 
-test("a configuration in a file of its own is GPTQ's", async () => {
-  const { quantization_config } = golden.models["gptq-4-row-v2"]!
+test.each([
+  ["quantize_config.json", "gptq-4-row-v2", "gptq", (config: object) => config],
+  [
+    "hf_quant_config.json",
+    "modelopt-nvfp4",
+    "modelopt",
+    (quantization: object) => ({ producer: { name: "modelopt" }, quantization }),
+  ],
+])("a configuration may lie in %s: %s", async (file, name, format, wrap) => {
+  const { quantization_config, weights } = golden.models[name]!
   const { quant_method: _, ...beside } = quantization_config
-  writeFileSync(join(folder, "quantize_config.json"), JSON.stringify(beside))
-  await (await open("gptq-4-row-v2")).close()
+  writeFileSync(join(folder, file), JSON.stringify(wrap(beside)))
+  await (await open(name)).close()
   const config = JSON.parse(readFileSync(join(folder, "config.json"), "utf8"))
   delete config.quantization_config
   writeFileSync(join(folder, "config.json"), JSON.stringify(config))
   const model = await openModel(folder)
-  expect(model.format).toBe("gptq")
-  expect(await hashOf(model, "mlp.up_proj")).toBe(
-    golden.models["gptq-4-row-v2"]!.weights["mlp.up_proj"],
-  )
+  expect(model.format).toBe(format)
+  expect(await hashOf(model, "mlp.up_proj")).toBe(weights["mlp.up_proj"])
+  await model.close()
+})
+
+test("MLX's configuration may have MLX's name for it", async () => {
+  const { quantization_config, weights } = golden.models["mlx-4-64"]!
+  await (await open("mlx-4-64")).close()
+  const config = JSON.parse(readFileSync(join(folder, "config.json"), "utf8"))
+  delete config.quantization_config
+  config.quantization = { ...quantization_config, "model.embed_tokens": false }
+  writeFileSync(join(folder, "config.json"), JSON.stringify(config))
+  const model = await openModel(folder)
+  expect(model.format).toBe("mlx")
+  expect(await hashOf(model, "mlp.up_proj")).toBe(weights["mlp.up_proj"])
   await model.close()
 })
 

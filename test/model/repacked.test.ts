@@ -29,19 +29,19 @@ interface Tensor {
 }
 type Tensors = Map<string, Tensor>
 
-/** Of two bytes each. */
 function read(path: string): Tensors {
   const bytes = readFileSync(path)
   const data = 8 + Number(bytes.readBigUInt64LE(0))
   const { __metadata__: _, ...header } = JSON.parse(bytes.toString("utf8", 8, data)) as Record<
     string,
-    { shape: number[]; data_offsets: [number, number] }
+    { dtype: string; shape: number[]; data_offsets: [number, number] }
   >
   return new Map(
     Object.entries(header).map(
       ([
         name,
         {
+          dtype,
           shape,
           data_offsets: [begin, end],
         },
@@ -49,7 +49,7 @@ function read(path: string): Tensors {
         const size = (end - begin) / shape[0]!
         const row = (_: unknown, i: number) =>
           bytes.subarray(data + begin + i * size, data + begin + (i + 1) * size)
-        return [name, { shape, rows: Array.from({ length: shape[0]! }, row) }]
+        return [name, { dtype, shape, rows: Array.from({ length: shape[0]! }, row) }]
       },
     ),
   )
@@ -212,6 +212,119 @@ function stacked(tensors: Tensors, { turned = false } = {}): void {
     tensors.set(`${experts}.down_proj`, stack(down))
   }
 }
+
+/** One tensor of several that lie one behind the other, and a stack of such. */
+const stackOf = (matrices: readonly Tensor[]): Tensor => ({
+  shape: [matrices.length, ...matrices[0]!.shape],
+  rows: matrices.flatMap(({ rows }) => rows),
+})
+
+/** As MLX's converter keeps them: sanitize of the models of mlx-lm. */
+function asMlx(tensors: Tensors, { model_type, ...config }: Json): void {
+  const take = (name: string) => {
+    const tensor = tensors.get(name)!
+    tensors.delete(name)
+    return tensor
+  }
+  const stacks = new Map<string, Tensor[]>()
+  const projections: Record<string, string> = { w1: "gate_proj", w3: "up_proj", w2: "down_proj" }
+  for (const name of [...tensors.keys()]) {
+    const [, place, projection] = /^(.+)\.experts\.\d+\.(\w+)\.weight$/.exec(name) ?? []
+    const [, dense, of] = /^(.+\.feed_forward)\.(w\d)\.weight$/.exec(name) ?? []
+    if (place !== undefined) {
+      const key = `${place}.switch_mlp.${projections[projection!] ?? projection}.weight`
+      stacks.set(key, [...(stacks.get(key) ?? []), take(name)])
+    } else if (dense !== undefined && model_type === "lfm2_moe") {
+      tensors.set(`${dense}.${projections[of!]}.weight`, take(name))
+    } else if (name.endsWith("moe.input_linear.weight")) {
+      const stacked = take(name)
+      const [count, both, columns] = stacked.shape as [number, number, number]
+      const half = both / 2
+      const bytes = Buffer.concat(stacked.rows)
+      const rows = Array.from({ length: count * both }, (_, row) =>
+        bytes.subarray(2 * row * columns, 2 * (row + 1) * columns),
+      )
+      for (const [i, projection] of ["gate_proj", "up_proj"].entries()) {
+        const own = Array.from({ length: count }, (_, expert) =>
+          whole(rows.slice(expert * both + i * half, expert * both + (i + 1) * half), columns),
+        )
+        const stem = name.replace("input_linear", `switch_mlp.${projection}`)
+        tensors.set(stem, stackOf(own))
+      }
+    } else if (name.endsWith("moe.output_linear.weight")) {
+      tensors.set(name.replace("output_linear", "switch_mlp.down_proj"), take(name))
+    } else if (/conv1?d?\.weight$/.test(name)) {
+      const { shape, rows } = tensors.get(name)!
+      tensors.set(name, { shape: [shape[0]!, shape[2]!, 1], rows })
+    } else if (name.endsWith("kv_b_proj.weight")) {
+      const [heads, straight, values] = [
+        config.num_attention_heads,
+        config.qk_nope_head_dim,
+        config.v_head_dim,
+      ] as [number, number, number]
+      const { rows, shape } = take(name)
+      const each = straight + values
+      const ofHead = (from: number, count: number) => (_: unknown, head: number) =>
+        whole(rows.slice(head * each + from, head * each + from + count), shape[1]!)
+      const perHead = { length: heads }
+      const keys = Array.from(perHead, ofHead(0, straight)).map((head) => turned(head))
+      const stem = name.replace("kv_b_proj.weight", "")
+      tensors.set(`${stem}embed_q.weight`, stackOf(keys))
+      tensors.set(
+        `${stem}unembed_out.weight`,
+        stackOf(Array.from(perHead, ofHead(straight, values))),
+      )
+    } else if (/norm\.weight$/.test(name) && !name.includes("linear_attn")) {
+      if (!String(model_type).startsWith("qwen3_5")) continue
+      const { shape, rows } = take(name)
+      const more = Buffer.concat(rows)
+      const floats = Float32Array.from({ length: more.length / 2 }, (_, i) => floatOf(more, i) + 1)
+      tensors.set(name, { dtype: "F32", shape, rows: [Buffer.from(floats.buffer)] })
+    }
+  }
+  for (const [name, matrices] of stacks) tensors.set(name, stackOf(matrices))
+}
+
+function turned({ shape, rows }: Tensor): Tensor {
+  const columns = shape[1]!
+  const at = (k: number) => Buffer.concat(rows.map((row) => row.subarray(2 * k, 2 * k + 2)))
+  return whole(
+    Array.from({ length: columns }, (_, k) => at(k)),
+    rows.length,
+  )
+}
+
+test.each([
+  ["qwen3-moe"],
+  ["mixtral"],
+  ["lfm2-moe"],
+  ["granitemoe"],
+  ["granite-hybrid"],
+  ["deepseek-v3"],
+  ["lfm2"],
+  ["qwen3-5"],
+])("%s as MLX keeps it", async (name) => {
+  const golden = goldenFolder("models", name)
+  const tensors = read(join(golden, "model.safetensors"))
+  const before = [...tensors.keys()].join() + [...tensors.values()].map(({ shape }) => shape)
+  asMlx(tensors, JSON.parse(readFileSync(join(golden, "config.json"), "utf8")))
+  expect([...tensors.keys()].join() + [...tensors.values()].map(({ shape }) => shape)).not.toBe(
+    before,
+  )
+  const prompts = readGolden(golden).filter(({ tokens }) => tokens.length <= limits.tokens)
+  const { logits } = await run(folderOf(golden, {}, tensors), prompts)
+  for (const [i, prompt] of prompts.entries())
+    expect(worstDifference(logits[i]!, prompt.logits)).toBeLessThan(1e-3)
+})
+
+test("what MLX's converter multiplies into weights is refused", async () => {
+  const golden = goldenFolder("models", "falcon-h1")
+  const tensors = read(join(golden, "model.safetensors"))
+  asMlx(tensors, { model_type: "falcon_h1" })
+  await expect(openModel(folderOf(golden, {}, tensors))).rejects.toThrow(
+    /tensor model\.layers\.0\.mamba\.conv1d\.weight has shape \[80, 4, 1\]/,
+  )
+})
 
 const renamed = (name: (old: string) => string) => (tensors: Tensors) => {
   for (const [old, tensor] of [...tensors]) {

@@ -70,18 +70,24 @@ function readFactors(fields: Fields, name: string, count: number): number[] {
 
 export function falconH1Naming({ blocks: [block] }: ModelConfig): Naming {
   const selective = block!.selective!
-  return withParts(llamaNaming, {
-    norm: "final_layernorm",
-    post_attention_layernorm: "pre_ff_layernorm",
-    ...Object.fromEntries(
-      ["gate_proj", "up_proj", "down_proj"].map((name) => [`mlp.${name}`, `feed_forward.${name}`]),
-    ),
-    ...selectiveParts(selective, "mamba."),
-    ...Object.fromEntries(
-      (["v", "k", "q"] as const).map((name) => {
-        const own = `mamba.${name}_factor`
-        return [own, { name: own, constant: selective.factors![name] }]
-      }),
-    ),
-  })
+  return withParts(
+    { ...llamaNaming, foldedByMlx: true },
+    {
+      norm: "final_layernorm",
+      post_attention_layernorm: "pre_ff_layernorm",
+      ...Object.fromEntries(
+        ["gate_proj", "up_proj", "down_proj"].map((name) => [
+          `mlp.${name}`,
+          `feed_forward.${name}`,
+        ]),
+      ),
+      ...selectiveParts(selective, "mamba."),
+      ...Object.fromEntries(
+        (["v", "k", "q"] as const).map((name) => {
+          const own = `mamba.${name}_factor`
+          return [own, { name: own, constant: selective.factors![name] }]
+        }),
+      ),
+    },
+  )
 }

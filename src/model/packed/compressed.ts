@@ -3,6 +3,8 @@
 // of 4. What it says of activations is left to us: they are rounded as ours are, or not at all.
 // https://github.com/vllm-project/compressed-tensors
 
+import { groupCodecs } from "../../runtime/format.ts"
+import type { Tensor } from "../weights/weights.ts"
 import { float8Tensor, isFloat8 } from "./float8.ts"
 import { type Groups, groupedTensor, type Opened, type PackedTensor } from "./groups.ts"
 import {
@@ -15,6 +17,7 @@ import {
   readWords,
 } from "./matrix.ts"
 import { mxfp4Tensor } from "./mxfp4.ts"
+import { nvfp4Tensor } from "./nvfp4.ts"
 import type { Packing } from "./packing.ts"
 
 export function compressedTensor(
@@ -23,7 +26,8 @@ export function compressedTensor(
   order: Int32Array | undefined,
 ): PackedTensor {
   if (isFloat8(matrix)) return float8Tensor(matrix, "weight_scale", block)
-  if (matrix.part("weight_packed")?.dtype === "U8") return mxfp4Tensor(matrix)
+  if (matrix.part("weight_packed")?.dtype === "U8")
+    return matrix.part("weight_global_scale") ? nvfp4(matrix) : mxfp4Tensor(matrix)
   const { columns } = matrix
   const scales = scalePart(matrix)
   const count = scales.shape[1] ?? 1
@@ -48,6 +52,17 @@ export function compressedTensor(
         zero,
       }
     },
+  })
+}
+
+function nvfp4(matrix: Matrix): Tensor {
+  const { rows, columns } = matrix
+  const groups = columns / groupCodecs.nvfp4.group
+  return nvfp4Tensor(matrix, {
+    codes: partOf(matrix, "weight_packed", ["U8"], [rows, columns / 2]),
+    scales: partOf(matrix, "weight_scale", ["F8_E4M3"], [rows, groups]),
+    factor: partOf(matrix, "weight_global_scale", ["F32"], [1]),
+    divides: true,
   })
 }
 

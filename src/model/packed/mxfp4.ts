@@ -14,7 +14,7 @@ export function mxfp4Tensor(matrix: Matrix): Tensor {
   const { rows, columns } = matrix
   const packed = partOf(matrix, "weight_packed", ["U8"], [rows, columns / 2])
   const scales = partOf(matrix, "weight_scale", ["U8"], [rows, Math.ceil(columns / GROUP)])
-  return read(matrix, packed, scales)
+  return mxfp4Of(matrix, packed, scales)
 }
 
 /** As gpt-oss keeps the matrices of all experts: whole groups of 16 bytes. */
@@ -22,10 +22,11 @@ export function mxfp4Stack(matrix: Matrix): Tensor {
   const { rows, columns, stacked } = matrix
   const shape = [stacked, rows / stacked, columns / GROUP]
   const blocks = partOf(matrix, "blocks", ["U8"], [...shape, GROUP / 2])
-  return read(matrix, blocks, partOf(matrix, "scales", ["U8"], shape))
+  return mxfp4Of(matrix, blocks, partOf(matrix, "scales", ["U8"], shape))
 }
 
-function read({ columns }: Matrix, packed: Part, scales: Part): Tensor {
+/** @param packed whole rows, whatever the type of what they are in */
+export function mxfp4Of({ columns }: Matrix, packed: Part, scales: Part): Tensor {
   const groups = Math.ceil(columns / GROUP)
   const { bytes: perRow } = rowLayout("mxfp4", columns)
   return {

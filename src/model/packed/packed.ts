@@ -1,12 +1,15 @@
 // The matrices of a folder that was quantised before it was published, by the method that its configuration names. A matrix
 // that the quantiser left alone is a tensor like any other.
 
+import { groupCodecs } from "../../runtime/format.ts"
 import { compressedTensor } from "./compressed.ts"
 import { float8Tensor, isFloat8 } from "./float8.ts"
 import { awqTensor, gptqTensor } from "./gptq.ts"
 import type { PackedTensor } from "./groups.ts"
-import { type Matrix, type Part, readInts } from "./matrix.ts"
+import { floatTypes, type Matrix, type Part, partOf, readInts } from "./matrix.ts"
+import { mlxTensor } from "./mlx.ts"
 import { mxfp4Stack } from "./mxfp4.ts"
+import { nvfp4Tensor } from "./nvfp4.ts"
 import type { Packing } from "./packing.ts"
 
 /** By the matrix's name, the group of each of its columns. */
@@ -28,6 +31,7 @@ export async function readOrders(parts: Iterable<Part>): Promise<Orders> {
 export function isPacked(parts: readonly Part[], { method }: Packing): boolean {
   if (method === "compressed-tensors") return true
   if (method === "mxfp4") return parts.some(({ name }) => name.endsWith("_blocks"))
+  if (method === "mlx") return parts.some(({ dtype }) => dtype === "U32")
   return parts.some(({ name, dtype }) => name.endsWith(".qweight") || dtype.startsWith("F8_"))
 }
 
@@ -47,9 +51,25 @@ export function packedTensor(
       return matrix.part("weight_scale") && compressedTensor(matrix, packing, order)
     case "mxfp4":
       return matrix.part("blocks") && mxfp4Stack(matrix)
+    case "mlx":
+      return matrix.part("scales") && mlxTensor(matrix)
+    case "modelopt":
+      return modeloptTensor(matrix)
     case "fp8": {
       const kind = matrix.part("weight_scale_inv") ? "weight_scale_inv" : "weight_scale"
       return isFloat8(matrix) ? float8Tensor(matrix, kind, packing.block) : undefined
     }
   }
+}
+
+/** NVIDIA's ModelOpt: floats of 8 bits under `weight_scale`, or of 4 under that and a number for all of them. */
+function modeloptTensor(matrix: Matrix): PackedTensor | undefined {
+  if (isFloat8(matrix)) return float8Tensor(matrix, "weight_scale", [1, 1])
+  if (matrix.part("weight")?.dtype !== "U8") return undefined
+  const { rows, columns } = matrix
+  return nvfp4Tensor(matrix, {
+    codes: partOf(matrix, "weight", ["U8"], [rows, columns / 2]),
+    scales: partOf(matrix, "weight_scale", ["F8_E4M3"], [rows, columns / groupCodecs.nvfp4.group]),
+    factor: partOf(matrix, "weight_scale_2", Object.keys(floatTypes), []),
+  })
 }

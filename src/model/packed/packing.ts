@@ -10,6 +10,8 @@ export type Packing =
   | { method: "compressed-tensors"; block: readonly [rows: number, columns: number] }
   | { method: "mxfp4" }
   | { method: "fp8"; block: readonly [rows: number, columns: number] }
+  | { method: "modelopt" }
+  | { method: "mlx" }
 
 type Method = Packing["method"]
 
@@ -19,13 +21,16 @@ const readers = {
   "compressed-tensors": readCompressed,
   mxfp4: () => ({ method: "mxfp4" }),
   fp8: readFloat8,
+  modelopt: readModelopt,
+  mlx: readMlx,
 } satisfies Record<Method, (fields: Fields) => Packing>
 
 /** @throws `model_broken` for a way of packing that is not known */
 export function readPacking(fields: Fields): Packing | undefined {
-  const packing = fields.object("quantization_config")
+  const packing = fields.object("quantization_config") ?? fields.object("quantization")
   if (!packing) return undefined
-  const method = packing.text("quant_method", "an unknown method")
+  const isMlx = !packing.has("quant_method") && packing.has("bits") && packing.has("group_size")
+  const method = isMlx ? "mlx" : packing.text("quant_method", "an unknown method")
   if (Object.hasOwn(readers, method)) return readers[method as Method](packing)
   const cure =
     method === "bitsandbytes"
@@ -61,7 +66,14 @@ function readAwq(fields: Fields): Packing {
 
 function readCompressed(fields: Fields): Packing {
   const whole = ["pack-quantized", "int-quantized", "naive-quantized"]
-  const known = [...whole, "float-quantized", "mxfp4-pack-quantized", "dense", "mixed-precision"]
+  const known = [
+    ...whole,
+    "float-quantized",
+    "mxfp4-pack-quantized",
+    "nvfp4-pack-quantized",
+    "dense",
+    "mixed-precision",
+  ]
   oneOf(fields, "format", known)
   const groups = fields.object("config_groups")
   const blocks = Object.keys(groups?.json ?? {}).flatMap((name) => {
@@ -87,6 +99,18 @@ function readFloat8(fields: Fields): Packing {
   oneOf(fields, "fmt", ["e4m3", "float8_e4m3fn"])
   const name = "weight_block_size"
   return { method: "fp8", block: fields.has(name) ? blockOf(fields, name) : BLOCK }
+}
+
+function readModelopt(fields: Fields): Packing {
+  const known = ["FP8", "FP8_PER_CHANNEL_PER_TOKEN", "NVFP4", "W4A16_NVFP4", "MIXED_PRECISION"]
+  oneOf(fields, "quant_algo", known)
+  return { method: "modelopt" }
+}
+
+/** Which writes no name of its own, and settings of single matrices under their names. */
+function readMlx(fields: Fields): Packing {
+  oneOf(fields, "mode", ["affine", "mxfp4", "mxfp8", "nvfp4"])
+  return { method: "mlx" }
 }
 
 /** A list, or a text as up to version 0.10: "128x128" (`validate_block_structure` of compressed-tensors). */

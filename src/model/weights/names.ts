@@ -10,6 +10,8 @@ export interface Source {
   stacked?: number
   /** A vector that is stored as filters of so many taps: [rows / taps, 1, taps]. */
   taps?: number
+  /** They are [rows / taps, taps, 1], which are the same bytes. */
+  tapsLastButOne?: true
   /** It is stored [columns, rows], and so is each matrix of a stack. */
   transposed?: true
   /**
@@ -53,7 +55,7 @@ export const sameNames: Sources = (tensor) => ({ tensor })
 export type Part = string | NamedPart
 
 /** `bare`: its weight is called by the name alone, and its bias by the name and _bias. */
-type NamedPart = Omit<Source, "tensor"> & { name: string; bare?: true }
+export type NamedPart = Omit<Source, "tensor"> & { name: string; bare?: true }
 
 export interface Naming {
   /** What may stand before all names but the head's: the first under which there is an embedding. */
@@ -70,11 +72,16 @@ export interface Naming {
    * are kept in several ways, of which the first that fits is meant.
    */
   instead?: readonly Instead[]
+  /** MLX's converter multiplies weights with what the configuration says they are multiplied with, so its folders are not read. */
+  foldedByMlx?: true
 }
 
-interface Instead {
+export interface Instead {
   stored: string
-  shape?: readonly number[]
+  /** Another that has to be there. */
+  also?: string
+  /** Undefined: any. */
+  shape?: readonly (number | undefined)[]
   parts: Naming["parts"]
 }
 
@@ -168,9 +175,10 @@ export function sourcesOf(
   const embedding = partIn(naming.parts, "embed_tokens").name
   const match = naming.roots.find(({ root }) => shapeOf(`${root}${embedding}.weight`))
   const { root, head } = match ?? naming.roots[0]!
-  const other = instead.find(({ stored, shape }) => {
+  const other = instead.find(({ stored, also, shape }) => {
+    if (also !== undefined && !shapeOf(`${root}${layers}${also}`)) return false
     const its = shapeOf(`${root}${layers}${stored}`)
-    return its && (!shape || shape.every((n, i) => n === its[i]))
+    return its && (!shape || shape.every((n, i) => n === undefined || n === its[i]))
   })
   const parts = { ...naming.parts, ...other?.parts }
   const partOf = (name: string) => partIn(parts, name)
@@ -208,7 +216,7 @@ export function sourcesOf(
   }
 }
 
-function partIn(parts: Naming["parts"], name: string): NamedPart {
+export function partIn(parts: Naming["parts"], name: string): NamedPart {
   const part = Object.hasOwn(parts, name) ? parts[name]! : name
   return typeof part === "string" ? { name: part } : part
 }

@@ -267,7 +267,7 @@ function find(opened: Opened, source: Source, rows: number, columns: number): Te
   const straight = stacked ? [stacked, all / stacked, columns] : [all, turnedRuns?.width ?? columns]
   const turned = stacked ? [stacked, columns, all / stacked] : [columns, all]
   const matrix = source.transposed ? turned : straight
-  const vector = source.taps ? [all / source.taps, 1, source.taps] : straight.slice(0, -1)
+  const vector = source.taps ? filters(all, source) : straight.slice(0, -1)
   const wanted = columns === 1 ? vector : matrix
   if (shape.length !== wanted.length || shape.some((n, i) => n !== wanted[i]))
     throw folder.broken(
@@ -292,6 +292,10 @@ function find(opened: Opened, source: Source, rows: number, columns: number): Te
       readExactly(handle, position + row * rowBytes + first * size, count * size),
   }
   return rowsOf(stored, source, columns, addendOf(opened, source, columns))
+}
+
+function filters(all: number, { taps = 1, tapsLastButOne }: Source): readonly number[] {
+  return tapsLastButOne ? [all / taps, taps, 1] : [all / taps, 1, taps]
 }
 
 /** The row of another tensor that a source adds. */

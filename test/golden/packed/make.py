@@ -169,19 +169,84 @@ def float8(config, kind, block, scales=f32, shape=None):
     return config, pack
 
 
+MAGNITUDES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+
+
 def mxfp4():
     """compressed_tensors' pack_fp4_to_uint8: a sign and an index of the magnitude, two to a byte, the first lower."""
-    magnitudes = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
-
     def pack(rng, rows, columns):
         codes = rng.integers(0, 16, (rows, columns))
         exponents = rng.integers(-7, -3, (rows, columns // 32))
-        values = magnitudes[codes & 7] * np.where(codes >> 3, -1.0, 1.0)
+        values = MAGNITUDES[codes & 7] * np.where(codes >> 3, -1.0, 1.0)
         return {
             "weight_packed": ("U8", (codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8)),
             "weight_scale": ("U8", (exponents + 127).astype(np.uint8)),
         }, values * 2.0 ** np.repeat(exponents, 32, 1)
     return compressed("mxfp4-pack-quantized", num_bits=4, type="float", group_size=32), pack
+
+
+def pairs(codes):
+    return "U8", (codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8)
+
+
+def nvfp4(config, names, factor=None, stored=pairs):
+    """Codes as in mxfp4, a float of 8 bits without a sign for each 16; times one number, or over it, where there is one."""
+    def pack(rng, rows, columns):
+        codes = rng.integers(0, 16, (rows, columns))
+        scales = rng.integers(*((24, 72) if factor else (1, 28)), (rows, columns // 16))
+        parts = {names[0]: stored(codes), names[1]: (names[2], scales.astype(np.uint8))}
+        spread = np.float32(e4m3(scales))
+        if factor:
+            name, spread, parts[name] = factor(rng, spread)
+        values = MAGNITUDES[codes & 7] * np.where(codes >> 3, -1.0, 1.0)
+        return parts, np.float32(values * np.repeat(spread, 16, 1)).astype(np.float64)
+    return config, pack
+
+
+def over(rng, scales):
+    """compressed_tensors: one of a list of one."""
+    one = np.float32(rng.uniform(10, 40))
+    return "weight_global_scale", scales / one, ("F32", np.array([one]))
+
+
+def times(rng, scales):
+    """ModelOpt."""
+    one = np.float32(rng.uniform(0.02, 0.1))
+    return "weight_scale_2", scales * one, ("F32", np.array(one))
+
+
+def stream(codes, bits):
+    """Codes one behind the other in a stream of bits, the first lowest, as words."""
+    planes = (np.asarray(codes)[..., None] >> np.arange(bits) & 1).astype(np.uint8).reshape(len(codes), -1)
+    return "U32", np.packbits(planes, axis=1, bitorder="little").view("<u4")
+
+
+def mlx(bits, group, scales=bf16):
+    """mlx.core.quantize, affine: code * scale + bias."""
+    def pack(rng, rows, columns):
+        codes = rng.integers(0, 2**bits, (rows, columns))
+        steps = scales(rng.uniform(0.5, 1.5, (rows, columns // group)) * 4 / 2**bits / columns**0.5)
+        least = scales(-value(steps) * rng.uniform(0.3, 0.7, steps[1].shape) * 2**bits)
+        product = codes * np.repeat(value(steps), group, 1)
+        weight = np.float32(np.float32(product) + np.float32(np.repeat(value(least), group, 1)))
+        return {"weight": stream(codes, bits), "scales": steps, "biases": least}, weight.astype(np.float64)
+    return {"group_size": group, "bits": bits}, pack
+
+
+def mlx_floats(mode):
+    """Its other modes: floats of 4 and 8 bits under powers of two."""
+    bits = int(mode[-1])
+
+    def pack(rng, rows, columns):
+        codes = rng.integers(0, 2**bits, (rows, columns))
+        if bits == 8:
+            codes[(codes & 127) == 127] = 0
+            codes[(codes & 127) > 80] -= 32
+        exponents = rng.integers(-8, -4, (rows, columns // 32))
+        values = e4m3(codes) if bits == 8 else MAGNITUDES[codes & 7] * np.where(codes >> 3, -1.0, 1.0)
+        parts = {"weight": stream(codes, bits), "scales": ("U8", (exponents + 127).astype(np.uint8))}
+        return parts, values * 2.0 ** np.repeat(exponents, 32, 1)
+    return {"group_size": 32, "bits": bits, "mode": mode}, pack
 
 
 VARIANTS = {
@@ -205,6 +270,25 @@ VARIANTS = {
     "fp8-ragged": float8({"quant_method": "fp8", "weight_block_size": [48, 40]}, "weight_scale_inv", (48, 40), bf16),
     "compressed-mxfp4": mxfp4(),
     "gptq-8-order": gptq(bits=8, symmetric=False, act_order=True),
+    "compressed-nvfp4": nvfp4(
+        compressed("nvfp4-pack-quantized", num_bits=4, type="float", group_size=16),
+        ("weight_packed", "weight_scale", "F8_E4M3"), over,
+    ),
+    "modelopt-nvfp4": nvfp4(
+        {"quant_method": "modelopt", "quant_algo": "NVFP4"}, ("weight", "weight_scale", "F8_E4M3"), times,
+    ),
+    "modelopt-fp8": float8({"quant_method": "modelopt", "quant_algo": "FP8"}, "weight_scale", None, shape=[]),
+    "mlx-2-32": mlx(2, 32),
+    "mlx-3-64": mlx(3, 64, f16),
+    "mlx-4-64": mlx(4, 64),
+    "mlx-5-32": mlx(5, 32),
+    "mlx-6-64": mlx(6, 64, f16),
+    "mlx-8-64": mlx(8, 64, f32),
+    "mlx-mxfp4": mlx_floats("mxfp4"),
+    "mlx-mxfp8": mlx_floats("mxfp8"),
+    "mlx-nvfp4": nvfp4(
+        {"group_size": 16, "bits": 4, "mode": "nvfp4"}, ("weight", "scales", "U8"), stored=lambda codes: stream(codes, 4),
+    ),
 }
 
 
