@@ -88,6 +88,7 @@ export const groupCodecs = {
   nvfp4: gguf(4, 12, { dtype: "f32", group: 16, table: "E2M1" }),
   // What quantisers publish (model/packed/groups.ts): any scales, and minimums that stand for any zeros.
   q4_zeros: gguf(4, "minimums", { dtype: "f32" }),
+  q4_bf16: gguf(4, "minimums", { dtype: "bf16" }),
   q8_zeros: gguf(8, "minimums", { dtype: "f32" }),
   q8_f32: gguf(8, 128, { dtype: "f32" }),
   e4m3: gguf(8, 0, { dtype: "f32", floats: true }),

@@ -237,8 +237,10 @@ test.each([
   ["compressed-nvfp4", "nvfp4"],
   ["modelopt-nvfp4", "nvfp4"],
   ["modelopt-fp8", "e4m3"],
-  ["mlx-3-64", "q4_zeros"],
-  ["mlx-6-64", "q8_zeros"],
+  ["mlx-3-64", "q4_1"],
+  ["mlx-4-64", "q4_bf16"],
+  ["mlx-5-32", "q8_zeros"],
+  ["mlx-6-64", "q5_1"],
   ["mlx-mxfp4", "mxfp4"],
   ["mlx-mxfp8", "e4m3"],
 ])("the matrices of %s are kept as %s, and packed anew only from floats", async (name, codec) => {

@@ -3,8 +3,14 @@
 // columns, or under a float of 8 bits for each 16. Which of these a matrix has, and how many bits, is read off its parts.
 // https://ml-explore.github.io/mlx/build/html/python/_autosummary/mlx.core.quantize.html
 
-import { float8Values, widen } from "../../runtime/dtype.ts"
-import { type FloatType, floatBytes, groupCodecs, rowLayout } from "../../runtime/format.ts"
+import { float8Values, narrow, widen } from "../../runtime/dtype.ts"
+import {
+  type FloatType,
+  floatBytes,
+  type GroupCodecName,
+  groupCodecs,
+  rowLayout,
+} from "../../runtime/format.ts"
 import { unpackedRows } from "../../runtime/unpack.ts"
 import type { StoredRows } from "../weights/convert.ts"
 import type { Tensor } from "../weights/weights.ts"
@@ -46,8 +52,9 @@ const ROUTERS = /(^|[._])(gate|router|shared_expert_gate)$/
 
 function affine(matrix: Matrix, codes: Part, scales: Part, bits: number, width: number): Tensor {
   const { columns, broken, name } = matrix
-  const codec = bits <= 4 ? "q4_zeros" : "q8_zeros"
-  const { group } = groupCodecs[codec]
+  const dtype = floatTypes[scales.dtype]!
+  const codec = codecOf(bits, dtype)
+  const { group, dtype: kept } = groupCodecs[codec]
   if (![2, 3, 4, 5, 6, 8].includes(bits))
     throw broken("weight", `has ${bits} bits for a value; 2 to 6 and 8 are read`)
   if (width % group !== 0)
@@ -55,7 +62,6 @@ function affine(matrix: Matrix, codes: Part, scales: Part, bits: number, width: 
       "scales",
       `are for ${width} columns each; for ${group}, or a multiple of it, are read`,
     )
-  const dtype = floatTypes[scales.dtype]!
   const biases = partOf(matrix, "biases", [scales.dtype], scales.shape)
   const rowBytes = (columns * bits) / 8
   const numbersOf = (part: Part, first: number, count: number) =>
@@ -76,7 +82,7 @@ function affine(matrix: Matrix, codes: Part, scales: Part, bits: number, width: 
     return {
       rows: count,
       values: bits === 4 || bits === 8 ? packed : spread(packed, bits, bits < 4 ? 4 : 8),
-      scales: new Uint8Array(numbers.buffer),
+      scales: narrow(numbers, kept),
     }
   }
   if (!ROUTERS.test(name)) return { codec, read }
@@ -87,6 +93,12 @@ function affine(matrix: Matrix, codes: Part, scales: Part, bits: number, width: 
       return { rows: count, values: new Uint8Array(values.buffer) }
     },
   }
+}
+
+/** With numbers as they are stored, where there is such a codec. */
+function codecOf(bits: number, dtype: FloatType): GroupCodecName {
+  if (bits > 4) return dtype === "f16" && bits < 8 ? "q5_1" : "q8_zeros"
+  return dtype === "f16" ? "q4_1" : dtype === "bf16" ? "q4_bf16" : "q4_zeros"
 }
 
 /** Of some rows, each number as often as the codec has groups under it. */
