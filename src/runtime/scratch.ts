@@ -2,7 +2,8 @@
 // SIGKILL leaves no time for is done by a guard: a shell that waits for this process's end of a pipe to close.
 
 import { type ChildProcess, spawn } from "node:child_process"
-import { mkdirSync, mkdtempSync, statSync } from "node:fs"
+import { randomUUID } from "node:crypto"
+import { mkdirSync, statSync } from "node:fs"
 import { rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
@@ -51,14 +52,16 @@ function endGroup({ pid, exitCode, signalCode }: ChildProcess): void {
  * @throws `scratch_refused`
  */
 export function openScratch(name: string): { folder: string; guard: Guard } {
-  let folder: string
+  const folder = join(tmpdir(), `${name}-${randomUUID()}`)
+  const guard = guardOf(folder) // first, or this process might be killed in between
   try {
-    folder = mkdtempSync(join(tmpdir(), `${name}-`))
+    mkdirSync(folder, 0o700)
   } catch (error) {
+    guard.release()
     const { code } = error as NodeJS.ErrnoException
     throw problem("scratch_refused", { folder: tmpdir(), problem: code! })
   }
-  return { folder, guard: guardOf(folder) }
+  return { folder, guard }
 }
 
 export interface Guard {
@@ -68,14 +71,20 @@ export interface Guard {
   release(): void
 }
 
-/** Each line names a process group. The pipe's end without a word means that its writer was killed. */
+/**
+ * Each line names a process group. The pipe's end without a word means that its writer was killed. A process that it could not
+ * name any more may write to the folder once again.
+ */
 const GUARD = `
   while read -r line; do
     [ "$line" = released ] && exit
     groups="$groups -$line"
   done
   [ -z "$groups" ] || kill -KILL $groups
-  rm -rf -- "$0"`
+  for second in 1 2 3 4 5 6 7 8 9 10; do
+    rm -rf -- "$0" && exit
+    sleep 1
+  done`
 
 /** Takes `folder` away when this process ends before it is released. Without a shell, or a process to be had, nobody does. */
 export function guardOf(folder: string): Guard {
