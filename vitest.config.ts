@@ -6,7 +6,8 @@ import { LongestFirst } from "./test/order.ts"
 // Before there are threads, or PoCL's library would not see it. Its optimizer takes longer than all that these kernels run.
 process.env.POCL_EXTRA_BUILD_FLAGS ??= "-cl-opt-disable"
 
-// Threads without isolation: a fresh module graph per file costs ten times the tests themselves.
+// Without isolation: a fresh module graph per file costs ten times the tests themselves. Processes, not threads of one: tests start
+// thousands of programs, and for each the system copies the page tables of the process that starts it.
 export default defineConfig({
   resolve: {
     alias: [
@@ -21,7 +22,7 @@ export default defineConfig({
     setupFiles: "test/environment.ts",
     include: ["src/**/*.test.ts", "test/**/*.test.ts"],
     sequence: { sequencer: LongestFirst },
-    pool: "threads",
+    pool: "forks",
     isolate: false,
     maxWorkers: availableParallelism() + 1, // tests wait for disks and for programs that they start, a fifth of the time
     // Only a test that hangs takes this long; a busy machine compiles and spawns slowly.
