@@ -286,16 +286,21 @@ static void product_case(struct panels w, enum epilogue e) {
       float factor[2] = {0.001f * uniform(), 0.001f * uniform()};
       for (int64_t g = 0; g < groups * (w.minimums ? 2 : 1); g++) {
         if (w.block && g % groups % w.block == 0) factor[g >= groups] *= 1.1f;
-        // As a half times any byte, which a float can say.
-        float multiple = rounded_half(factor[g >= groups]) * (float)(int8_t)random_bits();
+        // As a half, or a part of one, times any byte, which a float can say.
+        float multiple = rounded_half(factor[g >= groups]) * (float)(int8_t)random_bits() /
+                         (float)(w.part ? w.part : 1);
         store_number(w.number, scales + (size_t)g * size,
                      w.block ? multiple : 0.01f + 0.01f * uniform());
       }
+      const uint32_t codes = has_table(w.codes)   ? 16
+                             : w.codes == CODES_6 ? 64
+                             : w.zero             ? (uint32_t)(2 * w.zero - (w.zero % 8 == 0) + 1)
+                                                  : 16;
+      uint32_t largest = 0;
+      for (uint32_t code = 1; code < codes; code++)
+        if (code_number(w, code) > code_number(w, largest)) largest = code;
       for (int64_t k = 0; k < columns; k++) {
-        uint32_t code = random_bits() % (uint32_t)(w.codes == CODES_6 ? 64
-                                                   : w.zero ? 2 * w.zero - (w.zero % 8 == 0) + 1
-                                                            : 16);
-        if (has_table(w.codes)) code %= 16;
+        const uint32_t code = r ? random_bits() % codes : largest;
         words[k / w.group * (w.group / per) + k % w.group / per] |= code
                                                                     << k % w.group % per * bits;
         values[r * columns + k] = (code_number(w, code) - w.zero) *
@@ -332,7 +337,8 @@ static void product_case(struct panels w, enum epilogue e) {
   // A tile of rows may read, and leave, some that lie behind the last.
   uint8_t *quantized = memory((size_t)((MAX_ROWS + TILES_BEHIND) * row_bytes));
   for (int64_t r = 0; r < MAX_ROWS; r++) {
-    for (int64_t k = 0; k < columns; k++) x[r * in_stride + k] = uniform();
+    // The largest codes of both sides meet in the first row and column.
+    for (int64_t k = 0; k < columns; k++) x[r * in_stride + k] = r ? uniform() : 1;
     if (w.grouped)
       quantize_row(x + r * in_stride, columns, w.group, quantized_sums(w),
                    quantized + r * row_bytes);
@@ -554,6 +560,12 @@ static void products(void) {
       w.number = F32, w.block = 8;
       product_case(w, STORE);
       w.codes = CODES_E2M1, w.zero = 12, w.block = 0;
+      product_case(w, STORE);
+      w.codes = CODES_IQ3_S, w.zero = 15, w.block = 8;
+      product_case(w, STORE);
+      w.codes = CODES_IQ3_XXS, w.zero = 31, w.part = 2;
+      product_case(w, ADD);
+      w.codes = CODES_IQ2, w.zero = 43, w.part = 8, w.group = 16, w.block = 16;
       product_case(w, STORE);
     }
   for (int64_t half = 8; half <= 72; half += 32) {
