@@ -140,6 +140,8 @@ const without: Record<string, string> = {
   "1B-q4f16_1-avx2": "the same, both held to AVX2",
   "1B-q4f16_1-zen3": "the same on a Zen 3, which has no more",
   "1B-q0f16-zen3": "1B in f16, on the Zen 3",
+  "1B-iq3_s-zen3": "1B, a GGUF file in IQ3_S, on the Zen 3",
+  "1B-iq2_xxs-zen3": "1B, a GGUF file in IQ2_XXS, on the Zen 3",
   "1B-q8_0": "1B, a GGUF file in Q8_0",
   "1B-q4_k_m": "1B, a GGUF file in Q4_K_M",
   "gemma3-1B-q4_0": "Gemma 3 1B, a GGUF file in Q4_0",
