@@ -143,6 +143,19 @@ test.each<[string, string[], string | undefined, string[], string]>([
     "",
   ],
   [
+    "how its quantisers packed it, in a file of its own",
+    ["quantize_config.json", "hf_quant_config.json", "model.safetensors"],
+    undefined,
+    [
+      ...CONFIG.slice(0, 1),
+      "quantize_config.json",
+      "hf_quant_config.json",
+      ...CONFIG.slice(1),
+      "model.safetensors",
+    ],
+    "",
+  ],
+  [
     "SentencePiece alone",
     ["model.safetensors", "tokenizer.model"],
     undefined,
@@ -174,6 +187,10 @@ const GGUF = [
 
 test("GGUF models are called by their type, else by their name", async () => {
   expect(ggufGroups(GGUF).map(({ tag }) => tag)).toEqual(["Q4_K_M", "F16", "UD-Q4_K_XL", "m"])
+  const types = ["IQ2_XXS", "TQ1_0", "MXFP4_MOE", "NVFP4"]
+  expect(ggufGroups(types.map((type) => `m-${type}.gguf`)).map(({ tag }) => tag)).toEqual(
+    types.toSorted(),
+  )
   expect(await select(GGUF, "q4_k_m")).toEqual({ files: SPLIT, model: SPLIT[0] })
   expect(await select(GGUF, "m-F16.gguf")).toMatchObject({ model: "m-F16.gguf" })
   await expect(select(GGUF)).rejects.toThrow(

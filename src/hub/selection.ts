@@ -15,6 +15,7 @@ const TEXTS = [
   "config.json",
   "generation_config.json",
   "quantize_config.json",
+  "hf_quant_config.json",
   "tokenizer.json",
   "tokenizer_config.json",
   "special_tokens_map.json",
@@ -101,7 +102,7 @@ export interface GgufGroup {
 
 const SPLIT = /-(\d{5})-of-(\d{5})\.gguf$/
 const TYPE =
-  /(?:^|[-._])((?:UD[-_])?(?:I?Q\d+(?:_[A-Z\d]+)*|TQ\d_\d|BF16|F16|F32|FP16|FP32|MXFP4(?:_[A-Z\d]+)*))$/i
+  /(?:^|[-._])((?:UD[-_])?(?:I?Q\d+(?:_[A-Z\d]+)*|TQ\d_\d|BF16|F16|F32|FP16|FP32|(?:MX|NV)FP4(?:_[A-Z\d]+)*))$/i
 
 /** Projectors of images and tables of importance lie beside models, and are none. */
 export function isBeside(name: string): boolean {

@@ -28,6 +28,7 @@ import type { Head } from "./head.ts"
 import { MLC } from "./mlc-config.ts"
 import type { Model } from "./model.ts"
 import { writeOrigin } from "./origin.ts"
+import { packingFiles } from "./packed/packing.ts"
 import { poolingFiles, writePooling } from "./pooling.ts"
 import { namedTemplates } from "./texts.ts"
 import { TOKENIZER_MODEL } from "./tokenizer-model.ts"
@@ -57,7 +58,7 @@ const COPIED = [
 const PUBLISHED = [
   "model.safetensors.index.json",
   TOKENIZER_MODEL,
-  "quantize_config.json",
+  ...Object.keys(packingFiles),
   ...COPIED,
 ]
 

@@ -21,7 +21,7 @@ import { ggufsIn, someOf } from "./locate.ts"
 import { MLC, readMlcConfig } from "./mlc-config.ts"
 import { withOwnHead } from "./own-head.ts"
 import { withOrders } from "./packed/orders.ts"
-import { type Packing, readPacking } from "./packed/packing.ts"
+import { type Packing, packingFiles, readPacking } from "./packed/packing.ts"
 import { type Pooling, readPooling } from "./pooling.ts"
 import { ranks, readRanking } from "./ranking.ts"
 import { architectureOf, textFields } from "./seeing.ts"
@@ -209,12 +209,9 @@ async function plainSource(folder: Folder): Promise<Source> {
   }
 }
 
-/** In a file of its own, as the first quantisers by GPTQ wrote their configuration, and those of ModelOpt. */
+/** In a file of its own. */
 async function packingBeside(folder: Folder): Promise<Packing | undefined> {
-  for (const [file, quant_method] of [
-    ["quantize_config.json", "gptq"],
-    ["hf_quant_config.json", "modelopt"],
-  ] as const) {
+  for (const [file, quant_method] of Object.entries(packingFiles)) {
     const json = await folder.jsonIfThere(file)
     const its = json && (isObject(json.quantization) ? json.quantization : json)
     if (!its) continue

@@ -13,7 +13,7 @@ import { findCompiler } from "../../src/compiler/targets/cpu/toolchain.ts"
 import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { storeRows } from "../../src/compiler/targets/reference/parameters.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
-import { checkFormat } from "../../src/model/compile-folder.ts"
+import { checkFormat, compileFolder } from "../../src/model/compile-folder.ts"
 import { type Model, openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { widen } from "../../src/runtime/dtype.ts"
@@ -341,9 +341,15 @@ test.each([
   delete config.quantization_config
   writeFileSync(join(folder, "config.json"), JSON.stringify(config))
   const model = await openModel(folder)
-  expect(model.format).toBe(format)
-  expect(await hashOf(model, "mlp.up_proj")).toBe(weights["mlp.up_proj"])
+  const compiled = join(folder, "compiled")
+  await compileFolder(model, compiled, { format: model.format })
   await model.close()
+  for (const path of [folder, compiled]) {
+    const opened = await openModel(path)
+    expect(opened.format).toBe(format)
+    expect(await hashOf(opened, "mlp.up_proj")).toBe(weights["mlp.up_proj"])
+    await opened.close()
+  }
 })
 
 test("MLX's configuration may have MLX's name for it", async () => {

@@ -15,6 +15,12 @@ export type Packing =
 
 type Method = Packing["method"]
 
+/** Files that may say it instead, and whose: those of the first quantisers by GPTQ, and of ModelOpt. */
+export const packingFiles = {
+  "quantize_config.json": "gptq",
+  "hf_quant_config.json": "modelopt",
+} as const satisfies Record<string, Method>
+
 const readers = {
   gptq: readGptq,
   awq: readAwq,
