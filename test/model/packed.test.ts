@@ -294,6 +294,12 @@ test.each<[string, Record<string, unknown>, (header: string) => string, string]>
       header.replace(/(up_proj.scales": {"dtype": "U8", "shape": )\[256, 2\]/, "$1[128, 4]"),
     "tensor model.layers.0.mlp.up_proj.scales has shape [128, 4], its matrix wants [256, 4]",
   ],
+  [
+    "gptq-4-32",
+    { quant_method: "auto-round", packing_format: "auto_round:llm_compressor" },
+    same,
+    'packing_format is "auto_round:llm_compressor"; known: auto_round:auto_gptq, auto_round',
+  ],
   ["modelopt-fp8", { quant_algo: "W4A8_AWQ" }, same, 'quant_algo is "W4A8_AWQ"; known: FP8'],
   ["compressed-int4", { format: "marlin-24" }, same, 'format is "marlin-24"; known: pack-quan'],
   ["fp8-blocks", { weight_block_size: [128] }, same, "weight_block_size is not two whole numbers"],
@@ -350,6 +356,17 @@ test.each([
     expect(await hashOf(opened, "mlp.up_proj")).toBe(weights["mlp.up_proj"])
     await opened.close()
   }
+})
+
+test.each([
+  ["gptq-4-128-zeros", "auto_round:auto_gptq"],
+  ["gptq-4-row-v2", "auto_round"],
+  ["gptq-4-row-v2", "auto_round:gptqmodel"],
+  ["awq-64", "auto_round:auto_awq"],
+])("%s is what AutoRound calls %s", async (name, packing_format) => {
+  const model = await open(name, { quant_method: "auto-round", packing_format, data_type: "int" })
+  expect(await hashOf(model, "mlp.up_proj")).toBe(golden.models[name]!.weights["mlp.up_proj"])
+  await model.close()
 })
 
 test("MLX's configuration may have MLX's name for it", async () => {

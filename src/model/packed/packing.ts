@@ -21,6 +21,7 @@ export const packingFiles = {
   "hf_quant_config.json": "modelopt",
 } as const satisfies Record<string, Method>
 
+/** By the names that configurations have for them. */
 const readers = {
   gptq: readGptq,
   awq: readAwq,
@@ -29,7 +30,8 @@ const readers = {
   fp8: readFloat8,
   modelopt: readModelopt,
   mlx: readMlx,
-} satisfies Record<Method, (fields: Fields) => Packing>
+  "auto-round": readAutoRound,
+} satisfies Record<Method | "auto-round", (fields: Fields) => Packing>
 
 /** @throws `model_broken` for a way of packing that is not known */
 export function readPacking(fields: Fields): Packing | undefined {
@@ -37,7 +39,7 @@ export function readPacking(fields: Fields): Packing | undefined {
   if (!packing) return undefined
   const isMlx = !packing.has("quant_method") && packing.has("bits") && packing.has("group_size")
   const method = isMlx ? "mlx" : packing.text("quant_method", "an unknown method")
-  if (Object.hasOwn(readers, method)) return readers[method as Method](packing)
+  if (Object.hasOwn(readers, method)) return readers[method as keyof typeof readers](packing)
   const cure =
     method === "bitsandbytes"
       ? "whose codes are no format of files; serve the original weights, with --quantization q4f16_1 in as little memory"
@@ -105,6 +107,21 @@ function readFloat8(fields: Fields): Packing {
   oneOf(fields, "fmt", ["e4m3", "float8_e4m3fn"])
   const name = "weight_block_size"
   return { method: "fp8", block: fields.has(name) ? blockOf(fields, name) : BLOCK }
+}
+
+/** AutoRound packs as others do, GPTQ's zeros as in its first version or as in its second. */
+function readAutoRound(fields: Fields): Packing {
+  const first = "auto_round:auto_gptq"
+  const known = [first, "auto_round", "auto_round:gptqmodel", "auto_round:auto_awq"]
+  const order = oneOf(fields, "packing_format", known)
+  oneOf(fields, "data_type", ["int"])
+  if (order.endsWith("awq")) return { method: "awq" }
+  return {
+    method: "gptq",
+    group: groupSize(fields),
+    symmetric: fields.flag("sym", true),
+    zeroOffset: order === first ? 1 : 0,
+  }
 }
 
 function readModelopt(fields: Fields): Packing {
