@@ -1060,6 +1060,13 @@ export const planted: readonly PlantedFault[] = [
     test: "test/device/kernels.test.ts",
   },
   {
+    what: "of two codes of bitsandbytes the second comes first",
+    file: "src/model/packed/bitsandbytes.ts",
+    text: "at & 1 ? byte & 15 : byte >> 4",
+    fault: "at & 1 ? byte >> 4 : byte & 15",
+    test: "test/model/packed.test.ts",
+  },
+  {
     what: "codes of MLX that begin in one byte and end in the next lose the rest",
     file: "src/model/packed/mlx.ts",
     text: "packed[byte]! | (packed[byte + 1]! << 8)",

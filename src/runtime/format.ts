@@ -150,6 +150,7 @@ export const formats = {
   fp8: mixed,
   modelopt: mixed,
   mlx: mixed,
+  bitsandbytes: mixed,
 } as const satisfies Record<string, Format>
 
 export type FormatName = keyof typeof formats

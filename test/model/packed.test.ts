@@ -237,6 +237,8 @@ test.each([
   ["compressed-nvfp4", "nvfp4"],
   ["modelopt-nvfp4", "nvfp4"],
   ["modelopt-fp8", "e4m3"],
+  ["bitsandbytes-nf4", "bf16"],
+  ["bitsandbytes-int8", "q8_f32"],
   ["mlx-3-64", "q4_1"],
   ["mlx-4-64", "q4_bf16"],
   ["mlx-5-32", "q8_zeros"],
@@ -247,7 +249,7 @@ test.each([
   const model = await open(name)
   expect(matrixOf(model, "mlp.up_proj").stored.codec).toBe(codec)
   const again = () => checkFormat(model, "q4f16_1")
-  if (codec === "f32" || codec === "e4m3") expect(again).not.toThrow()
+  if (["f32", "bf16", "e4m3"].includes(codec)) expect(again).not.toThrow()
   else expect(again).toThrow("already; q4f16_1 needs the original weights")
   await model.close()
 })
@@ -262,9 +264,9 @@ test.each<[string, Record<string, unknown>, (header: string) => string, string]>
   ],
   [
     "gptq-4-32",
-    { quant_method: "bitsandbytes" },
+    { quant_method: "bitsandbytes", bnb_4bit_quant_storage: "bfloat16" },
     same,
-    "are packed by bitsandbytes, whose codes are no format of files; serve the original weights",
+    'bnb_4bit_quant_storage is "bfloat16"; known: uint8',
   ],
   [
     "gptq-4-32",
@@ -299,6 +301,12 @@ test.each<[string, Record<string, unknown>, (header: string) => string, string]>
     { quant_method: "auto-round", packing_format: "auto_round:llm_compressor" },
     same,
     'packing_format is "auto_round:llm_compressor"; known: auto_round:auto_gptq, auto_round',
+  ],
+  [
+    "bitsandbytes-nf4",
+    {},
+    (header) => header.replace(part("weight.absmax"), part("weight.other")),
+    "tensor model.layers.0.mlp.up_proj.weight.absmax is not there",
   ],
   ["modelopt-fp8", { quant_algo: "W4A8_AWQ" }, same, 'quant_algo is "W4A8_AWQ"; known: FP8'],
   ["compressed-int4", { format: "marlin-24" }, same, 'format is "marlin-24"; known: pack-quan'],

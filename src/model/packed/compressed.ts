@@ -83,7 +83,7 @@ interface Codes {
 function codesOf(matrix: Matrix): Codes {
   const { rows, columns } = matrix
   const words = matrix.part("weight_packed")?.shape[1]
-  if (words === undefined) return bytesOf(matrix)
+  if (words === undefined) return wholeBytes(matrix)
   const bits = words === Math.ceil(columns / 8) ? 4 : 8
   const perRow = Math.ceil((columns * bits) / 32)
   const part = partOf(matrix, "weight_packed", ["I32"], [rows, perRow])
@@ -102,7 +102,8 @@ function codesOf(matrix: Matrix): Codes {
   }
 }
 
-function bytesOf(matrix: Matrix): Codes {
+/** Bytes with a sign, a row behind the other. */
+export function wholeBytes(matrix: Matrix): Codes {
   const { rows, columns } = matrix
   const part = partOf(matrix, "weight", ["I8"], [rows, columns])
   return {

@@ -2,6 +2,7 @@
 // that the quantiser left alone is a tensor like any other.
 
 import { groupCodecs } from "../../runtime/format.ts"
+import { bitsandbytesTensor } from "./bitsandbytes.ts"
 import { compressedTensor } from "./compressed.ts"
 import { float8Tensor, isFloat8 } from "./float8.ts"
 import { awqTensor, gptqTensor } from "./gptq.ts"
@@ -31,6 +32,7 @@ export async function readOrders(parts: Iterable<Part>): Promise<Orders> {
 export function isPacked(parts: readonly Part[], { method }: Packing): boolean {
   if (method === "compressed-tensors") return true
   if (method === "mxfp4") return parts.some(({ name }) => name.endsWith("_blocks"))
+  if (method === "bitsandbytes") return parts.some(({ dtype }) => dtype === "U8" || dtype === "I8")
   if (method === "mlx") return parts.some(({ dtype }) => dtype === "U32")
   return parts.some(({ name, dtype }) => name.endsWith(".qweight") || dtype.startsWith("F8_"))
 }
@@ -51,6 +53,8 @@ export function packedTensor(
       return matrix.part("weight_scale") && compressedTensor(matrix, packing, order)
     case "mxfp4":
       return matrix.part("blocks") && mxfp4Stack(matrix)
+    case "bitsandbytes":
+      return bitsandbytesTensor(matrix, packing.dtype)
     case "mlx":
       return matrix.part("scales") && mlxTensor(matrix)
     case "modelopt":

@@ -2,6 +2,7 @@
 // leave. Bits, groups and zeros are read off the tensors themselves, which differ from matrix to matrix; what cannot be
 // seen there is here. What is not read is refused by name.
 
+import type { FloatType } from "../../runtime/format.ts"
 import type { Fields } from "../fields.ts"
 
 export type Packing =
@@ -12,6 +13,7 @@ export type Packing =
   | { method: "fp8"; block: readonly [rows: number, columns: number] }
   | { method: "modelopt" }
   | { method: "mlx" }
+  | { method: "bitsandbytes"; dtype: FloatType }
 
 type Method = Packing["method"]
 
@@ -30,8 +32,9 @@ const readers = {
   fp8: readFloat8,
   modelopt: readModelopt,
   mlx: readMlx,
+  bitsandbytes: readBitsandbytes,
   "auto-round": readAutoRound,
-} satisfies Record<Method | "auto-round", (fields: Fields) => Packing>
+} satisfies Record<Method | "auto-round", (packing: Fields, model: Fields) => Packing>
 
 /** @throws `model_broken` for a way of packing that is not known */
 export function readPacking(fields: Fields): Packing | undefined {
@@ -39,12 +42,13 @@ export function readPacking(fields: Fields): Packing | undefined {
   if (!packing) return undefined
   const isMlx = !packing.has("quant_method") && packing.has("bits") && packing.has("group_size")
   const method = isMlx ? "mlx" : packing.text("quant_method", "an unknown method")
-  if (Object.hasOwn(readers, method)) return readers[method as keyof typeof readers](packing)
-  const cure =
-    method === "bitsandbytes"
-      ? "whose codes are no format of files; serve the original weights, with --quantization q4f16_1 in as little memory"
-      : `which cannot be read (known: ${Object.keys(readers).join(", ")}); use the original weights`
-  throw fields.wrong("quantization_config", `says the weights are packed by ${method}, ${cure}`)
+  if (Object.hasOwn(readers, method))
+    return readers[method as keyof typeof readers](packing, fields)
+  const known = Object.keys(readers).join(", ")
+  throw fields.wrong(
+    "quantization_config",
+    `says the weights are packed by ${method}, which cannot be read (known: ${known}); use the original weights`,
+  )
 }
 
 /** The first version stores zeros less one. */
@@ -122,6 +126,19 @@ function readAutoRound(fields: Fields): Packing {
     symmetric: fields.flag("sym", true),
     zeroOffset: order === first ? 1 : 0,
   }
+}
+
+const floats: Readonly<Record<string, FloatType>> = {
+  bfloat16: "bf16",
+  float16: "f16",
+  float32: "f32",
+}
+
+/** What is multiplied there are the model's floats. */
+function readBitsandbytes(packing: Fields, model: Fields): Packing {
+  oneOf(packing, "bnb_4bit_quant_storage", ["uint8"])
+  const name = model.has("dtype") ? "dtype" : "torch_dtype"
+  return { method: "bitsandbytes", dtype: floats[oneOf(model, name, Object.keys(floats))]! }
 }
 
 function readModelopt(fields: Fields): Packing {

@@ -249,6 +249,59 @@ def mlx_floats(mode):
     return {"group_size": 32, "bits": bits, "mode": mode}, pack
 
 
+# The quantiles of a normal distribution that QLoRA takes: https://arxiv.org/abs/2305.14314, appendix E.
+NF4 = np.float32([
+    -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
+    -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
+    0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0,
+])
+
+
+def rounded(x):
+    """To bfloat16, halves to even."""
+    bits = np.float32(x).view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).view(np.float32).astype(np.float64)
+
+
+def nf4(nested):
+    """bitsandbytes: two codes to a byte, the first upper, over the largest of 64, which may be a byte for a number of a list itself."""
+    def pack(rng, rows, columns):
+        codes = rng.integers(0, 16, rows * columns)
+        blocks = rows * columns // 64
+        state = {"quant_type": "nf4", "blocksize": 64, "dtype": "bfloat16", "shape": [rows, columns]}
+        parts = {
+            "weight": ("U8", (codes[::2] << 4 | codes[1::2]).astype(np.uint8)[:, None]),
+            "weight.quant_map": ("F32", NF4),
+        }
+        largest = np.float32(rng.uniform(1, 3, blocks) / columns**0.5)
+        if nested:
+            numbers = np.sort(rng.uniform(-1, 1, 256)).astype(np.float32)
+            bytes_, scales = rng.integers(0, 256, blocks), np.float32(rng.uniform(0.5, 1, -(-blocks // 256)) / columns**0.5)
+            offset = 2 / columns**0.5
+            state |= {"nested_blocksize": 256, "nested_dtype": "float32", "nested_offset": offset}
+            parts |= {
+                "weight.absmax": ("U8", bytes_.astype(np.uint8)), "weight.nested_absmax": ("F32", scales),
+                "weight.nested_quant_map": ("F32", numbers),
+            }
+            largest = numbers[bytes_] * np.repeat(scales, 256)[:blocks] + np.float32(offset)
+        else:
+            parts["weight.absmax"] = "F32", largest
+        text = np.frombuffer(json.dumps(state).encode(), np.uint8)
+        parts["weight.quant_state.bitsandbytes__nf4"] = "U8", text
+        return parts, rounded(NF4[codes] * np.repeat(largest, 64)).reshape(rows, columns)
+    return {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}, pack
+
+
+def llm_int8():
+    """bitsandbytes: bytes with a sign, the largest of a row over 127."""
+    def pack(rng, rows, columns):
+        codes = rng.integers(-127, 128, (rows, columns))
+        largest = np.float32(rng.uniform(1, 3, rows) / columns**0.5)
+        weight = np.float32(codes * np.float32(largest / np.float64(127))[:, None].astype(np.float64))
+        return {"weight": ("I8", codes.astype(np.int8)), "SCB": ("F32", largest)}, weight.astype(np.float64)
+    return {"quant_method": "bitsandbytes", "load_in_8bit": True}, pack
+
+
 VARIANTS = {
     "gptq-4-32": gptq(),
     "gptq-4-128-zeros": gptq(group=128, symmetric=False),
@@ -289,6 +342,9 @@ VARIANTS = {
     "mlx-nvfp4": nvfp4(
         {"group_size": 16, "bits": 4, "mode": "nvfp4"}, ("weight", "scales", "U8"), stored=lambda codes: stream(codes, 4),
     ),
+    "bitsandbytes-nf4": nf4(False),
+    "bitsandbytes-nf4-nested": nf4(True),
+    "bitsandbytes-int8": llm_int8(),
 }
 
 
