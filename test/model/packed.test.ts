@@ -377,11 +377,11 @@ test.each([
   await model.close()
 })
 
-test("MLX's configuration may have MLX's name for it", async () => {
+test("MLX's configuration may have MLX's name for it, beside the publisher's", async () => {
   const { quantization_config, weights } = golden.models["mlx-4-64"]!
   await (await open("mlx-4-64")).close()
   const config = JSON.parse(readFileSync(join(folder, "config.json"), "utf8"))
-  delete config.quantization_config
+  config.quantization_config = { quant_method: "mxfp4" }
   config.quantization = { ...quantization_config, "model.embed_tokens": false }
   writeFileSync(join(folder, "config.json"), JSON.stringify(config))
   const model = await openModel(folder)

@@ -61,8 +61,10 @@ function nvfp4(matrix: Matrix): Tensor {
   return nvfp4Tensor(matrix, {
     codes: partOf(matrix, "weight_packed", ["U8"], [rows, columns / 2]),
     scales: partOf(matrix, "weight_scale", ["F8_E4M3"], [rows, groups]),
-    factor: partOf(matrix, "weight_global_scale", ["F32"], [1]),
-    divides: true,
+    factor: {
+      part: partOf(matrix, "weight_global_scale", ["F32"], [1]),
+      apply: (scale, factor) => scale / factor,
+    },
   })
 }
 

@@ -16,7 +16,7 @@ import type { StoredRows } from "../weights/convert.ts"
 import type { Tensor } from "../weights/weights.ts"
 import { floatTypes, type Matrix, type Part, partOf } from "./matrix.ts"
 import { mxfp4Of } from "./mxfp4.ts"
-import { nvfp4Tensor } from "./nvfp4.ts"
+import { type Nvfp4, nvfp4Tensor } from "./nvfp4.ts"
 
 export function mlxTensor(matrix: Matrix): Tensor {
   const { columns, broken } = matrix
@@ -32,7 +32,7 @@ export function mlxTensor(matrix: Matrix): Tensor {
   const width = columns / count
   if (scales.dtype !== "U8") return affine(matrix, codes, scales, bits, width)
   if (bits === 4 && width === groupCodecs.nvfp4.group)
-    return nvfp4Tensor(matrix, { codes, scales, factor: matrix.part("global_scale") })
+    return nvfp4Tensor(matrix, { codes, scales, factor: factorOf(matrix) })
   if (bits === 4 && width === groupCodecs.mxfp4.group) return mxfp4Of(matrix, codes, scales)
   if (bits === 8 && width === groupCodecs.e4m3.group) return mxfp8(matrix, codes, scales)
   throw broken("scales", `are bytes, each for ${width} codes of ${bits} bits, which is not known`)
@@ -45,6 +45,16 @@ function lengthOf(matrix: Matrix, kind: string): number {
 
 function shapeOf({ rows, stacked }: Matrix, length: number): readonly number[] {
   return stacked > 1 ? [stacked, rows / stacked, length] : [rows, length]
+}
+
+/** What the largest float of 4 bits under the largest of 8 stands for, where there is such a number: 6 * 448 of it. */
+function factorOf(matrix: Matrix): Nvfp4["factor"] {
+  if (!matrix.part("global_scale")) return undefined
+  const { stacked } = matrix
+  return {
+    part: partOf(matrix, "global_scale", ["F32"], stacked > 1 ? [stacked] : []),
+    apply: (scale, largest) => scale * Math.fround(largest / (6 * 448)),
+  }
 }
 
 /** What experts are chosen by: rounding what such a matrix reads would choose others, so it is multiplied out. */

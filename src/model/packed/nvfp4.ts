@@ -11,12 +11,11 @@ const GROUP = groupCodecs.nvfp4.group
 export interface Nvfp4 {
   codes: Part
   scales: Part
-  /** What the scales are multiplied with, or divided by. */
-  factor?: Part | undefined
-  divides?: true
+  /** The number, and what a scale becomes under it. */
+  factor?: { part: Part; apply: (scale: number, factor: number) => number } | undefined
 }
 
-export function nvfp4Tensor(matrix: Matrix, { codes, scales, factor, divides }: Nvfp4): Tensor {
+export function nvfp4Tensor(matrix: Matrix, { codes, scales, factor }: Nvfp4): Tensor {
   const { rows, columns, broken } = matrix
   const groups = columns / GROUP
   const { bytes: perRow } = rowLayout("nvfp4", columns)
@@ -25,15 +24,15 @@ export function nvfp4Tensor(matrix: Matrix, { codes, scales, factor, divides }: 
   return {
     codec: "nvfp4",
     async read(first, count) {
-      opened ??= factor ? readFloats(factor) : Promise.resolve(Float32Array.of(1))
+      opened ??= factor && readFloats(factor.part)
       const factors = await opened
       const stored = await scales.read(first * groups, count * groups)
       const numbers = new Float32Array(count * groups)
       for (let i = 0; i < numbers.length; i++) {
-        const row = first + Math.floor(i / groups)
-        const its = factors[Math.floor((row * factors.length) / rows)]!
         const scale = halved[stored[i]!]!
-        numbers[i] = divides ? scale / its : scale * its
+        const row = first + Math.floor(i / groups)
+        const its = factors?.[Math.floor((row * factors.length) / rows)]
+        numbers[i] = its === undefined ? scale : factor!.apply(scale, its)
       }
       if (numbers.some(Number.isNaN)) throw broken("weight", "has scales that are no numbers")
       return {

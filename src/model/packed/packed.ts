@@ -74,6 +74,9 @@ function modeloptTensor(matrix: Matrix): PackedTensor | undefined {
   return nvfp4Tensor(matrix, {
     codes: partOf(matrix, "weight", ["U8"], [rows, columns / 2]),
     scales: partOf(matrix, "weight_scale", ["F8_E4M3"], [rows, columns / groupCodecs.nvfp4.group]),
-    factor: partOf(matrix, "weight_scale_2", Object.keys(floatTypes), []),
+    factor: {
+      part: partOf(matrix, "weight_scale_2", Object.keys(floatTypes), []),
+      apply: (scale, factor) => scale * factor,
+    },
   })
 }

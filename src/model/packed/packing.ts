@@ -4,6 +4,7 @@
 
 import type { FloatType } from "../../runtime/format.ts"
 import type { Fields } from "../fields.ts"
+import { isObject } from "../folder.ts"
 
 export type Packing =
   | { method: "gptq"; group: number; symmetric: boolean; zeroOffset: 0 | 1 }
@@ -38,7 +39,9 @@ const readers = {
 
 /** @throws `model_broken` for a way of packing that is not known */
 export function readPacking(fields: Fields): Packing | undefined {
-  const packing = fields.object("quantization_config") ?? fields.object("quantization")
+  // MLX's name for it comes first: beside it may still stand what its publishers said of theirs.
+  const name = isObject(fields.json.quantization) ? "quantization" : "quantization_config"
+  const packing = fields.object(name)
   if (!packing) return undefined
   const isMlx = !packing.has("quant_method") && packing.has("bits") && packing.has("group_size")
   const method = isMlx ? "mlx" : packing.text("quant_method", "an unknown method")
@@ -46,7 +49,7 @@ export function readPacking(fields: Fields): Packing | undefined {
     return readers[method as keyof typeof readers](packing, fields)
   const known = Object.keys(readers).join(", ")
   throw fields.wrong(
-    "quantization_config",
+    name,
     `says the weights are packed by ${method}, which cannot be read (known: ${known}); use the original weights`,
   )
 }

@@ -215,6 +215,12 @@ def times(rng, scales):
     return "weight_scale_2", scales * one, ("F32", np.array(one))
 
 
+def largest(rng, scales):
+    """MLX: what the largest float of 4 bits, 6, under the largest of 8, 448, stands for."""
+    one = np.float32(rng.uniform(50, 200))
+    return "global_scale", scales * np.float32(one / np.float32(2688)), ("F32", np.array(one))
+
+
 def stream(codes, bits):
     """Codes one behind the other in a stream of bits, the first lowest, as words."""
     planes = (np.asarray(codes)[..., None] >> np.arange(bits) & 1).astype(np.uint8).reshape(len(codes), -1)
@@ -345,6 +351,9 @@ VARIANTS = {
     "bitsandbytes-nf4": nf4(False),
     "bitsandbytes-nf4-nested": nf4(True),
     "bitsandbytes-int8": llm_int8(),
+    "mlx-nvfp4-number": nvfp4(
+        {"group_size": 16, "bits": 4, "mode": "nvfp4"}, ("weight", "scales", "U8"), largest, lambda codes: stream(codes, 4),
+    ),
 }
 
 
