@@ -1,16 +1,15 @@
 // The matrices of a folder that was quantised before it was published, by the method that its configuration names. A matrix
 // that the quantiser left alone is a tensor like any other.
 
-import { groupCodecs } from "../../runtime/format.ts"
 import { bitsandbytesTensor } from "./bitsandbytes.ts"
 import { compressedTensor } from "./compressed.ts"
 import { float8Tensor, isFloat8 } from "./float8.ts"
 import { awqTensor, gptqTensor } from "./gptq.ts"
 import type { PackedTensor } from "./groups.ts"
-import { floatTypes, type Matrix, type Part, partOf, readInts } from "./matrix.ts"
+import { type Matrix, type Part, readInts } from "./matrix.ts"
 import { mlxTensor } from "./mlx.ts"
+import { modeloptTensor } from "./modelopt.ts"
 import { mxfp4Stack } from "./mxfp4.ts"
-import { nvfp4Tensor } from "./nvfp4.ts"
 import type { Packing } from "./packing.ts"
 
 /** By the matrix's name, the group of each of its columns. */
@@ -64,19 +63,4 @@ export function packedTensor(
       return isFloat8(matrix) ? float8Tensor(matrix, kind, packing.block) : undefined
     }
   }
-}
-
-/** NVIDIA's ModelOpt: floats of 8 bits under `weight_scale`, or of 4 under that and a number for all of them. */
-function modeloptTensor(matrix: Matrix): PackedTensor | undefined {
-  if (isFloat8(matrix)) return float8Tensor(matrix, "weight_scale", [1, 1])
-  if (matrix.part("weight")?.dtype !== "U8") return undefined
-  const { rows, columns } = matrix
-  return nvfp4Tensor(matrix, {
-    codes: partOf(matrix, "weight", ["U8"], [rows, columns / 2]),
-    scales: partOf(matrix, "weight_scale", ["F8_E4M3"], [rows, columns / groupCodecs.nvfp4.group]),
-    factor: {
-      part: partOf(matrix, "weight_scale_2", Object.keys(floatTypes), []),
-      apply: (scale, factor) => scale * factor,
-    },
-  })
 }

@@ -28,7 +28,8 @@ function stacks(naming: Naming, config: ModelConfig): Instead[] {
     ...(countsOne(config) && withoutOne(naming)),
     ...denseNames(naming, place),
   }
-  return STACKS.flatMap((stack) => {
+  const latent = latentParts(config)
+  return STACKS.flatMap((stack): Instead[] => {
     const part = (projection: string, rows: number): NamedPart => ({
       name: `${place}${stack}.${projection}`,
       ...stackOf(experts.count, rows),
@@ -40,12 +41,10 @@ function stacks(naming: Naming, config: ModelConfig): Instead[] {
       "mlp.experts.*.down_proj": part(down, experts.latent ?? shapes.hidden),
     }
     const stored = `${layer}.${place}${stack}.${up}.weight`
-    const split = latentParts(config).map((latent) => ({
-      stored,
-      also: `${layer}.${LATENT_KEYS}.weight`,
-      parts: { ...parts, ...latent },
-    }))
-    return [...split, { stored, parts }]
+    const whole = { stored, parts }
+    if (!latent) return [whole]
+    const also = `${layer}.${LATENT_KEYS}.weight`
+    return [{ stored, also, parts: { ...parts, ...latent } }, whole]
   })
 }
 
@@ -66,20 +65,21 @@ function denseNames({ parts }: Naming, place: string): Naming["parts"] {
 
 const LATENT_KEYS = "self_attn.embed_q"
 
-/** None where attention is not latent. */
-function latentParts({ blocks: [block], shapes: { heads } }: ModelConfig): Naming["parts"][] {
+/** Undefined where attention is not latent. */
+function latentParts({
+  blocks: [block],
+  shapes: { heads },
+}: ModelConfig): Naming["parts"] | undefined {
   const latent = block?.attention.latent
-  if (!latent) return []
+  if (!latent) return undefined
   const whole = (rows: number) => {
     const { stacked, rows: each } = stackOf(heads, rows)
     return { stacked, rows: { ...each, run: each.of, every: each.of } }
   }
-  return [
-    {
-      "self_attn.k_up_proj": { name: LATENT_KEYS, ...whole(latent.rank) },
-      "self_attn.v_up_proj": { name: "self_attn.unembed_out", ...whole(latent.value) },
-    },
-  ]
+  return {
+    "self_attn.k_up_proj": { name: LATENT_KEYS, ...whole(latent.rank) },
+    "self_attn.v_up_proj": { name: "self_attn.unembed_out", ...whole(latent.value) },
+  }
 }
 
 /** Of models without experts. */
