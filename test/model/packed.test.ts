@@ -14,7 +14,9 @@ import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { storeRows } from "../../src/compiler/targets/reference/parameters.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
 import { checkFormat, compileFolder } from "../../src/model/compile-folder.ts"
+import { Folder } from "../../src/model/folder.ts"
 import { type Model, openModel } from "../../src/model/model.ts"
+import { openSafetensors } from "../../src/model/weights/safetensors.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { widen } from "../../src/runtime/dtype.ts"
 import { openLibrary } from "../../src/runtime/library.ts"
@@ -388,6 +390,19 @@ test("MLX's configuration may have MLX's name for it, beside the publisher's", a
   expect(model.format).toBe("mlx")
   expect(await hashOf(model, "mlp.up_proj")).toBe(weights["mlp.up_proj"])
   await model.close()
+})
+
+test.each([
+  ...["mlp.gate", "mlp.router", "router.proj", "block_sparse_moe.router.layer"],
+  "mlp.shared_expert_gate",
+])("what experts are chosen by is floats, though MLX packs it: %s", async (router) => {
+  const rename = (header: string) => header.replaceAll("mlp.up_proj.", `${router}.`)
+  await expect(open("mlx-4-64", {}, rename)).rejects.toThrow("mlp.up_proj.weight")
+  const weights = await openSafetensors(new Folder(folder), undefined, { method: "mlx" })
+  const codec = (name: string) =>
+    weights.tensor(`model.layers.0.${name}.weight`, shapes.intermediate_size, 64).codec
+  expect([codec(router), codec("mlp.gate_proj")]).toEqual(["f32", "q4_bf16"])
+  await weights.close()
 })
 
 test("zeros that are not where the configuration says are found when they are read", async () => {
