@@ -179,8 +179,9 @@ const cutOf = (split: Split, factor = 1): Segment[] =>
     ...(cyclic && { cyclic }),
   }))
 
-const isAlike = (a: Split | undefined, b: Split | undefined) =>
-  JSON.stringify(a && cutOf(a)) === JSON.stringify(b && cutOf(b))
+/** @param width columns of `a` for each of `b` */
+const isAlike = (a: Split | undefined, b: Split | undefined, width: number) =>
+  JSON.stringify(a && cutOf(a)) === JSON.stringify(b && cutOf(b, width))
 
 const columnsOf = (split: Split) => split.reduce((sum, { length }) => sum + length, 0)
 const ownColumns = (split: Split) => split.reduce((sum, part) => sum + ownLength(part), 0)
@@ -638,7 +639,8 @@ class Sharding {
   #twoOf(step: Extract<StepOp, { op: "add" | "multiply" }>): StepOp {
     const [a, b] = [this.#splitOf(step.a), this.#splitOf(step.b)]
     const isOne = step.b.columns === 1 && step.a.columns > 1
-    if ((a || b) && !(isOne ? !b : isAlike(a, b)))
+    const width = step.a.columns / step.b.columns
+    if ((a || b) && !(isOne ? !b : isAlike(a, b, width)))
       throw new WantedOtherwise(wholeWishes([...(a ?? []), ...(b ?? [])]))
     const split = a?.map((part, i) => ({
       ...part,

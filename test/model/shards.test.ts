@@ -102,7 +102,9 @@ function wideGraph(shape: WideShape = {}): Graph {
       },
       layer === 1 ? w("sinks", heads) : undefined,
     )
-    const read = hasOrder && layer === 1 ? reorder(mixed, w("o_order", width)) : mixed
+    const gates = () => apply("softplus", linear(h, w("gates", heads, HIDDEN)))
+    const opened = layer === 0 ? multiply(mixed, gates()) : mixed
+    const read = hasOrder && layer === 1 ? reorder(opened, w("o_order", width)) : opened
     x = add(x, linear(read, w("o", HIDDEN, width), bias("o_bias", HIDDEN)))
     const m = norm(x, w("mlp_norm", HIDDEN), 1e-5)
     const up = linear(m, w("up", intermediate, HIDDEN), bias("up_bias", intermediate))

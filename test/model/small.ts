@@ -58,6 +58,8 @@ export interface SmallShape {
   hasExperts?: boolean
   /** What queries and the outputs of attention are computed from is put in another order first. */
   hasOrder?: boolean
+  /** What attention gives is gated head by head. */
+  hasGates?: boolean
   /** And behind those of a `latent` one with a state, whose values are cut into vectors in every way. */
   hasStates?: boolean
 }
@@ -108,6 +110,7 @@ export function smallGraph(shape: SmallShape = {}): Graph {
     intermediate = 44,
     hasExperts,
     hasOrder,
+    hasGates,
     hasStates,
     latent,
   } = shape
@@ -147,7 +150,9 @@ export function smallGraph(shape: SmallShape = {}): Graph {
           { ...memory, kvHeads: KV_HEADS, headDim: HEAD_DIM },
           hasExperts && layer % 2 === 1 ? w("sinks", HEADS) : undefined,
         )
-    x = add(x, linear(inOrder(mixed, "o_order"), w("o", hidden, HEADS * HEAD_DIM)))
+    const gates = () => apply("softplus", linear(h, w("gates", HEADS, hidden)))
+    const given = inOrder(hasGates ? multiply(mixed, gates()) : mixed, "o_order")
+    x = add(x, linear(given, w("o", hidden, HEADS * HEAD_DIM)))
     if (latent) {
       const place = { layer: layers + layer, count: 3, heads: 2 }
       x = add(x, convolve(linear(x, w("conv", hidden, hidden)), w("taps", 3 * hidden), place))

@@ -230,8 +230,9 @@ export function add(a: Node, b: Node): Node {
   return { op: "add", rows: sameRows(a, b), columns: a.columns, inputs: [a, b] }
 }
 
+/** `b`: as wide as `a`, or a column for each of so many runs of columns of `a`. */
 export function multiply(a: Node, b: Node): Node {
-  check([1, a.columns].includes(b.columns), `multiply: ${a.columns} and ${b.columns} columns`)
+  check(a.columns % b.columns === 0, `multiply: ${a.columns} and ${b.columns} columns`)
   return { op: "multiply", rows: sameRows(a, b), columns: a.columns, inputs: [a, b] }
 }
 

@@ -7,6 +7,7 @@ import type { Builder, Value } from "../targets/gpu/ir/builder.ts"
 import * as gpu from "../targets/gpu/kernels/numbers.ts"
 import {
   cap,
+  expGap,
   gelu,
   geluTanh,
   quickGelu,
@@ -14,6 +15,7 @@ import {
   scale,
   sigmoid,
   silu,
+  softplus,
 } from "../targets/reference/arithmetic.ts"
 
 export const elementwise = {
@@ -22,6 +24,12 @@ export const elementwise = {
   gelu_tanh: { js: geluTanh, c: (x) => `vec_gelu_tanh(${x})`, gpu: gpu.geluTanh },
   quick_gelu: { js: quickGelu, c: (x) => `vec_quick_gelu(${x})`, gpu: gpu.quickGelu },
   relu2: { js: relu2, c: (x) => `vec_relu2(${x})`, gpu: gpu.relu2 },
+  exp_gap: { js: expGap, c: (x) => `vec_exp_gap(${x})`, gpu: gpu.expGap },
+  softplus: {
+    js: (x) => Math.fround(softplus(x) + x * 0), // which shows what is no number
+    c: (x) => `vec_softplus(${x})`,
+    gpu: (k, x) => gpu.softplus(k, x).add(x.mul(0)),
+  },
   sigmoid: { js: sigmoid, c: (x) => `vec_sigmoid(${x})`, gpu: gpu.sigmoid },
   cap: { js: cap, c: (x, by) => `vec_cap(${x}, ${by})`, gpu: gpu.cap },
   scale: { js: scale, c: (x, by) => `vec_mul(${x}, vec_set(${by}))`, gpu: gpu.scale },

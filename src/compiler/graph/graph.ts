@@ -135,7 +135,7 @@ export type Op =
   /** x → a function of each element, with the number that it takes beside it. */
   | { op: "apply"; inputs: readonly [Node]; function: ElementwiseName; by: number | undefined }
   | { op: "add"; inputs: readonly [Node, Node] }
-  /** a, b → their product; a `b` of one column is multiplied with all of them. */
+  /** a, b → their product; each column of a narrower `b` is multiplied with as many of `a` as all of its columns are. */
   | { op: "multiply"; inputs: readonly [Node, Node] }
   /** x → each column times its own number, or all times the one that there is */
   | { op: "weigh"; inputs: readonly [Node]; weight: Weight }

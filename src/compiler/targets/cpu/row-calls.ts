@@ -105,7 +105,7 @@ const rowCalls = {
   }),
   add: call("add_row", "elements", two),
   multiply: call("multiply_row", "elements", two),
-  scale: call("scale_row", "elements", two),
+  scale: call("scale_runs", "scaled", { ...two, width: int }),
   convolve: call(
     "convolve_row",
     "convolved",
@@ -304,16 +304,15 @@ export function rowCallOf(step: Step, plan: Plan, kept: readonly Kept[]): Said {
     }
     case "add":
     case "multiply": {
-      const scales = step.op === "multiply" && step.b.columns < step.a.columns
-      return {
-        name: scales ? "scale" : step.op,
-        value: {
-          input: rowOf(step.a),
-          other: rowOf(step.b),
-          columns: step.output.columns,
-          output: rowOf(step.output),
-        },
+      const { columns } = step.output
+      const value = {
+        input: rowOf(step.a),
+        other: rowOf(step.b),
+        columns,
+        output: rowOf(step.output),
       }
+      const width = columns / step.b.columns
+      return width > 1 ? { name: "scale", value: { ...value, width } } : { name: step.op, value }
     }
     case "select":
     case "copy": {

@@ -70,6 +70,8 @@ interface Decoder {
   ups?: CodecName
   /** The first two layers have states beside their attention: of the delta rule, and selective ones. */
   hasState?: true
+  /** What attention makes is gated head by head. */
+  hasGates?: true
   /** What attention's rows are multiplied with is in this. Floats: nobody rounds rows, and merges their spans before that. */
   outs?: CodecName
 }
@@ -114,6 +116,7 @@ const decoders: readonly Decoder[] = [
       groups: { count: 3, open: 2, rank: "two largest" },
     },
     hasUngated: true,
+    hasGates: true,
   },
   {
     kv: "q8",
@@ -172,7 +175,11 @@ function graphOf(decoder: Decoder): Graph {
       window,
       sinks,
     })
-    x = add(x, product(mixed, own("o"), HIDDEN))
+    const gates = (name: "softplus" | "exp_gap") => apply(name, product(h, own(name), heads))
+    const opened = decoder.hasGates
+      ? multiply(multiply(mixed, gates("softplus")), gates("exp_gap"))
+      : mixed
+    x = add(x, product(opened, own("o"), HIDDEN))
     if (hasState) {
       const { keyHeads, valueHeads, keyDim, valueDim } = DELTA
       const given = product(h, own("given"), 2 * keyHeads * keyDim + valueHeads * valueDim)

@@ -133,6 +133,12 @@ export function relu2(x: number): number {
   return fma(y, y, x * 0)
 }
 
+/** e^x - 1 - x of what is below zero, else 0. */
+export function expGap(x: number): number {
+  const below = fround(x - larger(x, 0))
+  return fround(fround(exp(below) - 1) - below)
+}
+
 export function sigmoid(x: number): number {
   return fround(fround(1 / fround(1 + exp(0 - x))) + x * 0)
 }

@@ -262,7 +262,8 @@ export class Machine {
         Float32Array,
         Float32Array,
       ]
-      for (let i = 0; i < to.length; i++) to[i] = what(x[i]!, y[y.length === 1 ? 0 : i]!)
+      const width = to.length / y.length
+      for (let i = 0; i < to.length; i++) to[i] = what(x[i]!, y[Math.floor(i / width)]!)
     }
   }
 

@@ -399,6 +399,17 @@ INLINE void multiply_row(const struct elements e) {
 INLINE void scale_row(const struct elements e) {
   for (int64_t i = 0; i < e.columns; i++) e.output[i] = e.input[i] * e.other[0];
 }
+// Runs of so many columns, each by a number of its own.
+struct scaled {
+  const float *input, *other;
+  int64_t columns;
+  float *output;
+  int64_t width;
+};
+INLINE void scale_runs(const struct scaled s) {
+  for (int64_t run = 0; run < s.columns / s.width; run++)
+    scale_row((struct elements){s.input + run * s.width, s.other + run, s.width, s.output + run * s.width});
+}
 // `other`: which of the columns comes where.
 INLINE void reorder_row(const struct elements e) {
   for (int64_t i = 0; i < e.columns; i++) e.output[i] = e.input[(int64_t)e.other[i]];

@@ -75,12 +75,7 @@ static float unit_scale(const float *x, const int64_t columns, const float width
   return 1.0f / __builtin_sqrtf((mean_of(1, x, columns) * (float)columns + 1e-6f) * width);
 }
 
-// log(1 + e^x): src/compiler/targets/reference/arithmetic.ts, operation for operation.
-static float softplus(const float x) {
-  const float power = exp_of(x);
-  if (x > 20) return x;
-  return power < 0.4f ? log_near_one(power) : log_single(1 + power);
-}
+static float softplus(const float x) { return softplus_of(x, exp_of(x)); }
 
 // What all of a state is multiplied with.
 static float decay_of(const float decay, const float input, const float bias) {

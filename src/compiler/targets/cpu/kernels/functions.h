@@ -2,6 +2,7 @@
 #ifndef SINTER_FUNCTIONS_H
 #define SINTER_FUNCTIONS_H
 
+#include "single.h"
 #include "vector.h"
 
 #define MAGIC 12582912.0f  // 1.5 * 2^23: adding it rounds to an integer, halves to even
@@ -67,6 +68,11 @@ INLINE vec vec_relu2(vec x) {
   return vec_fma(y, y, vec_mul(x, vec_zero()));
 }
 
+INLINE vec vec_exp_gap(vec x) {
+  vec below = vec_sub(x, vec_max(x, vec_zero()));
+  return vec_sub(vec_sub(vec_exp(below), vec_set(1.0f)), below);
+}
+
 INLINE vec vec_sigmoid(vec x) {
   return vec_add(vec_swish(vec_set(1.0f), x), vec_mul(x, vec_zero()));
 }
@@ -75,6 +81,20 @@ INLINE vec vec_cap(vec x, const float by) {
   vec e = vec_exp(vec_mul(x, vec_set(2.0f / by)));
   vec tanh = vec_sub(vec_set(1.0f), vec_div(vec_set(2.0f), vec_add(e, vec_set(1.0f))));
   return vec_fma(tanh, vec_set(by), vec_mul(x, vec_zero()));
+}
+
+// log(1 + e^x), of which `power` is e^x.
+INLINE float softplus_of(const float x, const float power) {
+  if (x > 20) return x;
+  return power < 0.4f ? log_near_one(power) : log_single(1 + power);
+}
+
+INLINE vec vec_softplus(vec x) {
+  float lanes[16], powers[16];
+  vec_store(lanes, x);
+  vec_store(powers, vec_exp(x));
+  for (int i = 0; i < 16; i++) lanes[i] = softplus_of(lanes[i], powers[i]) + lanes[i] * 0;
+  return vec_load(lanes);
 }
 
 #endif

@@ -94,6 +94,12 @@ export function relu2(k: Builder, x: Value): Value {
   return fma(y, y, own.mul(0))
 }
 
+export function expGap(k: Builder, x: Value): Value {
+  const own = k.let(x)
+  const below = k.let(own.sub(larger(own, f32(0))))
+  return exp(k, below).sub(1).sub(below)
+}
+
 export function sigmoid(k: Builder, x: Value): Value {
   const own = k.let(x)
   return f32(1).div(onePlusExp(k, own)).add(own.mul(0))

@@ -262,9 +262,13 @@ class World {
       case "add":
         each([step.a, step.b], step.output, (a, b) => a! + b!)
         break
-      case "multiply":
-        each([step.a, step.b], step.output, (a, b) => a! * b!)
+      case "multiply": {
+        const width = step.a.columns / step.b.columns
+        const of = kernels.rowOf(rows(step.b), row)
+        let at = 0
+        each([step.a], step.output, (a) => a! * of[Math.floor(at++ / width)]!)
         break
+      }
       case "reorder": {
         const { values } = this.parameters[step.order] as Floats
         kernels.reorder(rows(step.input), values, rows(step.output), row)
@@ -646,7 +650,13 @@ const models = {
     sums,
   }),
   "hidden rows and two windows": compile(
-    smallGraph({ takesHidden: true, windows: [16, undefined], sinks: 2, hasOrder: true }),
+    smallGraph({
+      takesHidden: true,
+      windows: [16, undefined],
+      sinks: 2,
+      hasOrder: true,
+      hasGates: true,
+    }),
     { format: "q4f32_1", activations: "int8", kv: "bf16", sums },
   ),
 }

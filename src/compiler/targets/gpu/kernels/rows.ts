@@ -712,13 +712,15 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
   multiply: {
     touches: ({ a, b, output }) => [
       reads(a),
-      reads(b, b.columns === 1 ? "any" : "column"),
+      reads(b, b.columns < a.columns ? "any" : "column"),
       writes(output),
     ],
     write(to, { a, b, output }) {
       const [x, y, out] = [to.cells(a), to.cells(b), to.cells(output)]
+      const width = a.columns / b.columns
+      const other = (i: Value) => (b.columns === 1 ? 0 : width === 1 ? i : i.div(width))
       to.eachColumn(output.columns, (i) => {
-        const own = x.load(i).mul(y.load(b.columns === 1 ? 0 : i))
+        const own = x.load(i).mul(y.load(other(i)))
         return () => out.store(i, own)
       })
     },
