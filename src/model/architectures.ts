@@ -2,14 +2,25 @@
 // configuration, what its tensors are called in Hugging Face folders, and its joined projections in MLC folders. What sets
 // them apart is in their blocks; the graph is made of those (layers.ts).
 
+import { afmoeNaming, readAfmoe } from "./architectures/afmoe.ts"
+import { apertusNaming, readApertus } from "./architectures/apertus.ts"
 import { readArcee } from "./architectures/arcee.ts"
 import { bertNaming, readBert, readXlmRoberta } from "./architectures/bert.ts"
-import { readCohere, readCohere2 } from "./architectures/cohere2.ts"
+import {
+  cohere2MoeNaming,
+  cohereNaming,
+  readCohere,
+  readCohere2,
+  readCohere2Moe,
+} from "./architectures/cohere2.ts"
 import {
   deepseekNaming,
+  mistral4Naming,
   readDeepseek2,
   readDeepseek3,
   readGlm4Lite,
+  readMistral4,
+  readSarvamMla,
 } from "./architectures/deepseek.ts"
 import { ernieMoeNaming, readErnie, readErnieMoe } from "./architectures/ernie.ts"
 import { exaoneMoeNaming, readExaone4, readExaoneMoe } from "./architectures/exaone4.ts"
@@ -22,43 +33,70 @@ import {
   readGemma,
   readGemma2,
   readGemma3,
+  readVaultGemma,
+  vaultGemmaNaming,
 } from "./architectures/gemma.ts"
 import { gemma4Naming, readGemma4 } from "./architectures/gemma4.ts"
 import { glm4Naming, neighboursNaming, readGlm, readGlm4 } from "./architectures/glm4.ts"
-import { glm4MoeNaming, readDots1, readGlm4Moe } from "./architectures/glm4-moe.ts"
+import {
+  glm4MoeNaming,
+  readDots1,
+  readGlm4Moe,
+  readSarvamMoe,
+  readSolarOpen,
+  sarvamMoeNaming,
+} from "./architectures/glm4-moe.ts"
 import { gptNeoxNaming, readGptNeox } from "./architectures/gpt-neox.ts"
 import { gptOssNaming, readGptOss } from "./architectures/gpt-oss.ts"
 import { gpt2Naming, readGpt2 } from "./architectures/gpt2.ts"
 import {
   graniteHybridNaming,
   graniteMoeNaming,
+  graniteMoeSwaNaming,
+  graniteSwaNaming,
   hyperclovaxNaming,
   readGranite,
   readGraniteHybrid,
   readGraniteMoe,
   readGraniteMoeShared,
+  readGraniteMoeSwa,
+  readGraniteSwa,
   readHyperclovax,
 } from "./architectures/granite.ts"
 import {
+  hunyuan3Naming,
   hunyuanMoeNaming,
   hunyuanNaming,
   readHunyuan,
+  readHunyuan3,
   readHunyuanMoe,
 } from "./architectures/hunyuan.ts"
-import { lfm2Naming, readLfm2, readLfm2Moe } from "./architectures/lfm2.ts"
-import { readLlama, readSeedOss } from "./architectures/llama.ts"
+import { lagunaNaming, readLaguna } from "./architectures/laguna.ts"
+import { lfm2Naming, lfm3Naming, readLfm2, readLfm2Moe, readLfm3 } from "./architectures/lfm2.ts"
+import {
+  exaoneNaming,
+  readCwm,
+  readExaone,
+  readHelium,
+  readInternlm3,
+  readIquestCoder,
+  readLlama,
+  readSeedOss,
+} from "./architectures/llama.ts"
 import { llama4Naming, readLlama4 } from "./architectures/llama4.ts"
 import { minimaxM2Naming, readMinimaxM2 } from "./architectures/minimax.ts"
 import { readMinistral3, readMistral } from "./architectures/mistral.ts"
 import { mixtralNaming, readMixtral } from "./architectures/mixtral.ts"
 import { modernBertNaming, readModernBert } from "./architectures/modernbert.ts"
-import { nemotronNaming, readNemotron } from "./architectures/nemotron.ts"
+import { nanochatNaming, readNanochat } from "./architectures/nanochat.ts"
+import { nemotronNaming, readJais2, readNemotron } from "./architectures/nemotron.ts"
 import { nemotronHNaming, readNemotronH } from "./architectures/nemotron-h.ts"
 import { nomicBertNaming, readNomicBert } from "./architectures/nomic-bert.ts"
 import { normsBehind, readOlmo2, readOlmo3, readOlmoe } from "./architectures/olmo.ts"
 import { phi3Naming, phiNaming, readPhi, readPhi3 } from "./architectures/phi.ts"
 import {
   qwen3MoeNaming,
+  readMellum,
   readQwen2,
   readQwen2Moe,
   readQwen3,
@@ -118,6 +156,11 @@ export const architectures = {
     readLlama4,
     llama4Naming,
   ),
+  internlm3: row("InternLM 3 8B", "as `llama`", readInternlm3),
+  iquestcoder: row("IQuest Coder 40B", "as `llama`", readIquestCoder),
+  exaone: row("EXAONE 3 and 3.5", "as `llama`, under other names", readExaone, exaoneNaming),
+  helium: row("Helium 1 2B", "neighbours of a head turned", readHelium, neighboursNaming),
+  cwm: row("Code World Model 32B", "windows in three layers of four", readCwm),
   ministral: row("Ministral 8B", "windows in layers that are listed", readMistral),
   mistral: row("Mistral 7B and Nemo, Ministral 8B, Zephyr", "windows", readMistral),
   qwen2: row(
@@ -143,6 +186,12 @@ export const architectures = {
     qwen3MoeNaming,
     "c_attn",
   ),
+  mellum: row(
+    "Mellum 2 12B-A2.5B",
+    "as `qwen3_moe`; windows in layers that are listed, turned otherwise",
+    readMellum,
+    qwen3MoeNaming,
+  ),
   gemma: row(
     "Gemma 1",
     "norms times 1 + weight; gated gelu; the table scaled by the root of its width",
@@ -154,6 +203,12 @@ export const architectures = {
     "norms before and behind; scores and logits bent; windows in every other layer",
     readGemma2,
     gemma2Naming,
+  ),
+  vaultgemma: row(
+    "VaultGemma 1B",
+    "as `gemma2`, with norms before only",
+    readVaultGemma,
+    vaultGemmaNaming,
   ),
   gemma3_text: row(
     "Gemma 3",
@@ -220,6 +275,18 @@ export const architectures = {
     readGraniteMoeShared,
     graniteHybridNaming,
   ),
+  granite_swa: row(
+    "Granite Swash",
+    "as `granite`; learned sinks; windows in three layers of four; each layer turned by a theta of its own",
+    readGraniteSwa,
+    graniteSwaNaming,
+  ),
+  granitemoe_swa: row(
+    "Granite Swash's mixtures",
+    "as `granite_swa`, with experts as `granitemoeshared` has them",
+    readGraniteMoeSwa,
+    graniteMoeSwaNaming,
+  ),
   hyperclovax: row(
     "HyperCLOVA X SEED Think 14B",
     "as `granite`, with norms before and behind",
@@ -275,17 +342,29 @@ export const architectures = {
     readHunyuanMoe,
     hunyuanMoeNaming,
   ),
+  hy_v3: row(
+    "Hy 3",
+    "`deepseek_v3`'s experts behind attention with norms on query and key heads",
+    readHunyuan3,
+    hunyuan3Naming,
+  ),
   cohere: row(
-    "Command R, Aya 23 and Expanse",
-    "attention and MLP side by side; neighbours of a head turned; scaled logits",
+    "Command R and R+, Aya 23 and Expanse",
+    "attention and MLP side by side; neighbours of a head turned; in some a LayerNorm of its own for each head; scaled logits",
     readCohere,
-    neighboursNaming,
+    cohereNaming,
   ),
   cohere2: row(
     "Command R7B, Aya",
     "attention and MLP side by side; windows are turned, every fourth layer is not; scaled logits",
     readCohere2,
     neighboursNaming,
+  ),
+  cohere2_moe: row(
+    "Command A+",
+    "as `cohere2`, with experts behind the first layers, beside shared ones",
+    readCohere2Moe,
+    cohere2MoeNaming,
   ),
   starcoder2: row(
     "StarCoder2",
@@ -316,6 +395,12 @@ export const architectures = {
     "as `lfm2`, with experts chosen by a bias that does not weigh",
     readLfm2Moe,
     lfm2Naming,
+  ),
+  lfm3: row(
+    "LFM3 1.7B",
+    "as `lfm2`, with norms before and behind; windows in some layers of attention; gated heads",
+    readLfm3,
+    lfm3Naming,
   ),
   qwen3_5_text: row(
     "Qwen 3.5 and 3.6, dense",
@@ -372,6 +457,18 @@ export const architectures = {
     (fields) => readDeepseek3(fields.with({ tie_word_embeddings: true })),
     deepseekNaming,
   ),
+  sarvam_mla: row(
+    "Sarvam 105B",
+    "latent attention; `deepseek_v3`'s experts",
+    readSarvamMla,
+    deepseekNaming,
+  ),
+  mistral4: row(
+    "Mistral Small 4",
+    "latent attention with queries that grow with their position; experts beside a shared one; yarn",
+    readMistral4,
+    mistral4Naming,
+  ),
   glm4_moe: row(
     "GLM-4.5, 4.6 and 4.7, and the Air ones",
     "`deepseek_v3`'s experts behind grouped queries with biases; half of each head turned",
@@ -383,6 +480,30 @@ export const architectures = {
     "`deepseek_v3`'s experts behind attention with norms on query and key heads",
     readDots1,
     glm4MoeNaming,
+  ),
+  solar_open: row(
+    "Solar Open 100B",
+    "`deepseek_v3`'s experts in every layer, behind attention as `llama` has it",
+    readSolarOpen,
+    glm4MoeNaming,
+  ),
+  sarvam_moe: row(
+    "Sarvam 30B",
+    "`deepseek_v3`'s experts behind attention with norms on query and key heads; joined projections",
+    readSarvamMoe,
+    sarvamMoeNaming,
+  ),
+  afmoe: row(
+    "Arcee's Trinity",
+    "`deepseek_v3`'s experts; windows are turned, layers that see everything are not; gated attention; norms before, behind and on heads",
+    readAfmoe,
+    afmoeNaming,
+  ),
+  laguna: row(
+    "Laguna",
+    "layers of more and of fewer heads, each gated; windows, turned otherwise; experts chosen by a bias that does not weigh, beside a shared one",
+    readLaguna,
+    lagunaNaming,
   ),
   minimax_m2: row(
     "MiniMax M2",
@@ -402,6 +523,19 @@ export const architectures = {
     "LayerNorm times 1 + weight; plain MLP with relu squared; half of each head turned",
     readNemotron,
     nemotronNaming,
+  ),
+  jais2: row("Jais 2", "LayerNorm; plain MLP with relu squared; biases everywhere", readJais2),
+  apertus: row(
+    "Apertus 8B and 70B",
+    "norms on query and key heads; a plain MLP with xIELU, two numbers of which are learned",
+    readApertus,
+    apertusNaming,
+  ),
+  nanochat: row(
+    "nanochat",
+    "norms without weights; heads turned the other way round; plain MLP with relu squared; bent logits",
+    readNanochat,
+    nanochatNaming,
   ),
   nemotron_h: row(
     "Nemotron-H, Nemotron Nano 2 and Nemotron 3",

@@ -75,8 +75,10 @@ export interface SelfAttention {
   normsValues?: true
   /** The layer whose keys and values are read: it has none itself. */
   reads?: number | undefined
-  /** What heads give is multiplied with the sigmoid of what is projected beside the queries. */
-  gated?: true
+  /** What is projected beside the queries, for each column or each head, gates what heads give: it is multiplied with its sigmoid. */
+  gated?: "columns" | "heads"
+  /** Or with this. */
+  gate?: "softplus"
   /** Keys and values of all heads are made of one row, which is what is remembered. */
   latent?: Latent
 }
@@ -135,12 +137,16 @@ export interface HeadNorms extends NormKind {
   /** One weight for every head, one for each, or one norm over all heads together. */
   over: "every head" | "each head" | "all heads"
   place: "before" | "after"
+  /** The weights of each head are stored in one. */
+  inOne?: true
 }
 
 export interface Mlp {
   /** activation(gate) * up, or without a gate activation(up). */
   gated: boolean
   activation: Activation
+  /** In its place, without a gate: xIELU, of which two numbers are learned. */
+  xielu?: true
   intermediate: number
   bias: boolean
   /** What gates are multiplied with before they are activated, and what is given in the end. */
@@ -153,6 +159,8 @@ export interface Experts {
   routing: Routing
   /** Chosen by scores and a bias (`mlp.gate.e_score_correction_bias`). */
   chosenByBias: boolean
+  /** What the router says is bent below it before it is scored. */
+  cap?: number
   /** What is multiplied with a chosen expert's weight is what it reads, of which there is one a token, and not what it makes. */
   weighed?: "input"
   /** They read so many columns that the row is projected to, and what they make is projected back. */
@@ -169,6 +177,9 @@ export interface Experts {
   /** Gates are cut off above it and what they are multiplied with on either side, which counts one more. */
   limit?: number
 }
+
+/** What xIELU multiplies with on both sides of zero, whatever is learned. */
+export const XIELU_BETA = 0.5
 
 /** The configuration with every layer made anew. */
 export function withBlocks<Config extends { blocks: readonly Block[] }>(

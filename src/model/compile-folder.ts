@@ -369,6 +369,7 @@ function headConfig(head: Head, format: FormatName): object {
 /** The fields that the configuration was read from, and beside them those that MLC's programs ask for by name. */
 function decoderFields({ shapes, blocks, embedding, head }: ModelConfig, fields: Json): object {
   const { quantization_config: _, ...others } = fields
+  const { kind, epsilon } = blocks[0]!.norm
   return {
     ...others,
     hidden_size: shapes.hidden,
@@ -376,7 +377,7 @@ function decoderFields({ shapes, blocks, embedding, head }: ModelConfig, fields:
     num_attention_heads: shapes.heads,
     num_hidden_layers: shapes.layers,
     num_key_value_heads: shapes.kvHeads,
-    rms_norm_eps: blocks[0]!.norm.epsilon,
+    ...(kind === "rms" && { rms_norm_eps: epsilon }),
     vocab_size: shapes.vocabulary,
     head_dim: shapes.headDim,
     tie_word_embeddings: head.tied,

@@ -288,6 +288,12 @@ const hybrid = {
   mamba_n_heads: 4,
 }
 
+const laguna = {
+  model_type: "laguna",
+  num_key_value_heads: 2,
+  num_experts: 4,
+  num_experts_per_tok: 2,
+}
 const llama4 = { model_type: "llama4_text", intermediate_size_mlp: 96, num_local_experts: 4 }
 const falconH1 = { model_type: "falcon_h1", mamba_d_ssm: 64, mamba_n_heads: 4, mamba_d_head: 16 }
 
@@ -389,8 +395,45 @@ test.each<[Json, string]>([
     "layer_types names no layer of attention",
   ],
   [{ ...hybrid, position_embedding_type: "alibi" }, 'is "alibi"; known: nope, rope'],
-  [{ model_type: "cohere", use_qk_norm: true }, "use_qk_norm is true"],
   [{ model_type: "olmoe", clip_qkv: 8 }, "clip_qkv cuts off queries, keys and values"],
+  [{ model_type: "iquestcoder", clip_qkv: 8 }, "clip_qkv cuts off queries, keys and values"],
+  [{ model_type: "iquestcoder", use_sliding_window: true }, "known: layers that see everything"],
+  [{ model_type: "hy_v3", mlp_bias: true }, "mlp_bias is true; only false is known"],
+  [{ model_type: "afmoe", attention_bias: true }, "attention_bias is true; only false is known"],
+  [{ model_type: "afmoe", score_func: "softmax" }, 'score_func is "softmax"; known: sigmoid'],
+  [{ model_type: "apertus", hidden_act: "silu" }, 'hidden_act is "silu"; known: xielu'],
+  [{ model_type: "lfm3", attention_bias: true }, "attention_bias is true; only false is known"],
+  [
+    { model_type: "lfm3", layer_types: ["conv", "conv", "conv", "linear"] },
+    'layer_types holds "linear"; known: full_attention, sliding_attention, conv',
+  ],
+  [{ ...laguna, gating: "per-layer" }, 'gating is "per-layer"; known: per-head, per-element'],
+  [
+    { ...laguna, num_attention_heads_per_layer: [4, 4] },
+    "num_attention_heads_per_layer is about 2 layers of 4",
+  ],
+  [
+    { ...laguna, num_attention_heads_per_layer: [4, 4, 5, 4] },
+    "num_attention_heads_per_layer holds 5, which 2 heads of keys do not divide",
+  ],
+  [{ ...laguna, moe_apply_router_weight_on_input: true }, "is true; only false is known"],
+  [{ ...laguna, mlp_layer_types: ["dense"] }, "mlp_layer_types is not a list of 4, each dense or"],
+  [
+    { model_type: "granite_swa", layer_rope_theta: [1, 2] },
+    "layer_rope_theta is about 2 layers of 4",
+  ],
+  [
+    { model_type: "granite_swa", layer_rope_theta: [1, -2, 1, 1] },
+    "layer_rope_theta is not a list of numbers from 0 on",
+  ],
+  [
+    { model_type: "cohere2_moe", expert_selection_fn: "tanh" },
+    'expert_selection_fn is "tanh"; known: softmax, sigmoid',
+  ],
+  [
+    { model_type: "cohere2_moe", shared_expert_combination_strategy: "max" },
+    'shared_expert_combination_strategy is "max"; known: average, sum',
+  ],
   [{ model_type: "ernie4_5_moe", use_bias: true }, "use_bias is true; known: mixtures without"],
   [
     { model_type: "hunyuan_v1_moe", num_experts: [4, 4, 4, 8], moe_topk: 1 },
@@ -406,6 +449,49 @@ test.each<[Json, string]>([
   ],
 ])("%j is refused", (changes, words) => {
   expect(() => read(changes)).toThrow(words)
+})
+
+test("younger architectures have what transformers gives them where little is said", () => {
+  const attentions = (changes: Json) => read(changes).blocks.map(({ attention }) => attention)
+  const slowest = (changes: Json) => attentions(changes)[0]!.rotation!.query.frequencies.at(-1)
+  const cwm = { model_type: "cwm" }
+  expect(attentions(cwm).map(({ window }) => window)).toEqual([undefined, 8192, 8192, 8192])
+  expect(slowest(cwm)).toBeCloseTo(1e6 ** (-126 / 128) / 16, 12)
+  expect(slowest({ model_type: "apertus" })).toBeCloseTo(12e6 ** (-6 / 8) / 8, 12)
+  expect(slowest({ ...cwm, rope_parameters: { rope_theta: 100 } })).toBeCloseTo(100 ** (-126 / 128))
+
+  const lfm3 = read({ model_type: "lfm3", num_hidden_layers: 8 })
+  const kinds = lfm3.blocks.map(({ convolution, attention }) => convolution?.taps ?? attention)
+  const [full, slid] = [
+    { window: undefined, gated: "heads" },
+    { window: 256, gated: "heads" },
+  ]
+  expect(kinds).toMatchObject([7, 7, full, 7, slid, 7, full, 7])
+  expect(lfm3.blocks[2]!.attention.rotation!.query.frequencies.slice(31, 34)).toEqual([
+    expect.closeTo(1e6 ** (-62 / 128)),
+    0,
+    0,
+  ])
+
+  const { blocks } = read(laguna)
+  expect(blocks.map(({ experts }) => experts?.count)).toEqual([undefined, 4, 4, 4])
+  expect(blocks[1]!.attention).toMatchObject({ heads: 8, gated: "heads", gate: "softplus" })
+  expect(blocks[1]!.attention.rotation!.query.frequencies).toHaveLength(32)
+
+  const moe = { model_type: "cohere2_moe", first_k_dense_replace: 1, num_shared_experts: 1 }
+  const command = read({ ...moe, prefix_dense_intermediate_size: 320, sliding_window_pattern: 3 })
+  expect(
+    command.blocks.map(({ attention: { window, rotation }, mlp, experts }) => [
+      ...[window, rotation !== undefined, mlp.intermediate],
+      experts?.routing.factor,
+    ]),
+  ).toEqual([
+    [undefined, true, 320, undefined],
+    [4096, true, 160, 0.5],
+    [4096, true, 160, 0.5],
+    [undefined, false, 160, 0.5],
+  ])
+  expect(read({ ...moe, rms_norm_eps: 1e-6 }).norm).toMatchObject({ kind: "rms", epsilon: 1e-6 })
 })
 
 test("Granite 4 has states in the layers that say so, under older and newer names, or in none", () => {

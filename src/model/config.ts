@@ -4,6 +4,7 @@
 
 import type { Activation } from "../compiler/graph/elementwise.ts"
 import type { Shapes } from "../runtime/manifest.ts"
+import type { Rotation } from "../runtime/rotation.ts"
 import { type Block, NORMS, type NormKind, withAttention, withBlocks } from "./block.ts"
 import type { Fields } from "./fields.ts"
 import { readPacking } from "./packed/packing.ts"
@@ -218,11 +219,20 @@ const typeOf = (window: number | undefined): LayerType =>
 
 export type LayerType = "full_attention" | "sliding_attention"
 
-/** What each layer sees: as `layer_types` lists it, else everything in every `pattern`-th layer and a window in the others. */
-export function readLayerTypes(fields: Fields, layers: number, pattern: number): LayerType[] {
+/**
+ * What each layer sees: as `layer_types` lists it, else everything in one of `pattern` layers, the last of them or the first, and a
+ * window in the others.
+ */
+export function readLayerTypes(
+  fields: Fields,
+  layers: number,
+  pattern: number,
+  full: "first" | "last" = "last",
+): LayerType[] {
+  const ahead = full === "last" ? 1 : 0
   if (!fields.has("layer_types"))
     return Array.from({ length: layers }, (_, i) =>
-      (i + 1) % pattern === 0 ? "full_attention" : "sliding_attention",
+      (i + ahead) % pattern === 0 ? "full_attention" : "sliding_attention",
     )
   const types = fields.texts("layer_types")
   if (types.length !== layers)
@@ -234,6 +244,19 @@ export function readLayerTypes(fields: Fields, layers: number, pattern: number):
       `holds "${unknown}"; known: full_attention, sliding_attention`,
     )
   return types as LayerType[]
+}
+
+/** The layers that have a window, with it, and turned in a way of their own if that is given. */
+export function withWindows(
+  config: ModelConfig,
+  types: readonly string[],
+  window: number,
+  rotation?: Rotation,
+): ModelConfig {
+  const turned = rotation && { rotation: { query: rotation, key: rotation } }
+  return withBlocks(config, (block, i) =>
+    types[i] === "sliding_attention" ? withAttention(block, { window, ...turned }) : block,
+  )
 }
 
 /** The model, each of whose tokens sees those after it, too. */

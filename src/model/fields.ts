@@ -93,6 +93,14 @@ export class Fields {
     throw this.wrong(name, "is not a list of numbers greater than 0")
   }
 
+  /** A list of finite numbers from 0 on. */
+  numbers(name: string): number[] {
+    const value = this.#get(name, undefined)
+    const isNumber = (n: unknown) => typeof n === "number" && Number.isFinite(n) && n >= 0
+    if (Array.isArray(value) && value.every(isNumber)) return value
+    throw this.wrong(name, "is not a list of numbers from 0 on")
+  }
+
   texts(name: string): string[] {
     const value = this.#get(name, undefined)
     if (Array.isArray(value) && value.length > 0 && value.every((text) => typeof text === "string"))

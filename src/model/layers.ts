@@ -25,8 +25,18 @@ import {
   weight,
 } from "../compiler/graph/builder.ts"
 import type { Graph, Node, Routing, Weight } from "../compiler/graph/graph.ts"
-import type { Rotation } from "../runtime/rotation.ts"
-import type { Block, Delta, Experts, HeadNorms, Latent, Mlp, NormKind, Selective } from "./block.ts"
+import { growing, type Rotation } from "../runtime/rotation.ts"
+import {
+  type Block,
+  type Delta,
+  type Experts,
+  type HeadNorms,
+  type Latent,
+  type Mlp,
+  type NormKind,
+  type Selective,
+  XIELU_BETA,
+} from "./block.ts"
 import { type ModelConfig, widestWindow } from "./config.ts"
 
 /** Of its two tables of tokens, which may be one, the names. */
@@ -184,7 +194,7 @@ function selfAttention(
   { index, hidden, sinks }: LayerPlace,
 ): Node {
   const { heads, kvHeads, headDim, scale, cap, window, chunked, bidirectional, rotation } = shape
-  const { norms, bias, gated, sinkLogits, valuesAreKeys, normsValues, reads } = shape
+  const { norms, bias, gated, gate, sinkLogits, valuesAreKeys, normsValues, reads } = shape
   const project = (name: string, input: Node, rows: number, biased: boolean, own = name) =>
     linear(
       input,
@@ -214,9 +224,10 @@ function selfAttention(
   const [keys, values] = reads === undefined ? remembered() : []
   const mixed = attention(queries, keys, values, seen, sunk)
   if (!gated) return project("o", mixed, hidden, bias.o)
+  const width = gated === "heads" ? heads : mixed.columns
   // The MLP has a gate, too.
-  const gate = apply("sigmoid", project("gate", x, mixed.columns, bias.qkv, "attention_gate"))
-  return project("o", multiply(mixed, gate), hidden, bias.o)
+  const opened = project("gate", x, width, bias.qkv && gate === undefined, "attention_gate")
+  return project("o", multiply(mixed, apply(gate ?? "sigmoid", opened)), hidden, bias.o)
 }
 
 function gatedDelta(
@@ -357,11 +368,10 @@ function latentAttention(
   const small = (name: string, input: Node) =>
     norm(input, layer(`${name}_norm`, `self_attn.${name}_layernorm.weight`, input.columns), epsilon)
   const read = queryRank === undefined ? x : small("q_a", project("q_a", x, queryRank))
-  const q = rope(
-    project("q_b", read, heads * (turned + straight)),
-    turned + straight,
-    rotation!.query,
-  )
+  // Products grow as what they are made of does, in all of their columns.
+  const { growth, ...turn } = rotation!.query
+  const grown = growth ? rope(read, read.columns, growing(read.columns, growth)) : read
+  const q = rope(project("q_b", grown, heads * (turned + straight)), turned + straight, turn)
   const remembered = small("kv_a", project("kv_a", x, rank))
   const key = concat(remembered, rope(project("k_turned", x, turned), turned, rotation!.key!))
   const up = (name: string, rows: number, columns: number) =>
@@ -373,10 +383,11 @@ function latentAttention(
 }
 
 function headNormed(x: Node, norms: HeadNorms, layer: Named, name: string, headDim: number): Node {
-  const { kind, epsilon, over } = norms
+  const { kind, epsilon, over, inOne } = norms
   const size = over === "every head" ? headDim : x.columns
   const weights = layer(`${name}_norm`, `self_attn.${name}_norm.weight`, size)
   if (over !== "each head") return norm(x, weights, epsilon, { kind })
+  if (inOne) return norm(x, weights, epsilon, { kind, width: headDim })
   const sources = Array.from({ length: x.columns / headDim }, (_, head) => {
     const tensor = `self_attn.${name}_norm.${head}.weight`
     return layer(name, tensor, headDim).sources[0]!
@@ -434,7 +445,7 @@ function mixture(
 /** @param x what they read, of as many columns as they make */
 function chosenExperts(
   { gated, activation, intermediate }: Mlp,
-  { count, routing, chosenByBias, weighed, biased, limit, beside }: Experts,
+  { count, routing, chosenByBias, cap, weighed, biased, limit, beside }: Experts,
   layer: Named,
   x: Node,
   routed: Node,
@@ -458,7 +469,8 @@ function chosenExperts(
       })
     return stacked(layer(name, "", 0).name, numbers.flatMap(parts))
   }
-  const logits = linear(routed, router, bias)
+  const said = linear(routed, router, bias)
+  const logits = cap === undefined ? said : apply("cap", said, cap)
   const choose = (routing: Routing) => route(logits, routing, correction)
   const ones = { ...layer("weighed", "mlp.weighed.weight", 1, count), exact: true as const }
   const read = weighed === "input" ? multiply(x, linear(choose(routing), ones)) : x
@@ -481,7 +493,7 @@ function chosenExperts(
 }
 
 function mlp(
-  { gated, activation, intermediate, bias, factors = { gate: 1, down: 1 } }: Mlp,
+  { gated, activation, xielu, intermediate, bias, factors = { gate: 1, down: 1 } }: Mlp,
   layer: Named,
   x: Node,
   hidden: number,
@@ -492,8 +504,22 @@ function mlp(
       layer(name, `mlp.${name}_proj.weight`, rows, input.columns),
       bias ? layer(`${name}_bias`, `mlp.${name}_proj.bias`, rows) : undefined,
     )
-  if (!gated) return project("down", apply(activation, project("up", x, intermediate)), hidden)
+  if (!gated) {
+    const up = project("up", x, intermediate)
+    return project("down", xielu ? xieluOf(up, layer) : apply(activation, up), hidden)
+  }
   const gate = apply(activation, scaled(project("gate", x, intermediate), factors.gate))
   const both = multiply(gate, project("up", x, intermediate))
   return scaled(project("down", both, hidden), factors.down)
+}
+
+/**
+ * beta * x + p * x^2 above zero, beta * x + n * (e^x - 1 - x) below it, for two learned numbers p and n (arXiv 2411.13010, with what
+ * transformers adds to n).
+ */
+function xieluOf(x: Node, layer: Named): Node {
+  const learned = (name: string) => layer(name, `mlp.act_fn.${name}.weight`, 1)
+  const above = weigh(apply("relu2", x), learned("alpha_p"))
+  const below = weigh(apply("exp_gap", x), learned("alpha_n"))
+  return add(add(scaled(x, XIELU_BETA), above), below)
 }

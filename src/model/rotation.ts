@@ -15,6 +15,8 @@ export interface RotationOptions {
   theta?: number
   /** Under which name it says it. */
   thetaField?: string
+  /** Of one layer, whatever the configuration says of all. */
+  layerTheta?: number
   /** The share of each head that is turned; where it is not given, the field `partial_rotary_factor` must not be there. */
   part?: number
   /** Of which layers, as `layer_types` names them, where these differ. */
@@ -28,10 +30,9 @@ export function readRotation(fields: Fields, options: RotationOptions): Rotation
   const { headDim, context, thetaField = "rope_theta", scaled = true } = options
   const parameters = parametersOf(fields, options.layers)
   const scaling = parameters ?? fields.object("rope_scaling")
-  const theta = (parameters?.has(thetaField) ? parameters : fields).positive(
-    thetaField,
-    options.theta ?? 10000,
-  )
+  const theta =
+    options.layerTheta ??
+    (parameters?.has(thetaField) ? parameters : fields).positive(thetaField, options.theta ?? 10000)
   const turned = turnedOf(fields, parameters, options)
   if (turned === 0 || turned % 2 !== 0)
     throw fields.wrong(
@@ -106,6 +107,8 @@ const ways = {
   longrope,
   dynamic,
   proportional,
+  // What Sarvam's own code calls it.
+  deepseek_yarn: yarn,
   // What Phi 3 called longrope at first, besides "yarn": its configuration in transformers takes both for that.
   su: longrope,
   // Of Qwen 2 that sees: some pairs turn by time, some by height, some by width, which of a text are one and the same.

@@ -40,7 +40,7 @@ export const seeing: Readonly<Record<string, Seeing>> = {
   llava_onevision: { models: "LLaVA OneVision", texts: ["qwen2"] },
   mistral3: {
     models: "Mistral Small from 3.1 on, Ministral 3",
-    texts: ["mistral", "ministral3"],
+    texts: ["mistral", "ministral3", "mistral4"],
     tied: true,
   },
   qwen2_vl: { models: "Qwen 2 VL", texts: ["qwen2"] },

@@ -14,6 +14,13 @@ export interface Rotation {
   growth?: { beta: number; original: number; ahead: number }
 }
 
+/** A row of so many columns is not turned, but grows. */
+export const growing = (columns: number, growth: Rotation["growth"] & object): Rotation => ({
+  frequencies: Array.from({ length: columns / 2 }, () => 0),
+  factor: 1,
+  growth,
+})
+
 /** cos and sin of position * frequency, for each pair, times the factors of the rotation: from `at` on. */
 export function writeTurns(
   position: number,

@@ -22,15 +22,14 @@ type ArchitectureName = keyof typeof architectures
 function longer(name: string): Record<string, unknown> {
   const config = JSON.parse(readFileSync(`${goldenFolder("models", name)}/config.json`, "utf8"))
   const own = config.text_config ? { ...config, ...config.text_config } : config
-  const layers = own.num_hidden_layers ?? own.n_layer
+  const names = ["num_hidden_layers", "n_layer", "num_layers"]
+  const layers = own[names.find((each) => each in own)!]
   const twice = ([key, value]: [string, unknown]) => {
     if (key === "hybrid_override_pattern") return [key, (value as string).repeat(2)]
     const isOfLayers = Array.isArray(value) && value.length === layers
     return isOfLayers && !key.endsWith("_multipliers") ? [key, [...value, ...value]] : [key, value]
   }
-  const counts = Object.fromEntries(
-    ["num_hidden_layers", "n_layer"].flatMap((key) => (key in own ? [[key, 2 * layers]] : [])),
-  )
+  const counts = Object.fromEntries(names.flatMap((key) => (key in own ? [[key, 2 * layers]] : [])))
   return { ...Object.fromEntries(Object.entries(own).map(twice as never)), ...counts }
 }
 
@@ -126,15 +125,21 @@ test("of two rows, which may be one sequence's, what is kept is kept before any 
 test("launches of a layer in q4f16_1", () => {
   expect(Object.fromEntries(names.map((name) => [name, countsOf(name)]))).toMatchInlineSnapshot(`
     {
+      "afmoe": "9 10",
+      "apertus": "10",
       "arcee": "10",
       "cohere": "7",
+      "cohere-normed": "7",
       "cohere2": "7",
+      "cohere2-moe": "7 8",
+      "cwm": "9",
       "deepseek-v2": "13 14",
       "deepseek-v2-dense": "11",
       "deepseek-v3": "13 14",
       "dots1": "9 10",
       "ernie4-5": "9",
       "ernie4-5-moe": "9 10",
+      "exaone": "9",
       "exaone-moe": "9 10",
       "exaone4": "9",
       "falcon": "9",
@@ -157,22 +162,34 @@ test("launches of a layer in q4f16_1", () => {
       "granite": "9",
       "granite-hybrid": "10",
       "granite-hybrid-dense": "9",
+      "granite-swa": "9",
       "granitemoe": "10",
       "granitemoe-shared": "10",
+      "granitemoe-swa": "10",
+      "helium": "9",
       "hunyuan-dense": "9",
       "hunyuan-moe": "10",
+      "hy-v3": "9 10",
       "hyperclovax": "9",
+      "internlm3": "9",
+      "iquestcoder": "9",
+      "jais2": "10",
+      "laguna": "9 11, beyond 10 12",
       "lfm2": "7 9",
       "lfm2-moe": "7 8 9 10",
+      "lfm3": "7 9, beyond 7 10",
       "llama-odd": "9",
       "llama-tied": "9",
       "llama-untied": "9",
       "llama-wide": "9",
       "llama4": "9 13",
+      "mellum": "9 10",
       "minimax-m2": "10",
       "ministral3": "9",
       "mistral-swa": "9",
+      "mistral4": "14",
       "mixtral": "10",
+      "nanochat": "10",
       "nemotron": "10",
       "nemotron-h": "4 6 7",
       "nemotron-h-moe": "6 8 9",
@@ -189,9 +206,13 @@ test("launches of a layer in q4f16_1", () => {
       "qwen3-5-moe": "10",
       "qwen3-moe": "9 10",
       "qwen3-next": "10",
+      "sarvam-mla": "11 12",
+      "sarvam-moe": "9 10",
       "smollm3": "9",
+      "solar-open": "10",
       "stablelm": "7",
       "starcoder2": "10",
+      "vaultgemma": "9",
       "youtu": "13",
     }
   `)

@@ -1,15 +1,16 @@
-// DeepSeek V2 and V3, and GLM-4.7 Flash, which has V3's layers: latent attention, whose heads all read one row for each
+// DeepSeek V2 and V3, GLM-4.7 Flash and Sarvam 105B, which have V3's layers, and Mistral Small 4: latent attention, whose heads all read one row for each
 // position. A position's row is `kv_lora_rank` numbers, from which every head makes its keys and values, and one key of
 // `qk_rope_head_dim` columns for all of them, which alone is turned, neighbours with each other. Sources: modeling_deepseek_v2.py,
-// modeling_deepseek_v3.py and modeling_glm4_moe_lite.py of transformers; "DeepSeek-V2" (arXiv 2405.04434), 2.1.
+// modeling_deepseek_v3.py, modeling_glm4_moe_lite.py and modeling_mistral4.py of transformers; "DeepSeek-V2" (arXiv 2405.04434), 2.1.
 
 import type { Groups, Routing } from "../../compiler/graph/graph.ts"
 import { log } from "../../runtime/elementary.ts"
 import { type Latent, withAttention, withBlocks, withMlp } from "../block.ts"
 import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
-import { llamaNaming, type Naming, withParts } from "../weights/names.ts"
-import { readRouting } from "./experts.ts"
+import { llamaNaming, type Naming, stackedExperts, withParts } from "../weights/names.ts"
+import { readMlpTypes, readRouting } from "./experts.ts"
+import { withGrowth } from "./mistral.ts"
 
 /** How many of the first layers have no experts where a configuration does not say, and how experts are chosen. */
 interface Mixture {
@@ -18,7 +19,9 @@ interface Mixture {
 }
 
 interface Family extends Mixture {
-  queryRank: number // where a configuration does not say
+  queryRank: number | undefined // where a configuration does not say
+  /** A configuration may call the turned columns a part of the head, which they are. */
+  turnsPart?: true
 }
 
 export const readDeepseek2 = (fields: Fields) =>
@@ -27,6 +30,28 @@ export const readDeepseek3 = (fields: Fields) =>
   readLatent(fields, { queryRank: 1536, dense: 3, routing: sigmoidRouting })
 export const readGlm4Lite = (fields: Fields) =>
   readLatent(fields, { queryRank: 768, dense: 1, routing: sigmoidRouting })
+
+/** Its own code calls yarn after DeepSeek, and takes the width of what is remembered for that of a head. */
+export function readSarvamMla(given: Fields): ModelConfig {
+  const { num_experts, num_shared_experts } = given.json
+  const fields = given
+    .without("head_dim")
+    .with({ n_routed_experts: num_experts, n_shared_experts: num_shared_experts })
+  return readLatent(fields, { queryRank: undefined, dense: 1, routing: sigmoidRouting })
+}
+
+/** Experts of the softmax over all, and queries that grow with their position. */
+export function readMistral4(given: Fields): ModelConfig {
+  const usual = { kv_lora_rank: 256, qk_nope_head_dim: 64, qk_rope_head_dim: 64, v_head_dim: 128 }
+  const fields = given.with({ ...usual, n_routed_experts: 128, n_shared_experts: 1 })
+  const routing = (own: Fields) => ({
+    normalized: own.flag("norm_topk_prob", true),
+    factor: own.positive("routed_scaling_factor", 1),
+    groups: groupsOf(own, "two largest"),
+  })
+  const config = readLatent(fields, { queryRank: 1024, dense: 0, routing, turnsPart: true })
+  return withGrowth(fields, config)
+}
 
 const EPSILON = 1e-6 // of the small norms, whatever the configuration says of the others
 
@@ -49,7 +74,9 @@ function readLatent(fields: Fields, family: Family): ModelConfig {
   const { straight, turned } = latent
   const config = readDecoder(fields, {
     absent: { headDim: straight + turned },
-    rotation: { headDim: turned },
+    rotation: family.turnsPart
+      ? { headDim: straight + turned, part: turned / (straight + turned) }
+      : { headDim: turned },
   })
   const scale = (straight + turned) ** -0.5 * stretchedBy(fields) ** 2
   return withExperts(
@@ -60,9 +87,9 @@ function readLatent(fields: Fields, family: Family): ModelConfig {
 }
 
 /** null says that there is none. */
-function queryRankOf(fields: Fields, usual: number): number | undefined {
-  if (fields.json.q_lora_rank === null) return undefined
-  return fields.count("q_lora_rank", usual)
+function queryRankOf(fields: Fields, usual: number | undefined): number | undefined {
+  if (fields.has("q_lora_rank")) return fields.count("q_lora_rank")
+  return fields.json.q_lora_rank === null ? undefined : usual
 }
 
 /** Queries and keys grow by as much where yarn stretches their turns, which those that are not turned do as well. */
@@ -77,9 +104,7 @@ function stretchedBy(fields: Fields): number {
 export function withExperts(fields: Fields, config: ModelConfig, family: Mixture): ModelConfig {
   if (!fields.has("n_routed_experts")) return config
   const { layers } = config.shapes
-  const types = fields.has("mlp_layer_types") ? fields.texts("mlp_layer_types") : undefined
-  if (types && (types.length !== layers || types.some((type) => !MLPS.includes(type))))
-    throw fields.wrong("mlp_layer_types", `is not a list of ${layers}, each ${MLPS.join(" or ")}`)
+  const types = readMlpTypes(fields, layers)
   if (fields.count("moe_layer_freq", 1) !== 1)
     throw fields.wrong("moe_layer_freq", `is ${fields.count("moe_layer_freq")}; only 1 is known`)
   const dense = fields.count("first_k_dense_replace", family.dense, 0)
@@ -102,8 +127,6 @@ export function readMixture(fields: Fields, routing: Mixture["routing"] = sigmoi
   checkGroups(fields, routed.count, routed.routing)
   return { ...routed, chosenByBias: routed.routing.score === "sigmoid" }
 }
-
-const MLPS = ["dense", "sparse"]
 
 /** Groups count by their best expert, and weights are not normalized, whatever `norm_topk_prob` says. */
 function softmaxRouting(fields: Fields): Partial<Routing> {
@@ -187,4 +210,14 @@ export function deepseekNaming({ shapes: { heads }, blocks }: ModelConfig): Nami
     },
     ...sharedExpertNames,
   })
+}
+
+/** Experts are stacked. */
+export function mistral4Naming(config: ModelConfig): Naming {
+  const naming = deepseekNaming(config)
+  const block = config.blocks.find(({ experts }) => experts)
+  if (!block) return naming
+  const sizes = { ...block.mlp, count: block.experts!.count, hidden: config.shapes.hidden }
+  const names = { gateUp: "mlp.experts.gate_up_proj", down: "mlp.experts.down_proj" }
+  return withParts(naming, stackedExperts(sizes, names, { bare: true }))
 }

@@ -28,6 +28,16 @@ export function readRouting(
   }
 }
 
+const MLPS = ["dense", "sparse"]
+
+/** Which layers have experts, the sparse ones, where a configuration lists them. */
+export function readMlpTypes(fields: Fields, layers: number): string[] | undefined {
+  if (!fields.has("mlp_layer_types")) return undefined
+  const types = fields.texts("mlp_layer_types")
+  if (types.length === layers && types.every((type) => MLPS.includes(type))) return types
+  throw fields.wrong("mlp_layer_types", `is not a list of ${layers}, each ${MLPS.join(" or ")}`)
+}
+
 /** A number of all layers, or a list of the same one for each. */
 export function commonCount(
   fields: Fields,

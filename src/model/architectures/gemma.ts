@@ -46,6 +46,10 @@ export function readGemma2(fields: Fields): ModelConfig {
   return withLogitCap(blocks, capOf(fields, "final_logit_softcapping", 30))
 }
 
+/** VaultGemma: norms before only. */
+export const readVaultGemma = (fields: Fields) =>
+  withBlocks(readGemma2(fields), (block) => ({ ...block, norms: NORMS.before }))
+
 export function readGemma3(fields: Fields): ModelConfig {
   const plain = readDecoder(fields, {
     absent: {
@@ -128,6 +132,12 @@ export const gemma2Naming: Naming = withParts(gemmaNaming, {
   "self_attn.output_norm": plusOne("post_attention_layernorm"),
   post_attention_layernorm: plusOne("pre_feedforward_layernorm"),
   "mlp.output_norm": plusOne("post_feedforward_layernorm"),
+})
+
+export const vaultGemmaNaming: Naming = withParts(llamaNaming, {
+  norm: plusOne("norm"),
+  input_layernorm: plusOne("input_layernorm"),
+  post_attention_layernorm: plusOne("pre_feedforward_layernorm"),
 })
 
 export const gemma3Naming: Naming = withParts(gemma2Naming, {

@@ -4,8 +4,15 @@
 // (modeling_granitemoehybrid.py): selective state spaces in most layers or in none, an MLP in each, beside experts or alone.
 
 import { NORMS, type Selective, withAttention, withBlocks, withMlp } from "../block.ts"
-import { type Differences, type ModelConfig, readDecoder } from "../config.ts"
+import {
+  type Differences,
+  type ModelConfig,
+  readDecoder,
+  readLayerTypes,
+  withWindows,
+} from "../config.ts"
 import type { Fields } from "../fields.ts"
+import { readRotation } from "../rotation.ts"
 import {
   joinedRows,
   llamaNaming,
@@ -25,6 +32,54 @@ export function readGranite(fields: Fields, differences?: Differences): ModelCon
     embedding: { ...config.embedding, factor: fields.positive("embedding_multiplier", 1) },
     head: { ...config.head, factor: 1 / fields.positive("logits_scaling", 1) },
   }
+}
+
+/** Granite Swash: windows in three of four layers, a learned score of what is not there, and each layer turned by a theta of its own. */
+export function readGraniteSwa(fields: Fields, config = readGranite(fields)): ModelConfig {
+  const { layers, headDim, context } = config.shapes
+  const types = readLayerTypes(fields, layers, 4, "first")
+  const windows = withWindows(config, types, fields.count("sliding_window", 128))
+  const thetas = readThetas(fields, layers)
+  return withBlocks(windows, (block, i) => {
+    const own = withAttention(block, { sinkLogits: true })
+    if (!thetas) return own
+    const layerTheta = thetas[i]!
+    const turn = layerTheta > 0 ? readRotation(fields, { headDim, context, layerTheta }) : undefined
+    return withAttention(own, { rotation: turn && { query: turn, key: turn } })
+  })
+}
+
+/** 0 is of a layer that is not turned. */
+function readThetas(fields: Fields, layers: number): number[] | undefined {
+  const name = "layer_rope_theta"
+  if (!fields.has(name)) return undefined
+  const thetas = fields.numbers(name)
+  if (thetas.length === layers) return thetas
+  throw fields.wrong(name, `is about ${thetas.length} layers of ${layers}`)
+}
+
+export const readGraniteMoeSwa = (fields: Fields) =>
+  readGraniteSwa(fields, readGraniteMoeShared(fields))
+
+const sinks: Naming["parts"] = { "self_attn.sinks": { name: "self_attn.sinks", bare: true } }
+
+export const graniteSwaNaming: Naming = withParts(llamaNaming, sinks)
+
+/** Experts lie otherwise than in Granite's other mixtures. */
+export function graniteMoeSwaNaming(config: ModelConfig): Naming {
+  const { count } = config.blocks[0]!.experts!
+  return withParts(graniteHybridNaming(config), {
+    ...sinks,
+    "mlp.gate": "block_sparse_moe.router",
+    ...stackedExperts(
+      { count, ...config.shapes },
+      {
+        gateUp: "block_sparse_moe.experts.gate_up_proj",
+        down: "block_sparse_moe.experts.down_proj",
+      },
+      { bare: true },
+    ),
+  })
 }
 
 export function readGraniteMoe(fields: Fields): ModelConfig {

@@ -1,11 +1,14 @@
 // Hunyuan: llama with a norm on each query and key head after it is turned. Its mixtures have experts in every layer, beside one that
-// all tokens go to. Sources: modeling_hunyuan_v1_dense.py and modeling_hunyuan_v1_moe.py of transformers.
+// all tokens go to. Of version 3 heads have their norms before they are turned, and experts are DeepSeek V3's. Sources:
+// modeling_hunyuan_v1_dense.py, modeling_hunyuan_v1_moe.py and modeling_hy_v3.py of transformers.
 
 import { withAttention, withBlocks, withMlp } from "../block.ts"
 import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { llamaNaming, type Naming, withParts } from "../weights/names.ts"
+import { sigmoidRouting, withExperts } from "./deepseek.ts"
 import { commonCount, readRouting } from "./experts.ts"
+import { withNorms } from "./qwen.ts"
 
 export function readHunyuan(fields: Fields): ModelConfig {
   const bias = fields.flag("attention_bias", false)
@@ -41,9 +44,36 @@ export function readHunyuanMoe(fields: Fields): ModelConfig {
   return withBlocks(config, (block) => ({ ...withMlp(block, { intermediate: width }), experts }))
 }
 
-export const hunyuanMoeNaming: Naming = withParts(hunyuanNaming, {
-  "mlp.gate": "mlp.gate.wg",
+const sharedMlpNames = {
   "mlp.shared_expert.gate_proj": "mlp.shared_mlp.gate_proj",
   "mlp.shared_expert.up_proj": "mlp.shared_mlp.up_proj",
   "mlp.shared_expert.down_proj": "mlp.shared_mlp.down_proj",
+}
+
+export const hunyuanMoeNaming: Naming = withParts(hunyuanNaming, {
+  ...sharedMlpNames,
+  "mlp.gate": "mlp.gate.wg",
+})
+
+/** Hy 3. */
+export function readHunyuan3(given: Fields): ModelConfig {
+  const { num_experts, num_shared_experts, router_scaling_factor } = given.json
+  const fields = given.with({
+    n_routed_experts: num_experts ?? 192,
+    n_shared_experts: num_shared_experts ?? 1,
+    routed_scaling_factor: router_scaling_factor ?? 2.826,
+  })
+  if (fields.flag("mlp_bias", false))
+    throw fields.wrong("mlp_bias", "is true; only false is known of this architecture")
+  const config = readDecoder(fields, {
+    absent: { headDim: 128, epsilon: 1e-5 },
+    rotation: { theta: 11158840 },
+  })
+  return withExperts(fields, withNorms(fields, config), { dense: 1, routing: sigmoidRouting })
+}
+
+export const hunyuan3Naming: Naming = withParts(llamaNaming, {
+  ...sharedMlpNames,
+  "mlp.gate": "mlp.router.gate",
+  "mlp.gate.e_score_correction_bias": "mlp.expert_bias",
 })

@@ -1,10 +1,12 @@
 // LFM2: attention in a few layers, and in the others short convolutions of what a row's gate lets through. Its mixtures have
-// experts in the place of the MLP behind the first layers. Sources: modeling_lfm2.py, modeling_lfm2_moe.py and
-// their configurations in transformers; folders keep each expert's matrices as w1, w3 and w2.
+// experts in the place of the MLP behind the first layers. LFM3 has norms behind, too, windows in some layers of attention, turned
+// otherwise, and a gate for each head. Sources: modeling_lfm2.py, modeling_lfm2_moe.py, modeling_lfm3.py and their configurations in
+// transformers; folders keep each expert's matrices as w1, w3 and w2.
 
-import { withAttention, withBlocks, withMlp } from "../block.ts"
-import { type ModelConfig, readDecoder } from "../config.ts"
+import { NORMS, withAttention, withBlocks, withMlp } from "../block.ts"
+import { type Differences, type ModelConfig, readDecoder, withWindows } from "../config.ts"
 import type { Fields } from "../fields.ts"
+import { readRotation } from "../rotation.ts"
 import { expertNames, llamaNaming, type Naming, withParts } from "../weights/names.ts"
 import { readRouting } from "./experts.ts"
 
@@ -34,19 +36,60 @@ export function readLfm2Moe(fields: Fields): ModelConfig {
   )
 }
 
+/** Where a configuration of LFM3 does not say how heads are turned. */
+const rope_parameters = {
+  sliding_attention: { rope_type: "default", rope_theta: 1e4 },
+  full_attention: { rope_type: "proportional", rope_theta: 1e6, partial_rotary_factor: 0.5 },
+}
+
+export function readLfm3(given: Fields): ModelConfig {
+  const usual = { rope_parameters, head_dim: 128, conv_L_cache: 7 }
+  const fields = given.with({ ...usual, layer_types: usualTypes(given) })
+  if (fields.flag("attention_bias", false))
+    throw fields.wrong("attention_bias", "is true; only false is known of this architecture")
+  const rotation = { layers: "full_attention", part: 1 }
+  const config = readLayers(fields, "intermediate_size", { rotation }, LFM3_TYPES)
+  const { headDim, context, layers } = config.shapes
+  const local = readRotation(fields, { headDim, context, layers: "sliding_attention" })
+  const window = fields.count("sliding_window", 256)
+  const types = readTypes(fields, layers, LFM3_TYPES)
+  const gated = fields.flag("use_attention_gate", true)
+  const sandwiched = fields.flag("use_sandwich_norm", true)
+  return withBlocks(withWindows(config, types, window, local), (block) => ({
+    ...(gated ? withAttention(block, { gated: "heads" }) : block),
+    norms: sandwiched ? NORMS.both : NORMS.before,
+  }))
+}
+
+const LFM3_TYPES = ["full_attention", "sliding_attention", "conv"]
+
+/** Of four layers the first has a window, but for the very first, and the third sees everything. */
+function usualTypes(fields: Fields): string[] {
+  const layers = fields.count("num_hidden_layers")
+  return Array.from({ length: layers }, (_, i) => {
+    if (i % 4 === 2) return "full_attention"
+    return i % 4 === 0 && i > 0 ? "sliding_attention" : "conv"
+  })
+}
+
 /** @param width what says how wide their MLPs are */
-function readLayers(fields: Fields, width: string): ModelConfig {
+function readLayers(
+  fields: Fields,
+  width: string,
+  differences: Differences = { rotation: { theta: 1e6 } },
+  known = ["full_attention", "conv"],
+): ModelConfig {
   if (fields.flag("conv_bias", false))
     throw fields.wrong("conv_bias", "is true; known: convolutions without a bias")
   const config = readDecoder(fields, {
     names: { intermediate: width },
     absent: { epsilon: 1e-5, tied: fields.flag("tie_embedding", true) },
     epsilon: "norm_eps",
-    rotation: { theta: 1e6 },
+    ...differences,
   })
   const { epsilon } = config.norm!
   const taps = fields.count("conv_L_cache", 3)
-  const types = readTypes(fields, config.shapes.layers)
+  const types = readTypes(fields, config.shapes.layers, known)
   const norms = { kind: "rms", bias: false, epsilon, over: "every head", place: "before" } as const
   return withBlocks(config, (block, i) => {
     const own = withAttention(block, { norms })
@@ -63,7 +106,7 @@ function widthOf(fields: Fields, given: number): number {
   return Math.ceil(width / multiple) * multiple
 }
 
-function readTypes(fields: Fields, layers: number): string[] {
+function readTypes(fields: Fields, layers: number, known: readonly string[]): string[] {
   if (!fields.has("layer_types")) {
     const all = Array.from({ length: layers }, (_, i) => i)
     const listed = fields.has("full_attn_idxs") ? fields.counts("full_attn_idxs", layers) : all
@@ -72,9 +115,9 @@ function readTypes(fields: Fields, layers: number): string[] {
   const types = fields.texts("layer_types")
   if (types.length !== layers)
     throw fields.wrong("layer_types", `names ${types.length} layers of ${layers}`)
-  const unknown = types.find((type) => type !== "full_attention" && type !== "conv")
+  const unknown = types.find((type) => !known.includes(type))
   if (unknown !== undefined)
-    throw fields.wrong("layer_types", `holds "${unknown}"; known: full_attention, conv`)
+    throw fields.wrong("layer_types", `holds "${unknown}"; known: ${known.join(", ")}`)
   return types
 }
 
@@ -100,3 +143,12 @@ export function lfm2Naming({ blocks }: ModelConfig): Naming {
     ...(taps === undefined ? {} : { "conv.conv": { name: "conv.conv", taps } }),
   })
 }
+
+export const lfm3Naming = (config: ModelConfig): Naming =>
+  withParts(lfm2Naming(config), {
+    "self_attn.output_norm": "post_operator_norm",
+    "mlp.output_norm": "post_ffn_norm",
+    "self_attn.q_norm": "self_attn.q_norm",
+    "self_attn.k_norm": "self_attn.k_norm",
+    "self_attn.o_proj": "self_attn.o_proj",
+  })

@@ -2,7 +2,7 @@
 // has queries that grow with their position. A token goes to one expert, which reads the row times its weight, beside a shared one.
 // Sources: modeling_llama4.py and configuration_llama4.py of transformers.
 
-import type { Rotation } from "../../runtime/rotation.ts"
+import { growing } from "../../runtime/rotation.ts"
 import { type Experts, type SelfAttention, withAttention, withBlocks, withMlp } from "../block.ts"
 import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
@@ -68,15 +68,11 @@ function turned(fields: Fields, { norm }: ModelConfig): Partial<SelfAttention> {
 function unturned(fields: Fields, { shapes: { headDim } }: ModelConfig): Partial<SelfAttention> {
   const tuning = fields.json.attn_temperature_tuning ?? true // a number of layers once, which no code has read
   if (tuning === false || tuning === 0) return { rotation: undefined }
-  const query: Rotation = {
-    frequencies: Array.from({ length: headDim / 2 }, () => 0),
-    factor: 1,
-    growth: {
-      beta: fields.positive("attn_scale", 0.1),
-      original: fields.positive("floor_scale", 8192),
-      ahead: 1,
-    },
-  }
+  const query = growing(headDim, {
+    beta: fields.positive("attn_scale", 0.1),
+    original: fields.positive("floor_scale", 8192),
+    ahead: 1,
+  })
   return { rotation: { query, key: undefined } }
 }
 

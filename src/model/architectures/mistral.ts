@@ -29,8 +29,11 @@ export function withWindow(fields: Fields, config: ModelConfig): ModelConfig {
   return withBlocks(config, (block) => withAttention(block, { window }))
 }
 
-export function readMinistral3(fields: Fields): ModelConfig {
-  const config = withWindow(fields, readDecoder(fields))
+export const readMinistral3 = (fields: Fields) =>
+  withGrowth(fields, withWindow(fields, readDecoder(fields)))
+
+/** Queries grow with their position where `llama_4_scaling_beta` says so. */
+export function withGrowth(fields: Fields, config: ModelConfig): ModelConfig {
   const scaling = fields.object("rope_parameters")
   if (!scaling?.has("llama_4_scaling_beta")) return config
   const growth = {

@@ -34,7 +34,7 @@ export function readQwen35(fields: Fields): ModelConfig {
     const own = withAttention(block, {
       bias: { qkv: bias, o: bias },
       norms: { ...block.norm, over: "every head", place: "before" },
-      gated: true,
+      gated: "columns",
     })
     return types[i] === "linear_attention" ? { ...own, delta } : own
   })

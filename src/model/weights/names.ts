@@ -26,6 +26,8 @@ export interface Source {
   neighbours?: { headDim: number; turned: number; last?: true }
   /** It is stored as minus e to its power. */
   exponential?: true
+  /** It is ln(1 + e to the power of what is stored). */
+  softplus?: true
   /** Added to every value. */
   plus?: number
   /** A row of another tensor, which is added to each of its rows. */

@@ -2,7 +2,7 @@
 // other axis. Rows that lie side by side are read at once.
 
 import { narrow, widen } from "../../runtime/dtype.ts"
-import { log } from "../../runtime/elementary.ts"
+import { exp, log } from "../../runtime/elementary.ts"
 import { type CodecName, type FloatType, isGroupCodec } from "../../runtime/format.ts"
 import { unpackedRows } from "../../runtime/unpack.ts"
 import { convert, type StoredRows } from "./convert.ts"
@@ -45,8 +45,8 @@ export function rowsOf(
       ? (first: number, count: number, room?: Room) =>
           readScattered(stored, source, [first, count], room)
       : (first: number, count: number, room?: Room) => stored.read(first, count, room)
-  const { plus = 0, exponential } = source
-  if (plus === 0 && !addend && !exponential) return { codec, read }
+  const { plus = 0, exponential, softplus } = source
+  if (plus === 0 && !addend && !exponential && !softplus) return { codec, read }
   // The sum is rounded to float, not to what the tensor is stored in.
   return {
     codec: "f32",
@@ -56,9 +56,11 @@ export function rowsOf(
         ? unpackedRows(stored, columns, codec)
         : widen(stored.values, codec)
       const row = addend && widen((await addend.read(0, 1)).values, addend.codec as FloatType)
-      const changed = exponential
-        ? values.map((value) => log(-value))
-        : values.map((value, i) => value + (row ? row[i % columns]! : plus))
+      const changed = values.map((value, i) => {
+        if (exponential) return log(-value)
+        const own = softplus ? log(1 + exp(value)) : value
+        return own + (row ? row[i % columns]! : plus)
+      })
       return { rows: count, values: narrow(changed, "f32") }
     },
   }

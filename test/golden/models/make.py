@@ -15,7 +15,7 @@ import numpy as np
 import torch
 import transformers
 from safetensors.torch import save_file
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, Mistral4ForCausalLM
 
 LENGTHS = (1, 17, 40, 150)
 GREEDY, MARGIN, DISTINCT, CHOSEN = 40, 0.05, 8, 0.0002
@@ -37,6 +37,7 @@ COMMON = dict(
     eos_token_id=[317, 318],
     use_cache=True,
 )
+WINDOWED = {**COMMON, "sliding_window": 24}
 GRANITE = {
     **COMMON,
     "architectures": ["GraniteMoeHybridForCausalLM"],
@@ -318,6 +319,314 @@ MODELS = {
         "layer_norm_eps": 1e-5,
         "logit_scale": 0.25,
     },
+    "cohere-normed": {
+        **COMMON,
+        "architectures": ["CohereForCausalLM"],
+        "model_type": "cohere",
+        "head_dim": 10,
+        "layer_norm_eps": 1e-5,
+        "logit_scale": 0.25,
+        "use_qk_norm": True,
+    },
+    "cohere2-moe": {
+        **WINDOWED,
+        "architectures": ["Cohere2MoeForCausalLM"],
+        "model_type": "cohere2_moe",
+        "intermediate_size": 16,
+        "num_hidden_layers": 4,
+        "head_dim": 12,
+        "rms_norm_eps": None,
+        "layer_norm_eps": 1e-5,
+        "logit_scale": 0.25,
+        "first_k_dense_replace": 1,
+        "prefix_dense_intermediate_size": 48,
+        "prefix_dense_sliding_window_pattern": 1,
+        "sliding_window_pattern": 3,
+        "num_experts": 6,
+        "num_experts_per_tok": 2,
+        "num_shared_experts": 2,
+        "expert_selection_fn": "sigmoid",
+        "norm_topk_prob": True,
+    },
+    "internlm3": {
+        **{key: value for key, value in COMMON.items() if key != "attention_bias"},
+        "architectures": ["InternLM3ForCausalLM"],
+        "model_type": "internlm3",
+        "head_dim": 10,
+        "qkv_bias": True,
+        "bias": True,
+    },
+    "exaone": {
+        **{key: value for key, value in COMMON.items() if key not in ("num_hidden_layers", "hidden_act", "rms_norm_eps")},
+        "architectures": ["ExaoneForCausalLM"],
+        "model_type": "exaone",
+        "num_layers": 2,
+        "activation_function": "silu",
+        "layer_norm_epsilon": 1e-5,
+        "tie_word_embeddings": False,
+    },
+    "helium": {
+        **COMMON,
+        "architectures": ["HeliumForCausalLM"],
+        "model_type": "helium",
+        "head_dim": 10,
+        "rms_norm_eps": 1e-8,
+        "tie_word_embeddings": False,
+    },
+    "cwm": {
+        **WINDOWED,
+        "architectures": ["CwmForCausalLM"],
+        "model_type": "cwm",
+        "head_dim": 10,
+        "num_hidden_layers": 3,
+        "rope_theta": 1000000.0,
+        "rope_scaling": {
+            "rope_type": "llama3",
+            "factor": 16.0,
+            "high_freq_factor": 4.0,
+            "low_freq_factor": 1.0,
+            "original_max_position_embeddings": 64,
+        },
+    },
+    "jais2": {
+        **{key: value for key, value in COMMON.items() if key not in ("rms_norm_eps", "attention_bias")},
+        "architectures": ["Jais2ForCausalLM"],
+        "model_type": "jais2",
+        "hidden_act": "relu2",
+        "layer_norm_eps": 1e-5,
+    },
+    "nanochat": {
+        **COMMON,
+        "architectures": ["NanoChatForCausalLM"],
+        "model_type": "nanochat",
+        "hidden_act": "relu2",
+        "tie_word_embeddings": False,
+        "final_logit_softcapping": 15.0,
+    },
+    "apertus": {
+        **COMMON,
+        "architectures": ["ApertusForCausalLM"],
+        "model_type": "apertus",
+        "hidden_act": "xielu",
+        "tie_word_embeddings": False,
+        "rope_scaling": {
+            "rope_type": "llama3",
+            "factor": 8.0,
+            "high_freq_factor": 4.0,
+            "low_freq_factor": 1.0,
+            "original_max_position_embeddings": 64,
+        },
+    },
+    "vaultgemma": {
+        **{key: value for key, value in WINDOWED.items() if key != "hidden_act"},
+        "architectures": ["VaultGemmaForCausalLM"],
+        "model_type": "vaultgemma",
+        "head_dim": 12,
+        "query_pre_attn_scalar": 10,
+        "hidden_activation": "gelu_pytorch_tanh",
+        "attn_logit_softcapping": 50.0,
+        "final_logit_softcapping": 30.0,
+    },
+    "granite-swa": {
+        **WINDOWED,
+        "architectures": ["GraniteSWAForCausalLM"],
+        "model_type": "granite_swa",
+        "num_hidden_layers": 3,
+        "embedding_multiplier": 6.0,
+        "attention_multiplier": 0.45,
+        "residual_multiplier": 0.8,
+        "logits_scaling": 4.0,
+        "layer_rope_theta": [0, 10000.0, 500.0],
+    },
+    "granitemoe-swa": {
+        **WINDOWED,
+        "architectures": ["GraniteMoeSWAForCausalLM"],
+        "model_type": "granitemoe_swa",
+        "intermediate_size": 16,
+        "num_local_experts": 6,
+        "num_experts_per_tok": 3,
+        "shared_intermediate_size": 24,
+        "embedding_multiplier": 6.0,
+        "attention_multiplier": 0.45,
+        "residual_multiplier": 0.8,
+        "logits_scaling": 4.0,
+    },
+    "mellum": {
+        **{key: value for key, value in WINDOWED.items() if key != "rope_theta"},
+        "architectures": ["MellumForCausalLM"],
+        "model_type": "mellum",
+        "head_dim": 12,
+        "num_hidden_layers": 3,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+        "mlp_layer_types": ["dense", "sparse", "sparse"],
+        "num_experts": 6,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 16,
+        "norm_topk_prob": True,
+        "rope_parameters": {
+            "full_attention": {"rope_type": "default", "rope_theta": 500000.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+        },
+    },
+    "lfm3": {
+        **{key: value for key, value in WINDOWED.items() if key not in ("rope_theta", "rms_norm_eps")},
+        "architectures": ["Lfm3ForCausalLM"],
+        "model_type": "lfm3",
+        "pad_token_id": None,
+        "head_dim": 12,
+        "norm_eps": 1e-5,
+        "conv_L_cache": 7,
+        "conv_bias": False,
+        "num_hidden_layers": 4,
+        "layer_types": ["conv", "sliding_attention", "full_attention", "conv"],
+        "rope_parameters": {
+            "full_attention": {"rope_type": "proportional", "rope_theta": 1000000.0, "partial_rotary_factor": 0.5},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+        },
+    },
+    "laguna": {
+        **{key: value for key, value in WINDOWED.items() if key != "rope_theta"},
+        "architectures": ["LagunaForCausalLM"],
+        "model_type": "laguna",
+        "head_dim": 12,
+        "num_hidden_layers": 3,
+        "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
+        "num_attention_heads_per_layer": [4, 6, 4],
+        "num_experts": 6,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 16,
+        "shared_expert_intermediate_size": 24,
+        "moe_routed_scaling_factor": 2.5,
+        "moe_router_logit_softcapping": 3.0,
+        "rope_parameters": {
+            "full_attention": {"rope_type": "default", "rope_theta": 500000.0, "partial_rotary_factor": 0.5},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0},
+        },
+    },
+    "afmoe": {
+        **WINDOWED,
+        "architectures": ["AfmoeForCausalLM"],
+        "model_type": "afmoe",
+        "head_dim": 12,
+        "num_hidden_layers": 3,
+        "global_attn_every_n_layers": 2,
+        "num_dense_layers": 1,
+        "num_experts": 6,
+        "num_experts_per_tok": 2,
+        "num_shared_experts": 1,
+        "moe_intermediate_size": 16,
+        "route_scale": 2.5,
+        "mup_enabled": True,
+        "tie_word_embeddings": False,
+    },
+    "hy-v3": {
+        **COMMON,
+        "architectures": ["HYV3ForCausalLM"],
+        "model_type": "hy_v3",
+        "head_dim": 12,
+        "num_hidden_layers": 3,
+        "num_experts": 6,
+        "num_experts_per_tok": 2,
+        "num_shared_experts": 1,
+        "moe_intermediate_size": 16,
+        "router_scaling_factor": 2.5,
+    },
+    "solar-open": {
+        **{key: value for key, value in COMMON.items() if key != "intermediate_size"},
+        "architectures": ["SolarOpenForCausalLM"],
+        "model_type": "solar_open",
+        "head_dim": 12,
+        "moe_intermediate_size": 16,
+        "n_routed_experts": 6,
+        "n_shared_experts": 1,
+        "num_experts_per_tok": 2,
+        "routed_scaling_factor": 2.5,
+    },
+    "sarvam-moe": {
+        **{key: value for key, value in COMMON.items() if key != "attention_bias"},
+        "architectures": ["SarvamMoEForCausalLM"],
+        "model_type": "sarvam_moe",
+        "head_dim": 12,
+        "num_hidden_layers": 3,
+        "use_qkv_bias": True,
+        "use_qk_norm": True,
+        "moe_intermediate_size": 16,
+        "num_experts": 6,
+        "num_shared_experts": 1,
+        "num_experts_per_tok": 2,
+        "first_k_dense_replace": 1,
+        "n_group": 1,
+        "topk_group": 1,
+        "routed_scaling_factor": 2.5,
+    },
+    "iquestcoder": {
+        **COMMON,
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "iquestcoder",
+        "head_dim": 12,
+        "tie_word_embeddings": False,
+    },
+    "sarvam-mla": {
+        **{key: value for key, value in COMMON.items() if key != "num_key_value_heads"},
+        "architectures": ["SarvamMLAForCausalLM"],
+        "model_type": "sarvam_mla",
+        "num_key_value_heads": 4,
+        "head_dim": 20,
+        "tie_word_embeddings": False,
+        "q_lora_rank": None,
+        "kv_lora_rank": 16,
+        "qk_nope_head_dim": 8,
+        "qk_rope_head_dim": 4,
+        "v_head_dim": 10,
+        "rope_scaling": {
+            "type": "deepseek_yarn",
+            "factor": 8.0,
+            "original_max_position_embeddings": 64,
+            "beta_fast": 32,
+            "beta_slow": 1,
+            "mscale": 1.0,
+            "mscale_all_dim": 1.0,
+        },
+        "moe_intermediate_size": 16,
+        "num_experts": 6,
+        "num_shared_experts": 1,
+        "num_experts_per_tok": 2,
+        "first_k_dense_replace": 1,
+        "n_group": 1,
+        "topk_group": 1,
+        "routed_scaling_factor": 2.5,
+    },
+    "mistral4": {
+        **{key: value for key, value in COMMON.items() if key not in ("num_key_value_heads", "rope_theta")},
+        "architectures": ["Mistral4ForCausalLM"],
+        "model_type": "mistral4",
+        "num_key_value_heads": 4,
+        "tie_word_embeddings": False,
+        "q_lora_rank": 24,
+        "kv_lora_rank": 16,
+        "qk_nope_head_dim": 8,
+        "qk_rope_head_dim": 8,
+        "v_head_dim": 10,
+        "rope_interleave": True,
+        "moe_intermediate_size": 16,
+        "n_routed_experts": 6,
+        "n_shared_experts": 1,
+        "num_experts_per_tok": 2,
+        "rope_parameters": {
+            "type": "yarn",
+            "rope_type": "yarn",
+            "rope_theta": 10000.0,
+            "factor": 8.0,
+            "original_max_position_embeddings": 32,
+            "max_position_embeddings": 512,
+            "beta_fast": 32.0,
+            "beta_slow": 1.0,
+            "mscale": 1.0,
+            "mscale_all_dim": 1.0,
+            "llama_4_scaling_beta": 0.3,
+            "partial_rotary_factor": 0.5,
+        },
+    },
 }
 
 
@@ -328,16 +637,20 @@ def draw(name, shape, generator):
         return torch.log(0.05 + 2 * torch.rand(shape, generator=generator))
     if name.endswith("dt_bias"):
         return normal * 1.5 - 1
+    if name.endswith("sinks"):
+        return normal
     if name.endswith(".D"):
         return normal * 0.7
     if "conv1d.bias" in name:
         return normal * 0.4
     if "conv1d.weight" in name:
         return normal * 0.5
-    if "norm" in name:
+    if "norm" in name and not name.endswith("bias"):
         return 1 + 0.35 * normal
-    if "e_score_correction_bias" in name:
+    if "e_score_correction_bias" in name or "expert_bias" in name:
         return normal * 0.1
+    if ".act_fn." in name:
+        return normal * 0.5
     if "router" in name or "mlp.gate.w" in name or "mixer.gate.w" in name or "block_sparse_moe.gate.w" in name:
         return normal * 0.23
     root = shape[-1] ** 0.5
@@ -350,6 +663,11 @@ def draw(name, shape, generator):
     return normal * 1.2 / root if len(shape) > 1 else normal * 0.1
 
 
+def is_nested(config):
+    """Whether transformers finds it inside of another alone."""
+    return config["model_type"] == "mistral4"
+
+
 def make_weights(config, seed, folder):
     """A model in bf16, whose logits have a standard deviation of 3."""
     torch.manual_seed(seed)
@@ -357,16 +675,17 @@ def make_weights(config, seed, folder):
     given = {k: v for k, v in config.items() if k not in ("model_type", "architectures")}
     own = AutoConfig.for_model(config["model_type"], **given)
     own._attn_implementation = "eager"
-    model = AutoModelForCausalLM.from_config(own)
+    model = Mistral4ForCausalLM(own) if is_nested(config) else AutoModelForCausalLM.from_config(own)
     with torch.no_grad():
         buffers = ((n, b) for n, b in model.named_buffers() if "e_score" in n)
         for name, weight in [*model.named_parameters(), *buffers]:
             weight.copy_(draw(name, weight.shape, generator).bfloat16().float())
         ids = torch.randint(3, 310, (1, 60), generator=generator)
         deviation = model(ids, use_cache=False).logits[0].std().item()
-        names = ("norm", "norm_f", "final_layernorm")
-        norm = next(getattr(model.model, own) for own in names if hasattr(model.model, own)).weight
-        norm.copy_((norm * 3 / deviation).bfloat16().float())
+        names = ("norm", "norm_f", "final_layernorm", "embedding_norm")
+        norm = next(getattr(model.model, own) for own in names if hasattr(model.model, own))
+        last = getattr(norm, "weight", model.lm_head.weight)  # of a norm without weights the head
+        last.copy_((last * 3 / deviation).bfloat16().float())
     model.to(torch.bfloat16).save_pretrained(folder)
 
 
@@ -395,7 +714,7 @@ class Choices:
     def __init__(self, model):
         self.least = float("inf")
         for name, module in model.named_modules():
-            if type(module).__name__.endswith(("TopKRouter", "TopkRouter", "V1Gate", "Llama4Router")):
+            if type(module).__name__.endswith(("TopKRouter", "TopkRouter", "V1Gate", "Llama4Router", "ChoiceRouter")):
                 module.register_forward_hook(self.note)
 
     def note(self, router, inputs, outputs):
@@ -439,7 +758,7 @@ def make(name, config, output, seed=1):
     make_weights(config, seed, folder)
     random = np.random.default_rng(seed)
     tensors, notes = {}, []
-    model = AutoModelForCausalLM.from_pretrained(
+    model = (Mistral4ForCausalLM if is_nested(config) else AutoModelForCausalLM).from_pretrained(
         folder, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager"
     ).eval().double()
     for module in model.modules():
