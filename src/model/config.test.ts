@@ -409,6 +409,10 @@ test.each<[Json, string]>([
   ],
   [{ ...laguna, gating: "per-layer" }, 'gating is "per-layer"; known: per-head, per-element'],
   [
+    { ...laguna, gating_types: ["per_head", "per_element"] },
+    'gating_types holds "per_element", and gating says per-head',
+  ],
+  [
     { ...laguna, num_attention_heads_per_layer: [4, 4] },
     "num_attention_heads_per_layer is about 2 layers of 4",
   ],

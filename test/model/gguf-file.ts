@@ -34,6 +34,14 @@ export function float32(value: number): Buffer {
   return Buffer.concat([kindOf(6), Buffer.from(Float32Array.of(value).buffer)])
 }
 
+export function float32s(values: readonly number[]): Buffer {
+  const length = Buffer.from(BigUint64Array.of(BigInt(values.length)).buffer)
+  return Buffer.concat([
+    ...[kindOf(ARRAY), kindOf(6), length],
+    Buffer.from(Float32Array.from(values).buffer),
+  ])
+}
+
 export function uint32(value: number): Buffer {
   return Buffer.concat([kindOf(4), Buffer.from(Uint32Array.of(value).buffer)])
 }

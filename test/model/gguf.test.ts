@@ -50,6 +50,7 @@ import {
   bool,
   counted,
   float32,
+  float32s,
   type GgufFileParts,
   type GgufTensor,
   longer,
@@ -332,6 +333,28 @@ test("a key that changes the mathematics and is not known of the architecture is
     return bytes
   })
   await expect(openModel(path)).rejects.toThrow(`${key} is 15, which is not known`)
+})
+
+test.each<[string, string, Buffer, string]>([
+  ["hy-v3", "hy_v3.expert_gating_func", uint32(1), "expert_gating_func is 1; known: 2, a sigmoid"],
+  [
+    "hy-v3",
+    "hy_v3.expert_shared_feed_forward_length",
+    uint32(17),
+    "is 17, no multiple of an expert's 16",
+  ],
+  ["cohere2-moe", "cohere2moe.expert_gating_func", uint32(3), "is 3; known: 1, a softmax, and 2"],
+  ["laguna", "laguna.expert_weights_norm", bool(false), "known: shares that are normalised"],
+  ["mellum", "mellum.rope.scaling.factor", float32(4), "which layers a file does not say"],
+  ["apertus", "xielu.alpha_p", float32s([1]), "xielu.alpha_p has 1 numbers for 2 layers"],
+  ["apertus", "xielu.beta", float32s([0.5, 0.75]), "xielu.beta is 0.75; only 0.5 is known"],
+])("%s with another %s is refused", async (name, key, value, words) => {
+  const path = changedFile(convertedFile(name), (bytes) =>
+    rewritten(bytes, ({ pairs }) => {
+      pairs.set(key, value)
+    }),
+  )
+  await expect(openModel(path)).rejects.toThrow(words)
 })
 
 test("a tensor that the architecture does not read is refused", async () => {

@@ -42,12 +42,17 @@ export function readLaguna(given: Fields): ModelConfig {
   })
 }
 
-/** `true` says what "per-head" does. */
+/** `true` says what "per-head" does. What is said of each layer besides must be the same. */
 function readGates(fields: Fields): "heads" | "columns" {
   const { gating = true } = fields.json
-  if (gating === true || gating === "per-head") return "heads"
-  if (gating === "per-element") return "columns"
-  throw fields.wrong("gating", `is ${JSON.stringify(gating)}; known: per-head, per-element`)
+  if (gating !== true && gating !== "per-head" && gating !== "per-element")
+    throw fields.wrong("gating", `is ${JSON.stringify(gating)}; known: per-head, per-element`)
+  const kind = gating === "per-element" ? "per-element" : "per-head"
+  const types = fields.has("gating_types") ? fields.texts("gating_types") : []
+  const other = types.find((type) => type.replace("_", "-") !== kind)
+  if (other !== undefined)
+    throw fields.wrong("gating_types", `holds "${other}", and gating says ${kind}`)
+  return kind === "per-head" ? "heads" : "columns"
 }
 
 function readHeads(fields: Fields, { shapes }: ModelConfig): number[] | undefined {

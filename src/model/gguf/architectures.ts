@@ -2,6 +2,7 @@
 // config.json, which of its fields llama has not, and where its tensors lie. What converters change:
 // convert_hf_to_gguf.py of llama.cpp. Weights of norms that are meant as 1 + weight are written with the 1.
 
+import { exp, log } from "../../runtime/elementary.ts"
 import { neighboursOf } from "../architectures/glm4.ts"
 import { selectiveProjections } from "../architectures/granite.ts"
 import { unitWeights } from "../architectures/llama4.ts"
@@ -11,6 +12,7 @@ import {
   projectionsByKeyHead,
   sharesByKeyHead,
 } from "../architectures/qwen3-5.ts"
+import { XIELU_BETA } from "../block.ts"
 import type { ModelConfig } from "../config.ts"
 import type { Json } from "../folder.ts"
 import { joinedRows, type Naming, type Part, stackedExperts } from "../weights/names.ts"
@@ -91,6 +93,41 @@ const besideEachOther = {
   neighbours: true,
   epsilon: "layer_norm_eps",
   fields: (file) => ({ logit_scale: file.factor("logit_scale") ?? 1 }),
+} as const satisfies Omit<GgufArchitecture, "model">
+
+/**
+ * DeepSeek's latent attention. The file has what a head makes of a position's row apart for keys and values, those for
+ * keys turned around, as they are multiplied with queries; and one head of keys as wide as that row.
+ */
+const withLatents = {
+  turned: "partial_rotary_factor",
+  guessesAhead: true,
+  fields: deepseekFields,
+  parts: ({ has }, { shapes: { heads }, blocks }) => {
+    const { rank, turned, straight } = blocks[0]!.attention.latent!
+    const of = rank + turned
+    const queries = has("blk.0.attn_q_b.weight") ? "attn_q_b" : "attn_q"
+    const row = (from: number, run: number) => ({
+      name: "attn_kv_a_mqa",
+      rows: { of, from, run, every: of },
+    })
+    return {
+      "self_attn.q_a_proj": "attn_q_a",
+      "self_attn.q_a_layernorm": "attn_q_a_norm",
+      "self_attn.kv_a_layernorm": "attn_kv_a_norm",
+      "self_attn.q_b_proj": {
+        name: queries,
+        neighbours: { headDim: straight + turned, turned, last: true },
+      },
+      "self_attn.kv_a_proj": row(0, rank),
+      "self_attn.k_turned_proj": {
+        ...row(rank, turned),
+        neighbours: { headDim: turned, turned },
+      },
+      "self_attn.k_up_proj": { name: "attn_k_b", stacked: heads },
+      "self_attn.v_up_proj": { name: "attn_v_b", stacked: heads },
+    }
+  },
 } as const satisfies Omit<GgufArchitecture, "model">
 
 const qwen3Mixture: GgufArchitecture = {
@@ -266,40 +303,13 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
   arcee: { model: "arcee", neighbours: true },
   chatglm: { model: "glm", neighbours: true, turned: "partial_rotary_factor" },
   glm4: { model: "glm4", neighbours: true, turned: "partial_rotary_factor" },
-  // DeepSeek V2 and V3, and GLM-4.7 Flash. The file has what a head makes of a position's row apart for keys and values, those for
-  // keys turned around, as they are multiplied with queries; and one head of keys as wide as that row.
+  // And GLM-4.7 Flash.
   deepseek2: {
     model: (file) =>
       file.countIfThere("expert_gating_func") === SIGMOID ? "deepseek_v3" : "deepseek_v2",
-    turned: "partial_rotary_factor",
-    guessesAhead: true,
-    fields: deepseekFields,
-    parts: ({ has }, { shapes: { heads }, blocks }) => {
-      const { rank, turned, straight } = blocks[0]!.attention.latent!
-      const of = rank + turned
-      const queries = has("blk.0.attn_q_b.weight") ? "attn_q_b" : "attn_q"
-      const row = (from: number, run: number) => ({
-        name: "attn_kv_a_mqa",
-        rows: { of, from, run, every: of },
-      })
-      return {
-        "self_attn.q_a_proj": "attn_q_a",
-        "self_attn.q_a_layernorm": "attn_q_a_norm",
-        "self_attn.kv_a_layernorm": "attn_kv_a_norm",
-        "self_attn.q_b_proj": {
-          name: queries,
-          neighbours: { headDim: straight + turned, turned, last: true },
-        },
-        "self_attn.kv_a_proj": row(0, rank),
-        "self_attn.k_turned_proj": {
-          ...row(rank, turned),
-          neighbours: { headDim: turned, turned },
-        },
-        "self_attn.k_up_proj": { name: "attn_k_b", stacked: heads },
-        "self_attn.v_up_proj": { name: "attn_v_b", stacked: heads },
-      }
-    },
+    ...withLatents,
   },
+  mistral4: { model: "mistral4", ...withLatents, fields: mistral4Fields },
   glm4moe: {
     model: "glm4_moe",
     turned: "partial_rotary_factor",
@@ -357,8 +367,127 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
       num_shared_expert: file.count("expert_shared_count"),
     }),
   },
-  "command-r": { model: "cohere", ...besideEachOther },
+  "command-r": {
+    model: "cohere",
+    ...besideEachOther,
+    fields: (file) => ({
+      ...besideEachOther.fields(file),
+      use_qk_norm: file.hasPart("attn_q_norm.weight"),
+    }),
+    parts: (_, config) => {
+      const { heads, kvHeads } = config.shapes
+      const neighbours = neighboursOf(config)
+      return {
+        "self_attn.q_norm": { name: "attn_q_norm", stacked: heads, neighbours },
+        "self_attn.k_norm": { name: "attn_k_norm", stacked: kvHeads, neighbours },
+      }
+    },
+  },
   cohere2: { model: "cohere2", ...besideEachOther },
+  // Shares beside a shared expert are halved, as llama.cpp has it, too.
+  cohere2moe: {
+    model: "cohere2_moe",
+    neighbours: true,
+    guessesAhead: true,
+    fields: (file, { intermediate_size }) => ({
+      ...besideEachOther.fields(file),
+      layer_norm_eps: file.numberIfThere("attention.layer_norm_epsilon"),
+      num_experts: file.count("expert_count"),
+      num_experts_per_tok: file.count("expert_used_count"),
+      expert_selection_fn: gatingOf(file),
+      norm_topk_prob: file.keys.flag(file.key("expert_weights_norm"), false),
+      num_shared_experts: file.countIfThere("expert_shared_count") ?? 0,
+      intermediate_size: file.count("expert_feed_forward_length"),
+      prefix_dense_intermediate_size: intermediate_size,
+      first_k_dense_replace: file.count("leading_dense_block_count"),
+    }),
+  },
+  apertus: {
+    model: "apertus",
+    fields: () => ({ hidden_act: "xielu" }),
+    parts: (_, { shapes: { layers } }, file) => {
+      const learned = (name: string, plus = 0) => ({
+        name,
+        constants: ofEachLayer(file, `xielu.${name}`, layers).map((x) => log(1 + exp(x)) + plus),
+      })
+      const betas = ofEachLayer(file, "xielu.beta", layers)
+      const odd = betas.find((beta) => beta !== XIELU_BETA)
+      if (odd !== undefined)
+        throw file.keys.wrong("xielu.beta", `is ${odd}; only ${XIELU_BETA} is known`)
+      return {
+        "mlp.act_fn.alpha_p": learned("alpha_p"),
+        "mlp.act_fn.alpha_n": learned("alpha_n", XIELU_BETA),
+      }
+    },
+  },
+  jais2: { model: "jais2", epsilon: "layer_norm_eps" },
+  granite_swa: {
+    model: (file) => (file.factor("expert_count") ? "granitemoe_swa" : "granite_swa"),
+    neighbours: true,
+    fields: (file, usual) => ({
+      ...graniteFields(file, usual),
+      ...localExperts(file),
+      shared_intermediate_size: file.countIfThere("expert_shared_feed_forward_length") ?? 0,
+      layer_rope_theta: file.keys
+        .flagsIfThere(file.key("attention.rope_pattern"))
+        ?.map((isTurned) => (isTurned ? usual.rope_theta : 0)),
+    }),
+    parts: (_, { blocks: [block] }) => {
+      const width = block!.experts?.shared?.intermediate ?? 0
+      const { gate, up } = joinedRows({ gate: width, up: width })
+      return {
+        "self_attn.sinks": "attn_sinks",
+        "mlp.shared_expert.gate_proj": { name: "ffn_up_shexp", rows: gate },
+        "mlp.shared_expert.up_proj": { name: "ffn_up_shexp", rows: up },
+      }
+    },
+  },
+  mellum: {
+    model: "mellum",
+    fields: (file, usual) => {
+      if (usual.rope_scaling)
+        throw file.wrong("rope.scaling.type", "stretches, and which layers a file does not say")
+      const theta = usual.rope_theta
+      return {
+        ...qwenExperts(file, usual),
+        norm_topk_prob: true,
+        layer_types: usual.layer_types ?? allOf("full_attention", usual),
+        rope_parameters: {
+          full_attention: { rope_theta: theta },
+          sliding_attention: { rope_theta: file.numberIfThere("rope.freq_base_swa") ?? theta },
+        },
+      }
+    },
+  },
+  afmoe: {
+    model: "afmoe",
+    fields: (file) => {
+      const { n_routed_experts, n_shared_experts, first_k_dense_replace, ...routed } =
+        sigmoidExperts(file)
+      return {
+        num_experts: n_routed_experts,
+        num_shared_experts: n_shared_experts,
+        num_dense_layers: first_k_dense_replace,
+        ...routed,
+        mup_enabled: true, // as llama.cpp has it
+      }
+    },
+    parts: () => ({ "self_attn.gate_proj": "attn_gate" }),
+  },
+  laguna: {
+    model: "laguna",
+    turned: "partial_rotary_factor",
+    varies: true,
+    fields: lagunaFields,
+    parts: () => ({ "self_attn.gate_proj": "attn_gate" }),
+  },
+  // Layers without a router are dense.
+  hy_v3: {
+    model: "hy_v3",
+    guessesAhead: true,
+    fields: hunyuan3Fields,
+    parts: () => ({ "mlp.gate.e_score_correction_bias": "exp_probs_b" }),
+  },
   olmoe: {
     model: "olmoe",
     fields: (file) => ({
@@ -599,6 +728,109 @@ const hasInSome = (file: GgufFile, layers: number, name: string) =>
     file.tensors.has(`blk.${layer}.${name}`),
   )
 
+/** One for each layer, where the file says so, or the same for all. */
+function ofEachLayer({ keys }: GgufFile, key: string, layers: number): readonly number[] {
+  const listed = keys.numbersIfThere(key)
+  if (listed?.length === layers) return listed
+  throw keys.wrong(key, `has ${listed?.length ?? "no"} numbers for ${layers} layers`)
+}
+
+const allOf = (what: string, { num_hidden_layers }: Json) =>
+  Array<string>(num_hidden_layers as number).fill(what)
+
+function gatingOf(file: GgufFile): "softmax" | "sigmoid" {
+  const gating = file.countIfThere("expert_gating_func") ?? SIGMOID
+  if (gating === 1) return "softmax"
+  if (gating === SIGMOID || gating === 0) return "sigmoid"
+  throw file.wrong("expert_gating_func", `is ${gating}; known: 1, a softmax, and 2, a sigmoid`)
+}
+
+function refuseSoftmax(file: GgufFile): void {
+  const gating = file.countIfThere("expert_gating_func") ?? 0
+  if (gating !== SIGMOID && gating !== 0)
+    throw file.wrong("expert_gating_func", `is ${gating}; known: ${SIGMOID}, a sigmoid`)
+}
+
+/** A dense MLP is where there is no router. */
+function hunyuan3Fields(file: GgufFile, { num_hidden_layers: layers }: Json): Json {
+  refuseSoftmax(file)
+  const intermediate = file.count("expert_feed_forward_length")
+  const shared = file.count("expert_shared_feed_forward_length")
+  if (shared % intermediate !== 0)
+    throw file.wrong(
+      "expert_shared_feed_forward_length",
+      `is ${shared}, no multiple of an expert's ${intermediate}`,
+    )
+  return {
+    num_experts: file.count("expert_count"),
+    num_experts_per_tok: file.count("expert_used_count"),
+    moe_intermediate_size: intermediate,
+    num_shared_experts: shared / intermediate,
+    router_scaling_factor: file.factor("expert_weights_scale") ?? 1,
+    norm_topk_prob: file.keys.flag(file.key("expert_weights_norm"), false),
+    mlp_layer_types: Array.from({ length: layers as number }, (_, layer) =>
+      file.tensors.has(`blk.${layer}.ffn_gate_inp.weight`) ? "sparse" : "dense",
+    ),
+  }
+}
+
+/** How many rows a gate has says whether it is of heads or of columns. Of four layers three have the window, where there is one. */
+function lagunaFields(file: GgufFile, usual: Json): Json {
+  refuseSoftmax(file)
+  const { num_hidden_layers, head_dim, rope_theta, rope_scaling } = usual
+  const layers = num_hidden_layers as number
+  const heads = file.counts("attention.head_count", layers)
+  const dense = file.count("leading_dense_block_count")
+  const slides = (layer: number) => usual.sliding_window !== null && layer % 4 !== 0
+  const turned = file.countIfThere("rope.dimension_count_swa") ?? (head_dim as number)
+  const ofAll = <T>(of: (layer: number) => T) => Array.from({ length: layers }, (_, i) => of(i))
+  if (!file.keys.flag(file.key("expert_weights_norm"), false))
+    throw file.wrong("expert_weights_norm", "is false; known: shares that are normalised")
+  return {
+    gating: file.tensors.rowsOf("blk.0.attn_gate.weight") === heads[0] ? "per-head" : "per-element",
+    num_attention_heads_per_layer: heads,
+    layer_types:
+      usual.layer_types ??
+      ofAll((layer) => (slides(layer) ? "sliding_attention" : "full_attention")),
+    mlp_layer_types: ofAll((layer) => (layer < dense ? "dense" : "sparse")),
+    num_experts: file.count("expert_count"),
+    num_experts_per_tok: file.count("expert_used_count"),
+    moe_intermediate_size: file.count("expert_feed_forward_length"),
+    ...sharedExpert(file),
+    moe_routed_scaling_factor: file.factor("expert_weights_scale") ?? 1,
+    rope_scaling: null,
+    rope_parameters: {
+      full_attention: {
+        rope_theta,
+        ...(rope_scaling as object | null),
+        partial_rotary_factor: usual.partial_rotary_factor,
+      },
+      sliding_attention: {
+        rope_theta: file.numberIfThere("rope.freq_base_swa") ?? rope_theta,
+        partial_rotary_factor: Math.min(1, (turned + 0.5) / (head_dim as number)),
+      },
+    },
+  }
+}
+
+/** Mistral Small 4's queries grow by what a file says nothing of. */
+function mistral4Fields(file: GgufFile, usual: Json): Json {
+  const { rope_scaling, ...fields } = deepseekFields(file, usual)
+  return {
+    ...fields,
+    ...routedExperts(file),
+    ...denseLayers(file),
+    norm_topk_prob: file.keys.flag(file.key("expert_weights_norm"), false),
+    partial_rotary_factor: null, // the turned columns are
+    rope_scaling: null,
+    rope_parameters: {
+      rope_theta: usual.rope_theta,
+      ...(rope_scaling as object | null),
+      llama_4_scaling_beta: file.factor("attention.temperature_scale") ?? 0.1,
+    },
+  }
+}
+
 function localExperts(file: GgufFile): Json {
   return {
     num_local_experts: file.factor("expert_count"),
@@ -642,9 +874,7 @@ function sigmoidExperts(file: GgufFile): Json {
 }
 
 function sigmoidRouted(file: GgufFile): Json {
-  const gating = file.countIfThere("expert_gating_func") ?? 0
-  if (gating !== SIGMOID && gating !== 0)
-    throw file.wrong("expert_gating_func", `is ${gating}; known: ${SIGMOID}, a sigmoid`)
+  refuseSoftmax(file)
   return {
     ...routedExperts(file),
     norm_topk_prob: file.keys.flag(file.key("expert_weights_norm"), false),
@@ -874,8 +1104,9 @@ function expertParts(
 export function ggufNaming(
   architecture: GgufArchitecture,
   config: ModelConfig,
-  tensors: Pick<Tensors, "has">,
+  file: GgufFile,
 ): Naming {
+  const { tensors } = file
   const { heads, kvHeads, headDim } = config.shapes
   const { gated, intermediate } = config.blocks[0]!.mlp
   const order = architecture.neighbours ? { neighbours: neighboursOf(config) } : {}
@@ -902,7 +1133,7 @@ export function ggufNaming(
           }
         : {}),
       ...expertParts(config, tensors),
-      ...architecture.parts?.(tensors, config),
+      ...architecture.parts?.(tensors, config, file),
     },
   }
 }

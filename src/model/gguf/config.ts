@@ -20,18 +20,20 @@ export interface GgufArchitecture {
   turned?: "partial_rotary_factor" | "rotary_pct"
   /** Fields that llama has not, or calls otherwise. */
   fields?: (file: GgufFile, usual: Json) => Json
-  /** Layers may differ in their heads of keys and in their MLP's width: what all share, `fields` says. */
+  /** Layers may differ in their heads and in their MLP's width: what all share, `fields` says. */
   varies?: true
   /** Its last layers guess tokens further ahead. They are not read. */
   guessesAhead?: true
   /** Its files may hold what sees beside the text model. It is not read. */
   sees?: true
   /** Tensors that have other names than most architectures give them. */
-  parts?: (tensors: Pick<Tensors, "has">, config: ModelConfig) => Naming["parts"]
+  parts?: (tensors: Pick<Tensors, "has">, config: ModelConfig, file: GgufFile) => Naming["parts"]
 }
 
 export interface Tensors {
   has(name: string): boolean
+  /** Of a matrix. */
+  rowsOf(name: string): number | undefined
   count: number
   /** Rows of the embedding. */
   vocabulary: number
@@ -107,11 +109,11 @@ export function configOf(file: GgufFile, architecture: GgufArchitecture): Json {
   const guessing = architecture.guessesAhead && file.countIfThere("nextn_predict_layers")
   const layers = Math.max(0, blocks - (guessing ?? 0))
   const hidden = file.count("embedding_length")
-  const heads = file.count("attention.head_count")
-  const headDim =
-    file.countIfThere("attention.key_length") ?? Math.floor(hidden / Math.max(1, heads))
   const ofLayers = (rest: string) =>
     architecture.varies ? Math.max(...file.counts(rest, layers)) : file.count(rest)
+  const heads = ofLayers("attention.head_count")
+  const headDim =
+    file.countIfThere("attention.key_length") ?? Math.floor(hidden / Math.max(1, heads))
   const usual: Json = {
     model_type: typeof model === "string" ? model : model(file),
     vocab_size: tensors.vocabulary,

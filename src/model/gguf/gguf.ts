@@ -48,6 +48,7 @@ export async function openGguf(folder: Folder, file: string): Promise<GgufModel>
     const architecture = ggufArchitectures[name]!
     const its = new GgufFile(name, keys, {
       has: (tensor) => tensors.has(tensor),
+      rowsOf: (tensor) => tensors.get(tensor)?.dims[1],
       count: tensors.size,
       vocabulary: embedding.dims[1] ?? 0,
       divisors: await divisorsOf(folder, tensors),
@@ -55,7 +56,7 @@ export async function openGguf(folder: Folder, file: string): Promise<GgufModel>
     return {
       fields: new Fields(configOf(its, architecture), broken),
       weights: (config) => {
-        const naming = ggufNaming(architecture, config, its.tensors)
+        const naming = ggufNaming(architecture, config, its)
         const sources = sourcesOf(naming, (tensor) => tensors.get(tensor)?.dims)
         const isRead = readOf(architecture, config)
         const read = new Map([...tensors].filter(([name]) => isRead(name)))

@@ -56,8 +56,15 @@ export const sameNames: Sources = (tensor) => ({ tensor })
  */
 export type Part = string | NamedPart
 
-/** `bare`: its weight is called by the name alone, and its bias by the name and _bias. */
-export type NamedPart = Omit<Source, "tensor"> & { name: string; bare?: true }
+/**
+ * `bare`: its weight is called by the name alone, and its bias by the name and _bias. `constants`: it is not stored, and these are all of
+ * its values in one layer after the other.
+ */
+export type NamedPart = Omit<Source, "tensor"> & {
+  name: string
+  bare?: true
+  constants?: readonly number[]
+}
 
 export interface Naming {
   /** What may stand before all names but the head's: the first under which there is an embedding. */
@@ -205,10 +212,19 @@ export function sourcesOf(
       const { name: own, bare: _, ...rest } = partOf(whole)
       return { tensor: place + own, ...rest }
     }
-    const { name: own, bare, plus, plusRow, transposed, ...rest } = partOf(ofHead ?? stem)
+    const {
+      name: own,
+      bare,
+      constants,
+      plus,
+      plusRow,
+      transposed,
+      ...rest
+    } = partOf(ofHead ?? stem)
     return {
       tensor: `${place}${own}${of ?? ""}${ending(kind!, bare)}`,
       ...rest,
+      ...(constants && { constant: constants[Number(number)]! }),
       ...(kind === "weight" && plus !== undefined ? { plus } : {}),
       ...(kind === "weight" && plusRow !== undefined
         ? { plusRow: { ...plusRow, tensor: `${place}${plusRow.tensor}.weight` } }

@@ -4,7 +4,9 @@
     python make_more.py        writes more-golden.json beside itself, of the same texts
 
 Patterns are those of the models' own tokenizers: openbmb/MiniCPM5-1B, CohereLabs/tiny-aya-base and tencent/Youtu-LLM-2B (tokenizer.json),
-moonshotai/Kimi-K2-Base (tokenization_kimi.py). `also` has names that mean a row of split-golden.json.
+moonshotai/Kimi-K2-Base (tokenization_kimi.py), inceptionai/Jais-2-8B-Chat as llama.cpp quotes it; and those of `afmoe` and `laguna` are what
+llama.cpp does under these names (llama-vocab.cpp, unicode.cpp). `also` has names that mean a row of split-golden.json, `same` those that
+mean one here.
 """
 import json
 from importlib.metadata import version
@@ -14,6 +16,7 @@ import regex
 
 HERE = Path(__file__).parent
 ENDINGS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+WORDS = ENDINGS + r"|[^\r\n\p{L}\p{N}]?\p{L}+|"
 UPPER, LOWER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
 
 
@@ -37,7 +40,22 @@ ROWS = {
         "[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+",
         by_case(digits=r"\p{N}"),
     ],
+    "afmoe": [
+        r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))",
+        "[一-鿿㐀-䶿豈-﫿぀-ゟ゠-ヿ･-ﾟ⼀-⿟เ-๿຀-໿ក-៿က-႟ꩠ-ꩿꧠ-꧿가-힯ᄀ-ᇿ]+",
+        r'''[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+'''
+        r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    ],
+    "jais-2": [
+        WORDS + r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|"
+        + "|".join(rf"\s{{{n}}}(?!\S)" for n in ("512", "256", "128", "64", "32", "16", "8", "4", "1,2")) + r"|\s{1}",
+    ],
+    "laguna": [
+        r"[^\n]+|[\n]+",
+        WORDS + r"\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    ],
 }
+SAME = {"tiny_aya": ["cohere2moe"]}
 ALSO = {"qwen2": ["f2llmv2"], "gpt-4o": ["granite-embed-multi-97m"]}
 
 
@@ -57,6 +75,6 @@ def cut(text, patterns):
 
 
 texts = json.loads((HERE / "split-golden.json").read_text())["texts"]
-splits = [{"pre": pre, "same": [], "cuts": cuts, "pieces": [cut(text, cuts) for text in texts]} for pre, cuts in ROWS.items()]
+splits = [{"pre": pre, "same": SAME.get(pre, []), "cuts": cuts, "pieces": [cut(text, cuts) for text in texts]} for pre, cuts in ROWS.items()]
 golden = {"versions": {"regex": version("regex")}, "also": ALSO, "splits": splits}
 (HERE / "more-golden.json").write_text(json.dumps(golden, ensure_ascii=False))
