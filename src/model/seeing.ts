@@ -21,28 +21,43 @@ interface Seeing {
 /** Qwen 2's have the fields of their text model outside, as they were published. */
 export const seeing: Readonly<Record<string, Seeing>> = {
   aya_vision: { models: "Aya Vision", texts: ["cohere2", "cohere"], tied: true },
+  audioflamingo3: { models: "Audio Flamingo 3", texts: ["qwen2"] },
   cohere2_vision: { models: "Command A Vision", texts: ["cohere2"], tied: true },
+  deepseek_vl: { models: "DeepSeek VL 1.3B", texts: ["llama"], tied: true },
+  deepseek_vl_hybrid: { models: "DeepSeek VL 7B", texts: ["llama"], tied: true },
+  exaone4_5: { models: "EXAONE 4.5", texts: ["exaone4"] },
+  fast_vlm: { models: "FastVLM", texts: ["qwen2"] },
   gemma3: { models: "Gemma 3, 4B to 27B", texts: ["gemma3_text"], tied: true },
   gemma4: { models: "Gemma 4", texts: ["gemma4_text"], tied: true },
   glm4v: { models: "GLM-4.1V 9B", texts: ["glm4"], absent: { attention_bias: true } },
   glm4v_moe: { models: "GLM-4.5V", texts: ["glm4_moe"], absent: { attention_bias: true } },
   granite_speech: { models: "Granite Speech", texts: ["granite"], tied: true },
+  granite_speech_plus: { models: "Granite Speech Plus", texts: ["granite"], tied: true },
   idefics3: { models: "Idefics 3", texts: ["llama"] },
   internvl: {
     models: "InternVL 3 and 3.5, as transformers has them (`-hf`)",
     texts: ["qwen2", "qwen3", "qwen3_moe", "gpt_oss"],
     tied: true,
   },
+  janus: { models: "Janus Pro", texts: ["llama"], tied: true },
+  kimi_k25: { models: "Kimi K2.5", texts: ["deepseek_v3"], tied: true },
   lfm2_vl: { models: "LFM2-VL and LFM2.5-VL", texts: ["lfm2"], tied: true },
+  lfm3_vl: { models: "LFM3-VL", texts: ["lfm3"], tied: true },
   llama4: { models: "Llama 4", texts: ["llama4_text"] },
   llava: { models: "LLaVA 1.5, Pixtral 12B", texts: ["llama", "mistral", "qwen2"] },
   llava_next: { models: "LLaVA 1.6", texts: ["llama", "mistral", "qwen2"] },
+  llava_next_video: { models: "LLaVA NeXT Video", texts: ["llama", "mistral", "qwen2"] },
   llava_onevision: { models: "LLaVA OneVision", texts: ["qwen2"] },
+  minicpmv4_6: { models: "MiniCPM-V 4.6", texts: ["qwen3_5_text"] },
+  minicpmv4_7: { models: "MiniCPM-V 4.7", texts: ["qwen3_5_text"] },
   mistral3: {
     models: "Mistral Small from 3.1 on, Ministral 3",
     texts: ["mistral", "ministral3", "mistral4"],
     tied: true,
   },
+  ovis2: { models: "Ovis 2", texts: ["qwen2"], tied: true },
+  perception_lm: { models: "Perception LM", texts: ["llama"] },
+  qwen2_audio: { models: "Qwen 2 Audio", texts: ["qwen2"] },
   qwen2_vl: { models: "Qwen 2 VL", texts: ["qwen2"] },
   qwen2_5_vl: { models: "Qwen 2.5 VL", texts: ["qwen2"] },
   qwen3_vl: { models: "Qwen 3 VL, dense", texts: ["qwen3"] },
@@ -54,6 +69,24 @@ export const seeing: Readonly<Record<string, Seeing>> = {
   qwen3_5: { models: "Qwen 3.5 and 3.6, dense", texts: ["qwen3_5_text"] },
   qwen3_5_moe: { models: "Qwen 3.5 and 3.6 35B-A3B and larger", texts: ["qwen3_5_moe_text"] },
   smolvlm: { models: "SmolVLM and SmolVLM2", texts: ["llama"] },
+  video_llama_3: { models: "VideoLLaMA 3", texts: ["qwen2"] },
+  video_llava: { models: "Video-LLaVA", texts: ["llama"] },
+  vipllava: { models: "ViP-LLaVA", texts: ["llama"] },
+  voxtral: {
+    models: "Voxtral Mini and Small",
+    texts: ["llama"],
+    absent: {
+      vocab_size: 131072,
+      hidden_size: 3072,
+      intermediate_size: 8192,
+      num_hidden_layers: 30,
+      num_key_value_heads: 8,
+      max_position_embeddings: 131072,
+      rms_norm_eps: 1e-5,
+      rope_theta: 1e8,
+      head_dim: 128,
+    },
+  },
 }
 
 /** What configurations of LLaVA and its kin leave out of `text_config`, since transformers takes it for granted. */
@@ -107,7 +140,7 @@ export function textFields(fields: Fields): Fields {
   if (!inner) return fields
   const outside = OUTSIDE.flatMap((name) => (fields.has(name) ? [[name, fields.json[name]]] : []))
   const row = seeing[fields.text("model_type")]
-  const unsaid = row && { ...row.absent, ...sizes[textOf(fields, row)] }
+  const unsaid = row && { ...sizes[textOf(fields, row)], ...row.absent }
   return inner
     .without(TIE)
     .with({ ...unsaid, ...tying(fields, inner, row?.tied), ...Object.fromEntries(outside) })
