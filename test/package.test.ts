@@ -51,6 +51,7 @@ beforeAll(() => {
   }
   const git = (...args: string[]) => execFileSync("git", args, { cwd: clone, stdio: "ignore" })
   git("init")
+  git("config", "core.compression", "0") // nobody keeps it
   git("add", "--all")
   git("-c", "user.name=test", "-c", "user.email=test@localhost", "commit", "-m", "all")
   // From git npm does all that it does for a tarball, and before that installs what builds the package.
