@@ -183,7 +183,7 @@ test("launches of a layer in q4f16_1", () => {
       "llama-untied": "9",
       "llama-wide": "9",
       "llama4": "9 13",
-      "mellum": "9 10",
+      "mellum": "10",
       "minimax-m2": "10",
       "ministral3": "9",
       "mistral-swa": "9",

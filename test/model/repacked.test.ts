@@ -511,10 +511,10 @@ test("a stored head that is the embedding once more is not kept twice", async ()
 
 test("a text model that is not known inside of one that sees is refused by name", async () => {
   const golden = goldenFolder("models", "ministral3")
-  const changes = { model_type: "mistral3", text_config: { model_type: "mistral4" } }
+  const changes = { model_type: "mistral3", text_config: { model_type: "mistral5" } }
   const folder = folderOf(golden, changes, read(join(golden, "model.safetensors")))
   await expect(openModel(folder)).rejects.toThrow(
-    'text_config.model_type is "mistral4"; known: mistral, ministral3',
+    'text_config.model_type is "mistral5"; known: mistral, ministral3',
   )
 })
 
