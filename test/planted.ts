@@ -997,6 +997,20 @@ export const planted: readonly PlantedFault[] = [
     test: "test/model/shards.test.ts",
   },
   {
+    what: "MiniMax calls one tool at a time",
+    file: "src/chat/formats/parameters.ts",
+    text: "} while (`<${next}>` !== MINIMAX_END)",
+    fault: "} while (`<${next}>` === MINIMAX)",
+    test: "src/chat/formats/formats.test.ts",
+  },
+  {
+    what: "Apertus may give a tool any value",
+    file: "src/chat/formats/apertus.ts",
+    text: 'if ((yield* input.peek()) !== "{") throw new NotACall()',
+    fault: 'if ((yield* input.peek()) === "") throw new NotACall()',
+    test: "src/chat/formats/formats.test.ts",
+  },
+  {
     what: "all heads have the first one's gate",
     file: "src/compiler/targets/cpu/kernels/driver.h",
     text: "s.other + run, s.width",

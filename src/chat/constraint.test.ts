@@ -200,6 +200,8 @@ const OPENINGS: Record<FormatName, string> = {
   hunyuan: "Well: <tool_calls>",
   glm4: "\nget_weather\n",
   seed_oss: "Well: <seed:tool_call>",
+  minimax_m2: "Well: <minimax:tool_call>",
+  apertus: "Well: <|tools_prefix|>",
 }
 
 describe.each(FORMATS)("%s", (format) => {

@@ -92,6 +92,11 @@ const SHOWN: Record<string, [FormatName, Show]> = {
     (members) =>
       `<tool_call>f${members.map(([name, value]) => `<arg_key>${name}</arg_key><arg_value>${asText(value)}</arg_value>`).join("")}</tool_call>`,
   ],
+  minimax: [
+    "minimax_m2",
+    (members) =>
+      `\n<minimax:tool_call>\n<invoke name="f">\n${members.map(([name, value]) => `<parameter name="${name}">${asText(value)}</parameter>\n`).join("")}</invoke>\n</minimax:tool_call>`,
+  ],
   ling: [
     "glm45",
     (members) =>
@@ -184,8 +189,9 @@ describe.each(Object.entries(SHOWN))("as %s's template shows calls", (_, [format
   test("several calls, behind which the reply may end", () => {
     const call = show([["text", "a"]])
     const matcher = matcherOf(format, parameters)
+    const around = /<\/minimax:tool_call>\n*<minimax:tool_call>\n/ // all of them
     for (const between of ["", "\n"]) {
-      const reply = call + (call.startsWith("\n") ? "" : between) + call
+      const reply = (call + (call.startsWith("\n") ? "" : between) + call).replace(around, "")
       expect(lets(matcher, reply)).toBe(true)
       expect(read(format, parameters, [reply])).toEqual([{ text: "a" }, { text: "a" }])
     }
@@ -206,6 +212,7 @@ const PIECES: Partial<Record<FormatName, readonly string[]>> = {
   ],
   seed_oss: ["</parameter>", "</parameter", "<", "\n", "</function>\n</seed:tool_call>", "a"],
   glm45: ["</arg_value>", "</arg_value", "<arg_key>", "\n", "</tool_call>", "a", "<"],
+  minimax_m2: ["</parameter>", "</parameter", "<", "\n", "</invoke>\n</minimax:tool_call>", "a"],
 }
 const AROUND: Partial<Record<FormatName, readonly [string, string]>> = {
   qwen3_coder: ["<tool_call><function=f><parameter=t>", "</parameter></function></tool_call>"],
@@ -214,6 +221,10 @@ const AROUND: Partial<Record<FormatName, readonly [string, string]>> = {
     "</parameter></function></seed:tool_call>",
   ],
   glm45: ["<tool_call>f<arg_key>t</arg_key><arg_value>", "</arg_value></tool_call>"],
+  minimax_m2: [
+    '<minimax:tool_call><invoke name="f"><parameter name="t">',
+    "</parameter></invoke></minimax:tool_call>",
+  ],
 }
 
 const markOf = (format: FormatName) => (format === "glm45" ? "</arg_value>" : "</parameter>")
@@ -278,7 +289,8 @@ describe.each(Object.keys(PIECES) as (keyof typeof PIECES)[])("%s", (format) => 
     ]) {
       const parameters = { type: "object", properties: { t: schema }, $defs }
       const validate = new Ajv2020().compile({ ...schema, $defs })
-      const nulls = format === "glm45" ? ["null"] : ["null", "None"]
+      const isPython = format !== "glm45" && format !== "minimax_m2"
+      const nulls = isPython ? ["null", "None"] : ["null"]
       for (const written of ["red", "null and void", "nul", "nullx", "null", "None"]) {
         const t = nulls.includes(written) && validate(null) ? null : written
         const text = `${before}${written}${behind}`
@@ -321,6 +333,13 @@ test.each([
     "</function></seed:tool_call>",
   ],
   ["glm45", "<tool_call>f<arg_key>input</arg_key><arg_value>", "", "</arg_value>", "</tool_call>"],
+  [
+    "minimax_m2",
+    '<minimax:tool_call><invoke name="f"><parameter name="input">',
+    "",
+    "</parameter>",
+    "</invoke></minimax:tool_call>",
+  ],
 ] as const)(
   "%s: a free-form text does not hold the mark that ends it",
   (format, before, end, mark, behind) => {
@@ -377,6 +396,13 @@ const ONE: [FormatName, (name: string, text: string) => string, string, string, 
     "<tool_call>f",
     "",
     "</tool_call>",
+  ],
+  [
+    "minimax_m2",
+    (n, t) => `<parameter name="${n}">${t}</parameter>`,
+    '<minimax:tool_call><invoke name="f">',
+    "",
+    "</invoke></minimax:tool_call>",
   ],
   ["gemma4", (n, t) => `${n}:<|"|>${t}<|"|>`, "<|tool_call>call:f{", ",", "}<tool_call|>"],
   ["lfm2", (n, t) => `${n}="${t}"`, "<|tool_call_start|>[f(", ", ", ")]<|tool_call_end|>"],

@@ -3,6 +3,7 @@
 
 import { channels } from "../channels.ts"
 import type { Template } from "../template.ts"
+import { apertus } from "./apertus.ts"
 import type { CallGrammar, CallText } from "./call-grammar.ts"
 import { cohere } from "./cohere.ts"
 import { deepseek, deepseek31 } from "./deepseek.ts"
@@ -13,7 +14,7 @@ import { harmony } from "./harmony.ts"
 import { hunyuan } from "./hunyuan.ts"
 import { type CallPiece, Input, type Reading, type Tools } from "./input.ts"
 import { COMMA, heads, listBehind, markedJson, NAME, named, spelled } from "./marked-json.ts"
-import { glm45, qwen3Coder, seedOss } from "./parameters.ts"
+import { glm45, minimaxM2, qwen3Coder, seedOss } from "./parameters.ts"
 import { expressions, lfm2, olmo3 } from "./python-calls.ts"
 
 export interface Format {
@@ -135,6 +136,22 @@ export const formats = {
       heads: (name) => ["\n", "<arg_key>", "</tool_call>"].map((next) => name + next),
     },
     ...glm45,
+  },
+  minimax_m2: {
+    models: "MiniMax M2",
+    marks: ["<minimax:tool_call>", "</minimax:tool_call>"],
+    shownBy: /<minimax:tool_call>/,
+    opening: {
+      mark: "<minimax:tool_call>",
+      heads: (name) => spelled(LINE, `<invoke name="${name}">`),
+    },
+    ...minimaxM2,
+  },
+  apertus: {
+    models: "Apertus",
+    marks: ["<|tools_prefix|>", "<|tools_suffix|>"],
+    shownBy: /<\|tools_prefix\|>/,
+    ...apertus,
   },
   hermes: {
     models: "Qwen 2.5 and 3, Hermes, SmolLM3, EXAONE 4, Granite 4",

@@ -88,7 +88,7 @@ function* passBlanks(input: Input, sink: Sink): Reading<void> {
 }
 
 /** Reads one value and gives its text. */
-function* textOfValue(input: Input): Reading<string> {
+export function* textOfValue(input: Input): Reading<string> {
   let text = ""
   yield* readValue(input, (character) => {
     text += character

@@ -1,7 +1,7 @@
-// Calls whose arguments stand one by one between marks: Qwen3-Coder's XML, which Seed-OSS marks otherwise, GLM's keys and values. A
-// text stands there as it is, without quotes, so that only the tool's schema says whether 5 is a text or a number; all else is JSON.
-// The forms are those of the chat templates that Qwen3-Coder, Seed-OSS, GLM-4.5 and GLM-4.7, which breaks no lines, are published
-// with. Qwen's and Seed's show words as Python has them, and Seed's lists, too.
+// Calls whose arguments stand one by one between marks: Qwen3-Coder's XML, which Seed-OSS marks otherwise, GLM's keys and values,
+// MiniMax's XML, where marks stand around all calls. A text stands there as it is, without quotes, so that only the tool's schema says whether 5 is a text or a number; all else is JSON.
+// The forms are those of the chat templates that Qwen3-Coder, Seed-OSS, GLM-4.5, GLM-4.7, which breaks no lines, and MiniMax M2 are
+// published with. Qwen's and Seed's show words as Python has them, and Seed's lists, too.
 
 import {
   choice,
@@ -28,8 +28,10 @@ import { type Input, NotACall, type Reading, type Tools } from "./input.ts"
 
 /** How calls are written. Line breaks between the marks are those of the templates; they may be missing. */
 interface Spelling {
-  /** What a call opens with, before anything of it is known. */
+  /** What a call opens with, before anything of it is known; or what all calls do. */
   mark: string
+  /** Behind the mark, where it opens all of them, and behind the last. */
+  all?: readonly [open: string, close: string]
   /** Before a call, the mark included, and between its name and its arguments. */
   open: string
   named: string
@@ -52,6 +54,8 @@ interface ValueSpelling {
 
 const OPEN = "<tool_call>"
 const SEED = "<seed:tool_call>"
+const MINIMAX = "<minimax:tool_call>"
+const MINIMAX_END = "</minimax:tool_call>"
 const PARAMETER_END = "</parameter>"
 const VALUE_END = "</arg_value>"
 
@@ -82,16 +86,30 @@ const glm: Spelling = {
   value: { end: VALUE_END, inLines: false, nulls: ["null"], inPython: false },
 }
 
+const minimax: Spelling = {
+  mark: MINIMAX,
+  all: ["\n", MINIMAX_END],
+  open: '<invoke name="',
+  named: '">\n',
+  member: ['<parameter name="', '">', `${PARAMETER_END}\n`],
+  close: "</invoke>\n",
+  value: { end: PARAMETER_END, inLines: false, nulls: ["null"], inPython: false },
+}
+
 export const qwen3Coder = parameters(qwen, readTags("/tool_call", qwen.value))
 export const seedOss = parameters(seed, readTags("/seed:tool_call", seed.value))
 export const glm45 = parameters(glm, readGlm)
+export const minimaxM2 = parameters(minimax, readInvokes)
 
 function parameters(spelling: Spelling, read: (input: Input, tools: Tools) => Reading<void>) {
+  const { mark, all } = spelling
   return {
-    family: familyOf(spelling.mark, read),
-    grammar: grammarOf(spelling),
-    written: (calls: readonly CallText[]) =>
-      calls.map((call) => written(call, spelling)).join("\n"),
+    family: familyOf(mark, read),
+    grammar: all ? grammarOfAll(spelling, all) : grammarOf(spelling),
+    written: (calls: readonly CallText[]) => {
+      const each = calls.map((call) => written(call, spelling))
+      return all ? mark + all[0] + each.join("") + all[1] : each.join("\n")
+    },
   }
 }
 
@@ -115,6 +133,23 @@ function grammarOf(spelling: Spelling): CallGrammar {
   }
 }
 
+/** Of calls that have marks around all of them. */
+function grammarOfAll(spelling: Spelling, [open, close]: readonly [string, string]): CallGrammar {
+  const behind = (tools: readonly CallableTool[], most: number) => {
+    const call = sequence(
+      literal(spelling.open),
+      choice(...tools.map((tool) => rest(tool, spelling))),
+    )
+    return sequence(marks(open), list(call, literal(""), 1, most), literal(close))
+  }
+  return {
+    form: formOf(spelling),
+    calls: (tools, most) => sequence(BREAK, literal(spelling.mark), behind(tools, most)),
+    // biome-ignore lint/suspicious/noThenProperty: nobody awaits a trigger
+    text: (tools, most) => text([{ open: spelling.mark, then: behind(tools, most) }], false),
+  }
+}
+
 /** A line break or none. */
 const BREAK = choice(literal(""), literal("\n"))
 
@@ -135,7 +170,7 @@ function formOf({ member, value }: Spelling): ArgumentForm {
     before,
     between: "",
     nameEnd: after[0]!,
-    names: namesWithout("<>"),
+    names: namesWithout('<>"'),
     end: value.end,
     value: (kind, each) =>
       sequence(marks(after), valuePart(kind, each, value), marks(end.slice(value.end.length))),
@@ -206,6 +241,25 @@ function* readGlm(input: Input, tools: Tools): Reading<void> {
   }
   values.end()
   yield* afterwards(input)
+}
+
+function* readInvokes(input: Input, tools: Tools): Reading<void> {
+  let next = yield* tag(input)
+  do {
+    const values = announced(input, tools, quoted(next, "invoke"), minimax.value)
+    for (next = yield* tag(input, ANY); next !== "/invoke"; next = yield* tag(input, ANY))
+      yield* values.read(quoted(next, "parameter"))
+    values.end()
+    next = yield* tag(input)
+  } while (`<${next}>` !== MINIMAX_END)
+  yield* afterwards(input)
+}
+
+/** The name in a tag, `invoke name="NAME"`. */
+function quoted(tag: string, kind: string): string {
+  const [before, after] = [`${kind} name="`, '"']
+  if (!tag.startsWith(before) || !tag.endsWith(after)) throw new NotACall()
+  return tag.slice(before.length, -after.length)
 }
 
 function* afterwards(input: Input): Reading<void> {
