@@ -239,6 +239,8 @@ describe("tools and calls, where templates look for them", () => {
     expect(of("<think>\n</think>\n<answer>\n")).toEqual(["<answer>", "</answer>"])
     expect(of("<think></think><response></response>")).toEqual(["<response>", "</response>"])
     expect([of("<think></think>"), of("<answer>")]).toEqual([undefined, undefined])
+    const apertus = openTemplate("<|inner_prefix|><|inner_suffix|>", "chat_template.jinja", plain)
+    expect(markersOf(apertus, tokenizer)?.open).toBe("<|inner_prefix|>")
   })
 })
 

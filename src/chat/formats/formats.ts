@@ -151,6 +151,7 @@ export const formats = {
     models: "Apertus",
     marks: ["<|tools_prefix|>", "<|tools_suffix|>"],
     shownBy: /<\|tools_prefix\|>/,
+    opening: { mark: "<|tools_prefix|>", heads: (name) => [`[{"${name}"`] },
     ...apertus,
   },
   hermes: {
