@@ -999,8 +999,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "MiniMax calls one tool at a time",
     file: "src/chat/formats/parameters.ts",
-    text: "} while (`<${next}>` !== MINIMAX_END)",
-    fault: "} while (`<${next}>` === MINIMAX)",
+    text: "!== MINIMAX_END)",
+    fault: "=== MINIMAX)",
     test: "src/chat/formats/formats.test.ts",
   },
   {
