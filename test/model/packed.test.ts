@@ -394,7 +394,7 @@ test("MLX's configuration may have MLX's name for it, beside the publisher's", a
 
 test.each([
   ...["mlp.gate", "mlp.router", "router.proj", "block_sparse_moe.router.layer"],
-  "mlp.shared_expert_gate",
+  ...["mlp.gate.proj", "mlp.shared_expert_gate"],
 ])("what experts are chosen by is floats, though MLX packs it: %s", async (router) => {
   const rename = (header: string) => header.replaceAll("mlp.up_proj.", `${router}.`)
   await expect(open("mlx-4-64", {}, rename)).rejects.toThrow("mlp.up_proj.weight")

@@ -46,10 +46,11 @@ function read(path: string): Tensors {
           data_offsets: [begin, end],
         },
       ]) => {
-        const size = (end - begin) / shape[0]!
+        const [length = 1] = shape // a number by itself has none
+        const size = (end - begin) / length
         const row = (_: unknown, i: number) =>
           bytes.subarray(data + begin + i * size, data + begin + (i + 1) * size)
-        return [name, { dtype, shape, rows: Array.from({ length: shape[0]! }, row) }]
+        return [name, { dtype, shape, rows: Array.from({ length }, row) }]
       },
     ),
   )
@@ -251,6 +252,12 @@ function asMlx(tensors: Tensors, { model_type, ...config }: Json): void {
         const stem = name.replace("input_linear", `switch_mlp.${projection}`)
         tensors.set(stem, stackOf(own))
       }
+    } else if (name.endsWith("mlp.gate.weight") && model_type === "laguna") {
+      tensors.set(name.replace("gate.weight", "gate.proj.weight"), take(name))
+    } else if (name.endsWith("experts.e_score_correction_bias")) {
+      tensors.set(name.replace("experts", "gate"), take(name))
+    } else if (/act_fn\.alpha_[np]$/.test(name)) {
+      tensors.set(name, { ...take(name), shape: [] })
     } else if (name.endsWith("moe.output_linear.weight")) {
       tensors.set(name.replace("output_linear", "switch_mlp.down_proj"), take(name))
     } else if (/conv1?d?\.weight$/.test(name)) {
@@ -303,6 +310,8 @@ test.each([
   ["deepseek-v3"],
   ["lfm2"],
   ["qwen3-5"],
+  ["laguna"],
+  ["apertus"],
 ])("%s as MLX keeps it", async (name) => {
   const golden = goldenFolder("models", name)
   const tensors = read(join(golden, "model.safetensors"))

@@ -85,7 +85,12 @@ function readExperts(fields: Fields): Experts {
   }
 }
 
-export const lagunaNaming: Naming = withParts(llamaNaming, {
-  "self_attn.gate_proj": "self_attn.g_proj",
-  "mlp.gate.e_score_correction_bias": "mlp.experts.e_score_correction_bias",
-})
+const BIAS = "mlp.gate.e_score_correction_bias"
+
+export const lagunaNaming: Naming = {
+  ...withParts(llamaNaming, {
+    "self_attn.gate_proj": "self_attn.g_proj",
+    [BIAS]: "mlp.experts.e_score_correction_bias",
+  }),
+  mlx: { "mlp.gate": "mlp.gate.proj", [BIAS]: BIAS },
+}

@@ -58,7 +58,7 @@ function factorOf(matrix: Matrix): Nvfp4["factor"] {
 }
 
 /** What experts are chosen by: rounding what such a matrix reads would choose others, so it is multiplied out. */
-const ROUTERS = /(^|[._])(gate|shared_expert_gate|router(\.(layer|proj))?)$/
+const ROUTERS = /(^|[._])(gate(\.proj)?|shared_expert_gate|router(\.(layer|proj))?)$/
 
 function affine(matrix: Matrix, codes: Part, scales: Part, bits: number, width: number): Tensor {
   const { columns, broken, name } = matrix

@@ -27,6 +27,7 @@ function stacks(naming: Naming, config: ModelConfig): Instead[] {
     ...filtersLastButOne(naming),
     ...(countsOne(config) && withoutOne(naming)),
     ...denseNames(naming, place),
+    ...naming.mlx,
   }
   const latent = latentParts(config)
   return STACKS.flatMap((stack): Instead[] => {

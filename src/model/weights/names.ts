@@ -81,6 +81,8 @@ export interface Naming {
    * are kept in several ways, of which the first that fits is meant.
    */
   instead?: readonly Instead[]
+  /** Parts that MLX's converter calls otherwise, where it has stacked experts. */
+  mlx?: Readonly<Record<string, Part>>
   /** MLX's converter multiplies weights with what the configuration says they are multiplied with, so its folders are not read. */
   foldedByMlx?: true
 }

@@ -269,7 +269,8 @@ function find(opened: Opened, source: Source, rows: number, columns: number): Te
   const matrix = source.transposed ? turned : straight
   const vector = source.taps ? filters(all, source) : straight.slice(0, -1)
   const wanted = columns === 1 ? vector : matrix
-  if (shape.length !== wanted.length || shape.some((n, i) => n !== wanted[i]))
+  const isAlone = shape.length === 0 && rows === 1 && columns === 1
+  if (!isAlone && (shape.length !== wanted.length || shape.some((n, i) => n !== wanted[i])))
     throw folder.broken(
       file,
       `tensor ${source.tensor} has shape [${shape.join(", ")}], the configuration says [${wanted.join(", ")}]`,
