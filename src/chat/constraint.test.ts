@@ -201,6 +201,7 @@ const OPENINGS: Record<FormatName, string> = {
   glm4: "\nget_weather\n",
   seed_oss: "Well: <seed:tool_call>",
   minimax_m2: "Well: <minimax:tool_call>",
+  hy3: "Well: <tool_calls:opensource>",
   apertus: "Well: <|tools_prefix|>",
 }
 

@@ -20,6 +20,7 @@ const KNOWN: readonly Markers[] = [
   { open: "<think>", close: "</think>" },
   { open: "[THINK]", close: "[/THINK]" },
   { open: "<seed:think>", close: "</seed:think>" },
+  { open: "<think:opensource>", close: "</think:opensource>" }, // Hy 3
   { open: "<|inner_prefix|>", close: "<|inner_suffix|>" }, // Apertus
   { open: "<|channel>thought\n", close: "<channel|>", marks: ["<|channel>", "<channel|>"] },
 ]

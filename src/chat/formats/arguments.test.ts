@@ -97,6 +97,11 @@ const SHOWN: Record<string, [FormatName, Show]> = {
     (members) =>
       `\n<minimax:tool_call>\n<invoke name="f">\n${members.map(([name, value]) => `<parameter name="${name}">${asText(value)}</parameter>\n`).join("")}</invoke>\n</minimax:tool_call>`,
   ],
+  hy: [
+    "hy3",
+    (members) =>
+      `<tool_calls:opensource>\n<tool_call:opensource>f<tool_sep:opensource>\n${members.map(([name, value]) => `<arg_key:opensource>${name}</arg_key:opensource>\n<arg_value:opensource>${asText(value)}</arg_value:opensource>\n`).join("")}</tool_call:opensource>\n</tool_calls:opensource>`,
+  ],
   ling: [
     "glm45",
     (members) =>
@@ -189,7 +194,9 @@ describe.each(Object.entries(SHOWN))("as %s's template shows calls", (_, [format
   test("several calls, behind which the reply may end", () => {
     const call = show([["text", "a"]])
     const matcher = matcherOf(format, parameters)
-    const around = /<\/minimax:tool_call>\n*<minimax:tool_call>\n/ // all of them
+    // Of marks that stand around all of them.
+    const around =
+      /<\/minimax:tool_call>\n*<minimax:tool_call>\n|<\/tool_calls:opensource>\n*<tool_calls:opensource>\n/
     for (const between of ["", "\n"]) {
       const reply = (call + (call.startsWith("\n") ? "" : between) + call).replace(around, "")
       expect(lets(matcher, reply)).toBe(true)
@@ -212,6 +219,10 @@ const PIECES: Partial<Record<FormatName, readonly string[]>> = {
   ],
   seed_oss: ["</parameter>", "</parameter", "<", "\n", "</function>\n</seed:tool_call>", "a"],
   glm45: ["</arg_value>", "</arg_value", "<arg_key>", "\n", "</tool_call>", "a", "<"],
+  hy3: [
+    ...["</arg_value:opensource>", "</arg_value", "<arg_key:opensource>", "\n"],
+    ...["</tool_call:opensource>\n</tool_calls:opensource>", "a", "<"],
+  ],
   minimax_m2: ["</parameter>", "</parameter", "<", "\n", "</invoke>\n</minimax:tool_call>", "a"],
 }
 const AROUND: Partial<Record<FormatName, readonly [string, string]>> = {
@@ -221,13 +232,18 @@ const AROUND: Partial<Record<FormatName, readonly [string, string]>> = {
     "</parameter></function></seed:tool_call>",
   ],
   glm45: ["<tool_call>f<arg_key>t</arg_key><arg_value>", "</arg_value></tool_call>"],
+  hy3: [
+    "<tool_calls:opensource><tool_call:opensource>f<tool_sep:opensource><arg_key:opensource>t</arg_key:opensource><arg_value:opensource>",
+    "</arg_value:opensource></tool_call:opensource></tool_calls:opensource>",
+  ],
   minimax_m2: [
     '<minimax:tool_call><invoke name="f"><parameter name="t">',
     "</parameter></invoke></minimax:tool_call>",
   ],
 }
 
-const markOf = (format: FormatName) => (format === "glm45" ? "</arg_value>" : "</parameter>")
+const markOf = (format: FormatName) =>
+  ({ glm45: "</arg_value>", hy3: "</arg_value:opensource>" })[format as string] ?? "</parameter>"
 
 const string = { type: "string" }
 const KINDS: [string, unknown, string][] = [
@@ -289,7 +305,7 @@ describe.each(Object.keys(PIECES) as (keyof typeof PIECES)[])("%s", (format) => 
     ]) {
       const parameters = { type: "object", properties: { t: schema }, $defs }
       const validate = new Ajv2020().compile({ ...schema, $defs })
-      const isPython = format !== "glm45" && format !== "minimax_m2"
+      const isPython = !["glm45", "hy3", "minimax_m2"].includes(format)
       const nulls = isPython ? ["null", "None"] : ["null"]
       for (const written of ["red", "null and void", "nul", "nullx", "null", "None"]) {
         const t = nulls.includes(written) && validate(null) ? null : written
@@ -396,6 +412,14 @@ const ONE: [FormatName, (name: string, text: string) => string, string, string, 
     "<tool_call>f",
     "",
     "</tool_call>",
+  ],
+  [
+    "hy3",
+    (n, t) =>
+      `<arg_key:opensource>${n}</arg_key:opensource><arg_value:opensource>${t}</arg_value:opensource>`,
+    "<tool_calls:opensource><tool_call:opensource>f<tool_sep:opensource>",
+    "",
+    "</tool_call:opensource></tool_calls:opensource>",
   ],
   [
     "minimax_m2",

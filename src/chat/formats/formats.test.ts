@@ -429,6 +429,12 @@ const cases: [FormatName, string, string, Partial<Read>][] = [
     { text: "Let me see.Done.", calls: [weather, now] },
   ],
   [
+    "hy3",
+    "text, two calls and text",
+    `Let me see.\n<tool_calls:opensource>\n<tool_call:opensource>get_weather<tool_sep:opensource>\n<arg_key:opensource>place</arg_key:opensource>\n<arg_value:opensource>Köln 🙂 "x" <tool_call></arg_value:opensource>\n</tool_call:opensource>\n<tool_call:opensource>now<tool_sep:opensource></tool_call:opensource></tool_calls:opensource> Done.`,
+    { text: "Let me see.Done.", calls: [weather, now] },
+  ],
+  [
     "minimax_m2",
     "marks that do not fit",
     `<minimax:tool_call><invoke name="now"></invoke><invoke name=now></invoke>`,
@@ -510,6 +516,10 @@ const NAMED: [FormatName, string][] = [
   ["glm4", `NAME\n{"a": 1}`],
   ["seed_oss", `<seed:tool_call><function=NAME></function></seed:tool_call>`],
   ["minimax_m2", `<minimax:tool_call><invoke name="NAME"></invoke></minimax:tool_call>`],
+  [
+    "hy3",
+    `<tool_calls:opensource><tool_call:opensource>NAME<tool_sep:opensource></tool_call:opensource></tool_calls:opensource>`,
+  ],
   ["apertus", `<|tools_prefix|>[{"NAME": {"a": 1}}]<|tools_suffix|>`],
   ["expressions", `[NAME(a=1)]`],
   ["expressions", `[NAME(**{"a": 1})]`],
@@ -562,6 +572,7 @@ test.each([
   ["在调用上述函数时，请使用 Json 格式表示调用的参数。", "glm4"],
   ["<seed:tool_call>\n<function=example_function_name>\n<parameter=", "seed_oss"],
   ["{%- set toolcall_begin_token   = '<minimax:tool_call>'         -%}", "minimax_m2"],
+  ["{%- set HYTK = ':opensource' %}{%- set t = '<tool_sep{}>'.format(HYTK) %}", "hy3"],
   ["{%- set tool_calls_token = '<|tools_prefix|>' -%}", "apertus"],
   ["[TOOL_CALLS]name[ARGS]{}", "mistral_args"],
   ["[TOOL_CALLS] [", "mistral"],

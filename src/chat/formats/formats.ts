@@ -14,7 +14,7 @@ import { harmony } from "./harmony.ts"
 import { hunyuan } from "./hunyuan.ts"
 import { type CallPiece, Input, type Reading, type Tools } from "./input.ts"
 import { COMMA, heads, listBehind, markedJson, NAME, named, spelled } from "./marked-json.ts"
-import { glm45, minimaxM2, qwen3Coder, seedOss } from "./parameters.ts"
+import { glm45, hy3, minimaxM2, qwen3Coder, seedOss } from "./parameters.ts"
 import { expressions, lfm2, olmo3 } from "./python-calls.ts"
 
 export interface Format {
@@ -146,6 +146,22 @@ export const formats = {
       heads: (name) => spelled(LINE, `<invoke name="${name}">`),
     },
     ...minimaxM2,
+  },
+  hy3: {
+    models: "Hy 3",
+    marks: [
+      ...["<tool_calls:opensource>", "</tool_calls:opensource>"],
+      ...["<tool_call:opensource>", "</tool_call:opensource>", "<tool_sep:opensource>"],
+      ...["<arg_key:opensource>", "</arg_key:opensource>"],
+      ...["<arg_value:opensource>", "</arg_value:opensource>"],
+    ],
+    // Its template puts the marks together.
+    shownBy: /:opensource[\s\S]*<tool_sep/,
+    opening: {
+      mark: "<tool_calls:opensource>",
+      heads: (name) => spelled(LINE, `<tool_call:opensource>${name}<tool_sep:opensource>`),
+    },
+    ...hy3,
   },
   apertus: {
     models: "Apertus",

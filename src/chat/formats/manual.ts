@@ -19,7 +19,7 @@ export function formatsSection(): string {
     "|---|---|---|",
     ...rows,
     "",
-    "Thinking is told from the answer by the marks that a template shows: `<think>`, `[THINK]`, `<seed:think>`, Apertus', gpt-oss' and Gemma 4's",
+    "Thinking is told from the answer by the marks that a template shows: `<think>`, `[THINK]`, `<seed:think>`, Apertus' and Hy 3's own, gpt-oss' and Gemma 4's",
     "channels, Command's `<|START_THINKING|>`. Marks around the answer itself, which Command, Hunyuan and Granite 3.3 write, are not part",
     "of it.",
     "",

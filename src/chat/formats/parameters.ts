@@ -1,7 +1,7 @@
 // Calls whose arguments stand one by one between marks: Qwen3-Coder's XML, which Seed-OSS marks otherwise, GLM's keys and values,
-// MiniMax's XML, where marks stand around all calls. A text stands there as it is, without quotes, so that only the tool's schema says whether 5 is a text or a number; all else is JSON.
-// The forms are those of the chat templates that Qwen3-Coder, Seed-OSS, GLM-4.5, GLM-4.7, which breaks no lines, and MiniMax M2 are
-// published with. Qwen's and Seed's show words as Python has them, and Seed's lists, too.
+// MiniMax's XML and Hy 3's keys and values, where marks stand around all calls. A text stands there as it is, without quotes, so that only the tool's schema says whether 5 is a text or a number; all else is JSON.
+// The forms are those of the chat templates that Qwen3-Coder, Seed-OSS, GLM-4.5, GLM-4.7, which breaks no lines, MiniMax M2 and
+// Hy 3 are published with. Qwen's and Seed's show words as Python has them, and Seed's lists, too.
 
 import {
   choice,
@@ -96,10 +96,24 @@ const minimax: Spelling = {
   value: { end: PARAMETER_END, inLines: false, nulls: ["null"], inPython: false },
 }
 
+/** What all of Hy 3's marks end with. */
+const HY = ":opensource"
+
+const hy: Spelling = {
+  mark: `<tool_calls${HY}>`,
+  all: ["\n", `</tool_calls${HY}>`],
+  open: `<tool_call${HY}>`,
+  named: `<tool_sep${HY}>\n`,
+  member: [`<arg_key${HY}>`, `</arg_key${HY}>\n<arg_value${HY}>`, `</arg_value${HY}>\n`],
+  close: `</tool_call${HY}>\n`,
+  value: { end: `</arg_value${HY}>`, inLines: false, nulls: ["null"], inPython: false },
+}
+
 export const qwen3Coder = parameters(qwen, readTags("/tool_call", qwen.value))
 export const seedOss = parameters(seed, readTags("/seed:tool_call", seed.value))
 export const glm45 = parameters(glm, readGlm)
 export const minimaxM2 = parameters(minimax, readInvokes)
+export const hy3 = parameters(hy, readHy)
 
 function parameters(spelling: Spelling, read: (input: Input, tools: Tools) => Reading<void>) {
   const { mark, all } = spelling
@@ -231,16 +245,33 @@ function readTags(close: string, spelling: ValueSpelling) {
 
 function* readGlm(input: Input, tools: Tools): Reading<void> {
   yield* input.blanks()
-  const values = announced(input, tools, yield* upTo(input, /[\n<]/), glm.value)
-  for (let next = yield* tag(input); next !== "/tool_call"; next = yield* tag(input)) {
-    if (next !== "arg_key") throw new NotACall()
+  yield* readKeys(input, announced(input, tools, yield* upTo(input, /[\n<]/), glm.value))
+  yield* afterwards(input)
+}
+
+function* readHy(input: Input, tools: Tools): Reading<void> {
+  let next = yield* tag(input)
+  do {
+    if (next !== `tool_call${HY}`) throw new NotACall()
+    const values = announced(input, tools, yield* upTo(input, /</), hy.value)
+    if ((yield* tag(input)) !== `tool_sep${HY}`) throw new NotACall()
+    yield* readKeys(input, values, HY)
+    next = yield* tag(input)
+  } while (next !== `/tool_calls${HY}`)
+  yield* afterwards(input)
+}
+
+/** Keys and values up to the end of the call. */
+function* readKeys(input: Input, values: Values, suffix = ""): Reading<void> {
+  const [open, close] = [`arg_key${suffix}`, `/tool_call${suffix}`]
+  for (let next = yield* tag(input); next !== close; next = yield* tag(input)) {
+    if (next !== open) throw new NotACall()
     const key = yield* upTo(input, /</, ANY)
-    if ((yield* tag(input)) !== "/arg_key" || (yield* tag(input)) !== "arg_value")
+    if ((yield* tag(input)) !== `/${open}` || (yield* tag(input)) !== `arg_value${suffix}`)
       throw new NotACall()
     yield* values.read(key)
   }
   values.end()
-  yield* afterwards(input)
 }
 
 function* readInvokes(input: Input, tools: Tools): Reading<void> {
