@@ -203,6 +203,7 @@ const OPENINGS: Record<FormatName, string> = {
   minimax_m2: "Well: <minimax:tool_call>",
   hy3: "Well: <tool_calls:opensource>",
   apertus: "Well: <|tools_prefix|>",
+  apriel: "Well: <tool_calls>",
 }
 
 describe.each(FORMATS)("%s", (format) => {

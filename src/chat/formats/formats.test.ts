@@ -435,6 +435,12 @@ const cases: [FormatName, string, string, Partial<Read>][] = [
     { text: "Let me see.Done.", calls: [weather, now] },
   ],
   [
+    "apriel",
+    "text, and two calls",
+    `Let me see.\n<tool_calls>[{"name": "get_weather", "arguments": ${weather.arguments}}, {"name": "now", "arguments": {}}]</tool_calls>`,
+    { text: "Let me see.", calls: [weather, now] },
+  ],
+  [
     "minimax_m2",
     "marks that do not fit",
     `<minimax:tool_call><invoke name="now"></invoke><invoke name=now></invoke>`,
@@ -511,6 +517,7 @@ const NAMED: [FormatName, string][] = [
   ["granite", `<|tool_call|>[{"name": "NAME", "arguments": {"a": 1}}]`],
   ["phi4", `functools[{"name": "NAME", "arguments": {"a": 1}}]`],
   ["nemotron", `<TOOLCALL>[{"name": "NAME", "arguments": {"a": 1}}]</TOOLCALL>`],
+  ["apriel", `<tool_calls>[{"name": "NAME", "arguments": {"a": 1}}]</tool_calls>`],
   ["hunyuan", "<tool_calls><tool_call>NAME\n```json\n{}\n```</tool_call></tool_calls>"],
   ["hunyuan", `<tool_calls>[{"name": "NAME"}]</tool_calls>`],
   ["glm4", `NAME\n{"a": 1}`],
@@ -568,6 +575,7 @@ test.each([
   ["respond only with <|tool_call|> followed by a JSON list of tools used.", "granite"],
   ["'<|tool|>' + message['tools'] + '<|/tool|>'", "phi4"],
   ['<TOOLCALL>[{"name": "tool_name1", "arguments": "tool_args1"}]</TOOLCALL>', "nemotron"],
+  ["{{- '\\n<tool_calls>[' -}}{%- for tool_call in message[\"tool_calls\"] -%}", "apriel"],
   ["first print <tool_calls>For each function call, …\n<tool_call>function_name", "hunyuan"],
   ["在调用上述函数时，请使用 Json 格式表示调用的参数。", "glm4"],
   ["<seed:tool_call>\n<function=example_function_name>\n<parameter=", "seed_oss"],

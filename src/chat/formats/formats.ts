@@ -103,6 +103,14 @@ export const formats = {
     opening: { mark: "<TOOLCALL>", heads: (name) => spelled("[", NAME, `${name}"`) },
     ...listBehind("<TOOLCALL>", "</TOOLCALL>"),
   },
+  apriel: {
+    models: "Apriel 1.5 and 1.6",
+    family: families.behind(["<tool_calls>"], "</tool_calls>"),
+    marks: ["<tool_calls>", "</tool_calls>"],
+    shownBy: /<tool_calls>\[/,
+    opening: { mark: "<tool_calls>", heads: (name) => spelled("[", NAME, `${name}"`) },
+    ...listBehind("<tool_calls>", "</tool_calls>"),
+  },
   hunyuan: {
     models: "Hunyuan",
     shownBy: /<tool_calls>/,
