@@ -35,11 +35,16 @@ export function float32(value: number): Buffer {
 }
 
 export function float32s(values: readonly number[]): Buffer {
-  const length = Buffer.from(BigUint64Array.of(BigInt(values.length)).buffer)
-  return Buffer.concat([
-    ...[kindOf(ARRAY), kindOf(6), length],
-    Buffer.from(Float32Array.from(values).buffer),
-  ])
+  return listOf(6, values.length, Buffer.from(Float32Array.from(values).buffer))
+}
+
+export function bools(values: readonly boolean[]): Buffer {
+  return listOf(7, values.length, Buffer.from(values.map(Number)))
+}
+
+function listOf(kind: number, count: number, elements: Buffer): Buffer {
+  const length = Buffer.from(BigUint64Array.of(BigInt(count)).buffer)
+  return Buffer.concat([kindOf(ARRAY), kindOf(kind), length, elements])
 }
 
 export function uint32(value: number): Buffer {

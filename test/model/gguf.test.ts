@@ -48,6 +48,7 @@ import { unpackedRows } from "../../src/runtime/unpack.ts"
 import { allocated } from "../allocated.ts"
 import {
   bool,
+  bools,
   counted,
   float32,
   float32s,
@@ -333,6 +334,22 @@ test("a key that changes the mathematics and is not known of the architecture is
     return bytes
   })
   await expect(openModel(path)).rejects.toThrow(`${key} is 15, which is not known`)
+})
+
+test("Granite Swash's layers are turned where the file says so", async () => {
+  const turnedOf = async (pattern: boolean[]) => {
+    const path = changedFile(convertedFile("granitemoe-swa"), (bytes) =>
+      rewritten(bytes, ({ pairs }) => {
+        pairs.set("granite_swa.attention.rope_pattern", bools(pattern))
+      }),
+    )
+    const model = await openModel(path)
+    await model.close()
+    return model.config.blocks.map(({ attention }) => attention.rotation?.query.frequencies[1])
+  }
+  const frequency = expect.closeTo(1e4 ** -0.2)
+  expect(await turnedOf([false, true])).toEqual([undefined, frequency])
+  await expect(turnedOf([true])).rejects.toThrow("is about 1 layers of 2")
 })
 
 test.each<[string, string, Buffer, string]>([

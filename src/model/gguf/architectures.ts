@@ -728,7 +728,7 @@ const hasInSome = (file: GgufFile, layers: number, name: string) =>
     file.tensors.has(`blk.${layer}.${name}`),
   )
 
-/** One for each layer, where the file says so, or the same for all. */
+/** Numbers, one for each layer. */
 function ofEachLayer({ keys }: GgufFile, key: string, layers: number): readonly number[] {
   const listed = keys.numbersIfThere(key)
   if (listed?.length === layers) return listed
