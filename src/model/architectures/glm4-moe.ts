@@ -9,6 +9,7 @@ import type { Fields } from "../fields.ts"
 import type { RotationOptions } from "../rotation.ts"
 import { joinedRows, llamaNaming, type Naming, withParts } from "../weights/names.ts"
 import { sharedExpertNames, sigmoidRouting, withExperts } from "./deepseek.ts"
+import { withNorms } from "./qwen.ts"
 
 export const readGlm4Moe = (fields: Fields) =>
   read(fields, { dense: 1, normed: fields.flag("use_qk_norm", false), rotation: { part: 0.5 } })
@@ -51,13 +52,7 @@ function read(
 }
 
 export function readDots1(fields: Fields): ModelConfig {
-  const bias = fields.flag("attention_bias", false)
-  const config = withBlocks(readDecoder(fields), (block) =>
-    withAttention(block, {
-      bias: { qkv: bias, o: bias },
-      norms: { ...block.norm, over: "every head", place: "before" },
-    }),
-  )
+  const config = withNorms(fields, readDecoder(fields))
   checkLayerTypes(fields, config)
   const own = fields.with({ norm_topk_prob: false })
   return withExperts(own, config, { dense: 0, routing: sigmoidRouting })

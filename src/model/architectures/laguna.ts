@@ -8,6 +8,7 @@ import type { Fields } from "../fields.ts"
 import { readRotation } from "../rotation.ts"
 import { llamaNaming, type Naming, withParts } from "../weights/names.ts"
 import { readMlpTypes, readRouting } from "./experts.ts"
+import { withNorms } from "./qwen.ts"
 
 /** Where a configuration does not say how heads are turned. */
 const rope_parameters = {
@@ -26,14 +27,11 @@ export function readLaguna(given: Fields): ModelConfig {
   const local = readRotation(fields, { headDim, context, layers: "sliding_attention", part: 1 })
   const windows = withWindows(config, types, fields.count("sliding_window", 512), local)
   const heads = readHeads(fields, config)
-  const bias = fields.flag("attention_bias", false)
   const mlps = readMlpTypes(fields, layers)
   const [experts, intermediate] = [readExperts(fields), fields.count("moe_intermediate_size", 512)]
-  return withBlocks(windows, (block, i) => {
+  return withBlocks(withNorms(fields, windows), (block, i) => {
     const own = withAttention(block, {
       heads: heads?.[i] ?? block.attention.heads,
-      bias: { qkv: bias, o: bias },
-      norms: { ...block.norm, over: "every head", place: "before" },
       gated: readGates(fields),
       gate: "softplus",
     })

@@ -4,7 +4,13 @@
 // `layer_types` for a ministral; a window of w positions is a token and the w - 1 before it.
 
 import { withAttention, withBlocks } from "../block.ts"
-import { checkLayerTypes, type ModelConfig, readDecoder, readLayerTypes } from "../config.ts"
+import {
+  checkLayerTypes,
+  type ModelConfig,
+  readDecoder,
+  readLayerTypes,
+  withWindows,
+} from "../config.ts"
 import type { Fields } from "../fields.ts"
 
 export function readMistral(fields: Fields): ModelConfig {
@@ -16,10 +22,7 @@ export function readMistral(fields: Fields): ModelConfig {
 function withListedWindows(fields: Fields, config: ModelConfig): ModelConfig {
   if (!fields.has("sliding_window") || !fields.has("layer_types")) return withWindow(fields, config)
   const window = fields.count("sliding_window")
-  const types = readLayerTypes(fields, config.shapes.layers, 1)
-  return withBlocks(config, (block, i) =>
-    types[i] === "sliding_attention" ? withAttention(block, { window }) : block,
-  )
+  return withWindows(config, readLayerTypes(fields, config.shapes.layers, 1), window)
 }
 
 /** A window in every layer, where `sliding_window` is a number: from version 0.2 on Mistral's models say null. */

@@ -3,7 +3,7 @@
 // and experts in every layer. Sources: modeling_olmo2.py, modeling_olmo3.py and modeling_olmoe.py of transformers.
 
 import { NORMS, withAttention, withBlocks } from "../block.ts"
-import { type ModelConfig, readDecoder, readLayerTypes } from "../config.ts"
+import { type ModelConfig, readDecoder, readLayerTypes, withWindows } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { readRotation } from "../rotation.ts"
 import { llamaNaming, type Naming, withParts } from "../weights/names.ts"
@@ -33,11 +33,7 @@ export function readOlmo3(fields: Fields): ModelConfig {
     layers: "sliding_attention",
     scaled,
   })
-  return withBlocks(config, (block, i) =>
-    types[i] === "sliding_attention"
-      ? withAttention(block, { window, rotation: { query: plain, key: plain } })
-      : block,
-  )
+  return withWindows(config, types, window, plain)
 }
 
 export function readOlmoe(fields: Fields): ModelConfig {
