@@ -17,6 +17,20 @@ import type { ModelConfig } from "../config.ts"
 import type { Json } from "../folder.ts"
 import { joinedRows, type Naming, type Part, stackedExperts } from "../weights/names.ts"
 import type { GgufArchitecture, GgufFile, Tensors } from "./config.ts"
+import {
+  deepseekExperts,
+  denseLayers,
+  gatingOf,
+  lfm2Experts,
+  localExperts,
+  qwenExperts,
+  refuseSoftmax,
+  routedExperts,
+  SIGMOID,
+  sharedExpert,
+  sigmoidExperts,
+  sigmoidRouted,
+} from "./expert-fields.ts"
 import { isByOllama } from "./keys.ts"
 
 /**
@@ -738,19 +752,6 @@ function ofEachLayer({ keys }: GgufFile, key: string, layers: number): readonly 
 const allOf = (what: string, { num_hidden_layers }: Json) =>
   Array<string>(num_hidden_layers as number).fill(what)
 
-function gatingOf(file: GgufFile): "softmax" | "sigmoid" {
-  const gating = file.countIfThere("expert_gating_func") ?? SIGMOID
-  if (gating === 1) return "softmax"
-  if (gating === SIGMOID || gating === 0) return "sigmoid"
-  throw file.wrong("expert_gating_func", `is ${gating}; known: 1, a softmax, and 2, a sigmoid`)
-}
-
-function refuseSoftmax(file: GgufFile): void {
-  const gating = file.countIfThere("expert_gating_func") ?? 0
-  if (gating !== SIGMOID && gating !== 0)
-    throw file.wrong("expert_gating_func", `is ${gating}; known: ${SIGMOID}, a sigmoid`)
-}
-
 /** A dense MLP is where there is no router. */
 function hunyuan3Fields(file: GgufFile, { num_hidden_layers: layers }: Json): Json {
   refuseSoftmax(file)
@@ -831,13 +832,6 @@ function mistral4Fields(file: GgufFile, usual: Json): Json {
   }
 }
 
-function localExperts(file: GgufFile): Json {
-  return {
-    num_local_experts: file.factor("expert_count"),
-    num_experts_per_tok: file.factor("expert_used_count"),
-  }
-}
-
 function deepseekFields(file: GgufFile, usual: Json): Json {
   const turned = file.count("rope.dimension_count")
   const width = file.count("attention.key_length_mla")
@@ -856,81 +850,6 @@ function deepseekFields(file: GgufFile, usual: Json): Json {
     rope_scaling: scaling && { ...scaling, mscale: stretch, mscale_all_dim: stretch },
     ...(file.factor("expert_count") ? deepseekExperts(file) : {}),
   }
-}
-
-function deepseekExperts(file: GgufFile): Json {
-  if (file.countIfThere("expert_gating_func") === SIGMOID) return sigmoidExperts(file)
-  const groups = file.factor("expert_group_count") ?? 1
-  return {
-    ...routedExperts(file),
-    ...denseLayers(file),
-    topk_method: groups > 1 ? "group_limited_greedy" : "greedy",
-  }
-}
-
-/** As DeepSeek V3 has them: chosen by a sigmoid and a bias, behind the first layers, which are dense. */
-function sigmoidExperts(file: GgufFile): Json {
-  return { ...sigmoidRouted(file), ...denseLayers(file) }
-}
-
-function sigmoidRouted(file: GgufFile): Json {
-  refuseSoftmax(file)
-  return {
-    ...routedExperts(file),
-    norm_topk_prob: file.keys.flag(file.key("expert_weights_norm"), false),
-  }
-}
-
-const denseLayers = (file: GgufFile): Json => ({
-  first_k_dense_replace: file.count("leading_dense_block_count"),
-})
-
-/** Beside an MLP as wide as so many of them. */
-function routedExperts(file: GgufFile): Json {
-  return {
-    n_routed_experts: file.count("expert_count"),
-    num_experts_per_tok: file.count("expert_used_count"),
-    moe_intermediate_size: file.count("expert_feed_forward_length"),
-    n_shared_experts: file.count("expert_shared_count"),
-    routed_scaling_factor: file.factor("expert_weights_scale") ?? 1,
-    n_group: file.factor("expert_group_count") ?? 1,
-    topk_group: file.factor("expert_group_used_count") ?? 1,
-  }
-}
-
-const SIGMOID = 2
-
-function lfm2Experts(file: GgufFile): Json {
-  const gating = file.countIfThere("expert_gating_func") ?? SIGMOID
-  if (gating !== SIGMOID)
-    throw file.wrong("expert_gating_func", `is ${gating}; known: ${SIGMOID}, a sigmoid`)
-  const dense = file.count("leading_dense_block_count")
-  return {
-    num_experts: file.count("expert_count"),
-    num_experts_per_tok: file.count("expert_used_count"),
-    moe_intermediate_size: file.count("expert_feed_forward_length"),
-    num_dense_layers: dense,
-    use_expert_bias: file.tensors.has(`blk.${dense}.exp_probs_b.bias`),
-    norm_topk_prob: true,
-    routed_scaling_factor: file.factor("expert_weights_scale") ?? 1,
-  }
-}
-
-/** Layers without a router are dense. */
-function qwenExperts(file: GgufFile, { num_hidden_layers: layers }: Json): Json {
-  const numbers = Array.from({ length: layers as number }, (_, layer) => layer)
-  return {
-    num_experts: file.count("expert_count"),
-    num_experts_per_tok: file.count("expert_used_count"),
-    moe_intermediate_size: file.count("expert_feed_forward_length"),
-    mlp_only_layers: numbers.filter(
-      (layer) => !file.tensors.has(`blk.${layer}.ffn_gate_inp.weight`),
-    ),
-  }
-}
-
-function sharedExpert(file: GgufFile): Json {
-  return { shared_expert_intermediate_size: file.count("expert_shared_feed_forward_length") }
 }
 
 function deltaFields(file: GgufFile, { num_hidden_layers: layers }: Json): Json {
