@@ -4,7 +4,21 @@
 #ifndef SINTER_VECTOR_H
 #define SINTER_VECTOR_H
 
+// The whole of gcc's immintrin.h declares AVX-512 as well, which takes it a third of a second of each file. Its parts refuse to be
+// included by anyone else, so we pass for it; with versions of gcc that nobody has looked at, we do not.
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11 && __GNUC__ <= 15
+#define _IMMINTRIN_H_INCLUDED
+#include <smmintrin.h>
+#include <avxintrin.h>
+#include <avx2intrin.h>
+#include <f16cintrin.h>
+#include <fmaintrin.h>
+#ifdef __AVXVNNI__
+#include <avxvnniintrin.h>
+#endif
+#else
 #include <immintrin.h>
+#endif
 #include <stdint.h>
 #include <string.h>
 
