@@ -1011,6 +1011,27 @@ export const planted: readonly PlantedFault[] = [
     test: "src/chat/formats/formats.test.ts",
   },
   {
+    what: "a row is predicted by what another is to be predicted by",
+    file: "src/model/streams.ts",
+    text: "slice(numbers, i * count + j, 1)",
+    fault: "slice(numbers, j * count + i, 1)",
+    test: "test/model/reference.test.ts",
+  },
+  {
+    what: "rows of pictures are tokens of text",
+    file: "src/model/architectures/gemma3n.ts",
+    text: "vocabulary: Math.min(vocabulary, ",
+    fault: "vocabulary: Math.max(vocabulary, ",
+    test: "src/model/config.test.ts",
+  },
+  {
+    what: "gates that nothing is less than count in full",
+    file: "src/compiler/targets/cpu/kernels/functions.h",
+    text: "vec_max(vec_sub(x, vec_set(by)), vec_zero())",
+    fault: "vec_max(x, vec_set(by))",
+    test: "test/generic.test.ts",
+  },
+  {
     what: "all heads have the first one's gate",
     file: "src/compiler/targets/cpu/kernels/driver.h",
     text: "s.other + run, s.width",

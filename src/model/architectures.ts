@@ -36,6 +36,7 @@ import {
   readVaultGemma,
   vaultGemmaNaming,
 } from "./architectures/gemma.ts"
+import { gemma3nNaming, readGemma3n } from "./architectures/gemma3n.ts"
 import { gemma4Naming, readGemma4 } from "./architectures/gemma4.ts"
 import { glm4Naming, neighboursNaming, readGlm, readGlm4 } from "./architectures/glm4.ts"
 import {
@@ -215,6 +216,12 @@ export const architectures = {
     "norms before, behind and on heads; windows in five layers of six, turned otherwise",
     readGemma3,
     gemma3Naming,
+  ),
+  gemma3n_text: row(
+    "Gemma 3n",
+    "four rows of a token, of which a layer computes one; inputs of each layer's own; of gates only the highest count",
+    readGemma3n,
+    gemma3nNaming,
   ),
   gemma4_text: row(
     "Gemma 4",

@@ -25,6 +25,8 @@ export interface Block {
   /** Where there are experts, one of them. */
   mlp: Mlp
   experts?: Experts
+  /** What attention reads is added to what it gives, by way of so many columns as well, and the sum is divided by the root of 2. */
+  laurel?: { rank: number }
   /** What it leaves is multiplied with a stored number. */
   scaled?: true
 }
@@ -147,6 +149,8 @@ export interface Mlp {
   activation: Activation
   /** In its place, without a gate: xIELU, of which two numbers are learned. */
   xielu?: true
+  /** Of gates counts what they are more than so many deviations above the mean of all of them. */
+  above?: number | undefined
   intermediate: number
   bias: boolean
   /** What gates are multiplied with before they are activated, and what is given in the end. */

@@ -288,6 +288,14 @@ const hybrid = {
   mamba_n_heads: 4,
 }
 
+const gemma3n = {
+  model_type: "gemma3n_text",
+  num_kv_shared_layers: 1,
+  vocab_size: undefined,
+  intermediate_size: undefined,
+  head_dim: undefined,
+}
+
 const laguna = {
   model_type: "laguna",
   num_key_value_heads: 2,
@@ -422,6 +430,17 @@ test.each<[Json, string]>([
   ],
   [{ ...laguna, moe_apply_router_weight_on_input: true }, "is true; only false is known"],
   [{ ...laguna, mlp_layer_types: ["dense"] }, "mlp_layer_types is not a list of 4, each dense or"],
+  [{ ...gemma3n, altup_active_idx: 1 }, "altup_active_idx is 1; known: 0"],
+  [{ ...gemma3n, intermediate_size: [8, 8] }, "intermediate_size has 2 entries for 4 layers"],
+  [
+    { ...gemma3n, activation_sparsity_pattern: [0.5] },
+    "activation_sparsity_pattern has 1 entries for 4 layers",
+  ],
+  [{ ...gemma3n, activation_sparsity_pattern: [0, 1, 0, 0] }, "holds 1, which leaves nothing"],
+  [
+    { ...gemma3n, layer_types: Array(4).fill("sliding_attention").with(3, "full_attention") },
+    "num_kv_shared_layers leaves no layer of full_attention",
+  ],
   [
     { model_type: "granite_swa", layer_rope_theta: [1, 2] },
     "layer_rope_theta is about 2 layers of 4",
@@ -496,6 +515,30 @@ test("younger architectures have what transformers gives them where little is sa
     [undefined, false, 160, 0.5],
   ])
   expect(read({ ...moe, rms_norm_eps: 1e-6 }).norm).toMatchObject({ kind: "rms", epsilon: 1e-6 })
+})
+
+test("Gemma 3n has what transformers gives it where little is said", () => {
+  const layers = { num_hidden_layers: 20, num_kv_shared_layers: undefined }
+  const { blocks, shapes, embedding, streams, head, layerInputs } = read({ ...gemma3n, ...layers })
+  expect(shapes).toMatchObject({ vocabulary: 262144, intermediate: 16384 })
+  expect({ embedding, streams, head, layerInputs }).toMatchObject({
+    embedding: { stored: 262400 },
+    streams: { count: 4, scaled: true },
+    head: { cap: 30, tied: true },
+    layerInputs: { width: 256 },
+  })
+  const seen = (layer: number) => blocks[layer]!.attention.window
+  expect([0, 3, 4, 9, 19].map(seen)).toEqual([512, 512, undefined, undefined, undefined])
+  expect(blocks.map(({ attention }) => attention.reads)).toEqual([
+    ...Array(5).fill(undefined),
+    ...[3, 3, 3, 3, 4, 3, 3, 3, 3, 4, 3, 3, 3, 3, 4],
+  ])
+  expect(blocks.map(({ mlp }) => mlp.above)).toEqual([
+    ...Array(10).fill(expect.closeTo(1.6448536269514722, 12)),
+    ...Array(10).fill(undefined),
+  ])
+  expect(blocks[0]!.attention.rotation!.query.frequencies[1]).toBeCloseTo(1e4 ** (-1 / 128), 12)
+  expect(blocks[4]!.attention.rotation!.query.frequencies[1]).toBeCloseTo(1e6 ** (-1 / 128), 12)
 })
 
 test("Granite 4 has states in the layers that say so, under older and newer names, or in none", () => {

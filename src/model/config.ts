@@ -9,6 +9,7 @@ import { type Block, NORMS, type NormKind, withAttention, withBlocks } from "./b
 import type { Fields } from "./fields.ts"
 import { readPacking } from "./packed/packing.ts"
 import { type RotationOptions, readRotation } from "./rotation.ts"
+import type { Streams } from "./streams.ts"
 
 export interface ModelConfig {
   shapes: Shapes
@@ -22,7 +23,11 @@ export interface ModelConfig {
     norm?: NormKind
     /** The second half of the vocabulary is the first, as its tokens are embedded in the second of two texts. */
     isPaired?: true
+    /** Its table has so many rows, of which those behind the vocabulary are not read. */
+    stored?: number
   }
+  /** Several rows of a token go through the layers. */
+  streams?: Streams
   /** Each layer is given so many columns of each token's own, from a second table. */
   layerInputs?: { width: number; epsilon: number }
   /** The one behind the last layer; undefined: there is none. */

@@ -33,11 +33,12 @@ import {
   type HeadNorms,
   type Latent,
   type Mlp,
-  type NormKind,
   type Selective,
   XIELU_BETA,
 } from "./block.ts"
 import { type ModelConfig, widestWindow } from "./config.ts"
+import { corrected, predicted, type Streams, spread, together } from "./streams.ts"
+import { type Named, named, normed, scaled, TINY } from "./tensors.ts"
 
 /** Of its two tables of tokens, which may be one, the names. */
 export const EMBEDDING = "model.embed_tokens.weight"
@@ -52,11 +53,12 @@ export function decoder(architecture: string, config: ModelConfig): Graph {
   if (embedding.positions) x = add(x, embedPositions(config))
   if (embedding.norm) x = normed(x, embedding.norm, named("", "model."), "embed_norm", "embed_norm")
   const inputs = layerInputs(config, x)
-  config.blocks.forEach((block, index) => {
-    const place = { index, layers: shapes.layers, prefix: "model.", hidden, sinks }
-    x = decoderLayer(block, x, { ...place, input: inputs?.(index) })
-  })
-  const last = config.norm ? normed(x, config.norm, named("", "model."), "norm", "norm") : x
+  const place = { layers: shapes.layers, prefix: "model.", hidden, sinks }
+  const placeOf = (index: number) => ({ ...place, index, input: inputs?.(index) })
+  const left = config.streams
+    ? streamedLayers(config, config.streams, x, placeOf)
+    : config.blocks.reduce((x, block, index) => decoderLayer(block, x, placeOf(index)), x)
+  const last = config.norm ? normed(left, config.norm, named("", "model."), "norm", "norm") : left
   const matrix = head.tied ? table : weight("head", HEAD, vocabulary, hidden)
   const bias = head.bias ? weight("head_bias", "lm_head.bias", vocabulary) : undefined
   const shape = (logits: Node) => {
@@ -109,10 +111,34 @@ export interface LayerPlace {
   input?: Node | undefined
 }
 
+/** Each layer computes the first row of several; of what it has left, its own input changes the others. */
+function streamedLayers(
+  { blocks, shapes: { hidden } }: ModelConfig,
+  streams: Streams,
+  x: Node,
+  placeOf: (layer: number) => LayerPlace,
+): Node {
+  const pass = (rows: readonly Node[], block: Block, index: number) => {
+    const { input, ...place } = placeOf(index)
+    const layer = layerNamed(place)
+    const guessed = predicted(rows, streams, layer)
+    const left = decoderLayer(block, guessed[0]!, place)
+    const [first, ...others] = corrected(guessed, left, streams, layer)
+    if (!input) return [first!, ...others]
+    const scale = layer("streams_scale", "altup.correct_output_scale.weight", hidden)
+    const read = streams.scaled ? weigh(first!, scale) : first!
+    const made = ofInput(block, layer, read, input)
+    return [first!, ...others.map((row) => add(row, made))]
+  }
+  return together(blocks.reduce(pass, spread(x, streams)), streams)
+}
+
+const layerNamed = ({ index, prefix }: Pick<LayerPlace, "index" | "prefix">) =>
+  named(`layers.${index}.`, `${prefix}layers.${index}.`)
+
 /** One block's attention and MLP, each added to what it read. */
 export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
-  const { index, prefix } = place
-  const layer = named(`layers.${index}.`, `${prefix}layers.${index}.`)
+  const layer = layerNamed(place)
   const { norms, only, parallel, residual } = block
   const normIf = (wanted: boolean, value: Node, name: string, tensor: string) =>
     wanted ? normed(value, block.norm, layer, name, tensor) : value
@@ -130,15 +156,14 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
   )
   const sumOf = (name: string, value: Node) =>
     normIf(norms.sums ?? false, value, `${name}_sum_norm`, `${name}.sum_norm`)
-  const between = parallel ? x : sumOf("attention", add(x, scaled(mixed, residual)))
+  const sum = add(x, scaled(mixed, residual))
+  const between = parallel ? x : sumOf("attention", withLaurel(block, layer, sum, read))
   const before = normIf(norms.beforeMlp, between, "mlp_norm", "post_attention_layernorm")
   const given = block.experts?.beside
     ? mlpAndExperts(block, block.experts, layer, { normed: before, row: between }, place)
     : feedForward(block, layer, parallel && !norms.beforeMlp ? read : before, place)
   const out = scaled(normIf(norms.afterMlp, given, "mlp_post_norm", "mlp.output_norm"), residual)
-  const left = parallel
-    ? add(add(x, scaled(mixed, residual)), out)
-    : sumOf("mlp", add(between, out))
+  const left = parallel ? add(sum, out) : sumOf("mlp", add(between, out))
   return finished(block, layer, left, place)
 }
 
@@ -157,34 +182,29 @@ function attended(block: Block, layer: Named, x: Node, place: LayerPlace): Node 
   return selfAttention(block, layer, x, place)
 }
 
+/** LAuReL (arXiv 2411.07501): what attention read, by way of a few columns, too. */
+function withLaurel({ laurel, norm }: Block, layer: Named, sum: Node, read: Node): Node {
+  if (!laurel) return sum
+  const narrow = layer("laurel_left", "laurel.linear_left.weight", laurel.rank, read.columns)
+  const wide = layer("laurel_right", "laurel.linear_right.weight", read.columns, laurel.rank)
+  const made = linear(linear(read, narrow), wide)
+  const beside = add(read, normed(made, norm, layer, "laurel_norm", "laurel.post_laurel_norm"))
+  return scaled(add(sum, beside), Math.SQRT1_2)
+}
+
 /** What a layer does with the token's own columns, and its last number. */
-function finished(block: Block, layer: Named, x: Node, { hidden, input }: LayerPlace): Node {
-  let left = x
-  if (input) {
-    const gate = layer("input_gate", "per_layer_input_gate.weight", input.columns, hidden)
-    const back = layer("input_projection", "per_layer_projection.weight", hidden, input.columns)
-    const gated = multiply(apply(block.mlp.activation, linear(x, gate)), input)
-    const made = linear(gated, back)
-    left = add(x, normed(made, block.norm, layer, "input_norm", "post_per_layer_input_norm"))
-  }
+function finished(block: Block, layer: Named, x: Node, { input }: LayerPlace): Node {
+  const left = input ? add(x, ofInput(block, layer, x, input)) : x
   return block.scaled ? weigh(left, layer("scalar", "layer_scalar.weight", 1)) : left
 }
 
-const scaled = (x: Node, factor: number) => (factor === 1 ? x : apply("scale", x, factor))
-
-type Named = (name: string, tensor: string, rows: number, columns?: number) => Weight
-
-function named(prefix: string, tensorPrefix: string): Named {
-  return (name, tensor, rows, columns) =>
-    weight(prefix + name, tensorPrefix + tensor, rows, columns)
-}
-
-/** A norm over the whole row; its tensors are `tensor` with .weight and .bias. */
-function normed(x: Node, kind: NormKind, layer: Named, name: string, tensor: string): Node {
-  return norm(x, layer(name, `${tensor}.weight`, x.columns), kind.epsilon, {
-    kind: kind.kind,
-    bias: kind.bias ? layer(`${name}_bias`, `${tensor}.bias`, x.columns) : undefined,
-  })
+/** What a layer makes of the token's own columns, by what it has left. */
+function ofInput({ norm, mlp }: Block, layer: Named, x: Node, input: Node): Node {
+  const { columns } = input
+  const gate = layer("input_gate", "per_layer_input_gate.weight", columns, x.columns)
+  const back = layer("input_projection", "per_layer_projection.weight", x.columns, columns)
+  const gated = multiply(apply(mlp.activation, linear(x, gate)), input)
+  return normed(linear(gated, back), norm, layer, "input_norm", "post_per_layer_input_norm")
 }
 
 function selfAttention(
@@ -493,7 +513,7 @@ function chosenExperts(
 }
 
 function mlp(
-  { gated, activation, xielu, intermediate, bias, factors = { gate: 1, down: 1 } }: Mlp,
+  { gated, activation, xielu, above, intermediate, bias, factors = { gate: 1, down: 1 } }: Mlp,
   layer: Named,
   x: Node,
   hidden: number,
@@ -508,9 +528,19 @@ function mlp(
     const up = project("up", x, intermediate)
     return project("down", xielu ? xieluOf(up, layer) : apply(activation, up), hidden)
   }
-  const gate = apply(activation, scaled(project("gate", x, intermediate), factors.gate))
+  const opened = scaled(project("gate", x, intermediate), factors.gate)
+  const gate = apply(activation, above === undefined ? opened : highest(opened, above, layer))
   const both = multiply(gate, project("up", x, intermediate))
   return scaled(project("down", both, hidden), factors.down)
+}
+
+/** What each column is more than so many deviations above the mean of its row, else 0. */
+function highest(x: Node, deviations: number, layer: Named): Node {
+  const { columns } = x
+  const even = norm(x, layer("gate_norm", "mlp.gate_norm.weight", columns), TINY, { kind: "layer" })
+  const ones = { ...layer("gate_sum", "mlp.gate_sum.weight", 1, columns), exact: true as const }
+  const deviation = scaled(linear(multiply(even, x), ones), 1 / columns)
+  return multiply(apply("above", even, deviations), deviation)
 }
 
 /**

@@ -28,6 +28,7 @@ export const seeing: Readonly<Record<string, Seeing>> = {
   exaone4_5: { models: "EXAONE 4.5", texts: ["exaone4"] },
   fast_vlm: { models: "FastVLM", texts: ["qwen2"] },
   gemma3: { models: "Gemma 3, 4B to 27B", texts: ["gemma3_text"], tied: true },
+  gemma3n: { models: "Gemma 3n", texts: ["gemma3n_text"], tied: true },
   gemma4: { models: "Gemma 4", texts: ["gemma4_text"], tied: true },
   glm4v: { models: "GLM-4.1V 9B", texts: ["glm4"], absent: { attention_bias: true } },
   glm4v_moe: { models: "GLM-4.5V", texts: ["glm4_moe"], absent: { attention_bias: true } },

@@ -149,6 +149,7 @@ test("launches of a layer in q4f16_1", () => {
       "gemma2": "9",
       "gemma3": "9",
       "gemma3-nested": "9",
+      "gemma3n": "25 26 28 30",
       "gemma4-experts": "15",
       "gemma4-layer-inputs": "13 15 16",
       "glm": "9",

@@ -445,6 +445,26 @@ test("Gemma 4's heads layer by layer, as transformers 5 saves them", async () =>
     expect(worstDifference(logits[i]!, prompt.logits)).toBeLessThan(1e-4)
 })
 
+test("Gemma 3n inside of what sees and hears, whose embedding has rows that are no tokens of text", async () => {
+  const golden = goldenFolder("models", "gemma3n")
+  const tensors = read(join(golden, "model.safetensors"))
+  const table = tensors.get("model.embed_tokens.weight")!
+  const behind = table.rows.slice(7, 15)
+  tensors.set("model.embed_tokens.weight", whole([...table.rows, ...behind], table.shape[1]!))
+  for (const [name, tensor] of [...tensors]) {
+    tensors.delete(name)
+    tensors.set(name.replace("model.", "model.language_model."), tensor)
+  }
+  const folder = folderOf(golden, {}, tensors)
+  const config = JSON.parse(readFileSync(join(golden, "config.json"), "utf8"))
+  const text_config = { ...config, vocab_size: 328 }
+  writeFileSync(join(folder, "config.json"), JSON.stringify({ model_type: "gemma3n", text_config }))
+  const prompts = readGolden(golden)
+  const { logits } = await run(folder, prompts)
+  for (const [i, prompt] of prompts.entries())
+    expect(worstDifference(logits[i]!, prompt.logits)).toBeLessThan(1e-4)
+})
+
 // As tie_weights of modeling_utils.py in transformers 5, which writes the first for Qwen 3 VL's mixtures.
 test.each<[string, (config: Json) => object, (tensors: Tensors) => void]>([
   [

@@ -6,6 +6,7 @@
 import type { Builder, Value } from "../targets/gpu/ir/builder.ts"
 import * as gpu from "../targets/gpu/kernels/numbers.ts"
 import {
+  above,
   cap,
   expGap,
   gelu,
@@ -31,6 +32,7 @@ export const elementwise = {
     gpu: (k, x) => gpu.softplus(k, x).add(x.mul(0)),
   },
   sigmoid: { js: sigmoid, c: (x) => `vec_sigmoid(${x})`, gpu: gpu.sigmoid },
+  above: { js: above, c: (x, by) => `vec_above(${x}, ${by})`, gpu: gpu.above },
   cap: { js: cap, c: (x, by) => `vec_cap(${x}, ${by})`, gpu: gpu.cap },
   scale: { js: scale, c: (x, by) => `vec_mul(${x}, vec_set(${by}))`, gpu: gpu.scale },
 } as const satisfies Record<

@@ -90,7 +90,7 @@ export function readGemma3(fields: Fields): ModelConfig {
 }
 
 /** Of layers with a window: never stretched by what the old spelling says. */
-function readLocalRotation(fields: Fields, head: { headDim: number; context: number }) {
+export function readLocalRotation(fields: Fields, head: { headDim: number; context: number }) {
   const perKind = fields.object("rope_parameters")?.has("sliding_attention")
   return perKind
     ? readRotation(fields, { ...head, theta: 1e4, layers: "sliding_attention" })

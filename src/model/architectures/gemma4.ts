@@ -129,7 +129,7 @@ function ownHeads(fields: Fields, shapes: Shapes, types: readonly LayerType[]): 
 }
 
 /** The last layer before `own` that sees as much as this one. */
-function lastAlike(
+export function lastAlike(
   fields: Fields,
   types: readonly LayerType[],
   own: number,

@@ -427,6 +427,31 @@ MODELS = {
         "attn_logit_softcapping": 50.0,
         "final_logit_softcapping": 30.0,
     },
+    "gemma3n": {
+        **{key: value for key, value in COMMON.items() if key not in ("hidden_act", "rope_theta")},
+        "architectures": ["Gemma3nForCausalLM"],
+        "model_type": "gemma3n_text",
+        "vocab_size_per_layer_input": 320,
+        "hidden_size": 32,
+        "intermediate_size": [36, 36, 36, 44, 44, 44],
+        "num_hidden_layers": 6,
+        "head_dim": 10,
+        "hidden_activation": "gelu_pytorch_tanh",
+        "sliding_window": 13,
+        "layer_types": [f"{kind}_attention" for kind in ("sliding", "full", "sliding", "sliding", "sliding", "full")],
+        "rope_parameters": {
+            "full_attention": {"rope_type": "default", "rope_theta": 1000000.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+        },
+        "hidden_size_per_layer_input": 6,
+        "num_kv_shared_layers": 2,
+        "laurel_rank": 5,
+        "altup_num_inputs": 4,
+        "altup_active_idx": 0,
+        "altup_correct_scale": True,
+        "activation_sparsity_pattern": [0.8, 0.35, 0.0, 0.0, 0.0, 0.0],
+        "final_logit_softcapping": 14.0,
+    },
     "granite-swa": {
         **WINDOWED,
         "architectures": ["GraniteSWAForCausalLM"],
@@ -647,12 +672,14 @@ def draw(name, shape, generator):
         return normal * 0.4
     if "conv1d.weight" in name:
         return normal * 0.5
-    if "norm" in name and not name.endswith("bias"):
+    if ("norm" in name and not name.endswith("bias")) or "correct_output_scale" in name:
         return 1 + 0.35 * normal
     if "e_score_correction_bias" in name or "expert_bias" in name:
         return normal * 0.1
     if ".act_fn." in name:
         return normal * 0.5
+    if "modality_router" in name:
+        return normal * 2
     if "router" in name or "mlp.gate.w" in name or "mixer.gate.w" in name or "block_sparse_moe.gate.w" in name:
         return normal * 0.23
     root = shape[-1] ** 0.5

@@ -133,6 +133,11 @@ export function relu2(x: number): number {
   return fma(y, y, x * 0)
 }
 
+/** What x is more than `by`, else 0. */
+export function above(x: number, by: number): number {
+  return fround(larger(fround(x - by), 0) + x * 0)
+}
+
 /** e^x - 1 - x of what is below zero, else 0. */
 export function expGap(x: number): number {
   const below = fround(x - larger(x, 0))

@@ -68,6 +68,11 @@ INLINE vec vec_relu2(vec x) {
   return vec_fma(y, y, vec_mul(x, vec_zero()));
 }
 
+INLINE vec vec_above(vec x, const float by) {
+  vec more = vec_max(vec_sub(x, vec_set(by)), vec_zero());
+  return vec_add(more, vec_mul(x, vec_zero()));
+}
+
 INLINE vec vec_exp_gap(vec x) {
   vec below = vec_sub(x, vec_max(x, vec_zero()));
   return vec_sub(vec_sub(vec_exp(below), vec_set(1.0f)), below);

@@ -94,6 +94,11 @@ export function relu2(k: Builder, x: Value): Value {
   return fma(y, y, own.mul(0))
 }
 
+export function above(k: Builder, x: Value, by: number): Value {
+  const own = k.let(x)
+  return larger(own.sub(by), f32(0)).add(own.mul(0))
+}
+
 export function expGap(k: Builder, x: Value): Value {
   const own = k.let(x)
   const below = k.let(own.sub(larger(own, f32(0))))
