@@ -362,7 +362,7 @@ class Sharding {
     const split = this.#splitOf(input)
     if (split) {
       this.#requireOne(split)
-      this.#requireGroups(output.columns, output.group)
+      this.#requireGroups(split, output.columns, output.group)
       this.#splits.set(output.codes, split)
     } else this.#splits.delete(output.codes)
     return { ...step, input: this.#view(input), output: this.#codes(output, split) }
@@ -405,7 +405,7 @@ class Sharding {
     if (epilogue.kind === "gated") throw wantedWhole(split)
     this.#requireOne(split)
     const { columns, codec } = this.#plan.parameters[weight]!
-    this.#requireGroups(columns, isGroupCodec(codec) ? groupCodecs[codec].group : 32)
+    this.#requireGroups(split, columns, isGroupCodec(codec) ? groupCodecs[codec].group : 32)
     if (parts !== 8) throw new Error(`internal: shards of a sum in ${parts} parts`)
     const shards = this.#shards
     const part = this.#ownBuffer("partial", output.buffer, output.columns)
@@ -733,8 +733,10 @@ class Sharding {
     )
   }
 
-  #requireGroups(columns: number, group: number): void {
+  /** Where there are fewer groups than shards, they stay whole. */
+  #requireGroups(split: Split, columns: number, group: number): void {
     if (columns % (this.#shards * group) === 0) return
+    if (columns < this.#shards * group) throw wantedWhole(split)
     throw refuse(
       this.#shards,
       `${columns} columns of a product have no ${this.#shards} equal parts of whole groups of ${group}`,

@@ -128,6 +128,20 @@ const families = {
       num_experts_per_tok: 1,
     },
   ],
+  "rows side by side": [
+    "gemma3n_text",
+    {
+      num_hidden_layers: 3,
+      num_key_value_heads: 8,
+      layer_types: ["sliding_attention", "full_attention", "full_attention"],
+      sliding_window: 24,
+      num_kv_shared_layers: 1,
+      vocab_size_per_layer_input: 72,
+      hidden_size_per_layer_input: 8,
+      laurel_rank: 8,
+      activation_sparsity_pattern: [0.7, 0, 0],
+    },
+  ],
   convolutions: [
     "lfm2",
     {

@@ -229,6 +229,7 @@ describe("the reference", () => {
     ["experts without gates", codes, [2, 4]],
     ["chunks and weighed rows", codes, [2, 4]],
     ["convolutions", codes, [2]],
+    ["rows side by side", codes, [2, 4]],
   ])("computes layers of %s in shards to the bit", async (family, options, counts) => {
     await judge(familyGraph(family), options, counts)
   })
