@@ -1018,6 +1018,20 @@ export const planted: readonly PlantedFault[] = [
     test: "test/model/reference.test.ts",
   },
   {
+    what: "of what attention reads, values are not cut off",
+    file: "src/model/layers.ts",
+    text: 'valuesAreKeys ? k : clipped(project("v", x, kvHeads * headDim, bias.qkv))',
+    fault: 'valuesAreKeys ? k : project("v", x, kvHeads * headDim, bias.qkv)',
+    test: "test/model/reference.test.ts",
+  },
+  {
+    what: "four ternary rows of a byte are neighbours",
+    file: "src/model/packed/bitnet.ts",
+    text: "(row % quarter) * columns + column]! >> (2 * Math.floor(row / quarter))",
+    fault: "(row >> 2) * columns + column]! >> (2 * (row % 4))",
+    test: "test/model/packed.test.ts",
+  },
+  {
     what: "rows of pictures are tokens of text",
     file: "src/model/architectures/gemma3n.ts",
     text: "vocabulary: Math.min(vocabulary, ",

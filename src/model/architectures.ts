@@ -6,6 +6,7 @@ import { afmoeNaming, readAfmoe } from "./architectures/afmoe.ts"
 import { apertusNaming, readApertus } from "./architectures/apertus.ts"
 import { readArcee } from "./architectures/arcee.ts"
 import { bertNaming, readBert, readXlmRoberta } from "./architectures/bert.ts"
+import { bitnetNaming, readBitnet } from "./architectures/bitnet.ts"
 import {
   cohere2MoeNaming,
   cohereNaming,
@@ -15,10 +16,12 @@ import {
 } from "./architectures/cohere2.ts"
 import {
   deepseekNaming,
+  miniCpm3Naming,
   mistral4Naming,
   readDeepseek2,
   readDeepseek3,
   readGlm4Lite,
+  readMiniCpm3,
   readMistral4,
   readSarvamMla,
 } from "./architectures/deepseek.ts"
@@ -49,13 +52,15 @@ import {
 } from "./architectures/glm4-moe.ts"
 import { gptNeoxNaming, readGptNeox } from "./architectures/gpt-neox.ts"
 import { gptOssNaming, readGptOss } from "./architectures/gpt-oss.ts"
-import { gpt2Naming, readGpt2 } from "./architectures/gpt2.ts"
+import { bigCodeNaming, gpt2Naming, readBigCode, readGpt2 } from "./architectures/gpt2.ts"
 import {
+  bambaNaming,
   graniteHybridNaming,
   graniteMoeNaming,
   graniteMoeSwaNaming,
   graniteSwaNaming,
   hyperclovaxNaming,
+  readBamba,
   readGranite,
   readGraniteHybrid,
   readGraniteMoe,
@@ -93,7 +98,15 @@ import { nanochatNaming, readNanochat } from "./architectures/nanochat.ts"
 import { nemotronNaming, readJais2, readNemotron } from "./architectures/nemotron.ts"
 import { nemotronHNaming, readNemotronH } from "./architectures/nemotron-h.ts"
 import { nomicBertNaming, readNomicBert } from "./architectures/nomic-bert.ts"
-import { normsBehind, readOlmo2, readOlmo3, readOlmoe } from "./architectures/olmo.ts"
+import {
+  normsBehind,
+  olmoNaming,
+  readFlexOlmo,
+  readOlmo,
+  readOlmo2,
+  readOlmo3,
+  readOlmoe,
+} from "./architectures/olmo.ts"
 import { phi3Naming, phiNaming, readPhi, readPhi3 } from "./architectures/phi.ts"
 import {
   qwen3MoeNaming,
@@ -247,6 +260,12 @@ export const architectures = {
     readMinistral3,
   ),
   smollm3: row("SmolLM3", "every fourth layer is not turned", readSmollm3),
+  olmo: row(
+    "OLMo 1, 1B and 7B",
+    "LayerNorms without weights; in some queries, keys and values cut off",
+    readOlmo,
+    olmoNaming,
+  ),
   olmo2: row(
     "OLMo 2",
     "norms behind only, and one over all query or key heads",
@@ -257,6 +276,12 @@ export const architectures = {
     "OLMoE 1B-7B",
     "norms before; one over all query or key heads; 8 of 64 experts",
     readOlmoe,
+  ),
+  flex_olmo: row(
+    "FlexOlmo 7x7B",
+    "as `olmo2`, 5 of 7 experts, whose weights are not normalised",
+    readFlexOlmo,
+    normsBehind,
   ),
   olmo3: row(
     "OLMo 3",
@@ -305,6 +330,12 @@ export const architectures = {
     "as `granite`; selective state spaces (Mamba 2) in most layers, and nothing turned, or attention alone; an MLP, or experts beside one",
     readGraniteHybrid,
     graniteHybridNaming,
+  ),
+  bamba: row(
+    "Bamba 9B",
+    "selective state spaces (Mamba 2) in most layers; half of each head turned",
+    readBamba,
+    bambaNaming,
   ),
   glm: row(
     "GLM-4 9B of 2024, GLM Edge",
@@ -434,6 +465,13 @@ export const architectures = {
     gptOssNaming,
   ),
   gpt2: row("GPT-2", "learned positions; matrices stored [in, out]", readGpt2, gpt2Naming),
+  gpt_bigcode: row(
+    "StarCoder 1, SantaCoder",
+    "as `gpt2`, with one head of keys",
+    readBigCode,
+    bigCodeNaming,
+    "c_attn",
+  ),
   falcon: row(
     "Falcon 7B, 11B and 40B",
     "attention and MLP side by side, behind one LayerNorm or two; one key head or groups",
@@ -469,6 +507,18 @@ export const architectures = {
     "latent attention; `deepseek_v3`'s experts",
     readSarvamMla,
     deepseekNaming,
+  ),
+  minicpm3: row(
+    "MiniCPM 3 4B",
+    "latent attention without experts; multipliers of embedding, residuals and logits; longrope",
+    readMiniCpm3,
+    miniCpm3Naming,
+  ),
+  bitnet: row(
+    "BitNet b1.58 2B4T",
+    "relu squared; a norm more before each projection back; ternary matrices",
+    readBitnet,
+    bitnetNaming,
   ),
   mistral4: row(
     "Mistral Small 4",

@@ -68,6 +68,10 @@ export interface SelfAttention {
   rotation: { query: Rotation; key: Rotation | undefined } | undefined
   /** Of queries and keys, before or after they are turned. */
   norms: HeadNorms | undefined
+  /** Queries and keys, before they are turned, and values are cut off beyond it. */
+  clip?: number
+  /** What heads give has a norm over all of them before it is projected back. */
+  normed?: NormKind
   bias: { qkv: boolean; o: boolean }
   /** Each head has a learned score of what is not there, which takes its share of every softmax. */
   sinkLogits?: true
@@ -151,6 +155,8 @@ export interface Mlp {
   xielu?: true
   /** Of gates counts what they are more than so many deviations above the mean of all of them. */
   above?: number | undefined
+  /** What is projected back has a norm first. */
+  normed?: NormKind
   intermediate: number
   bias: boolean
   /** What gates are multiplied with before they are activated, and what is given in the end. */

@@ -403,7 +403,11 @@ test.each<[Json, string]>([
     "layer_types names no layer of attention",
   ],
   [{ ...hybrid, position_embedding_type: "alibi" }, 'is "alibi"; known: nope, rope'],
-  [{ model_type: "olmoe", clip_qkv: 8 }, "clip_qkv cuts off queries, keys and values"],
+  [{ model_type: "olmo", clip_qkv: -8 }, "clip_qkv is -8, not a number greater than 0"],
+  [
+    { model_type: "bamba", attn_layer_indices: [9] },
+    "attn_layer_indices names no layer of attention",
+  ],
   [{ model_type: "iquestcoder", clip_qkv: 8 }, "clip_qkv cuts off queries, keys and values"],
   [{ model_type: "iquestcoder", use_sliding_window: true }, "known: layers that see everything"],
   [{ model_type: "hy_v3", mlp_bias: true }, "mlp_bias is true; only false is known"],
@@ -515,6 +519,25 @@ test("younger architectures have what transformers gives them where little is sa
     [undefined, false, 160, 0.5],
   ])
   expect(read({ ...moe, rms_norm_eps: 1e-6 }).norm).toMatchObject({ kind: "rms", epsilon: 1e-6 })
+})
+
+test("OLMo cuts off what attention reads, of whichever generation it is", () => {
+  for (const model_type of ["olmo", "olmoe"]) {
+    const clipOf = (clip_qkv: number | null) =>
+      read({ model_type, clip_qkv, num_experts: 4, num_experts_per_tok: 2 }).blocks[0]!.attention
+        .clip
+    expect([clipOf(8), clipOf(null)]).toEqual([8, undefined])
+  }
+  expect(read({ model_type: "olmo", rms_norm_eps: 1e-6 }).norm?.epsilon).toBe(1e-5)
+})
+
+test("MiniCPM 3's multipliers are its published model's, and null is none", () => {
+  const minicpm = { model_type: "minicpm3", head_dim: undefined, kv_lora_rank: 8 }
+  const { blocks, embedding, head, shapes } = read(minicpm)
+  expect(blocks[0]!.residual).toBe(1.4 / 2)
+  expect([embedding.factor, head.factor]).toEqual([12, 256 / shapes.hidden])
+  const none = read({ ...minicpm, scale_depth: null, dim_model_base: null })
+  expect([none.blocks[0]!.residual, none.head.factor]).toEqual([1, 1])
 })
 
 test("Gemma 3n has what transformers gives it where little is said", () => {

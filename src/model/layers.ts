@@ -214,7 +214,8 @@ function selfAttention(
   { index, hidden, sinks }: LayerPlace,
 ): Node {
   const { heads, kvHeads, headDim, scale, cap, window, chunked, bidirectional, rotation } = shape
-  const { norms, bias, gated, gate, sinkLogits, valuesAreKeys, normsValues, reads } = shape
+  const { norms, bias, gated, gate, sinkLogits, valuesAreKeys, normsValues, reads, clip } = shape
+  const clipped = (x: Node) => (clip === undefined ? x : apply("clip", x, clip))
   const project = (name: string, input: Node, rows: number, biased: boolean, own = name) =>
     linear(
       input,
@@ -224,7 +225,7 @@ function selfAttention(
   const prepared = (name: "q" | "k", value: Node, turn: Rotation | undefined) => {
     const normIf = (place: HeadNorms["place"], x: Node) =>
       norms?.place === place ? headNormed(x, norms, layer, name, headDim) : x
-    const before = normIf("before", value)
+    const before = clipped(normIf("before", value))
     return normIf("after", turn ? rope(before, headDim, turn) : before)
   }
   const memory = { layer: reads ?? index, heads, kvHeads, headDim, scale, cap, window, sinks }
@@ -232,7 +233,7 @@ function selfAttention(
   const q = project("q", x, heads * headDim, bias.qkv) // [tokens, heads * headDim]
   const remembered = () => {
     const k = project("k", x, kvHeads * headDim, bias.qkv) // [tokens, kvHeads * headDim]
-    const v = valuesAreKeys ? k : project("v", x, kvHeads * headDim, bias.qkv)
+    const v = valuesAreKeys ? k : clipped(project("v", x, kvHeads * headDim, bias.qkv))
     const ones = layer("v_norm", "self_attn.v_norm.weight", headDim)
     return [
       prepared("k", k, rotation?.key),
@@ -242,7 +243,10 @@ function selfAttention(
   const seen = { ...memory, ...(chunked && { chunked }), ...(bidirectional && { bidirectional }) }
   const queries = prepared("q", q, rotation?.query)
   const [keys, values] = reads === undefined ? remembered() : []
-  const mixed = attention(queries, keys, values, seen, sunk)
+  const given = attention(queries, keys, values, seen, sunk)
+  const mixed = shape.normed
+    ? normed(given, shape.normed, layer, "attention_sub_norm", "self_attn.sub_norm")
+    : given
   if (!gated) return project("o", mixed, hidden, bias.o)
   const width = gated === "heads" ? heads : mixed.columns
   // The MLP has a gate, too.
@@ -512,12 +516,9 @@ function chosenExperts(
   })
 }
 
-function mlp(
-  { gated, activation, xielu, above, intermediate, bias, factors = { gate: 1, down: 1 } }: Mlp,
-  layer: Named,
-  x: Node,
-  hidden: number,
-): Node {
+function mlp(shape: Mlp, layer: Named, x: Node, hidden: number): Node {
+  const { gated, activation, xielu, above, intermediate, bias } = shape
+  const { factors = { gate: 1, down: 1 } } = shape
   const project = (name: string, input: Node, rows: number) =>
     linear(
       input,
@@ -531,7 +532,10 @@ function mlp(
   const opened = scaled(project("gate", x, intermediate), factors.gate)
   const gate = apply(activation, above === undefined ? opened : highest(opened, above, layer))
   const both = multiply(gate, project("up", x, intermediate))
-  return scaled(project("down", both, hidden), factors.down)
+  const given = shape.normed
+    ? normed(both, shape.normed, layer, "mlp_sub_norm", "mlp.sub_norm")
+    : both
+  return scaled(project("down", given, hidden), factors.down)
 }
 
 /** What each column is more than so many deviations above the mean of its row, else 0. */

@@ -57,7 +57,7 @@ export function modelsPage(): string {
     "",
     "Folders that were quantised before they were published open with the `quant_method` `gptq` (4 and 8 bits, both versions), `awq`",
     "(gemm), both as `auto-round` writes them, too, `compressed-tensors` (whole numbers of 4 and 8 bits, FP8, MXFP4, NVFP4), `mxfp4` (gpt-oss's),",
-    "`fp8` (for each tensor, row or block), `modelopt` (FP8, NVFP4) and `bitsandbytes` (8 bits; NF4 and FP4, which are kept as the floats that it multiplies, unless `--quantization`",
+    "`fp8` (for each tensor, row or block), `modelopt` (FP8, NVFP4), `bitnet` (ternary, packed or not, codes of 4 bits in memory) and `bitsandbytes` (8 bits; NF4 and FP4, which are kept as the floats that it multiplies, unless `--quantization`",
     "packs those), and as MLX's converter writes them: 2 to 6 and 8 bits over a scale and a bias, MXFP4, MXFP8, NVFP4, each matrix",
     "as it is. MLX stacks experts and keeps filters and some norms otherwise, which is known, too; of GPT-2, GPT-NeoX, Falcon-H1 and Granite 4",
     "without experts it is not, and such folders are refused.",

@@ -151,6 +151,7 @@ export const formats = {
   modelopt: mixed,
   mlx: mixed,
   bitsandbytes: mixed,
+  bitnet: mixed,
 } as const satisfies Record<string, Format>
 
 export type FormatName = keyof typeof formats

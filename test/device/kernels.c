@@ -155,6 +155,7 @@ static void elementwise(void) {
     near(first(vec_quick_gelu(v)), x / (1 + exp(-1.702 * x)), size, 4e-7, "quick_gelu");
     near(first(vec_relu2(v)), x > 0 ? x * x : 0, size, 1e-6 * size, "relu2");
     near(first(vec_above(v, 5.5f)), x > 5.5 ? x - 5.5 : 0, size, 4e-7, "above");
+    near(first(vec_clip(v, 5.5f)), fmax(-5.5, fmin(x, 5.5)), size, 0, "clip");
     near(first(vec_exp_gap(v)), x < 0 ? expm1(x) - x : 0, size, 4e-7, "exp_gap");
     near(first(vec_softplus(v)), log1p(exp(x)), size, 4e-7, "softplus");
     near(first(vec_sigmoid(v)), 1 / (1 + exp(-x)), 1, 4e-7, "sigmoid");
@@ -168,8 +169,9 @@ static void elementwise(void) {
                              first(vec_gelu_tanh(v)), first(vec_relu2(v)),
                              first(vec_sigmoid(v)),   first(vec_cap(v, 5.5f)),
                              first(vec_quick_gelu(v)), first(vec_exp_gap(v)),
-                             first(vec_softplus(v)),   first(vec_above(v, 5.5f))};
-    for (int f = 0; f < 10; f++) expect(!isfinite(results[f]), "not finite", results[f], NAN);
+                             first(vec_softplus(v)),   first(vec_above(v, 5.5f)),
+                             first(vec_clip(v, 5.5f))};
+    for (int f = 0; f < 11; f++) expect(!isfinite(results[f]), "not finite", results[f], NAN);
   }
 }
 

@@ -22,6 +22,7 @@ const exact: Record<ElementwiseName, (x: number) => number> = {
   quick_gelu: (x) => x / (1 + Math.exp(-1.702 * x)),
   relu2: (x) => Math.max(x, 0) ** 2,
   above: (x) => Math.max(x - BY, 0),
+  clip: (x) => Math.max(-BY, Math.min(x, BY)),
   exp_gap: (x) => (x < 0 ? Math.expm1(x) - x : 0),
   softplus: (x) => Math.log1p(Math.exp(x)),
   sigmoid: (x) => 1 / (1 + Math.exp(-x)),

@@ -8,6 +8,7 @@ import * as gpu from "../targets/gpu/kernels/numbers.ts"
 import {
   above,
   cap,
+  clip,
   expGap,
   gelu,
   geluTanh,
@@ -33,6 +34,7 @@ export const elementwise = {
   },
   sigmoid: { js: sigmoid, c: (x) => `vec_sigmoid(${x})`, gpu: gpu.sigmoid },
   above: { js: above, c: (x, by) => `vec_above(${x}, ${by})`, gpu: gpu.above },
+  clip: { js: clip, c: (x, by) => `vec_clip(${x}, ${by})`, gpu: gpu.clip },
   cap: { js: cap, c: (x, by) => `vec_cap(${x}, ${by})`, gpu: gpu.cap },
   scale: { js: scale, c: (x, by) => `vec_mul(${x}, vec_set(${by}))`, gpu: gpu.scale },
 } as const satisfies Record<

@@ -1,4 +1,4 @@
-// DeepSeek V2 and V3, GLM-4.7 Flash and Sarvam 105B, which have V3's layers, and Mistral Small 4: latent attention, whose heads all read
+// DeepSeek V2 and V3, GLM-4.7 Flash and Sarvam 105B, which have V3's layers, Mistral Small 4 and MiniCPM 3: latent attention, whose heads all read
 // one row for each position. A position's row is `kv_lora_rank` numbers, from which every head makes its keys and values, and one key
 // of `qk_rope_head_dim` columns for all of them, which alone is turned, neighbours with each other. Sources: modeling_deepseek_v2.py,
 // modeling_deepseek_v3.py, modeling_glm4_moe_lite.py and modeling_mistral4.py of transformers; "DeepSeek-V2" (arXiv 2405.04434), 2.1.
@@ -51,6 +51,25 @@ export function readMistral4(given: Fields): ModelConfig {
   })
   const config = readLatent(fields, { queryRank: 1024, dense: 0, routing, turnsPart: true })
   return withGrowth(fields, config)
+}
+
+/** MiniCPM 3: Granite's multipliers under other names; halves of a head turn with each other. */
+export function readMiniCpm3(given: Fields): ModelConfig {
+  const fields = given.without("head_dim").with({
+    ...{ kv_lora_rank: 256, qk_nope_head_dim: 64, qk_rope_head_dim: 32 },
+    v_head_dim: given.count("hidden_size") / given.count("num_attention_heads"),
+    ...{ rms_norm_eps: 1e-5, tie_word_embeddings: true },
+  })
+  const config = readLatent(fields, { queryRank: 768, dense: 0, routing: softmaxRouting })
+  const { layers, hidden } = config.shapes
+  const orNone = (name: string, otherwise: number, none: number) =>
+    fields.json[name] === null ? none : fields.positive(name, otherwise)
+  const residual = orNone("scale_depth", 1.4, Math.sqrt(layers)) / Math.sqrt(layers)
+  return {
+    ...withBlocks(config, (block) => ({ ...block, residual })),
+    embedding: { ...config.embedding, factor: fields.positive("scale_emb", 12) },
+    head: { ...config.head, factor: orNone("dim_model_base", 256, hidden) / hidden },
+  }
 }
 
 const EPSILON = 1e-6 // of the small norms, whatever the configuration says of the others
@@ -210,6 +229,15 @@ export function deepseekNaming({ shapes: { heads }, blocks }: ModelConfig): Nami
     },
     ...sharedExpertNames,
   })
+}
+
+export function miniCpm3Naming(config: ModelConfig): Naming {
+  const naming = deepseekNaming(config)
+  const parts = Object.entries(naming.parts).map(([name, part]) => {
+    if (typeof part === "string" || !part.neighbours) return [name, part] as const
+    return [name, { ...part, neighbours: { ...part.neighbours, halves: true as const } }] as const
+  })
+  return { ...naming, parts: Object.fromEntries(parts) }
 }
 
 /** Experts are stacked. */

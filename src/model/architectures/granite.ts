@@ -136,6 +136,32 @@ export function readGraniteHybrid(fields: Fields): ModelConfig {
   })
 }
 
+/** Bamba: states in all layers but those that `attn_layer_indices` lists, half of whose heads is turned, and an MLP in each. */
+export function readBamba(fields: Fields): ModelConfig {
+  const config = withBiases(
+    fields,
+    readDecoder(fields, { absent: { kvHeads: 8, epsilon: 1e-5 }, rotation: { part: 0.5 } }),
+  )
+  const name = "attn_layer_indices"
+  const attending = fields.has(name) ? fields.counts(name) : []
+  if (!attending.some((layer) => layer < config.shapes.layers))
+    throw fields.wrong(name, "names no layer of attention; known: models that have one")
+  const selective = readSelective(fields, config)
+  return withBlocks(config, (block, i) => (attending.includes(i) ? block : { ...block, selective }))
+}
+
+export function bambaNaming({ blocks }: ModelConfig): Naming {
+  const { selective } = blocks.find((block) => block.selective) ?? {}
+  return withParts(llamaNaming, {
+    norm: "final_layernorm",
+    post_attention_layernorm: "pre_ff_layernorm",
+    "mlp.gate_proj": "feed_forward.gate_proj",
+    "mlp.up_proj": "feed_forward.up_proj",
+    "mlp.down_proj": "feed_forward.down_proj",
+    ...(selective && selectiveParts(selective, "mamba.")),
+  })
+}
+
 /** Older and newer names of what layers are. */
 const layerTypes: Readonly<Record<string, "mamba" | "attention">> = {
   mamba: "mamba",

@@ -1,6 +1,7 @@
-// OLMo 2 and 3: norms behind attention and MLP instead of before, and one norm over all query heads together, one over all
+// OLMo 1: LayerNorms without weights, in some models what attention reads is cut off. OLMo 2 and 3: norms behind attention and MLP instead of before, and one norm over all query heads together, one over all
 // key heads. OLMo 3 has windows in three of four layers, and stretches the others alone. OLMoE, which is older, has norms before
-// and experts in every layer. Sources: modeling_olmo2.py, modeling_olmo3.py and modeling_olmoe.py of transformers.
+// and experts in every layer; FlexOlmo has them behind OLMo 2's norms. Sources: modeling_olmo.py, modeling_olmo2.py,
+// modeling_olmo3.py, modeling_olmoe.py and modeling_flex_olmo.py of transformers.
 
 import { NORMS, withAttention, withBlocks } from "../block.ts"
 import { type ModelConfig, readDecoder, readLayerTypes, withWindows } from "../config.ts"
@@ -8,6 +9,21 @@ import type { Fields } from "../fields.ts"
 import { readRotation } from "../rotation.ts"
 import { llamaNaming, type Naming, withParts } from "../weights/names.ts"
 import { readRouting } from "./experts.ts"
+import { withBiases } from "./llama.ts"
+
+export function readOlmo(fields: Fields): ModelConfig {
+  const config = readDecoder(fields.without("rms_norm_eps"), {
+    norm: { kind: "layer", bias: false },
+    absent: { epsilon: 1e-5 },
+  })
+  return withClip(fields, withBiases(fields, config))
+}
+
+function withClip(fields: Fields, config: ModelConfig): ModelConfig {
+  if (!fields.has("clip_qkv")) return config
+  const clip = fields.positive("clip_qkv")
+  return withBlocks(config, (block) => withAttention(block, { clip }))
+}
 
 export function readOlmo2(fields: Fields): ModelConfig {
   return withNormsBehind(fields, readDecoder(fields, { absent: { epsilon: 1e-5 } }))
@@ -37,9 +53,17 @@ export function readOlmo3(fields: Fields): ModelConfig {
 }
 
 export function readOlmoe(fields: Fields): ModelConfig {
-  if (fields.has("clip_qkv"))
-    throw fields.wrong("clip_qkv", "cuts off queries, keys and values, which is not known")
   const config = withHeadNorms(fields, readDecoder(fields, { absent: { epsilon: 1e-5 } }))
+  return withExperts(fields, withClip(fields, config))
+}
+
+export function readFlexOlmo(fields: Fields): ModelConfig {
+  const usual = { num_experts: 7, num_experts_per_tok: 5 }
+  const config = readDecoder(fields, { absent: { epsilon: 1e-6 }, rotation: { theta: 5e5 } })
+  return withExperts(fields.with(usual), withNormsBehind(fields, config))
+}
+
+function withExperts(fields: Fields, config: ModelConfig): ModelConfig {
   const names = { count: "num_experts", active: "num_experts_per_tok" }
   const normalized = fields.flag("norm_topk_prob", false)
   const experts = {
@@ -62,6 +86,14 @@ function withHeadNorms(fields: Fields, config: ModelConfig): ModelConfig {
     }),
   )
 }
+
+const unit = (name: string) => [name, { name, constant: 1 }] as const
+
+export const unitNorms: Naming["parts"] = Object.fromEntries(
+  ["input_layernorm", "post_attention_layernorm", "norm"].map(unit),
+)
+
+export const olmoNaming: Naming = withParts(llamaNaming, unitNorms)
 
 /** Also EXAONE 4's. */
 export const normsBehind: Naming = withParts(llamaNaming, {

@@ -3,9 +3,11 @@
 // convert_hf_to_gguf.py of llama.cpp. Weights of norms that are meant as 1 + weight are written with the 1.
 
 import { exp, log } from "../../runtime/elementary.ts"
+import { miniCpm3Naming } from "../architectures/deepseek.ts"
 import { neighboursOf } from "../architectures/glm4.ts"
 import { selectiveProjections } from "../architectures/granite.ts"
 import { unitWeights } from "../architectures/llama4.ts"
+import { unitNorms } from "../architectures/olmo.ts"
 import {
   gatedQueries,
   joinedProjections,
@@ -15,7 +17,13 @@ import {
 import { XIELU_BETA } from "../block.ts"
 import type { ModelConfig } from "../config.ts"
 import type { Json } from "../folder.ts"
-import { joinedRows, type Naming, type Part, stackedExperts } from "../weights/names.ts"
+import {
+  joinedRows,
+  type NamedPart,
+  type Naming,
+  type Part,
+  stackedExperts,
+} from "../weights/names.ts"
 import type { GgufArchitecture, GgufFile, Tensors } from "./config.ts"
 import {
   deepseekExperts,
@@ -113,6 +121,12 @@ const besideEachOther = {
  * DeepSeek's latent attention. The file has what a head makes of a position's row apart for keys and values, those for
  * keys turned around, as they are multiplied with queries; and one head of keys as wide as that row.
  */
+const smallLatents = {
+  "self_attn.q_a_proj": "attn_q_a",
+  "self_attn.q_a_layernorm": "attn_q_a_norm",
+  "self_attn.kv_a_layernorm": "attn_kv_a_norm",
+}
+
 const withLatents = {
   turned: "partial_rotary_factor",
   guessesAhead: true,
@@ -126,9 +140,7 @@ const withLatents = {
       rows: { of, from, run, every: of },
     })
     return {
-      "self_attn.q_a_proj": "attn_q_a",
-      "self_attn.q_a_layernorm": "attn_q_a_norm",
-      "self_attn.kv_a_layernorm": "attn_kv_a_norm",
+      ...smallLatents,
       "self_attn.q_b_proj": {
         name: queries,
         neighbours: { headDim: straight + turned, turned, last: true },
@@ -143,6 +155,21 @@ const withLatents = {
     }
   },
 } as const satisfies Omit<GgufArchitecture, "model">
+
+/** What makes keys and values of what is remembered lies in one tensor, as in folders. */
+function wholeLatents({ parts }: Naming): Naming["parts"] {
+  const names: Readonly<Record<string, string>> = {
+    "self_attn.q_proj": "attn_q",
+    "self_attn.q_b_proj": "attn_q_b",
+    "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa",
+    "self_attn.kv_b_proj": "attn_kv_b",
+  }
+  const renamed = Object.entries(parts).flatMap(([name, part]) => {
+    const own = typeof part === "string" ? undefined : names[part.name]
+    return own === undefined ? [] : [[name, { ...(part as NamedPart), name: own }] as const]
+  })
+  return { ...smallLatents, ...Object.fromEntries(renamed) }
+}
 
 const qwen3Mixture: GgufArchitecture = {
   model: "qwen3_moe",
@@ -226,6 +253,12 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
   ...gemmaArchitectures,
   phi2: { model: "phi", epsilon: "layer_norm_eps", turned: "partial_rotary_factor" },
   phi3: { model: "phi3", turned: "partial_rotary_factor" },
+  olmo: {
+    model: "olmo",
+    neighbours: true,
+    fields: (file) => ({ clip_qkv: file.factor("attention.clamp_kqv") }),
+    parts: () => unitNorms,
+  },
   olmo2: {
     model: (file) => (file.has("attention.sliding_window") ? "olmo3" : "olmo2"),
     // Here converters write a configuration's attention_factor, which is all of it, to what llama.cpp multiplies.
@@ -284,6 +317,23 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
         file.factor("residual_scale") ?? 1.4 * (num_hidden_layers as number) ** -0.5,
       logits_scaling: file.factor("logit_scale") ?? (hidden_size as number) / 256,
     }),
+  },
+  // Its files do not say what its only models were trained with.
+  minicpm3: {
+    model: "minicpm3",
+    turned: "partial_rotary_factor",
+    fields: (file, { head_dim, hidden_size, num_attention_heads }) => {
+      const turned = file.count("rope.dimension_count")
+      return {
+        partial_rotary_factor: 1,
+        q_lora_rank: file.countIfThere("attention.q_lora_rank") ?? null,
+        kv_lora_rank: file.count("attention.kv_lora_rank"),
+        qk_rope_head_dim: turned,
+        qk_nope_head_dim: (head_dim as number) - turned,
+        v_head_dim: (hidden_size as number) / (num_attention_heads as number),
+      }
+    },
+    parts: (_, config) => wholeLatents(miniCpm3Naming(config)),
   },
   arcee: { model: "arcee", neighbours: true },
   chatglm: { model: "glm", neighbours: true, turned: "partial_rotary_factor" },
@@ -526,16 +576,11 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
       "self_attn.sinks": "attn_sinks",
     }),
   },
-  gpt2: {
-    model: "gpt2",
+  gpt2: { model: "gpt2", epsilon: "layer_norm_epsilon", fields: (_, usual) => gpt2Fields(usual) },
+  starcoder: {
+    model: "gpt_bigcode",
     epsilon: "layer_norm_epsilon",
-    fields: (_, usual) => ({
-      n_embd: usual.hidden_size,
-      n_layer: usual.num_hidden_layers,
-      n_head: usual.num_attention_heads,
-      n_positions: usual.max_position_embeddings,
-      n_inner: usual.intermediate_size,
-    }),
+    fields: (_, usual) => ({ ...gpt2Fields(usual), multi_query: usual.num_key_value_heads === 1 }),
   },
   falcon: {
     model: "falcon",
@@ -581,6 +626,16 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     }),
     parts: () => ({ embed_norm: "token_embd_norm" }),
   },
+}
+
+function gpt2Fields(usual: Json): Json {
+  return {
+    n_embd: usual.hidden_size,
+    n_layer: usual.num_hidden_layers,
+    n_head: usual.num_attention_heads,
+    n_positions: usual.max_position_embeddings,
+    n_inner: usual.intermediate_size,
+  }
 }
 
 function encoderFields(file: GgufFile): Json {

@@ -217,8 +217,9 @@ function findSource(opened: Opened, source: Source, rows: number, columns: numbe
   const tensor = tensors.get(source.tensor)
   if (!tensor) throw folder.broken(file, `there is no tensor ${source.tensor}`)
   const all = source.rows?.of ?? rows
-  const { stacked } = source
-  const matrix = stacked ? [columns, all / stacked, stacked] : [columns, all]
+  const { stacked, turnedRuns } = source
+  const width = turnedRuns?.width ?? columns // of a stored row
+  const matrix = stacked ? [width, all / stacked, stacked] : [width, all]
   // A matrix of one row, the gate of a shared expert, is written as a list.
   const wanted = columns === 1 ? [all] : all === 1 && tensor.dims.length === 1 ? [columns] : matrix
   const { type, handle, position } = tensor
@@ -234,12 +235,12 @@ function findSource(opened: Opened, source: Source, rows: number, columns: numbe
       tensor.file,
       `tensor ${source.tensor} is of type ${type}, which is not read; take another file of the model, as Q4_K_M or Q8_0 (docs/models.md lists the types)`,
     )
-  const rowBytes = bytesOf(tensor, columns)
+  const rowBytes = bytesOf(tensor, width)
   const factors = factorsOf(opened, tensor, stacked ?? 1)
   const read = async (first: number, count: number, room = new Room()) => {
     const bytes = await room.read(handle, position + first * rowBytes, count * rowBytes)
     if (!isGroupCodec(codec)) return { rows: count, values: bytes }
-    const stored = await unpackBlocks(type, codec, bytes, count, columns, room)
+    const stored = await unpackBlocks(type, codec, bytes, count, width, room)
     if (factors) multiplyScales(stored, first, all, await factors())
     return stored
   }

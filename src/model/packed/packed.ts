@@ -1,6 +1,7 @@
 // The matrices of a folder that was quantised before it was published, by the method that its configuration names. A matrix
 // that the quantiser left alone is a tensor like any other.
 
+import { bitnetTensor } from "./bitnet.ts"
 import { bitsandbytesTensor } from "./bitsandbytes.ts"
 import { compressedTensor } from "./compressed.ts"
 import { float8Tensor, isFloat8 } from "./float8.ts"
@@ -28,8 +29,11 @@ export async function readOrders(parts: Iterable<Part>): Promise<Orders> {
 }
 
 /** What the configuration promises is there: of compressed-tensors it may be none, where only keys and values are packed. */
-export function isPacked(parts: readonly Part[], { method }: Packing): boolean {
+export function isPacked(parts: readonly Part[], packing: Packing): boolean {
+  const { method } = packing
   if (method === "compressed-tensors") return true
+  if (method === "bitnet")
+    return packing.kept === "floats" || parts.some(({ dtype }) => dtype === "U8")
   if (method === "mxfp4") return parts.some(({ name }) => name.endsWith("_blocks"))
   if (method === "bitsandbytes") return parts.some(({ dtype }) => dtype === "U8" || dtype === "I8")
   if (method === "mlx") return parts.some(({ dtype }) => dtype === "U32")
@@ -54,6 +58,8 @@ export function packedTensor(
       return matrix.part("blocks") && mxfp4Stack(matrix)
     case "bitsandbytes":
       return bitsandbytesTensor(matrix, packing.dtype)
+    case "bitnet":
+      return bitnetTensor(matrix, packing)
     case "mlx":
       return matrix.part("scales") && mlxTensor(matrix)
     case "modelopt":

@@ -15,6 +15,7 @@ export type Packing =
   | { method: "modelopt" }
   | { method: "mlx" }
   | { method: "bitsandbytes"; dtype: FloatType }
+  | { method: "bitnet"; kept: "multiplied" | "divided" | "floats" }
 
 type Method = Packing["method"]
 
@@ -34,6 +35,7 @@ const readers = {
   modelopt: readModelopt,
   mlx: readMlx,
   bitsandbytes: readBitsandbytes,
+  bitnet: readBitnet,
   "auto-round": readAutoRound,
 } satisfies Record<Method | "auto-round", (packing: Fields, model: Fields) => Packing>
 
@@ -142,6 +144,23 @@ function readBitsandbytes(packing: Fields, model: Fields): Packing {
   oneOf(packing, "bnb_4bit_quant_storage", ["uint8"])
   const name = model.has("dtype") ? "dtype" : "torch_dtype"
   return { method: "bitsandbytes", dtype: floats[oneOf(model, name, Object.keys(floats))]! }
+}
+
+function readBitnet(fields: Fields): Packing {
+  if (fields.flag("use_rms_norm", false))
+    throw fields.wrong("use_rms_norm", "is true; known: matrices without norms of their own")
+  const linear = oneOf(fields, "linear_class", ["bitlinear", "autobitlinear"])
+  if (linear === "bitlinear") return { method: "bitnet", kept: "divided" }
+  const mode = oneOf(fields, "quantization_mode", ["offline", "online"])
+  if (mode === "offline") return { method: "bitnet", kept: "multiplied" }
+  const name = "modules_to_not_convert"
+  const others = fields.has(name) ? fields.texts(name) : []
+  if (others.some((module) => module !== "lm_head"))
+    throw fields.wrong(
+      name,
+      "names others than lm_head, which is not known where weights are floats",
+    )
+  return { method: "bitnet", kept: "floats" }
 }
 
 function readModelopt(fields: Fields): Packing {

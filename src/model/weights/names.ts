@@ -21,9 +21,9 @@ export interface Source {
   turnedRuns?: { width: number }
   /**
    * Neighbours of the first `turned` rows of each head are turned with each other; here the first half is with the second.
-   * `last`: they are the last rows of a stored head.
+   * `last`: they are the last rows of a stored head; `halves`: stored, too, the first half is turned with the second.
    */
-  neighbours?: { headDim: number; turned: number; last?: true }
+  neighbours?: { headDim: number; turned: number; last?: true; halves?: true }
   /** It is stored as minus e to its power. */
   exponential?: true
   /** It is ln(1 + e to the power of what is stored). */
@@ -256,11 +256,12 @@ export function storedRow({ rows, neighbours }: Source, row: number): number {
 
 function neighbour(
   row: number,
-  { headDim, turned, last }: NonNullable<Source["neighbours"]>,
+  { headDim, turned, last, halves }: NonNullable<Source["neighbours"]>,
 ): number {
   const at = row % headDim
   if (at >= turned) return last ? row - turned : row
   const half = turned / 2
   const first = row - at + (last ? headDim - turned : 0)
+  if (halves) return first + at
   return first + (at < half ? 2 * at : 2 * (at - half) + 1)
 }

@@ -452,6 +452,84 @@ MODELS = {
         "activation_sparsity_pattern": [0.8, 0.35, 0.0, 0.0, 0.0, 0.0],
         "final_logit_softcapping": 14.0,
     },
+    "olmo": {
+        **COMMON,
+        "architectures": ["OlmoForCausalLM"],
+        "model_type": "olmo",
+        "num_key_value_heads": 4,
+        "tie_word_embeddings": False,
+        "clip_qkv": 1.5,
+    },
+    "flex-olmo": {
+        **COMMON,
+        "architectures": ["FlexOlmoForCausalLM"],
+        "model_type": "flex_olmo",
+        "tie_word_embeddings": False,
+        "intermediate_size": 16,
+        "num_experts": 5,
+        "num_experts_per_tok": 3,
+        "norm_topk_prob": False,
+        "pad_token_id": 0,
+    },
+    "bitnet": {
+        **COMMON,
+        "architectures": ["BitNetForCausalLM"],
+        "model_type": "bitnet",
+        "hidden_act": "relu2",
+        "rms_norm_eps": 1e-5,
+    },
+    "minicpm3": {
+        **{key: value for key, value in COMMON.items() if key != "rope_theta"},
+        "architectures": ["MiniCPM3ForCausalLM"],
+        "model_type": "minicpm3",
+        "tie_word_embeddings": False,
+        "num_key_value_heads": 4,
+        "q_lora_rank": 20,
+        "kv_lora_rank": 14,
+        "qk_nope_head_dim": 6,
+        "qk_rope_head_dim": 8,
+        "scale_emb": 12,
+        "scale_depth": 1.4,
+        "dim_model_base": 256,
+        "rope_parameters": {
+            "rope_type": "longrope",
+            "rope_theta": 10000.0,
+            "short_factor": [1.0, 1.1, 1.3, 1.5],
+            "long_factor": [1.0, 1.1, 1.3, 1.5],
+            "original_max_position_embeddings": 512,
+        },
+    },
+    "bamba": {
+        **{key: value for key, value in COMMON.items() if key != "use_cache"},
+        "architectures": ["BambaForCausalLM"],
+        "model_type": "bamba",
+        "head_dim": 12,
+        "num_hidden_layers": 3,
+        "attn_layer_indices": [1],
+        "mamba_n_heads": 5,
+        "mamba_d_head": 16,
+        "mamba_n_groups": 1,
+        "mamba_d_state": 8,
+        "mamba_d_conv": 4,
+        "mamba_expand": 2,
+        "mamba_chunk_size": 16,
+        "mamba_conv_bias": True,
+        "mamba_proj_bias": False,
+    },
+    "gpt-bigcode": {
+        "architectures": ["GPTBigCodeForCausalLM"],
+        "model_type": "gpt_bigcode",
+        "vocab_size": 320,
+        "n_positions": 512,
+        "n_embd": 40,
+        "n_layer": 2,
+        "n_head": 4,
+        "n_inner": 160,
+        "multi_query": True,
+        "activation_function": "gelu_pytorch_tanh",
+        "bos_token_id": 314,
+        "eos_token_id": [317, 318],
+    },
     "granite-swa": {
         **WINDOWED,
         "architectures": ["GraniteSWAForCausalLM"],
@@ -672,7 +750,7 @@ def draw(name, shape, generator):
         return normal * 0.4
     if "conv1d.weight" in name:
         return normal * 0.5
-    if ("norm" in name and not name.endswith("bias")) or "correct_output_scale" in name:
+    if (any(part in name for part in ("norm", "ln_")) and not name.endswith("bias")) or "correct_output_scale" in name:
         return 1 + 0.35 * normal
     if "e_score_correction_bias" in name or "expert_bias" in name:
         return normal * 0.1
@@ -711,8 +789,9 @@ def make_weights(config, seed, folder):
             weight.copy_(draw(name, weight.shape, generator).bfloat16().float())
         ids = torch.randint(3, 310, (1, 60), generator=generator)
         deviation = model(ids, use_cache=False).logits[0].std().item()
-        names = ("norm", "norm_f", "final_layernorm", "embedding_norm")
-        norm = next(getattr(model.model, own) for own in names if hasattr(model.model, own))
+        names = ("norm", "norm_f", "final_layernorm", "embedding_norm", "ln_f")
+        inner = model.base_model
+        norm = next(getattr(inner, own) for own in names if hasattr(inner, own))
         last = getattr(norm, "weight", model.lm_head.weight)  # of a norm without weights the head
         last.copy_((last * 3 / deviation).bfloat16().float())
     model.to(torch.bfloat16).save_pretrained(folder)

@@ -308,6 +308,32 @@ def llm_int8():
     return {"quant_method": "bitsandbytes", "load_in_8bit": True}, pack
 
 
+def quarters(signs):
+    """transformers' pack_weights: four rows to a byte, a quarter of the matrix apart, the first lowest."""
+    return "U8", sum(part << (2 * i) for i, part in enumerate(np.split(signs + 1, 4))).astype(np.uint8)
+
+
+def bitnet(linear):
+    """Ternary: times one number, or over it."""
+    def pack(rng, rows, columns):
+        signs = rng.integers(-1, 2, (rows, columns))
+        stored = bf16([rng.uniform(0.5, 2) * (1 if linear == "autobitlinear" else columns**0.5)])
+        number = value(stored)[0] if linear == "autobitlinear" else np.float16(1 / value(stored)[0])
+        return {"weight": quarters(signs), "weight_scale": stored}, np.float32(signs * number).astype(np.float64)
+    return {"quant_method": "bitnet", "linear_class": linear, "quantization_mode": "offline"}, pack
+
+
+def bitnet_floats():
+    """WeightQuant: what is nearest of three numbers, when it is read."""
+    def pack(rng, rows, columns):
+        stored = bf16(rng.normal(size=(rows, columns)) / columns**0.5)
+        weight = value(stored)
+        over = np.float32(1 / np.abs(weight).mean())
+        signs = np.clip(np.round(np.float32(weight) * over), -1, 1)
+        return {"weight": stored}, rounded(signs / over)
+    return {"quant_method": "bitnet", "linear_class": "autobitlinear", "quantization_mode": "online"}, pack
+
+
 VARIANTS = {
     "gptq-4-32": gptq(),
     "gptq-4-128-zeros": gptq(group=128, symmetric=False),
@@ -354,6 +380,9 @@ VARIANTS = {
     "mlx-nvfp4-number": nvfp4(
         {"group_size": 16, "bits": 4, "mode": "nvfp4"}, ("weight", "scales", "U8"), largest, lambda codes: stream(codes, 4),
     ),
+    "bitnet": bitnet("autobitlinear"),
+    "bitnet-over": bitnet("bitlinear"),
+    "bitnet-floats": bitnet_floats(),
 }
 
 

@@ -177,7 +177,10 @@ function graphOf(decoder: Decoder): Graph {
     })
     const gates = (name: "softplus" | "exp_gap") => apply(name, product(h, own(name), heads))
     const opened = decoder.hasGates
-      ? multiply(multiply(mixed, gates("softplus")), apply("above", gates("exp_gap"), 0.01))
+      ? multiply(
+          multiply(mixed, gates("softplus")),
+          apply("clip", apply("above", gates("exp_gap"), 0.01), 0.3),
+        )
       : mixed
     x = add(x, product(opened, own("o"), HIDDEN))
     if (hasState) {

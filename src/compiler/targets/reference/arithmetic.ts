@@ -138,6 +138,12 @@ export function above(x: number, by: number): number {
   return fround(larger(fround(x - by), 0) + x * 0)
 }
 
+/** x, but not beyond `by` on either side. */
+export function clip(x: number, by: number): number {
+  const most = fround(by)
+  return Math.max(-most, Math.min(x, most)) + x * 0
+}
+
 /** e^x - 1 - x of what is below zero, else 0. */
 export function expGap(x: number): number {
   const below = fround(x - larger(x, 0))

@@ -73,6 +73,11 @@ INLINE vec vec_above(vec x, const float by) {
   return vec_add(more, vec_mul(x, vec_zero()));
 }
 
+INLINE vec vec_clip(vec x, const float by) {
+  vec within = vec_max(vec_min(x, vec_set(by)), vec_set(-by));
+  return vec_add(within, vec_mul(x, vec_zero()));
+}
+
 INLINE vec vec_exp_gap(vec x) {
   vec below = vec_sub(x, vec_max(x, vec_zero()));
   return vec_sub(vec_sub(vec_exp(below), vec_set(1.0f)), below);

@@ -99,6 +99,11 @@ export function above(k: Builder, x: Value, by: number): Value {
   return larger(own.sub(by), f32(0)).add(own.mul(0))
 }
 
+export function clip(k: Builder, x: Value, by: number): Value {
+  const own = k.let(x)
+  return larger(select(own.lt(by), own, by), f32(-by)).add(own.mul(0))
+}
+
 export function expGap(k: Builder, x: Value): Value {
   const own = k.let(x)
   const below = k.let(own.sub(larger(own, f32(0))))
