@@ -6,8 +6,9 @@
 //   experts             rows of gate and up; what they make is gathered, since a row's sums are added up by their shares and parts
 //                       of sums cannot be; then rows of down
 //   latent attention    heads of queries, and the rows that bring them to what is remembered and back; that is whole everywhere
-//   states              heads, with their keys; convolutions, their columns; what heads read is gathered where a norm goes over
-//                       more of them than a shard has
+//   states              heads, with their keys; convolutions, their columns
+//   norms               of heads; where one goes over more columns than a shard has, these are gathered, and what is made of them
+//                       is whole
 //   all else            whole, in every shard
 //
 // Heads of keys that are fewer than the shards lie in several of them, with their keys and values.
@@ -308,7 +309,7 @@ class Sharding {
     const split = this.#splitOf(input)
     if (split?.some((part) => part.ofStates && ownLength(part) % width !== 0))
       return this.#normOfAll(step, split)
-    if (split && width === input.columns) throw wantedWhole(split)
+    if (split && width === input.columns) return this.#normOfAll(step, split)
     if (split) this.#requireWholes(split, width)
     const isEach = (id: ParameterId) => this.#plan.parameters[id]!.rows === width
     const vector = (id: ParameterId) =>
@@ -324,7 +325,7 @@ class Sharding {
     ]
   }
 
-  /** What states have made of heads by themselves is brought together: they cannot be made whole in the first place. */
+  /** What each shard has some columns of is brought together. */
   #normOfAll(step: Extract<StepOp, { op: "norm" }>, split: Split): StepOp[] {
     const gather = this.#gather(step.input, split)
     const weight = this.#parameter(step.weight)

@@ -142,6 +142,7 @@ const families = {
       activation_sparsity_pattern: [0.7, 0, 0],
     },
   ],
+  "norms of what is projected back": ["bitnet", { num_key_value_heads: 8 }],
   convolutions: [
     "lfm2",
     {

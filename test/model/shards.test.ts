@@ -229,7 +229,8 @@ describe("the reference", () => {
     ["experts without gates", codes, [2, 4]],
     ["chunks and weighed rows", codes, [2, 4]],
     ["convolutions", codes, [2]],
-    ["rows side by side", codes, [2, 4]],
+    ["rows side by side", codes, [2, 4, 8]],
+    ["norms of what is projected back", codes, [2, 4]],
   ])("computes layers of %s in shards to the bit", async (family, options, counts) => {
     await judge(familyGraph(family), options, counts)
   })
