@@ -55,22 +55,24 @@ static struct product_loop product_loop_of(const sinter_model *m, const struct p
   };
 }
 
-// Bytes of rows in a block of a product.
-enum { BLOCK_OF_ROWS = 768 << 10 };
+// Bytes of rows in a block of a product, all of which a panel meets before the next one is read. Floats take longer than codes to
+// come from the third cache, but their weights take longest: of 512 rows of f16 on a Zen 3, 8,192 columns, 0.88 of the time.
+enum { BLOCK_OF_ROWS = 768 << 10, BLOCK_OF_FLOATS = 4 << 20 };
 
 static void product_step(sinter_model *m, const struct step *s) {
   const struct product_step *p = &s->product;
-  int64_t count = m->sets[s->rows].count, height = 12;
+  int64_t count = m->sets[s->rows].count, height = 12,
+          most = p->row_bytes < 4 * p->columns ? BLOCK_OF_ROWS : BLOCK_OF_FLOATS;
   if (!count) return;
   const uint8_t *rows = m->buffers[p->input] + p->from;
 #ifdef __AMX_BF16__
   if (p->halves && m->tiles) {
     rows = rows_as_planes(m, (const float *)rows, p->columns, p->in_stride, count);
-    height = PAIR_ROWS;
+    height = PAIR_ROWS, most = BLOCK_OF_ROWS;
   }
 #endif
   // Blocks of one height, and that of whole tiles.
-  int64_t blocks = (count * p->row_bytes + BLOCK_OF_ROWS - 1) / BLOCK_OF_ROWS,
+  int64_t blocks = (count * p->row_bytes + most - 1) / most,
           block = round_up((count + blocks - 1) / blocks, height);
   blocks = (count + block - 1) / block;
   // Fine grains for long work, coarse ones where handing out would cost: a panel takes a microsecond for one row.
