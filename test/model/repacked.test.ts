@@ -445,6 +445,23 @@ test("Gemma 4's heads layer by layer, as transformers 5 saves them", async () =>
     expect(worstDifference(logits[i]!, prompt.logits)).toBeLessThan(1e-4)
 })
 
+test("StarCoder with a head of keys for each of queries, whose three lie side by side", async () => {
+  const golden = goldenFolder("models", "gpt-bigcode")
+  const tensors = read(join(golden, "model.safetensors"))
+  const [heads, each] = [4, 10]
+  for (const [name, { shape, rows }] of tensors) {
+    if (!name.includes("attn.c_attn")) continue
+    const ofHead = (head: number) => rows.slice(head * each, (head + 1) * each)
+    const [keys, values] = [ofHead(heads), ofHead(heads + 1)]
+    const all = [0, 1, 2, 3].flatMap((head) => [...ofHead(head), ...keys, ...values])
+    tensors.set(name, { shape: [all.length, ...shape.slice(1)], rows: all })
+  }
+  const prompts = readGolden(golden).filter(({ tokens }) => tokens.length <= limits.tokens)
+  const { logits } = await run(folderOf(golden, { multi_query: false }, tensors), prompts)
+  for (const [i, prompt] of prompts.entries())
+    expect(worstDifference(logits[i]!, prompt.logits)).toBeLessThan(1e-4)
+})
+
 test("Gemma 3n inside of what sees and hears, whose embedding has rows that are no tokens of text", async () => {
   const golden = goldenFolder("models", "gemma3n")
   const tensors = read(join(golden, "model.safetensors"))

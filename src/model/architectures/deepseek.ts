@@ -1,7 +1,8 @@
-// DeepSeek V2 and V3, GLM-4.7 Flash and Sarvam 105B, which have V3's layers, Mistral Small 4 and MiniCPM 3: latent attention, whose heads all read
-// one row for each position. A position's row is `kv_lora_rank` numbers, from which every head makes its keys and values, and one key
-// of `qk_rope_head_dim` columns for all of them, which alone is turned, neighbours with each other. Sources: modeling_deepseek_v2.py,
-// modeling_deepseek_v3.py, modeling_glm4_moe_lite.py and modeling_mistral4.py of transformers; "DeepSeek-V2" (arXiv 2405.04434), 2.1.
+// DeepSeek V2 and V3, GLM-4.7 Flash and Sarvam 105B, which have V3's layers, Mistral Small 4 and MiniCPM 3: latent attention, whose
+// heads all read one row for each position. A position's row is `kv_lora_rank` numbers, from which every head makes its keys and values,
+// and one key of `qk_rope_head_dim` columns for all of them, which alone is turned, neighbours with each other. Sources:
+// modeling_deepseek_v2.py, modeling_deepseek_v3.py, modeling_glm4_moe_lite.py, modeling_mistral4.py and modeling_minicpm3.py of
+// transformers; "DeepSeek-V2" (arXiv 2405.04434), 2.1.
 
 import type { Groups, Routing } from "../../compiler/graph/graph.ts"
 import { log } from "../../runtime/elementary.ts"

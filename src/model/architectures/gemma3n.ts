@@ -8,7 +8,7 @@ import { type ModelConfig, readDecoder, readLayerTypes } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { numberAbove } from "../normal.ts"
 import type { Streams } from "../streams.ts"
-import { llamaNaming, type NamedPart, type Naming, withParts } from "../weights/names.ts"
+import { llamaNaming, type Naming, unitParts, withParts } from "../weights/names.ts"
 import {
   activationOf,
   capOf,
@@ -95,18 +95,9 @@ function readHighest(fields: Fields, layers: number): (number | undefined)[] {
   return shares.map((share) => (share === 0 ? undefined : numberAbove(share)))
 }
 
-/** They stand for a sum, a mean, or a division alone. */
-const ones = (name: string): NamedPart => ({ name, constant: 1 })
-
-export const streamsParts: Naming["parts"] = Object.fromEntries(
-  [
-    "altup_sum",
-    "altup_ones",
-    "altup.ones",
-    "mlp.gate_sum",
-    "mlp.gate_norm",
-    "self_attn.v_norm",
-  ].map((name) => [name, ones(name)]),
+export const streamsParts = unitParts(
+  ...["altup_sum", "altup_ones", "altup.ones"],
+  ...["mlp.gate_sum", "mlp.gate_norm", "self_attn.v_norm"],
 )
 
 export function gemma3nNaming({ shapes: { vocabulary }, embedding }: ModelConfig): Naming {

@@ -6,7 +6,7 @@ import { growing } from "../../runtime/rotation.ts"
 import { type Experts, type SelfAttention, withAttention, withBlocks, withMlp } from "../block.ts"
 import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
-import { type Naming, stackedExperts, withParts } from "../weights/names.ts"
+import { type Naming, stackedExperts, unitParts, withParts } from "../weights/names.ts"
 import { readRouting } from "./experts.ts"
 import { neighboursNaming } from "./glm4.ts"
 
@@ -99,13 +99,8 @@ function readExperts(fields: Fields, intermediate: number): Experts {
   }
 }
 
-/** Heads are brought to one length, and a row's weights are added up, by ones that no folder stores. */
-export const unitWeights: Naming["parts"] = Object.fromEntries(
-  ["self_attn.q_norm", "self_attn.k_norm", "mlp.weighed"].map((name) => [
-    name,
-    { name, constant: 1 },
-  ]),
-)
+/** Heads are brought to one length, and a row's weights are added up. */
+export const unitWeights = unitParts("self_attn.q_norm", "self_attn.k_norm", "mlp.weighed")
 
 export function llama4Naming(config: ModelConfig): Naming {
   const { shapes, blocks } = config

@@ -5,7 +5,7 @@ import type { Rotation } from "../../runtime/rotation.ts"
 import { withAttention, withBlocks, withMlp } from "../block.ts"
 import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
-import { llamaNaming, type Naming, withParts } from "../weights/names.ts"
+import { llamaNaming, type Naming, unitParts, withParts } from "../weights/names.ts"
 import { capOf, withLogitCap } from "./gemma.ts"
 
 export function readNanochat(fields: Fields): ModelConfig {
@@ -29,18 +29,14 @@ const backwards = ({ frequencies, ...turn }: Rotation): Rotation => ({
   frequencies: frequencies.map((frequency) => -frequency),
 })
 
-const one = (name: string) => [name, { name, constant: 1 }] as const
-
 export const nanochatNaming: Naming = withParts(llamaNaming, {
-  ...Object.fromEntries(
-    [
-      "embed_norm",
-      "input_layernorm",
-      "self_attn.q_norm",
-      "self_attn.k_norm",
-      "post_attention_layernorm",
-      "norm",
-    ].map(one),
+  ...unitParts(
+    "embed_norm",
+    "input_layernorm",
+    "self_attn.q_norm",
+    "self_attn.k_norm",
+    "post_attention_layernorm",
+    "norm",
   ),
   "mlp.up_proj": "mlp.fc1",
   "mlp.down_proj": "mlp.fc2",

@@ -7,7 +7,7 @@ import { NORMS, withAttention, withBlocks } from "../block.ts"
 import { type ModelConfig, readDecoder, readLayerTypes, withWindows } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { readRotation } from "../rotation.ts"
-import { llamaNaming, type Naming, withParts } from "../weights/names.ts"
+import { llamaNaming, type Naming, unitParts, withParts } from "../weights/names.ts"
 import { readRouting } from "./experts.ts"
 import { withBiases } from "./llama.ts"
 
@@ -87,11 +87,7 @@ function withHeadNorms(fields: Fields, config: ModelConfig): ModelConfig {
   )
 }
 
-const unit = (name: string) => [name, { name, constant: 1 }] as const
-
-export const unitNorms: Naming["parts"] = Object.fromEntries(
-  ["input_layernorm", "post_attention_layernorm", "norm"].map(unit),
-)
+export const unitNorms = unitParts("input_layernorm", "post_attention_layernorm", "norm")
 
 export const olmoNaming: Naming = withParts(llamaNaming, unitNorms)
 

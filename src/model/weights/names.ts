@@ -114,6 +114,10 @@ export function withParts(naming: Naming, parts: Naming["parts"]): Naming {
   return { ...naming, parts: { ...naming.parts, ...parts } }
 }
 
+/** Weights that are all 1 and that nobody stores: they stand for a norm, a sum or a mean without any. */
+export const unitParts = (...names: readonly string[]): Naming["parts"] =>
+  Object.fromEntries(names.map((name) => [name, { name, constant: 1 }]))
+
 /** `joined` rows in order, as `q`, `k` and `v` of one tensor: where each of them lies. */
 export function joinedRows<Name extends string>(
   sizes: Readonly<Record<Name, number>>,
