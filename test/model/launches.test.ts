@@ -189,6 +189,7 @@ test("launches of a layer in q4f16_1", () => {
       "llama-wide": "9",
       "llama4": "9 13",
       "mellum": "10",
+      "minicpm3": "13",
       "minimax-m2": "10",
       "ministral3": "9",
       "mistral-swa": "9",

@@ -135,7 +135,7 @@ export function relu2(x: number): number {
 
 /** What x is more than `by`, else 0. */
 export function above(x: number, by: number): number {
-  return fround(larger(fround(x - by), 0) + x * 0)
+  return fround(larger(fround(x - fround(by)), 0) + x * 0)
 }
 
 /** x, but not beyond `by` on either side. */
