@@ -200,7 +200,15 @@ export const sharedExpertNames = {
   "mlp.shared_expert.down_proj": "mlp.shared_experts.down_proj",
 } as const
 
-export function deepseekNaming({ shapes: { heads }, blocks }: ModelConfig): Naming {
+export const deepseekNaming = (config: ModelConfig) => latentNaming(config, {})
+
+export const miniCpm3Naming = (config: ModelConfig) => latentNaming(config, { halves: true })
+
+/** @param order how the turned columns of a head lie: neighbours turn with each other, or halves */
+function latentNaming(
+  { shapes: { heads }, blocks }: ModelConfig,
+  order: { halves?: true },
+): Naming {
   const { rank, queryRank, straight, turned, value } = blocks[0]!.attention.latent!
   const remembered = rank + turned
   const each = straight + value
@@ -208,7 +216,7 @@ export function deepseekNaming({ shapes: { heads }, blocks }: ModelConfig): Nami
   return withParts(llamaNaming, {
     "self_attn.q_b_proj": {
       name: queryRank === undefined ? "self_attn.q_proj" : "self_attn.q_b_proj",
-      neighbours: { headDim: straight + turned, turned, last: true },
+      neighbours: { headDim: straight + turned, turned, last: true, ...order },
     },
     "self_attn.kv_a_proj": {
       name: "self_attn.kv_a_proj_with_mqa",
@@ -217,7 +225,7 @@ export function deepseekNaming({ shapes: { heads }, blocks }: ModelConfig): Nami
     "self_attn.k_turned_proj": {
       name: "self_attn.kv_a_proj_with_mqa",
       rows: { of: remembered, from: rank, run: turned, every: remembered },
-      neighbours: { headDim: turned, turned },
+      neighbours: { headDim: turned, turned, ...order },
     },
     "self_attn.k_up_proj": {
       name: "self_attn.kv_b_proj",
@@ -230,15 +238,6 @@ export function deepseekNaming({ shapes: { heads }, blocks }: ModelConfig): Nami
     },
     ...sharedExpertNames,
   })
-}
-
-export function miniCpm3Naming(config: ModelConfig): Naming {
-  const naming = deepseekNaming(config)
-  const parts = Object.entries(naming.parts).map(([name, part]) => {
-    if (typeof part === "string" || !part.neighbours) return [name, part] as const
-    return [name, { ...part, neighbours: { ...part.neighbours, halves: true as const } }] as const
-  })
-  return { ...naming, parts: Object.fromEntries(parts) }
 }
 
 /** Experts are stacked. */

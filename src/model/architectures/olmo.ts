@@ -1,7 +1,7 @@
-// OLMo 1: LayerNorms without weights, in some models what attention reads is cut off. OLMo 2 and 3: norms behind attention and MLP instead of before, and one norm over all query heads together, one over all
-// key heads. OLMo 3 has windows in three of four layers, and stretches the others alone. OLMoE, which is older, has norms before
-// and experts in every layer; FlexOlmo has them behind OLMo 2's norms. Sources: modeling_olmo.py, modeling_olmo2.py,
-// modeling_olmo3.py, modeling_olmoe.py and modeling_flex_olmo.py of transformers.
+// OLMo 1: LayerNorms without weights, in some models what attention reads is cut off. OLMo 2 and 3: norms behind attention and MLP
+// instead of before, and one norm over all query heads together, one over all key heads. OLMo 3 has windows in three of four layers, and
+// stretches the others alone. OLMoE, which is older, has norms before and experts in every layer; FlexOlmo has them behind OLMo 2's
+// norms. Sources: modeling_olmo.py, modeling_olmo2.py, modeling_olmo3.py, modeling_olmoe.py and modeling_flex_olmo.py of transformers.
 
 import { NORMS, withAttention, withBlocks } from "../block.ts"
 import { type ModelConfig, readDecoder, readLayerTypes, withWindows } from "../config.ts"
