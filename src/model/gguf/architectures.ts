@@ -3,7 +3,7 @@
 // convert_hf_to_gguf.py of llama.cpp. Weights of norms that are meant as 1 + weight are written with the 1.
 
 import { exp, log } from "../../runtime/elementary.ts"
-import { miniCpm3Naming } from "../architectures/deepseek.ts"
+import { deepseekNaming, miniCpm3Naming } from "../architectures/deepseek.ts"
 import { neighboursOf } from "../architectures/glm4.ts"
 import { selectiveProjections } from "../architectures/granite.ts"
 import { unitWeights } from "../architectures/llama4.ts"
@@ -121,43 +121,8 @@ const besideEachOther = {
  * DeepSeek's latent attention. The file has what a head makes of a position's row apart for keys and values, those for
  * keys turned around, as they are multiplied with queries; and one head of keys as wide as that row.
  */
-const smallLatents = {
-  "self_attn.q_a_proj": "attn_q_a",
-  "self_attn.q_a_layernorm": "attn_q_a_norm",
-  "self_attn.kv_a_layernorm": "attn_kv_a_norm",
-}
-
-const withLatents = {
-  turned: "partial_rotary_factor",
-  guessesAhead: true,
-  fields: deepseekFields,
-  parts: ({ has }, { shapes: { heads }, blocks }) => {
-    const { rank, turned, straight } = blocks[0]!.attention.latent!
-    const of = rank + turned
-    const queries = has("blk.0.attn_q_b.weight") ? "attn_q_b" : "attn_q"
-    const row = (from: number, run: number) => ({
-      name: "attn_kv_a_mqa",
-      rows: { of, from, run, every: of },
-    })
-    return {
-      ...smallLatents,
-      "self_attn.q_b_proj": {
-        name: queries,
-        neighbours: { headDim: straight + turned, turned, last: true },
-      },
-      "self_attn.kv_a_proj": row(0, rank),
-      "self_attn.k_turned_proj": {
-        ...row(rank, turned),
-        neighbours: { headDim: turned, turned },
-      },
-      "self_attn.k_up_proj": { name: "attn_k_b", stacked: heads },
-      "self_attn.v_up_proj": { name: "attn_v_b", stacked: heads },
-    }
-  },
-} as const satisfies Omit<GgufArchitecture, "model">
-
-/** What makes keys and values of what is remembered lies in one tensor, as in folders. */
-function wholeLatents({ parts }: Naming): Naming["parts"] {
+/** The parts of latent attention, which lie as in folders. */
+function latentParts({ parts }: Naming): Naming["parts"] {
   const names: Readonly<Record<string, string>> = {
     "self_attn.q_proj": "attn_q",
     "self_attn.q_b_proj": "attn_q_b",
@@ -168,8 +133,25 @@ function wholeLatents({ parts }: Naming): Naming["parts"] {
     const own = typeof part === "string" ? undefined : names[part.name]
     return own === undefined ? [] : [[name, { ...(part as NamedPart), name: own }] as const]
   })
-  return { ...smallLatents, ...Object.fromEntries(renamed) }
+  return {
+    "self_attn.q_a_proj": "attn_q_a",
+    "self_attn.q_a_layernorm": "attn_q_a_norm",
+    "self_attn.kv_a_layernorm": "attn_kv_a_norm",
+    ...Object.fromEntries(renamed),
+  }
 }
+
+const withLatents = {
+  turned: "partial_rotary_factor",
+  guessesAhead: true,
+  fields: deepseekFields,
+  // What makes keys, and what makes values, is apart, a matrix for each head.
+  parts: (_, config) => ({
+    ...latentParts(deepseekNaming(config)),
+    "self_attn.k_up_proj": { name: "attn_k_b", stacked: config.shapes.heads },
+    "self_attn.v_up_proj": { name: "attn_v_b", stacked: config.shapes.heads },
+  }),
+} as const satisfies Omit<GgufArchitecture, "model">
 
 const qwen3Mixture: GgufArchitecture = {
   model: "qwen3_moe",
@@ -333,7 +315,7 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
         v_head_dim: (hidden_size as number) / (num_attention_heads as number),
       }
     },
-    parts: (_, config) => wholeLatents(miniCpm3Naming(config)),
+    parts: (_, config) => latentParts(miniCpm3Naming(config)),
   },
   arcee: { model: "arcee", neighbours: true },
   chatglm: { model: "glm", neighbours: true, turned: "partial_rotary_factor" },
