@@ -43,12 +43,13 @@ import { gemma3nNaming, readGemma3n } from "./architectures/gemma3n.ts"
 import { gemma4Naming, readGemma4 } from "./architectures/gemma4.ts"
 import { glm4Naming, neighboursNaming, readGlm, readGlm4 } from "./architectures/glm4.ts"
 import {
+  bailingNaming,
   glm4MoeNaming,
+  readBailingMoe,
   readDots1,
   readGlm4Moe,
   readSarvamMoe,
   readSolarOpen,
-  sarvamMoeNaming,
 } from "./architectures/glm4-moe.ts"
 import { gptNeoxNaming, readGptNeox } from "./architectures/gpt-neox.ts"
 import { gptOssNaming, readGptOss } from "./architectures/gpt-oss.ts"
@@ -100,12 +101,14 @@ import { nemotronHNaming, readNemotronH } from "./architectures/nemotron-h.ts"
 import { nomicBertNaming, readNomicBert } from "./architectures/nomic-bert.ts"
 import {
   normsBehind,
+  olmoHybridNaming,
   olmoNaming,
   readFlexOlmo,
   readOlmo,
   readOlmo2,
   readOlmo3,
   readOlmoe,
+  readOlmoHybrid,
 } from "./architectures/olmo.ts"
 import { phi3Naming, phiNaming, readPhi, readPhi3 } from "./architectures/phi.ts"
 import {
@@ -288,6 +291,12 @@ export const architectures = {
     "as `olmo2`; windows in three layers of four, yarn in the fourth",
     readOlmo3,
     normsBehind,
+  ),
+  olmo_hybrid: row(
+    "OLMo Hybrid 7B",
+    "the gated delta rule with a state in three layers of four, which may turn what is remembered; `olmo2`'s attention in the fourth, seldom turned",
+    readOlmoHybrid,
+    olmoHybridNaming,
   ),
   seed_oss: row("Seed OSS 36B", "biases on queries, keys and values", readSeedOss),
   granite: row(
@@ -548,7 +557,19 @@ export const architectures = {
     "Sarvam 30B",
     "`deepseek_v3`'s experts behind attention with norms on query and key heads; joined projections",
     readSarvamMoe,
-    sarvamMoeNaming,
+    bailingNaming,
+  ),
+  bailing_moe: row(
+    "Ling and Ring, lite, mini, flash and 1T",
+    "experts beside a shared one, of a softmax, or `deepseek_v3`'s behind norms on query and key heads, half of which are turned; joined projections",
+    readBailingMoe,
+    bailingNaming,
+  ),
+  bailing_moe_v2: row(
+    "Ling and Ring 2.0, where they are called so",
+    "`bailing_moe`",
+    readBailingMoe,
+    bailingNaming,
   ),
   afmoe: row(
     "Arcee's Trinity",

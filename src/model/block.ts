@@ -114,6 +114,12 @@ export interface Delta {
   keyDim: number
   valueDim: number
   taps: number
+  /** Filters of queries, of keys and of values have a tensor each. */
+  tapsApart?: true
+  /** Of the norm of what was read, where it is not the block's. */
+  epsilon?: number
+  /** A value that is remembered takes up to so many times what it differs by, where that is not once. */
+  most?: number
   /** Value heads of a key head lie as far from each other as there are key heads, and not side by side. */
   tiled?: true
 }

@@ -302,6 +302,13 @@ const laguna = {
   num_experts: 4,
   num_experts_per_tok: 2,
 }
+const ling = {
+  model_type: "bailing_moe",
+  num_experts: 4,
+  num_shared_experts: 1,
+  num_experts_per_tok: 2,
+  moe_intermediate_size: 8,
+}
 const llama4 = { model_type: "llama4_text", intermediate_size_mlp: 96, num_local_experts: 4 }
 const falconH1 = { model_type: "falcon_h1", mamba_d_ssm: 64, mamba_n_heads: 4, mamba_d_head: 16 }
 
@@ -413,6 +420,12 @@ test.each<[Json, string]>([
   [{ model_type: "hy_v3", mlp_bias: true }, "mlp_bias is true; only false is known"],
   [{ model_type: "afmoe", attention_bias: true }, "attention_bias is true; only false is known"],
   [{ model_type: "afmoe", score_func: "softmax" }, 'score_func is "softmax"; known: sigmoid'],
+  [{ ...ling, norm_head: true }, "norm_head is true, which is not known"],
+  [{ ...ling, score_function: "sigmoid" }, 'score_function is "sigmoid"; known beside'],
+  [
+    { ...ling, moe_shared_expert_intermediate_size: 16 },
+    "moe_shared_expert_intermediate_size differs from 8",
+  ],
   [{ model_type: "apertus", hidden_act: "silu" }, 'hidden_act is "silu"; known: xielu'],
   [{ model_type: "lfm3", attention_bias: true }, "attention_bias is true; only false is known"],
   [
@@ -529,6 +542,15 @@ test("OLMo cuts off what attention reads, of whichever generation it is", () => 
     expect([clipOf(8), clipOf(null)]).toEqual([8, undefined])
   }
   expect(read({ model_type: "olmo", rms_norm_eps: 1e-6 }).norm?.epsilon).toBe(1e-5)
+})
+
+test("a theta that is null says of OLMo Hybrid that nothing is turned; else its attention is", () => {
+  const hybrid = { model_type: "olmo_hybrid", linear_num_key_heads: 2, linear_key_head_dim: 4 }
+  const turned = (fields: Json) =>
+    read({ ...hybrid, ...fields }).blocks.map(({ attention }) => attention.rotation !== undefined)
+  const rope_parameters = { rope_theta: null, rope_type: "default" }
+  expect(turned({ rope_theta: undefined, rope_parameters })).not.toContain(true)
+  expect(turned({ rope_theta: undefined, rope_parameters: null })).not.toContain(false)
 })
 
 test("MiniCPM 3's multipliers are its published model's, and null is none", () => {

@@ -255,8 +255,8 @@ function selfAttention(
 }
 
 function gatedDelta(
-  { norm: { epsilon } }: Block,
-  { taps: count, ...delta }: Delta,
+  { norm: { epsilon: usual } }: Block,
+  { taps: count, tapsApart, epsilon = usual, most, ...delta }: Delta,
   layer: Named,
   x: Node,
   { index, hidden }: LayerPlace,
@@ -265,6 +265,8 @@ function gatedDelta(
   const [keys, values] = [keyHeads * keyDim, valueHeads * valueDim]
   const projection = (name: string, rows: number) =>
     layer(`delta_${name}`, `linear_attn.${name}_proj.weight`, rows, hidden)
+  const filters = (name: string, rows: number) =>
+    layer(`conv_taps${name}`, `linear_attn.${name}conv.weight`, count * rows)
   // Never packed: how long a state lasts hangs on them, and they are small.
   const exact = (name: string) => linear(x, { ...projection(name, valueHeads), exact: true })
   const given = stacked(layer("delta_qkv", "", 0).name, [
@@ -272,12 +274,19 @@ function gatedDelta(
     projection("k", keys),
     projection("v", values),
   ])
-  const taps = layer("conv_taps", "linear_attn.conv.weight", count * given.rows)
+  const taps = tapsApart
+    ? stacked(layer("conv_taps", "", 0).name, [
+        filters("q_", keys),
+        filters("k_", keys),
+        filters("v_", values),
+      ])
+    : filters("", given.rows)
   const place = { layer: index, count, heads: headsFor(given.rows) }
   const ofHeads = (name: string) => layer(name, `linear_attn.${name}.weight`, valueHeads)
+  const shares = apply("sigmoid", exact("b"))
   const read = deltaRule(
     apply("silu", convolve(linear(x, given), taps, place)),
-    { decays: exact("a"), shares: apply("sigmoid", exact("b")) },
+    { decays: exact("a"), shares: most === undefined ? shares : scaled(shares, most) },
     { decay: ofHeads("decay"), bias: ofHeads("decay_bias") },
     { layer: index, ...delta },
   )

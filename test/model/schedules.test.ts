@@ -96,7 +96,7 @@ const sliding = ["mistral-swa", "phi3", "starcoder2"]
 const roomy = [
   ...sliding,
   ...["qwen3-5", "qwen3-5-moe", "qwen3-next", "granite-hybrid", "granite-hybrid-dense"],
-  ...["bamba", "falcon-h1", "falcon-h1-normed"],
+  ...["bamba", "falcon-h1", "falcon-h1-normed", "olmo-hybrid"],
 ]
 
 const judged = takesAll ? every : await oneOfEach(every)

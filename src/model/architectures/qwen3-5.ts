@@ -46,7 +46,8 @@ export function readQwen35Moe(fields: Fields): ModelConfig {
   return withExperts(fields, readQwen35(fields), { shared, normalized: true })
 }
 
-function readDelta(fields: Fields): Delta {
+/** Fields that are absent are Qwen 3.5's. */
+export function readDelta(fields: Fields): Delta {
   const delta = {
     keyHeads: fields.count("linear_num_key_heads", 16),
     valueHeads: fields.count("linear_num_value_heads", 32),
@@ -64,7 +65,8 @@ function readDelta(fields: Fields): Delta {
   return delta
 }
 
-function readTypes(fields: Fields, layers: number): string[] {
+/** What each layer has: attention, or the delta rule. */
+export function readTypes(fields: Fields, layers: number): string[] {
   if (!fields.has("layer_types")) {
     const interval = fields.count("full_attention_interval", 4)
     return Array.from({ length: layers }, (_, i) =>

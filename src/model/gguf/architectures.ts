@@ -117,10 +117,6 @@ const besideEachOther = {
   fields: (file) => ({ logit_scale: file.factor("logit_scale") ?? 1 }),
 } as const satisfies Omit<GgufArchitecture, "model">
 
-/**
- * DeepSeek's latent attention. The file has what a head makes of a position's row apart for keys and values, those for
- * keys turned around, as they are multiplied with queries; and one head of keys as wide as that row.
- */
 /** The parts of latent attention, which lie as in folders. */
 function latentParts({ parts }: Naming): Naming["parts"] {
   const names: Readonly<Record<string, string>> = {
@@ -141,11 +137,14 @@ function latentParts({ parts }: Naming): Naming["parts"] {
   }
 }
 
+/**
+ * DeepSeek's latent attention. The file has what a head makes of a position's row apart for keys and values, those for
+ * keys turned around, as they are multiplied with queries; and one head of keys as wide as that row.
+ */
 const withLatents = {
   turned: "partial_rotary_factor",
   guessesAhead: true,
   fields: deepseekFields,
-  // What makes keys, and what makes values, is apart, a matrix for each head.
   parts: (_, config) => ({
     ...latentParts(deepseekNaming(config)),
     "self_attn.k_up_proj": { name: "attn_k_b", stacked: config.shapes.heads },
@@ -521,6 +520,27 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     }),
   },
   dots1: { model: "dots1", fields: sigmoidExperts },
+  bailingmoe: {
+    model: "bailing_moe",
+    neighbours: true,
+    turned: "partial_rotary_factor",
+    fields: (file) => ({
+      ...routedExperts(file),
+      ...denseLayers(file),
+      norm_topk_prob: file.keys.flag(file.key("expert_weights_norm"), false),
+    }),
+  },
+  bailingmoe2: {
+    model: "bailing_moe",
+    turned: "partial_rotary_factor",
+    guessesAhead: true,
+    fields: (file) => ({
+      ...sigmoidExperts(file),
+      moe_router_enable_expert_bias: true,
+      moe_shared_expert_intermediate_size: file.count("expert_shared_feed_forward_length"),
+      use_qk_norm: true,
+    }),
+  },
   starcoder2: {
     model: "starcoder2",
     epsilon: "norm_epsilon",

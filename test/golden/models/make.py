@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, Mistral4ForCausalLM
 
 LENGTHS = (1, 17, 40, 150)
@@ -664,6 +664,60 @@ MODELS = {
         "topk_group": 1,
         "routed_scaling_factor": 2.5,
     },
+    "olmo-hybrid": {
+        **{key: value for key, value in COMMON.items() if key != "rope_theta"},
+        "architectures": ["OlmoHybridForCausalLM"],
+        "model_type": "olmo_hybrid",
+        "pad_token_id": None,
+        "num_hidden_layers": 4,
+        "tie_word_embeddings": False,
+        "rope_parameters": {"rope_theta": None, "rope_type": "default"},
+        "linear_num_key_heads": 3,
+        "linear_num_value_heads": 3,
+        "linear_key_head_dim": 12,
+        "linear_value_head_dim": 16,
+        "linear_conv_kernel_dim": 4,
+        "linear_allow_neg_eigval": True,
+    },
+    "bailing-moe": {
+        **{key: value for key, value in COMMON.items() if key != "attention_bias"},
+        "architectures": ["BailingMoeForCausalLM"],
+        "model_type": "bailing_moe",
+        "tie_word_embeddings": False,
+        "use_bias": False,
+        "use_qkv_bias": False,
+        "norm_head": False,
+        "moe_intermediate_size": 16,
+        "num_experts": 6,
+        "num_shared_experts": 2,
+        "num_experts_per_tok": 2,
+        "norm_topk_prob": True,
+        "first_k_dense_replace": 0,
+    },
+    "bailing-moe-v2": {
+        **{key: value for key, value in COMMON.items() if key != "attention_bias"},
+        "architectures": ["BailingMoeV2ForCausalLM"],
+        "model_type": "bailing_moe",
+        "head_dim": 12,
+        "num_hidden_layers": 3,
+        "tie_word_embeddings": False,
+        "use_bias": False,
+        "use_qkv_bias": False,
+        "use_qk_norm": True,
+        "partial_rotary_factor": 0.5,
+        "moe_intermediate_size": 16,
+        "moe_shared_expert_intermediate_size": 16,
+        "num_experts": 8,
+        "num_shared_experts": 1,
+        "num_experts_per_tok": 3,
+        "n_group": 4,
+        "topk_group": 2,
+        "norm_topk_prob": True,
+        "score_function": "sigmoid",
+        "moe_router_enable_expert_bias": True,
+        "first_k_dense_replace": 1,
+        "routed_scaling_factor": 2.5,
+    },
     "iquestcoder": {
         **COMMON,
         "architectures": ["LlamaForCausalLM"],
@@ -732,6 +786,98 @@ MODELS = {
             "partial_rotary_factor": 0.5,
         },
     },
+}
+
+
+def joined(tensors, names):
+    return torch.cat([tensors.pop(name) for name in names])
+
+
+def as_bailing(tensors):
+    """The tensors of a glm4_moe or a granitemoeshared under the names that Ling's own code gives them."""
+    names = {
+        "embed_tokens": "word_embeddings",
+        "self_attn.o_proj": "attention.dense",
+        "self_attn.q_norm": "attention.query_layernorm",
+        "self_attn.k_norm": "attention.key_layernorm",
+        "gate.e_score_correction_bias": "gate.expert_bias",
+        "block_sparse_moe.router.layer": "mlp.gate",
+    }
+    tensors, renamed = dict(tensors), {}
+    for name in [name for name in tensors if name.endswith("q_proj.weight")]:
+        layer = name.removesuffix("self_attn.q_proj.weight")
+        parts = [f"{layer}self_attn.{part}_proj.weight" for part in "qkv"]
+        renamed[f"{layer}attention.query_key_value.weight"] = joined(tensors, parts)
+        if f"{layer}shared_mlp.input_linear.weight" not in tensors:
+            continue
+        inner = [(f"experts.{e}.", e) for e in range(len(tensors[f"{layer}block_sparse_moe.input_linear.weight"]))]
+        for where, index, own in [("block_sparse_moe", e, into) for into, e in inner] + [
+            ("shared_mlp", ..., "shared_experts.")
+        ]:
+            gate, up = tensors[f"{layer}{where}.input_linear.weight"][index].chunk(2)
+            down = tensors[f"{layer}{where}.output_linear.weight"][index]
+            for part, tensor in dict(gate=gate, up=up, down=down).items():
+                renamed[f"{layer}mlp.{own}{part}_proj.weight"] = tensor.contiguous().clone()
+    for name, tensor in tensors.items():
+        if "_linear" in name:
+            continue
+        for theirs, own in names.items():
+            name = name.replace(theirs, own)
+        renamed[name] = tensor
+    return renamed
+
+
+def as_olmo_hybrid(tensors):
+    """Filters as wide as what they are for, which transformers writes in thirds, and layers of attention with OLMo 2's names."""
+    renamed = {}
+    for name, tensor in tensors.items():
+        layer = name.split("feedforward_layer_norm")[0]
+        attends = f"{layer}self_attn.q_proj.weight" in tensors
+        renamed[name.replace("feedforward_layer_norm", "post_attention_layernorm") if attends else name] = tensor
+    for name in [name for name in tensors if name.endswith("q_conv1d.weight")]:
+        filters = [name.replace("q_conv1d", f"{part}_conv1d") for part in "qkv"]
+        rows = [len(tensors[each.replace("conv1d", "proj")]) for each in filters]
+        for each, own in zip(filters, joined(renamed, filters).split(rows)):
+            renamed[each] = own.contiguous().clone()
+    return renamed
+
+
+# Those that transformers does not have, and what it has that computes the same; or that it writes otherwise than they are published.
+COMPUTED_AS = {
+    "olmo-hybrid": (MODELS["olmo-hybrid"], as_olmo_hybrid),
+    "bailing-moe": (
+        {
+            **{key: value for key, value in COMMON.items() if key != "intermediate_size"},
+            "model_type": "granitemoeshared",
+            "intermediate_size": 16,
+            "shared_intermediate_size": 32,
+            "num_local_experts": 6,
+            "num_experts_per_tok": 2,
+            "attention_multiplier": 10**-0.5,
+            "tie_word_embeddings": False,
+        },
+        as_bailing,
+    ),
+    "bailing-moe-v2": (
+        {
+            **COMMON,
+            "model_type": "glm4_moe",
+            "head_dim": 12,
+            "num_hidden_layers": 3,
+            "tie_word_embeddings": False,
+            "use_qk_norm": True,
+            "partial_rotary_factor": 0.5,
+            "moe_intermediate_size": 16,
+            "n_routed_experts": 8,
+            "n_shared_experts": 1,
+            "num_experts_per_tok": 3,
+            "n_group": 4,
+            "topk_group": 2,
+            "first_k_dense_replace": 1,
+            "routed_scaling_factor": 2.5,
+        },
+        as_bailing,
+    ),
 }
 
 
@@ -860,9 +1006,10 @@ def greedy_of(model, ids, choices):
     return tokens, leads
 
 
-def make(name, config, output, seed=1):
+def make(name, published, output, seed=1):
     folder = output / name
     folder.mkdir(parents=True)
+    config, renamed = COMPUTED_AS.get(name, (published, dict))
     make_weights(config, seed, folder)
     random = np.random.default_rng(seed)
     tensors, notes = {}, []
@@ -910,7 +1057,10 @@ def make(name, config, output, seed=1):
         prompts=notes,
     )
     (folder / "golden.json").write_text(json.dumps(golden, indent=1))
-    text = json.dumps({**config, "torch_dtype": "bfloat16"}, indent=1)
+    weights = folder / "model.safetensors"
+    if name in COMPUTED_AS:
+        save_file(renamed(load_file(weights)), weights, metadata={"format": "pt"})
+    text = json.dumps({**published, "torch_dtype": "bfloat16"}, indent=1)
     (folder / "config.json").write_text(text.replace("Infinity", '{"__float__": "Infinity"}'))  # as transformers 5 writes it
     for file in ("generation_config.json", "tokenizer.json", "tokenizer_config.json"):
         shutil.copy(Path(__file__).parent / "granitemoe" / file, folder)
