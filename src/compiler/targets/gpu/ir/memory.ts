@@ -109,71 +109,88 @@ export function tick(): number {
   return now
 }
 
-/** Who touched each cell last. */
+const PAGE_BITS = 10
+const PAGE = 1 << PAGE_BITS
+
+/** When each of so many cells was touched last. */
+class Page {
+  readonly wrote = new Float64Array(PAGE)
+  readonly read = new Float64Array(PAGE)
+  /** Read by a group before the one that has read it last. */
+  readonly readBefore = new Float64Array(PAGE)
+  readonly added = new Float64Array(PAGE)
+  /** Read as what nobody writes. */
+  readonly settled = new Float64Array(PAGE)
+}
+
+/** Who touched each cell last. Of most memory a kernel touches little, so there are only the pages that it does. */
 class Cells {
   readonly unit: number
-  readonly #wrote: Float64Array
-  readonly #read: Float64Array
-  /** Read by a group before the one that has read it last. */
-  readonly #readBefore: Float64Array
-  readonly #added: Float64Array
-  /** When it was last read as what nobody writes. */
-  readonly #settled: Float64Array
+  readonly #pages: (Page | undefined)[]
 
   constructor(unit: number, count: number) {
     this.unit = unit
-    this.#wrote = new Float64Array(count)
-    this.#read = new Float64Array(count)
-    this.#readBefore = new Float64Array(count)
-    this.#added = new Float64Array(count)
-    this.#settled = new Float64Array(count)
+    this.#pages = Array(Math.ceil(count / PAGE)).fill(undefined)
+  }
+
+  #pageOf(cell: number): Page {
+    const number = cell >> PAGE_BITS
+    const page = this.#pages[number] ?? new Page()
+    this.#pages[number] = page
+    return page
   }
 
   /** Notes a read of what nobody may write while the kernel runs, not even who reads it. */
   readSettled(cell: number, { launch }: Clock): string | undefined {
-    this.#settled[cell] = launch
-    return this.#wrote[cell]! >= launch
-      ? "it was written by this launch, as another operand"
-      : undefined
+    const { settled, wrote } = this.#pageOf(cell)
+    const at = cell & (PAGE - 1)
+    settled[at] = launch
+    return wrote[at]! >= launch ? "it was written by this launch, as another operand" : undefined
   }
 
   /** Notes who reads. @returns with whom that collides */
   read(cell: number, lane: number, clock: Clock): string | undefined {
+    const { wrote, read, readBefore, added } = this.#pageOf(cell)
+    const at = cell & (PAGE - 1)
     const { interval } = clock
     const me = interval + lane
     const collision =
-      this.#collides(this.#wrote[cell]!, "written", me, clock) ??
-      this.#collides(this.#added[cell]!, "added to", me, clock)
-    const before = this.#read[cell]!
+      this.#collides(wrote[at]!, "written", me, clock) ??
+      this.#collides(added[at]!, "added to", me, clock)
+    const before = read[at]!
     if (before >= interval) {
-      if (before !== me) this.#read[cell] = interval + MANY
+      if (before !== me) read[at] = interval + MANY
     } else {
-      if (before >= clock.launch && before < clock.group) this.#readBefore[cell] = before
-      this.#read[cell] = me
+      if (before >= clock.launch && before < clock.group) readBefore[at] = before
+      read[at] = me
     }
     return collision
   }
 
   write(cell: number, lane: number, clock: Clock): string | undefined {
+    const { wrote, read, readBefore, added, settled } = this.#pageOf(cell)
+    const at = cell & (PAGE - 1)
     const me = clock.interval + lane
     const collision =
-      this.#collides(this.#wrote[cell]!, "written", me, clock) ??
-      this.#collides(this.#read[cell]!, "read", me, clock) ??
-      this.#collides(this.#readBefore[cell]!, "read", me, clock) ??
-      this.#collides(this.#added[cell]!, "added to", me, clock)
-    this.#wrote[cell] = me
-    if (this.#settled[cell]! >= clock.launch) return "this launch reads it as another operand"
+      this.#collides(wrote[at]!, "written", me, clock) ??
+      this.#collides(read[at]!, "read", me, clock) ??
+      this.#collides(readBefore[at]!, "read", me, clock) ??
+      this.#collides(added[at]!, "added to", me, clock)
+    wrote[at] = me
+    if (settled[at]! >= clock.launch) return "this launch reads it as another operand"
     return collision
   }
 
   /** Additions are at peace among themselves. */
   add(cell: number, lane: number, clock: Clock): string | undefined {
+    const { wrote, read, added } = this.#pageOf(cell)
+    const at = cell & (PAGE - 1)
     const me = clock.interval + lane
     const collision =
-      this.#collides(this.#wrote[cell]!, "written", me, clock) ??
-      this.#collides(this.#read[cell]!, "read", me, clock)
-    const before = this.#added[cell]!
-    this.#added[cell] = before >= clock.interval && before !== me ? clock.interval + MANY : me
+      this.#collides(wrote[at]!, "written", me, clock) ??
+      this.#collides(read[at]!, "read", me, clock)
+    const before = added[at]!
+    added[at] = before >= clock.interval && before !== me ? clock.interval + MANY : me
     return collision
   }
 

@@ -5,7 +5,12 @@ import { describe, expect, test } from "vitest"
 import { batch, type Part } from "../../../../../test/model/steps.ts"
 import { mulberry32 } from "../../../../../test/random.ts"
 import { narrow, rounding } from "../../../../runtime/dtype.ts"
-import { AttentionWork, type WorkCount } from "../../../../runtime/gpu/attention-work.ts"
+import {
+  AttentionWork,
+  WORK,
+  type WorkCount,
+  work,
+} from "../../../../runtime/gpu/attention-work.ts"
 import type { KvType } from "../../../../runtime/manifest.ts"
 import { BLOCK } from "../../../../runtime/program.ts"
 import { StepRows } from "../../../../runtime/step-rows.ts"
@@ -159,7 +164,11 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
   const out = new Memory(4 * tokens.length * strideOf(columns + 2))
   const codes = new Memory(tokens.length * columns)
   const scales = new Memory(4 * tokens.length * strideOf(columns / GROUP))
-  const partials = new Memory(4 * slots * heads * (valueDim(attention) + 2))
+  const ends = Array.from({ length: laid.items.length / WORK }, (_, i) => {
+    const item = laid.items.subarray(i * WORK, (i + 1) * WORK)
+    return item[work.slot]! + item[work.rows]!
+  })
+  const partials = new Memory(4 * Math.max(0, ...ends) * heads * (valueDim(attention) + 2))
   const words = (array: ArrayLike<number>) => Memory.of(Uint32Array.from(array))
   const regions: Record<string, Memory> = {
     positions: words(input.positions),
@@ -175,11 +184,12 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
     count: words([tokens.length]),
   }
   const blocks = onDevice(kv, attention, cache, stored)
+  const buffers = [Memory.of(x), out, codes, scales]
   const memoryOf = (binding: Launch["operands"][number], chunk: number): Memory | number => {
     if (typeof binding === "number") return binding
     switch (binding.kind) {
       case "buffer":
-        return [Memory.of(x), out, codes, scales][binding.buffer]!.at(4 * binding.from)
+        return buffers[binding.buffer]!.at(4 * binding.from)
       case "kv":
         return blocks
       case "step":
@@ -288,21 +298,25 @@ function onDevice(
   const chunk = 16 / size
   const width = Math.ceil(headDim / chunk) * chunk
   const memory = new Memory(BLOCKS * blockBytes)
-  const set = (at: number, value: number) => {
-    const bytes = kv === "q8" ? Uint8Array.of(value) : narrow(Float32Array.of(value), kv as "f32")
-    memory.put(at * size, bytes)
+  /** From element `at` on, zeros behind the head's columns. */
+  const put = (at: number, head: Float32Array, from: number, count: number) => {
+    const run = new Float32Array(count)
+    run.set(head.subarray(from, from + count))
+    memory.put(at * size, kv === "q8" ? Uint8Array.from(run) : narrow(run, kv))
   }
   for (const slot of stored) {
     const [block, position] = [Math.floor(slot / BLOCK), slot % BLOCK]
     for (let head = 0; head < kvHeads; head++) {
       const from = (slot * kvHeads + head) * headDim
       const begin = (block * blockBytes) / size
-      for (let i = 0; i < width; i++) {
-        const piece = head * (width / chunk) + Math.floor(i / chunk)
-        const key = begin + (piece * BLOCK + position) * chunk + (i % chunk)
-        const value = begin + kvHeads * BLOCK * width + (head * BLOCK + position) * width + i
-        set(key, i < headDim ? keys[from + i]! : 0)
-        if (latent === undefined) set(value, i < headDim ? values[from + i]! : 0)
+      const key = keys.subarray(from, from + headDim)
+      for (let i = 0; i < width; i += chunk) {
+        const piece = (head * width + i) / chunk
+        put(begin + (piece * BLOCK + position) * chunk, key, i, chunk)
+      }
+      if (latent === undefined) {
+        const at = begin + kvHeads * BLOCK * width + (head * BLOCK + position) * width
+        put(at, values.subarray(from, from + headDim), 0, width)
       }
       if (!scales) continue
       const at = block * blockBytes + kvHeads * BLOCK * width * (latent === undefined ? 2 : 1)
