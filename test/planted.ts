@@ -1335,8 +1335,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "OLMo Hybrid's states are never turned over",
     file: "src/model/architectures/olmo.ts",
-    text: "...(corrects && { most: 2 }),",
-    fault: "...(corrects && { most: 1 }),",
+    text: "...(turnsOver && { most: 2 }),",
+    fault: "...(turnsOver && { most: 1 }),",
     test: "test/model/reference.test.ts",
     name: "models/olmo-hybrid",
   },

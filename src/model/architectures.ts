@@ -567,7 +567,7 @@ export const architectures = {
   ),
   bailing_moe_v2: row(
     "Ling and Ring 2.0, where they are called so",
-    "`bailing_moe`",
+    "as `bailing_moe`",
     readBailingMoe,
     bailingNaming,
   ),

@@ -67,12 +67,12 @@ export function readOlmoHybrid(fields: Fields): ModelConfig {
     linear_key_head_dim: keyDim,
     linear_value_head_dim: 2 * keyDim,
   }
-  const corrects = fields.flag("linear_allow_neg_eigval", true)
+  const turnsOver = fields.flag("linear_allow_neg_eigval", true)
   const delta: Delta = {
     ...readDelta(fields.with(usual)),
     tapsApart: true,
     epsilon: 1e-5,
-    ...(corrects && { most: 2 }),
+    ...(turnsOver && { most: 2 }),
   }
   const types = readTypes(fields, layers)
   return withBlocks(config, (block, i) =>

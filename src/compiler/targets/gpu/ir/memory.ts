@@ -135,9 +135,7 @@ class Cells {
 
   #pageOf(cell: number): Page {
     const number = cell >> PAGE_BITS
-    const page = this.#pages[number] ?? new Page()
-    this.#pages[number] = page
-    return page
+    return (this.#pages[number] ??= new Page())
   }
 
   /** Notes a read of what nobody may write while the kernel runs, not even who reads it. */
