@@ -1333,6 +1333,14 @@ export const planted: readonly PlantedFault[] = [
     name: "experts whose gates",
   },
   {
+    what: "a pair before one that was merged keeps its rank",
+    file: "src/model/tiktoken-model.ts",
+    text: "if (at > 0) pairs[at - 1] = pairAt(at - 1)",
+    fault: "",
+    test: "test/model/texts.test.ts",
+    name: "a tiktoken.model alone",
+  },
+  {
     what: "OLMo Hybrid's states are never turned over",
     file: "src/model/architectures/olmo.ts",
     text: "...(turnsOver && { most: 2 }),",

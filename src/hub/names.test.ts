@@ -166,8 +166,8 @@ test.each<[string, string[], string | undefined, string[], string]>([
   expect(await select([...CONFIG, ...OTHERS, ...paths], file)).toEqual({ files, model })
 })
 
-test("tokenizer.model is read where there is no tokenizer.json", async () => {
-  const pieces = ["tokenizer.model", "added_tokens.json"]
+test("tokenizer.model and tiktoken.model are read where there is no tokenizer.json", async () => {
+  const pieces = ["tokenizer.model", "tiktoken.model", "added_tokens.json"]
   const { files } = await select(["config.json", "model.safetensors", ...pieces])
   expect(files).toEqual(expect.arrayContaining(pieces))
   const { files: others } = await select([...CONFIG, "model.safetensors", ...pieces])

@@ -26,7 +26,7 @@ const TEXTS = [
 /** Templates for a purpose, in a folder of their own. */
 const NAMED_TEMPLATE = /^additional_chat_templates\/[^/]+\.jinja$/
 /** Read where there is no tokenizer.json. */
-const TOKENIZER_MODEL = "tokenizer.model"
+const TOKENIZERS = ["tokenizer.model", "tiktoken.model"]
 /** What a model that embeds says of it: modules, in folders of their own. */
 const MODULES = "modules.json"
 const POOLING =
@@ -61,7 +61,7 @@ export async function selectModel(
     const pooling = has(MODULES) ? paths.filter((path) => POOLING.test(path)) : []
     const named = paths.filter((path) => NAMED_TEMPLATE.test(path))
     const texts = [...TEXTS.filter(has), ...named, ...pooling]
-    const vocabulary = has("tokenizer.json") ? [] : [TOKENIZER_MODEL].filter(has)
+    const vocabulary = has("tokenizer.json") ? [] : TOKENIZERS.filter(has)
     const folder = (weights: string[]) => ({
       files: [...texts, ...vocabulary, ...weights],
       model: "",

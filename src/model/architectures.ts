@@ -505,6 +505,7 @@ export const architectures = {
     readDeepseek3,
     deepseekNaming,
   ),
+  kimi_k2: row("Kimi K2", "as `deepseek_v3`", readDeepseek3, deepseekNaming),
   youtu: row(
     "Youtu LLM 2B",
     "latent attention, without experts",

@@ -544,6 +544,16 @@ test("OLMo cuts off what attention reads, of whichever generation it is", () => 
   expect(read({ model_type: "olmo", rms_norm_eps: 1e-6 }).norm?.epsilon).toBe(1e-5)
 })
 
+test("Kimi K2 is DeepSeek V3 by another name", () => {
+  const fields = { kv_lora_rank: 8, qk_nope_head_dim: 8, qk_rope_head_dim: 4, v_head_dim: 8 }
+  const routed = { n_routed_experts: 4, n_shared_experts: 1, num_experts_per_tok: 2 }
+  const given = { ...fields, ...routed, moe_intermediate_size: 8, num_key_value_heads: 8 }
+  const [kimi, deepseek] = ["kimi_k2", "deepseek_v3"].map((model_type) =>
+    read({ ...given, model_type }),
+  )
+  expect(kimi).toEqual(deepseek)
+})
+
 test("a theta that is null says of OLMo Hybrid that nothing is turned; else its attention is", () => {
   const hybrid = { model_type: "olmo_hybrid", linear_num_key_heads: 2, linear_key_head_dim: 4 }
   const turned = (fields: Json) =>

@@ -27,7 +27,7 @@ export function modelsPage(): string {
     "What a configuration says that would change the mathematics and is not known is refused by name, never left out.",
     "A head that is stored and differs from the embedding is the head, also where `tie_word_embeddings` is true, as in transformers 5.",
     "A decoder whose configuration says `is_causal: false` sees both ways, and so it embeds.",
-    "Without a `tokenizer.json`, SentencePiece's `tokenizer.model` is read: BPE and Unigram.",
+    "Without a `tokenizer.json`, SentencePiece's `tokenizer.model` is read, BPE and Unigram, or Moonshot's `tiktoken.model`.",
     "What stands around a text is `tokenizer.json`'s to say; of Llama's, Code Llama's and Gemma's classes of tokenizers `add_bos_token` and",
     "`add_eos_token` in `tokenizer_config.json` decide it.",
     "Added tokens that the embedding has no row for (Gemma 3's `<image_soft_token>`) are left out, with a line in the log.",

@@ -7,6 +7,7 @@ import { conversationPrefix, conversationStops, conversationTemplate } from "./c
 import { Fields } from "./fields.ts"
 import { type Folder, isObject, type Json } from "./folder.ts"
 import { MLC } from "./mlc-config.ts"
+import { readTiktokenModel, TIKTOKEN_MODEL } from "./tiktoken-model.ts"
 import { readTokenizerModel, TOKENIZER_MODEL } from "./tokenizer-model.ts"
 
 export interface ModelTexts {
@@ -124,7 +125,13 @@ async function generationFields(folder: Folder): Promise<Fields | undefined> {
   return json && new Fields(json, (what) => folder.broken(file, what))
 }
 
-/** A tokenizer.json, or what a tokenizer.model says in the words of one. */
+/** What is read where there is no tokenizer.json. */
+const others = [
+  [TOKENIZER_MODEL, readTokenizerModel],
+  [TIKTOKEN_MODEL, readTiktokenModel],
+] as const
+
+/** A tokenizer.json, or what another file says in the words of one. */
 async function readTokenizer(
   folder: Folder,
   {
@@ -134,15 +141,13 @@ async function readTokenizer(
   }: { config: Json; special: Json; specialTokens: ModelTexts["specialTokens"] },
 ): Promise<TokenizerText> {
   const file = "tokenizer.json"
-  if ((await folder.has(file)) || !(await folder.has(TOKENIZER_MODEL))) {
-    const around = aroundBy(config, specialTokens)
-    const beside = await tokensBeside(folder, config, special)
-    return { ...(await textFile(folder, file)), place: await folder.place(file), around, beside }
-  }
-  return {
-    file: `${folder.path}/${TOKENIZER_MODEL}`,
-    text: await readTokenizerModel(folder, config),
-  }
+  if (!(await folder.has(file)))
+    for (const [other, read] of others)
+      if (await folder.has(other))
+        return { file: `${folder.path}/${other}`, text: await read(folder, config) }
+  const around = aroundBy(config, specialTokens)
+  const beside = await tokensBeside(folder, config, special)
+  return { ...(await textFile(folder, file)), place: await folder.place(file), around, beside }
 }
 
 /** Whose flags count for more than the post-processor of their tokenizer.json. */

@@ -13,6 +13,7 @@ import { Fields } from "../../src/model/fields.ts"
 import { Folder } from "../../src/model/folder.ts"
 import { type Model, openModel } from "../../src/model/model.ts"
 import { readTexts } from "../../src/model/texts.ts"
+import { readTiktokenModel } from "../../src/model/tiktoken-model.ts"
 import { readTokenizerModel } from "../../src/model/tokenizer-model.ts"
 import { goldenFolder } from "./golden.ts"
 
@@ -458,5 +459,49 @@ describe("a tokenizer.model alone", () => {
       await expect(tokenizer(bytes)).rejects.toThrow(
         `${folder}/tokenizer.model: it is no model of SentencePiece (`,
       )
+  })
+})
+
+describe("a tiktoken.model alone", () => {
+  const golden = join(import.meta.dirname, "../golden/tiktoken")
+  const model = readFileSync(join(golden, "tiktoken.model"), "utf8")
+  const { texts }: { texts: { text: string; ids: number[]; special?: true }[] } = JSON.parse(
+    readFileSync(join(golden, "golden.json"), "utf8"),
+  )
+  const special = (content: string) => ({ content, special: true })
+  const config = {
+    added_tokens_decoder: {
+      380: special("[BOS]"),
+      382: special("<|im_end|>"),
+      383: special("<|im_user|>"),
+    },
+  }
+  async function read(text: string): Promise<string> {
+    writeFileSync(join(folder, "tiktoken.model"), text)
+    return readTiktokenModel(new Folder(folder), config)
+  }
+
+  test.each(texts)("$text is split as tiktoken does", async ({ text, ids, special }) => {
+    const opened = await openTokenizer(await read(model), "tiktoken.model", 384)
+    const encoded = await opened.encode(special ? new Text(text) : foreign(text, 1))
+    expect([...encoded]).toEqual(ids)
+    await opened.close()
+  })
+
+  test("a folder is opened with it", async () => {
+    writeFileSync(join(folder, "tiktoken.model"), model)
+    const { texts } = await open(["models", "llama-tied"], {
+      "tokenizer.json": undefined,
+      "tokenizer_config.json": { added_tokens_decoder: {} },
+    })
+    expect(texts.tokenizer.file).toBe(join(folder, "tiktoken.model"))
+  })
+
+  test.each([
+    ["a rank that is left out", model.replace(/ 17\n/, " 18\n"), "its line 18 is not a token"],
+    ["what is no base64", model.replace(/^/, "?? 0\n"), "its line 1 is not a token in base64"],
+    ["an empty file", "", "its line 1 is not a token in base64 and its rank, 0"],
+  ])("%s is refused", async (_, text, words) => {
+    await expect(read(text)).rejects.toThrow(words)
   })
 })

@@ -2,6 +2,10 @@
 // and all names that mean them; an unknown name is refused, since texts would be cut wrongly. Patterns: llama-vocab.cpp of
 // llama.cpp and the tokenizer.json files that the names were given to.
 
+import type { Json } from "../folder.ts"
+import { bpe, type Merges } from "../sentence-pieces.ts"
+import type { Words } from "../tokenizer-json.ts"
+
 export interface Cuts {
   names: readonly string[]
   /** In Oniguruma's language, which tokenizer.json speaks. */
@@ -210,7 +214,7 @@ export const cuts: readonly Cuts[] = [
 ]
 
 /** Models of these were trained on texts in Unicode's form NFC, which a file has no way to say. */
-export const composed: ReadonlySet<string> = new Set([
+const composed: ReadonlySet<string> = new Set([
   "qwen2",
   "qwen35",
   "deepseek-r1-qwen",
@@ -226,8 +230,38 @@ export const begun: ReadonlySet<string> = new Set([
 ])
 
 /** A word that is a token is taken whole, whatever its merges: not all tokens can be reached by merging. */
-export const wholeWords: ReadonlySet<string> = new Set([
+const wholeWords: ReadonlySet<string> = new Set([
   ...begun,
   ...["glm4", "minicpm5", "youtu", "granite-embed-multi-97m"],
   "kimi-k2", // tiktoken's order, in which it was made
 ])
+
+/** Byte-level BPE behind the cuts of that name, as parts of a tokenizer.json; nothing where the name is not known. */
+export function bytePairs(pre: string, vocab: Words, merges: Merges): Json | undefined {
+  const row = cuts.find(({ names }) => names.includes(pre))
+  if (!row) return undefined
+  const isolated = row.patterns.map((pattern) => ({
+    type: "Split",
+    pattern: { Regex: pattern },
+    behavior: "Isolated",
+    invert: false,
+  }))
+  const bytes = {
+    type: "ByteLevel",
+    add_prefix_space: false,
+    trim_offsets: false,
+    use_regex: false,
+  }
+  return {
+    normalizer: composed.has(pre) ? { type: "NFC" } : null,
+    pre_tokenizer: { type: "Sequence", pretokenizers: [...isolated, bytes] },
+    decoder: { ...bytes, add_prefix_space: true, use_regex: true },
+    model: {
+      ...bpe(vocab, merges),
+      unk_token: null,
+      fuse_unk: false,
+      byte_fallback: false,
+      ignore_merges: wholeWords.has(pre),
+    },
+  }
+}

@@ -5,7 +5,6 @@
 import type { Json } from "../folder.ts"
 import {
   addedTokens,
-  bpe,
   KINDS,
   type Lists,
   longPiece,
@@ -16,7 +15,7 @@ import {
   sentencePieces,
 } from "../sentence-pieces.ts"
 import { printTokenizer, Words } from "../tokenizer-json.ts"
-import { begun, composed, cuts, wholeWords } from "./cuts.ts"
+import { begun, bytePairs } from "./cuts.ts"
 import { isByOllama, type Keys } from "./keys.ts"
 
 const { NORMAL, UNKNOWN, CONTROL, USER, UNUSED } = KINDS
@@ -43,7 +42,7 @@ interface Kind {
 const pieces: Kind = { partsOf: piecesOf, usual: { bos: 1, eos: 2, unknown: 0 }, unknown: true }
 
 const kinds: Readonly<Record<string, Kind>> = {
-  gpt2: { partsOf: bytePairs, usual: {}, unknown: false },
+  gpt2: { partsOf: pairsOf, usual: {}, unknown: false },
   llama: pieces,
   gemma4: pieces, // by merges
   bert: {
@@ -225,40 +224,15 @@ function unigram(keys: Keys, lists: Lists): Json {
   }
 }
 
-function bytePairs(keys: Keys, { tokens, kinds }: Lists, pre: string): Json {
-  const row = cuts.find(({ names }) => names.includes(pre))
-  if (!row)
-    throw keys.wrong(
-      "tokenizer.ggml.pre",
-      `is "${pre}", by which texts would be cut in a way that is not known`,
-    )
+function pairsOf(keys: Keys, { tokens, kinds }: Lists, pre: string): Json {
   const isWord = (id: number) => kinds[id] === NORMAL || kinds[id] === USER || kinds[id] === CONTROL
-  const vocab = new Words(tokens, isWord)
   const merges = readMerges(keys, keys.texts("tokenizer.ggml.merges"))
-  const isolated = row.patterns.map((pattern) => ({
-    type: "Split",
-    pattern: { Regex: pattern },
-    behavior: "Isolated",
-    invert: false,
-  }))
-  const bytes = {
-    type: "ByteLevel",
-    add_prefix_space: false,
-    trim_offsets: false,
-    use_regex: false,
-  }
-  return {
-    normalizer: composed.has(pre) ? { type: "NFC" } : null,
-    pre_tokenizer: { type: "Sequence", pretokenizers: [...isolated, bytes] },
-    decoder: { ...bytes, add_prefix_space: true, use_regex: true },
-    model: {
-      ...bpe(vocab, merges),
-      unk_token: null,
-      fuse_unk: false,
-      byte_fallback: false,
-      ignore_merges: wholeWords.has(pre),
-    },
-  }
+  const parts = bytePairs(pre, new Words(tokens, isWord), merges)
+  if (parts) return parts
+  throw keys.wrong(
+    "tokenizer.ggml.pre",
+    `is "${pre}", by which texts would be cut in a way that is not known`,
+  )
 }
 
 /** As they stand, where none has a second blank. */
