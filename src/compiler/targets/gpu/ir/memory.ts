@@ -135,7 +135,8 @@ class Cells {
 
   #pageOf(cell: number): Page {
     const number = cell >> PAGE_BITS
-    return (this.#pages[number] ??= new Page())
+    this.#pages[number] ??= new Page()
+    return this.#pages[number]
   }
 
   /** Notes a read of what nobody may write while the kernel runs, not even who reads it. */
