@@ -28,7 +28,7 @@ async function serveOn(device: string, options: readonly string[] = [], env = {}
 
 type Completions = OpenAI["chat"]["completions"]
 
-const asked = { model: "tiny", temperature: 1, seed: 3, max_tokens: 24 } as const
+const asked = { model: "tiny", temperature: 1, seed: 3, max_tokens: 40 } as const
 const messagesOf = (content: string) => [{ role: "user" as const, content }]
 
 /** What is said, and every bit of how likely it was. */

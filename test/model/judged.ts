@@ -47,7 +47,10 @@ export interface Judged {
   isWide?: boolean
   /** Golden models, each behind its kind. */
   golden: readonly `${"models" | "mlc"}/${string}`[]
-  /** Cases of each kind, some of them, or one format alone, for a driver that compiles for longer than it computes. */
+  /**
+   * Cases of each kind, some of them, or one format alone, for a driver that compiles for longer than it computes; where not all, of one
+   * text each.
+   */
   breadth?: "all" | "some" | "one"
   /** For a test. */
   milliseconds: number

@@ -36,7 +36,7 @@ describe.each([
   const run = test.skipIf(isSkipped).each(models)
   const title = `%s gives the same bits in any company${why}`
   const judge = async (name: string, max_total_seq_length: number) => {
-    const asked = Array.from({ length: target === "vulkan" ? 4 : 8 }, (_, i) => request(i))
+    const asked = Array.from({ length: target === "vulkan" ? 5 : 8 }, (_, i) => request(i))
     const alone = await opened(name, target, { kv_dtype, max_num_sequence: 1 }, 0)
     const expected: Said[][] = []
     for (const each of asked) expected.push(await replies(alone, each))

@@ -219,9 +219,6 @@ export async function continueGreedily(
   return tokens
 }
 
-/** Greedy tokens of a golden prompt that each target draws: as many as a block has, so that one ends among them. */
-const DRAWN = BLOCK
-
 /**
  * Holds a program to a golden prompt: logits of the rows that are known within `distance`, and the greedy tokens behind them.
  * @returns its logits
@@ -236,8 +233,8 @@ export async function expectGolden(
   expect(worstDifference(ours, logits)).toBeLessThan(distance)
   const last = ours.subarray(-ours.length / (tokens.length - firstRow))
   expect(last.indexOf(Math.max(...last))).toBe(greedy[0])
-  const drawn = await continueGreedily(program, greedy[0]!, tokens.length, DRAWN, blocks)
-  expect(drawn).toEqual([...greedy.subarray(0, DRAWN)])
+  const drawn = await continueGreedily(program, greedy[0]!, tokens.length, greedy.length, blocks)
+  expect(drawn).toEqual([...greedy])
   return ours
 }
 
