@@ -4,7 +4,17 @@ import { readdirSync, readFileSync } from "node:fs"
 import { dirname, join, relative, resolve } from "node:path"
 import { expect, test } from "vitest"
 
-const OPEN = ["closing", "code-root", "errors", "log", "lru", "node-http", "version", "worker"] // open to all
+const OPEN = [
+  "byte-alphabet",
+  "closing",
+  "code-root",
+  "errors",
+  "log",
+  "lru",
+  "node-http",
+  "version",
+  "worker",
+] // open to all
 
 const floors: Record<string, string[]> = {
   runtime: [],
@@ -18,6 +28,7 @@ const floors: Record<string, string[]> = {
   app: ["runtime", "grammar", "engine", "chat", "http", "compiler", "model", "hub"],
   cli: ["app", "runtime", "grammar", "engine", "chat", "http", "compiler", "model", "hub"],
   index: ["app", "runtime", "grammar", "engine", "chat", "http", "compiler", "model", "hub"],
+  "byte-alphabet": [],
   closing: [],
   "code-root": [],
   errors: [],

@@ -1,8 +1,9 @@
 // How much text one token can stand for, so that a text that cannot fit is refused before it is encoded. It is known where
 // nothing of a text is lost on its way: what drops, strips or merges characters that it does not know leaves it open.
 
+import { byteLevelCharacter } from "../byte-alphabet.ts"
 import type { EncoderModel, Lists } from "./tokenizer-text.ts"
-import { byteLevelCharacter, type Vocabulary } from "./vocabulary.ts"
+import type { Vocabulary } from "./vocabulary.ts"
 
 /** What of a tokenizer.json says it. */
 interface Described {

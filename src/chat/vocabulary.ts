@@ -3,6 +3,8 @@
 // a byte); the file's decoder tells which. A file without one has words for tokens, which blanks keep apart, and WordPiece has
 // words and, behind ##, what goes on with one. Everything is checked here, before the file reaches native code; what is wrong is thrown as a plain Error, whose words others complete.
 
+import { byteAlphabet } from "../byte-alphabet.ts"
+
 export interface Vocabulary {
   /** One more than the highest id. */
   readonly size: number
@@ -196,17 +198,8 @@ function writeWord(content: string, into: Uint8Array, at: number): number {
   return writeText(` ${content}`, into, at)
 }
 
-// GPT-2's alphabet: printable Latin-1 stands for itself, the other 68 bytes for U+0100 and on
-// (github.com/openai/gpt-2, src/encoder.py).
 const BYTE_OF = new Int16Array(0x144).fill(-1)
-for (let byte = 0, next = 0x100; byte < 256; byte++) {
-  const printable = (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae
-  BYTE_OF[printable ? byte : next++] = byte
-}
-
-export function byteLevelCharacter(byte: number): string {
-  return String.fromCharCode(BYTE_OF.indexOf(byte))
-}
+for (const [byte, character] of byteAlphabet.entries()) BYTE_OF[character.charCodeAt(0)] = byte
 
 function writeByteLevel(content: string, into: Uint8Array, at: number): number {
   for (let i = 0; i < content.length; i++) {

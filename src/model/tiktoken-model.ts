@@ -3,11 +3,13 @@
 // is taken apart by those before it. How texts are cut no file says: it is Moonshot's way. Sources: tiktoken's _educational.py
 // and tokenization_kimi.py, which lies beside the weights.
 
+import { byteLevelCharacter } from "../byte-alphabet.ts"
 import type { Problem } from "../errors.ts"
-import { type Folder, isObject, type Json } from "./folder.ts"
+import type { Folder, Json } from "./folder.ts"
 import { bytePairs } from "./gguf/cuts.ts"
-import { addedTokens, KINDS } from "./sentence-pieces.ts"
+import { KINDS } from "./sentence-pieces.ts"
 import { printTokenizer, Words } from "./tokenizer-json.ts"
+import { withExtraTokens } from "./tokenizer-model.ts"
 
 export const TIKTOKEN_MODEL = "tiktoken.model"
 
@@ -15,43 +17,26 @@ export const TIKTOKEN_MODEL = "tiktoken.model"
 export async function readTiktokenModel(folder: Folder, config: Json): Promise<string> {
   const broken = (what: string) => folder.broken(TIKTOKEN_MODEL, what)
   const spelled = parseRanks(await folder.text(TIKTOKEN_MODEL), broken)
-  const tokens = [...spelled]
-  const kinds: number[] = tokens.map(() => KINDS.NORMAL)
-  const { added_tokens_decoder: described } = config
-  for (const [id, token] of Object.entries(isObject(described) ? described : {})) {
-    if (!isObject(token) || typeof token.content !== "string" || !(Number(id) >= spelled.length))
-      continue
-    tokens[Number(id)] = token.content
-    kinds[Number(id)] = token.special === false ? KINDS.USER : KINDS.CONTROL
-  }
+  const own = { tokens: spelled, kinds: spelled.map(() => KINDS.NORMAL) }
+  const { added } = await withExtraTokens(folder, config, own)
   return printTokenizer({
     version: "1.0",
     truncation: null,
     padding: null,
-    added_tokens: addedTokens({ tokens, kinds }, { unknown: false }),
+    added_tokens: added,
     ...bytePairs("kimi-k2", new Words(spelled, () => true), mergesOf(spelled, broken)),
     post_processor: null,
   })
 }
 
-/** The bytes of each token by its rank, in GPT-2's alphabet. */
+/** Each token by its rank, a character a byte. */
 function parseRanks(text: string, broken: (what: string) => Problem): string[] {
-  const alphabet = byteAlphabet()
   const lines = text.trimEnd().split("\n")
   return lines.map((line, rank) => {
     const [, word, number] = /^([A-Za-z0-9+/]+={0,2}) (\d+)\r?$/.exec(line) ?? []
     if (word === undefined || Number(number) !== rank)
       throw broken(`its line ${rank + 1} is not a token in base64 and its rank, ${rank}`)
-    return Array.from(Buffer.from(word, "base64"), (byte) => alphabet[byte]).join("")
-  })
-}
-
-/** Printable Latin-1 stands for itself, the other 68 bytes for U+0100 and on (github.com/openai/gpt-2, src/encoder.py). */
-function byteAlphabet(): string[] {
-  let next = 0x100
-  return Array.from({ length: 256 }, (_, byte) => {
-    const printable = /^[!-~¡-¬®-ÿ]$/.test(String.fromCharCode(byte))
-    return String.fromCharCode(printable ? byte : next++)
+    return Array.from(Buffer.from(word, "base64"), byteLevelCharacter).join("")
   })
 }
 

@@ -23,9 +23,7 @@ export async function readTokenizerModel(folder: Folder, config: Json): Promise<
   const model = parseModel(await folder.bytes(TOKENIZER_MODEL), broken)
   const long = model.isUnigram ? undefined : longPiece(model)
   if (long !== undefined) throw broken(`it has a piece of ${long} characters`)
-  const ids = new Map(model.tokens.map((token, id) => [token, id]))
-  const extra = extraTokens((await folder.jsonIfThere("added_tokens.json")) ?? {}, config, ids)
-  const lists = withExtra(model, extra)
+  const { lists, added } = await withExtraTokens(folder, config, model)
   const id = (name: "bos_token" | "eos_token", otherwise: number) => {
     const told = config[name]
     const text = isObject(told) ? told.content : told
@@ -39,14 +37,11 @@ export async function readTokenizerModel(folder: Folder, config: Json): Promise<
     padding: undefined,
   }
   const adds = { begin: config.add_bos_token !== false, end: config.add_eos_token === true }
-  const added = addedTokens(lists, { unknown: true }) as { id: number }[]
   return printTokenizer({
     version: "1.0",
     truncation: null,
     padding: null,
-    added_tokens: added
-      .filter(({ id }) => lists.tokens[id] !== "")
-      .map((token) => ({ ...token, ...extra.get(token.id)?.flags })),
+    added_tokens: added,
     ...sentencePieces({
       tokens: model.tokens,
       kinds: model.kinds,
@@ -58,6 +53,33 @@ export async function readTokenizerModel(folder: Folder, config: Json): Promise<
     }),
     post_processor: postProcessor(lists, special, adds),
   })
+}
+
+const MAX_TOKENS = 1 << 22 // a list is made of them before the embedding can contradict it
+
+/** The lists together with tokens that the folder's other files have added, and all that are not text as a tokenizer.json has them. */
+export async function withExtraTokens(
+  folder: Folder,
+  config: Json,
+  own: Lists,
+): Promise<{ lists: Lists; added: object[] }> {
+  const listed = (await folder.jsonIfThere("added_tokens.json")) ?? {}
+  const ids = new Map(own.tokens.map((token, id) => [token, id]))
+  const extra = extraTokens(listed, config, ids)
+  for (const id of extra.keys())
+    if (!Number.isInteger(id) || id < 0 || id >= MAX_TOKENS)
+      throw folder.broken(
+        "tokenizer_config.json",
+        `it or added_tokens.json adds a token of the id ${id}`,
+      )
+  const lists = withExtra(own, extra)
+  const added = addedTokens(lists, { unknown: true }) as { id: number }[]
+  return {
+    lists,
+    added: added
+      .filter(({ id }) => lists.tokens[id] !== "")
+      .map((token) => ({ ...token, ...extra.get(token.id)?.flags })),
+  }
 }
 
 interface Extra {

@@ -10,7 +10,7 @@ import { foreign, Text } from "../../src/chat/jinja/text.ts"
 import { openTemplate } from "../../src/chat/template.ts"
 import { openTokenizer, type Tokenizer } from "../../src/chat/tokenizer.ts"
 import { Fields } from "../../src/model/fields.ts"
-import { Folder } from "../../src/model/folder.ts"
+import { Folder, type Json } from "../../src/model/folder.ts"
 import { type Model, openModel } from "../../src/model/model.ts"
 import { readTexts } from "../../src/model/texts.ts"
 import { readTiktokenModel } from "../../src/model/tiktoken-model.ts"
@@ -476,9 +476,9 @@ describe("a tiktoken.model alone", () => {
       383: special("<|im_user|>"),
     },
   }
-  async function read(text: string): Promise<string> {
+  async function read(text: string, others: Json = config): Promise<string> {
     writeFileSync(join(folder, "tiktoken.model"), text)
-    return readTiktokenModel(new Folder(folder), config)
+    return readTiktokenModel(new Folder(folder), others)
   }
 
   test.each(texts)("$text is split as tiktoken does", async ({ text, ids, special }) => {
@@ -503,5 +503,10 @@ describe("a tiktoken.model alone", () => {
     ["an empty file", "", "its line 1 is not a token in base64 and its rank, 0"],
   ])("%s is refused", async (_, text, words) => {
     await expect(read(text)).rejects.toThrow(words)
+  })
+
+  test.each([1e9, -1, 0.5])("a token that is added as number %s is refused", async (id) => {
+    const others = { added_tokens_decoder: { [id]: special("<far>") } }
+    await expect(read(model, others)).rejects.toThrow(`adds a token of the id ${id}`)
   })
 })
