@@ -177,6 +177,11 @@ export const errors = {
     type: "startup_error",
     text: "No model {model}: looked in {looked}; {found}.",
   },
+  base_missing: {
+    status: 0,
+    type: "startup_error",
+    text: "{adapter} is an adapter of {base}. {problem} Wherever that model is, sinter serve MODEL --lora {adapter} takes both.",
+  },
   name_invalid: {
     status: 0,
     type: "startup_error",

@@ -33,7 +33,7 @@ import type { Device } from "../runtime/devices.ts"
 import { type FormatName, formats, isMixed, isPacked } from "../runtime/format.ts"
 import type { Manifest } from "../runtime/manifest.ts"
 import type { LoadableProgram, Program, ProgramLimits } from "../runtime/program.ts"
-import { findModel } from "./find-model.ts"
+import { type Found, findModel } from "./find-model.ts"
 import { planOf } from "./plan.ts"
 import { vocabularyDifference } from "./vocabulary.ts"
 
@@ -288,17 +288,17 @@ const oneToken = ({ blocks, sequences }: ProgramLimits): ProgramLimits => ({
 })
 
 async function openFitting(
-  path: string,
+  found: Found,
   mode: ModelMode,
   { model, format }: DraftingWish,
 ): Promise<Fitting> {
-  const head = await openHead(path, model)
+  const head = await openHead(found.path, model)
   if (head.kind === "plain") {
     if (mode !== "small_draft")
       throw misfit(
         `${head.name} is a whole model and --speculative-mode ${mode} takes ${titles[mode]}; choose small_draft`,
       )
-    return openDraft(path, model)
+    return openDraft(found, model)
   }
   return openWhole(async (closing) => {
     closing.add(head)
@@ -328,9 +328,9 @@ const titles = {
   ...headTitles,
 } as const satisfies Record<ModelMode, string>
 
-async function openDraft(path: string, model: Model): Promise<Fitting> {
+async function openDraft({ path, ...changes }: Found, model: Model): Promise<Fitting> {
   return openWhole(async (closing) => {
-    const draft = closing.add(await openModel(path, { verify: false }))
+    const draft = closing.add(await openModel(path, { verify: false, ...changes }))
     const difference = vocabularyDifference(draft.texts.tokenizer, model.texts.tokenizer)
     if (difference)
       throw misfit(`${draft.name} and ${model.name} have different vocabularies: ${difference}`)

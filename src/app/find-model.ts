@@ -1,16 +1,46 @@
 // Where a model is, by whatever it is called: a path or a name of this machine first, then one of the hub, which is downloaded if
 // it is not here.
 
-import { Problem } from "../errors.ts"
+import { existsSync } from "node:fs"
+import { resolve } from "node:path"
+import { Problem, printable, problem } from "../errors.ts"
 import { fetchModel, type HubOptions } from "../hub/hub.ts"
 import { hasScheme, parseName, parseSchemed } from "../hub/names.ts"
 import type { Log } from "../log.ts"
+import { isAdapter } from "../model/adapters/files.ts"
+import { baseOf } from "../model/adapters/open-adapter.ts"
+import { Folder } from "../model/folder.ts"
 import { headKindOf, headTitles } from "../model/head.ts"
 import { locateModel, modelsAt } from "../model/locate.ts"
 import { openModel } from "../model/model.ts"
 
-/** @throws `model_missing`, or the sentences of a hub where it could be one of its names */
-export async function findModel(name: string, options: HubOptions = {}): Promise<string> {
+/** A model, and what changes its weights. */
+export interface Found {
+  path: string
+  adapters: readonly string[]
+  /** Of an adapter that was named as a model its folder's name. */
+  name?: string
+}
+
+/**
+ * @param name of an adapter it stands for the model that this was trained on, changed by it
+ * @param lora more adapters, each by its path or a name of its own
+ * @throws `model_missing`, `base_missing`, or the sentences of a hub where it could be one of its names
+ */
+export async function findModel(
+  name: string,
+  options: HubOptions = {},
+  lora: readonly string[] = [],
+): Promise<Found> {
+  const path = await findPath(name, options)
+  const adapters: string[] = []
+  for (const adapter of lora) adapters.push(await findPath(adapter, options))
+  if (!isAdapter(path)) return { path, adapters }
+  const base = await findBase(path, options)
+  return { path: base, adapters: [path, ...adapters], name: new Folder(path).name }
+}
+
+async function findPath(name: string, options: HubOptions): Promise<string> {
   if (hasScheme(name)) return fetchModel(parseSchemed(name), options)
   try {
     return locateModel(name)
@@ -18,6 +48,18 @@ export async function findModel(name: string, options: HubOptions = {}): Promise
     const remote = parseName(name)
     if (!remote || !(error instanceof Problem)) throw error
     return fetchModel(remote, options)
+  }
+}
+
+/** Where the model of an adapter is: its path is taken from where it was typed when that was trained, or from the adapter's folder. */
+async function findBase(adapter: string, options: HubOptions): Promise<string> {
+  const base = await baseOf(adapter)
+  const beside = resolve(adapter, base)
+  try {
+    return await findPath(base.startsWith(".") && existsSync(beside) ? beside : base, options)
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error
+    throw problem("base_missing", { adapter, base: printable(base), problem: error.message })
   }
 }
 
@@ -40,7 +82,8 @@ async function servableOf(listed: readonly string[], log: Log): Promise<string[]
   const refused: { path: string; error: Problem }[] = []
   for (const path of listed) {
     try {
-      await (await openModel(path, { verify: false })).close()
+      const { path: place, ...changes } = await findModel(path)
+      await (await openModel(place, { verify: false, ...changes })).close()
       servable.push(path)
     } catch (error) {
       if (!(error instanceof Problem)) throw error

@@ -12,6 +12,8 @@ import type { DraftingOptions } from "./drafting.ts"
 export interface ModelOptions {
   /** A model folder or a GGUF file, by its path, by its name, or by that on the hub, which downloads it. */
   model: string
+  /** Adapters, which change its weights one after the other, each by its path or its name. */
+  lora?: readonly string[]
   device?: DeviceRequest
   /** What to compile for; auto: the processor, or the interpreter where there is no C compiler. */
   target?: TargetName | "auto"

@@ -37,6 +37,8 @@ import { planOf } from "./plan.ts"
 export interface Summary {
   name: string
   folder: string
+  /** Of what changed its weights the paths. */
+  adapters: readonly string[]
   architecture: string
   parameters: number
   format: FormatName
@@ -89,12 +91,16 @@ export async function prepareModel(
   const shards = "shards" in room ? room.shards : await devicesFor(settings)
   const device = shards[0]!
   const { onDownload } = settings
-  const folder = await findModel(settings.model, { onDownload, log: settings.log })
+  const { path, ...changes } = await findModel(
+    settings.model,
+    { onDownload, log: settings.log },
+    settings.lora,
+  )
   return openWhole(async (closing) => {
     const { target, trustLibraries, overrides, log } = settings
     const encoder = closing.add(new Encoder(log)) // what takes longest goes first
-    readAhead(folder, encoder)
-    const files = closing.add(await openModel(folder, { verify: false })) // when it is read
+    readAhead([...changes.adapters, path], encoder)
+    const files = closing.add(await openModel(path, { verify: false, ...changes })) // when it is read
     const tokenizer = readTokenizer(files, encoder, log)
     const format = settings.quantization ?? files.format
     checkFormat(files, format)
@@ -167,9 +173,10 @@ async function devicesFor(settings: ModelSettings): Promise<readonly Device[]> {
 }
 
 /** Most models have their tokenizer in such a file: its process need not wait until the others are read. */
-function readAhead(folder: string, encoder: Encoder): void {
-  const path = join(folder, "tokenizer.json")
-  if (existsSync(path)) encoder.readAhead(realpathSync(path))
+function readAhead(folders: readonly string[], encoder: Encoder): void {
+  const paths = folders.map((folder) => join(folder, "tokenizer.json"))
+  const path = paths.find((each) => existsSync(each))
+  if (path) encoder.readAhead(realpathSync(path))
 }
 
 function readTokenizer({ texts, config }: Model, encoder: Encoder, log: Log): Promise<Tokenizer> {
@@ -222,8 +229,9 @@ function chooseWithin(
 }
 
 function describe(
-  { name, path: folder, architecture, format: storedFormat }: Model,
+  { name, path: folder, adapters: changes, architecture, format: storedFormat }: Model,
   format: FormatName,
 ) {
-  return { name, folder, architecture, format, storedFormat }
+  const adapters = changes.map(({ path }) => path)
+  return { name, folder, adapters, architecture, format, storedFormat }
 }

@@ -34,7 +34,7 @@ export async function compile(name: string, options: Values<typeof compileOption
   if (weightsOnly && options["--library-only"]) {
     refuse("--library-only", "together with --weights-only nothing is left to write.")
   }
-  const source = await openSource(name, options["--base"])
+  const source = await openSource(name, options)
   try {
     const format = options["--quantization"] ?? source.format
     source.check(format)
@@ -78,18 +78,19 @@ interface Source extends Pick<Model, "graph" | "format" | "close"> {
   write(output: string, options: CompileFolderOptions): Promise<void>
 }
 
-async function openSource(name: string, baseName: string | undefined): Promise<Source> {
-  const path = await findModel(name, {
-    onDownload: downloadProgress(process.stderr),
-    log: console,
-  })
+async function openSource(
+  name: string,
+  { "--base": baseName, "--lora": lora }: Values<typeof compileOptions>,
+): Promise<Source> {
+  const hub = { onDownload: downloadProgress(process.stderr), log: console }
+  const { path, ...changes } = await findModel(name, hub, lora)
   if (baseName !== undefined) return openHeadSource(path, baseName)
   const kind = await headKindOf(path)
   if (kind) {
     refuse("--base", `${name} holds ${headTitles[kind]}; say which model they propose tokens to.`)
   }
   return openWhole(async (closing) => {
-    const model = closing.add(await openModel(path))
+    const model = closing.add(await openModel(path, changes))
     await checkTexts(model)
     return {
       ...model,
@@ -101,9 +102,8 @@ async function openSource(name: string, baseName: string | undefined): Promise<S
 
 async function openHeadSource(path: string, baseName: string): Promise<Source> {
   return openWhole(async (closing) => {
-    const base = closing.add(
-      await openModel(await findModel(baseName, { log: console }), { verify: false }),
-    )
+    const { path: place, ...changes } = await findModel(baseName, { log: console })
+    const base = closing.add(await openModel(place, { verify: false, ...changes }))
     const head = await openHead(path, base)
     if (head.kind === "plain") {
       return refuse(

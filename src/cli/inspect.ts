@@ -23,11 +23,9 @@ import type { Values } from "./read-options.ts"
 import { table } from "./table.ts"
 
 export async function inspect(name: string, options: Values<typeof inspectOptions>): Promise<void> {
-  const path = await findModel(name, {
-    onDownload: downloadProgress(process.stderr),
-    log: console,
-  })
-  const model = await openModel(path, { verify: false })
+  const hub = { onDownload: downloadProgress(process.stderr), log: console }
+  const { path, ...changes } = await findModel(name, hub, options["--lora"])
+  const model = await openModel(path, { verify: false, ...changes })
   try {
     const format = options["--quantization"] ?? model.format
     checkFormat(model, format)
@@ -103,6 +101,7 @@ function summary(
   const stateBytes = kv.groups.reduce((sum, each) => sum + (each.state ? each.bytesPerBlock : 0), 0)
   const facts = {
     folder: model.path,
+    adapters: model.adapters.map(({ path }) => path),
     architecture: model.architecture,
     parameters: parameterCount(plan),
     format: plan.format,
@@ -118,6 +117,7 @@ function summary(
   }
   const rows: (readonly [string, string])[] = [
     ["folder", facts.folder],
+    ...facts.adapters.map((path) => ["changed by", path] as const),
     ["architecture", `${facts.architecture}, ${(facts.parameters / 1e6).toFixed(1)} M parameters`],
     ["format", `${facts.format}, stored as ${facts.storedFormat}; keys and values ${facts.kv}`],
     ...Object.entries(shapes).map(([name, value]) => [name, String(value)] as const),

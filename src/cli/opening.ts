@@ -10,6 +10,7 @@ export function openingOf(
   options: Values<typeof modelOptions>,
 ): Omit<ModelOptions, "model"> & { log: Log } {
   return {
+    lora: options["--lora"],
     device: options["--device"],
     target: options["--target"],
     modelLib: options["--model-lib"],

@@ -47,6 +47,13 @@ const ADVISED = "as --generation-defaults says"
 
 /** What every command that opens a model takes. */
 export const modelOptions = {
+  "--lora": {
+    value: "LIST",
+    absent: [] as string[],
+    shown: "none",
+    help: "Adapters that change the model's weights, with commas between them: folders as PEFT and MLX write them, by a path or a hub's name, or GGUF files. An adapter that is named as MODEL brings the model that it was trained on.",
+    read: list,
+  },
   "--model-lib": {
     value: "PATH",
     absent: undefined,
@@ -453,6 +460,7 @@ const architectures = Object.fromEntries(
 const named = Object.entries(architectures).map(([name, { example }]) => `${name}:${example}`)
 
 export const compileOptions = {
+  "--lora": modelOptions["--lora"],
   "--output": {
     value: "DIR",
     absent: undefined,
@@ -502,6 +510,7 @@ export const compileOptions = {
 } as const satisfies Record<string, Option>
 
 export const inspectOptions = {
+  "--lora": modelOptions["--lora"],
   "--show": {
     value: "PART",
     absent: "summary",

@@ -92,6 +92,11 @@ function refuseForOne(options: Options): void {
   const names = ["--model-lib", "--served-model-name"] as const
   const said = names.find((name) => options[name] !== undefined)
   if (said) refuse(said, "belongs to one model, and several are to be served; leave it out.")
+  if (options["--lora"].length > 0)
+    refuse(
+      "--lora",
+      "belongs to one model, and several are to be served; name the adapters as models.",
+    )
   if (options["--metrics-compat"] !== "none")
     refuse("--metrics-compat", "tells of one model, and several are to be served; leave it out.")
 }
@@ -157,6 +162,7 @@ function startUpTable(summary: Summary): string {
       `${summary.name}: ${summary.architecture}, ${millions(summary.parameters)} parameters, ${summary.format}`,
     ],
     ["folder", summary.folder + packed(summary)],
+    ...summary.adapters.map((path) => ["changed by", path]),
     ["device", `${devicesOf(summary)}, target ${summary.target}`],
     ["program", summary.program],
     ["mode", mode],

@@ -1,5 +1,5 @@
-// Which files of a repository are a model, and which of them are read: a folder in safetensors, one that was compiled, or one
-// GGUF file with its parts. Code, pickles, other formats of the same weights and libraries are never among them.
+// Which files of a repository are a model, and which of them are read: a folder in safetensors, one that was compiled, an adapter, or
+// one GGUF file with its parts. Code, pickles, other formats of the same weights and libraries are never among them.
 
 import { printable, problem } from "../errors.ts"
 
@@ -35,7 +35,10 @@ const MLC = "mlc-chat-config.json"
 const MLC_TABLES = ["tensor-cache.json", "ndarray-cache.json"]
 /** Where a compiled folder says what it was made from. */
 const ORIGIN = "sinter.json"
-const SINGLE = "model.safetensors"
+/** What was trained on top of a model, as PEFT calls its weights and as MLX does. */
+export const ADAPTER = "adapter_config.json"
+export const ADAPTER_WEIGHTS = ["adapter_model.safetensors", "adapters.safetensors"] as const
+export const SINGLE = "model.safetensors"
 export const INDEX = "model.safetensors.index.json"
 
 /** Those without which a snapshot is not whole, though nobody has written down what it should hold. */
@@ -77,6 +80,8 @@ export async function selectModel(
       if (!has(SINGLE)) throw unfit(`${INDEX} names ${lost}, which is not there`)
     }
     if (has("config.json") && has(SINGLE)) return folder([SINGLE])
+    const adapter = ADAPTER_WEIGHTS.find(has)
+    if (has(ADAPTER) && adapter) return folder([ADAPTER, adapter])
   }
   return ggufOf(repository, paths, file)
 }

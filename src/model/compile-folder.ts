@@ -31,6 +31,7 @@ import { writeOrigin } from "./origin.ts"
 import { packingFiles } from "./packed/packing.ts"
 import { poolingFiles, writePooling } from "./pooling.ts"
 import { namedTemplates } from "./texts.ts"
+import { TIKTOKEN_MODEL } from "./tiktoken-model.ts"
 import { TOKENIZER_MODEL } from "./tokenizer-model.ts"
 import { convertible } from "./weights/convert.ts"
 import { mlcNames } from "./weights/mlc-names.ts"
@@ -43,22 +44,27 @@ export interface CompileFolderOptions {
   finish?: (directory: string) => Promise<void>
 }
 
-/** Files that are copied as they are. */
+const TOKENIZER = "tokenizer.json"
+/** How its makers advise to draw, which no adapter says. */
+const ADVICE = "generation_config.json"
+
+/** Files that say how a model reads and talks, copied as they are. */
 const COPIED = [
-  "tokenizer.json",
+  TOKENIZER,
   "tokenizer_config.json",
   "special_tokens_map.json",
   "added_tokens.json",
   "chat_template.jinja",
   "chat_template.json",
-  "generation_config.json",
 ]
 
 /** What a published folder is besides its configuration and weights. */
 const PUBLISHED = [
   "model.safetensors.index.json",
   TOKENIZER_MODEL,
+  TIKTOKEN_MODEL,
   ...Object.keys(packingFiles),
+  ADVICE,
   ...COPIED,
 ]
 
@@ -72,6 +78,11 @@ export async function compileFolder(
   { format, progress, finish }: CompileFolderOptions,
 ): Promise<void> {
   checkFormat(model, format)
+  if (isMixed(format) && model.adapters.length > 0)
+    throw problem("option_invalid", {
+      option: "--lora",
+      problem: `${model.path} is packed as ${format}, into which no adapter can be written; serve both as they are`,
+    })
   if (model.ranks)
     throw new Folder(model.path).broken(
       model.configuration,
@@ -81,19 +92,23 @@ export async function compileFolder(
     const folder = new Folder(model.path)
     const isGguf = model.configuration.endsWith(".gguf")
     const stored = model.weights.entries.map(({ file }) => file)
+    const talker = new Folder(dirname(model.texts.tokenizer.file)) // an adapter may have its own
     const pooling = isGguf ? [] : await poolingFiles(folder)
-    const named = isGguf ? [] : namedTemplates(folder)
+    const named = isGguf ? [] : namedTemplates(talker)
     const texts = isGguf ? [] : [model.configuration, ...PUBLISHED, ...named, ...pooling]
-    await writeOrigin(directory, folder, [...texts, ...stored], { name: model.name, format })
+    await writeOrigin(directory, model, [...texts, ...stored], format)
     if (isMixed(format)) {
       // It is as compiled as weights can be: only the library is added.
       await copyFiles(folder, new Set([...texts, ...stored]), directory)
       await finish?.(directory)
       return
     }
-    if (isGguf) await writeTexts(model, directory)
-    else await copyFiles(folder, [...COPIED, ...named, ...pooling], directory)
-    if (basename(model.texts.tokenizer.file) === TOKENIZER_MODEL)
+    if (isGguf && talker.path === folder.path) await writeTexts(model, directory)
+    else {
+      await copyFiles(folder, [ADVICE, ...pooling], directory)
+      await copyFiles(talker, [...COPIED, ...named], directory)
+    }
+    if (basename(model.texts.tokenizer.file) !== TOKENIZER)
       await writeFile(join(directory, "tokenizer.json"), model.texts.tokenizer.text)
     // A conversation that an MLC configuration describes goes along as the template that was made of it.
     const template = model.texts.templates.get("default")
@@ -158,7 +173,7 @@ export async function compileHeadFolder(
     const { wanted, weights } = head.own
     const files = weights.entries.map(({ file }) => file)
     const name = basename(head.path)
-    await writeOrigin(directory, new Folder(head.path), files, { name, format })
+    await writeOrigin(directory, { path: head.path, name }, files, format)
     const names = { shapes: head.config.shapes, attention: "qkv_proj", gated: true } as const
     await writeMlc(wanted, weights, directory, {
       format,

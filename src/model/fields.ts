@@ -115,6 +115,11 @@ export class Fields {
     return new Fields(json, this.#broken, this.#prefix)
   }
 
+  /** The same fields, and others instead of these where they say something. */
+  over(others: Json): Fields {
+    return new Fields({ ...this.json, ...others }, this.#broken, this.#prefix)
+  }
+
   /** The same fields but for one. */
   without(name: string): Fields {
     const { [name]: _, ...json } = this.json

@@ -7,7 +7,7 @@ import { isAbsolute, join, resolve } from "node:path"
 import { fileURLToPath } from "node:url"
 import { codeRoot } from "../code-root.ts"
 import { problem } from "../errors.ts"
-import { isBeside } from "../hub/selection.ts"
+import { ADAPTER, isBeside } from "../hub/selection.ts"
 import { cacheHome } from "../runtime/cache.ts"
 import { MLC } from "./mlc-config.ts"
 
@@ -19,7 +19,7 @@ export interface LocateOptions {
 }
 
 /** A folder is a model's when it holds one of these, or one GGUF file. */
-const CONFIGURATIONS = ["config.json", MLC]
+const CONFIGURATIONS = ["config.json", MLC, ADAPTER]
 
 /**
  * The folder or the GGUF file of the model `name`: a path or a name.

@@ -10,6 +10,11 @@ import type { Graph } from "../compiler/graph/graph.ts"
 import { splitExperts } from "../compiler/graph/split-experts.ts"
 import type { Problem } from "../errors.ts"
 import { type CodecName, type FloatType, type FormatName, isGroupCodec } from "../runtime/format.ts"
+import { withAdapters } from "./adapters/adapted.ts"
+import type { Adapter } from "./adapters/adapter.ts"
+import { withLowRank } from "./adapters/low-rank.ts"
+import { openAdapter } from "./adapters/open-adapter.ts"
+import { placeAdapter, vocabularyBy } from "./adapters/place.ts"
 import { type ArchitectureName, architectures } from "./architectures.ts"
 import { type ModelConfig, readDirection, seesBothWays } from "./config.ts"
 import { Fields } from "./fields.ts"
@@ -21,20 +26,23 @@ import { ggufsIn, someOf } from "./locate.ts"
 import { MLC, readMlcConfig } from "./mlc-config.ts"
 import { withOwnHead } from "./own-head.ts"
 import { withOrders } from "./packed/orders.ts"
-import { type Packing, packingFiles, readPacking } from "./packed/packing.ts"
+import { floatsOf, type Packing, packingFiles, readPacking } from "./packed/packing.ts"
 import { type Pooling, readPooling } from "./pooling.ts"
 import { ranks, readRanking } from "./ranking.ts"
 import { architectureOf, textFields } from "./seeing.ts"
-import { type ModelTexts, readMlcTexts, readTexts } from "./texts.ts"
+import { bringsTokenizer, type ModelTexts, readMlcTexts, readTexts } from "./texts.ts"
 import { openMlc } from "./weights/mlc.ts"
 import { mlcNames } from "./weights/mlc-names.ts"
 import { withMlxNames } from "./weights/mlx-names.ts"
+import type { Sources } from "./weights/names.ts"
 import { holdsWeights, openSafetensors } from "./weights/safetensors.ts"
 import type { Weights } from "./weights/weights.ts"
 
 export interface Model {
   path: string // absolute
   name: string // the folder's own
+  /** What its weights were changed by. */
+  adapters: readonly Pick<Adapter, "path" | "folder" | "files">[]
   architecture: ArchitectureName
   config: ModelConfig
   /** What the configuration was read from, in the words of a config.json. */
@@ -58,25 +66,35 @@ export interface Model {
 export interface OpenOptions {
   /** Whether weights are compared with the checksums their folder gives, which reads them once; true unless said otherwise. */
   verify?: boolean
+  /** Paths of what changes the weights, one after the other. */
+  adapters?: readonly string[]
+  /** What it is called; absent: as its folder or its file. */
+  name?: string | undefined
 }
 
 /** @throws `model_broken`, naming the file and what is wrong with it. */
-export async function openModel(path: string, { verify = true }: OpenOptions = {}): Promise<Model> {
-  const { folder, source } = await openSource(resolve(path))
-  const { architecture, fields, configuration } = source
-  const isRanker = ranks(fields)
-  const pooling = source.pooling ?? (await readPooling(folder)) ?? usualPooling(source.config)
+export async function openModel(
+  path: string,
+  { verify = true, adapters: paths = [], name }: OpenOptions = {},
+): Promise<Model> {
   return openWhole(async (closing) => {
-    const weights = closing.add(await source.openWeights())
+    const adapters: Adapter[] = []
+    for (const adapter of paths) adapters.push(closing.add(await openAdapter(adapter)))
+    const { folder, source } = await openSource(resolve(path), adapters)
+    const { architecture, fields, configuration } = source
+    const isRanker = ranks(fields)
+    const pooling = source.pooling ?? (await readPooling(folder)) ?? usualPooling(source.config)
+    const weights = changedBy(adapters, source, closing.add(await source.openWeights()))
     const config = pooling ? withoutHead(source.config) : await withOwnHead(source.config, weights)
     checkLayers(fields, config, weights)
-    const graph = withOrders(decoder(architecture, config), weights)
+    const graph = withOrders(withLowRank(decoder(architecture, config), weights), weights)
     checkTensors(graph, weights)
     if (verify) await weights.verify()
     const broken = (what: string) => folder.broken(configuration, what)
     return {
       path: folder.path,
-      name: source.name ?? folder.name,
+      name: name ?? source.name ?? folder.name,
+      adapters,
       architecture,
       config,
       fields: fields.json,
@@ -84,7 +102,7 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
       ...storedFormat(source, graph, weights, broken),
       graph,
       weights,
-      texts: await source.readTexts(),
+      texts: await textsBy(adapters, source),
       pooling: isRanker
         ? await readRanking(fields, config, weights)
         : pooling && { ...pooling, dense: (await source.readDense?.(weights)) ?? pooling.dense },
@@ -92,6 +110,30 @@ export async function openModel(path: string, { verify = true }: OpenOptions = {
       close: () => closing.close(),
     }
   })
+}
+
+/** The weights as adapters have changed them. */
+function changedBy(adapters: readonly Adapter[], source: Source, stored: Weights): Weights {
+  if (adapters.length === 0) return stored
+  const { config, fields, ggufSources } = source
+  const shapes = new Map(
+    source.configuration === PLAIN ? stored.entries.map(({ name, shape }) => [name, shape]) : [],
+  )
+  const naming = architectures[source.architecture].naming(config)
+  const placed = adapters.map((adapter) => placeAdapter(adapter, { naming, shapes, ggufSources }))
+  return withAdapters(stored, placed, { tied: config.head.tied, floats: floatsOf(fields) })
+}
+
+/** Of the last adapter that brings a tokenizer; what its model's makers advise, and where they end, is its model's to say. */
+async function textsBy(adapters: readonly Adapter[], source: Source): Promise<ModelTexts> {
+  const own = await source.readTexts()
+  for (const { folder } of adapters.toReversed()) {
+    if (!(await bringsTokenizer(folder))) continue
+    const its = await readTexts(folder, source.fields, source.config.shapes.vocabulary)
+    const { sampling, endTokens, beginToken } = own
+    return { ...its, sampling, endTokens, beginToken }
+  }
+  return own
 }
 
 /** As the configuration names it, else as the weights are: each matrix may be in a codec of its own. */
@@ -126,6 +168,8 @@ interface Source {
   configuration: string
   /** Absent: the folder's. */
   name?: string
+  /** Where a GGUF file has the tensors that a graph reads. */
+  ggufSources?: Sources
   fields: Fields
   architecture: ArchitectureName
   config: ModelConfig
@@ -142,7 +186,10 @@ interface Source {
 }
 
 /** By what lies there: a file, or a folder that holds a configuration or one GGUF file. */
-async function openSource(path: string): Promise<{ folder: Folder; source: Source }> {
+async function openSource(
+  path: string,
+  adapters: readonly Adapter[],
+): Promise<{ folder: Folder; source: Source }> {
   const stats = statSync(path, { throwIfNoEntry: false })
   if (stats?.isFile()) {
     const folder = new Folder(dirname(path))
@@ -152,7 +199,7 @@ async function openSource(path: string): Promise<{ folder: Folder; source: Sourc
   if (!stats?.isDirectory()) throw folder.broken(".", "there is no such folder")
   if (await folder.has(MLC)) return { folder, source: await mlcSource(folder) }
   const file = await ggufOf(folder)
-  const source = file ? await ggufSource(folder, file) : await plainSource(folder)
+  const source = file ? await ggufSource(folder, file) : await plainSource(folder, adapters)
   return { folder, source }
 }
 
@@ -182,6 +229,7 @@ async function ggufSource(folder: Folder, file: string): Promise<Source> {
       mixture: "gguf",
       pooling: gguf.pooling,
       readDense: gguf.readDense,
+      ggufSources: gguf.sources(config),
       openWeights: async () => gguf.weights(config),
       readTexts: async () => gguf.texts(config),
     }
@@ -190,10 +238,10 @@ async function ggufSource(folder: Folder, file: string): Promise<Source> {
 
 const PLAIN = "config.json"
 
-async function plainSource(folder: Folder): Promise<Source> {
+async function plainSource(folder: Folder, adapters: readonly Adapter[]): Promise<Source> {
   const whole = new Fields(await folder.json(PLAIN), (what) => folder.broken(PLAIN, what))
   const architecture = architectureOf(whole)
-  const fields = textFields(whole)
+  const fields = textFields(whole).over(vocabularyBy(adapters))
   const packing = readPacking(whole) ?? readPacking(fields) ?? (await packingBeside(folder))
   const { read, naming } = architectures[architecture]
   const config = readDirection(fields, read(fields))

@@ -41,8 +41,8 @@ export interface Loaded {
   finish: () => Promise<void>
 }
 
-/** What lies in one folder. */
-type Files = Pick<Model, "path" | "configuration" | "weights">
+/** What lies in one folder, and the adapters that change it. */
+type Files = Pick<Model, "path" | "configuration" | "weights"> & Partial<Pick<Model, "adapters">>
 
 /** A model's part in this. */
 export interface WeightSource extends Files, Pick<Model, "name" | "format"> {
@@ -82,13 +82,19 @@ async function identityOf({ borrowed, part = 0, ...own }: WeightSource): Promise
   return [...folders, ...(part > 0 ? [part] : [])].join("\n")
 }
 
-async function identityOfFiles({ path, configuration, weights }: Files): Promise<string> {
+async function identityOfFiles(own: Files): Promise<string> {
+  const { path, configuration, weights, adapters = [] } = own
   const files = [...new Set(weights.entries.map(({ file }) => file)), configuration]
-  const lines = files.sort().map(async (file) => {
+  const changes = adapters.map(({ folder, files }) => linesOf(folder.path, files))
+  return (await Promise.all([linesOf(path, files.sort()), ...changes])).flat().join("\n")
+}
+
+async function linesOf(path: string, files: readonly string[]): Promise<string[]> {
+  const lines = files.map(async (file) => {
     const { size, mtimeMs } = await stat(join(path, file))
     return `${file} ${size} ${mtimeMs}`
   })
-  return [path, ...(await Promise.all(lines))].join("\n")
+  return [path, ...(await Promise.all(lines))]
 }
 
 /**

@@ -73,6 +73,12 @@ export interface AdvisedSampling {
   frequencyPenalty?: number
 }
 
+/** Whether a folder that need not have one has a tokenizer. */
+export async function bringsTokenizer(folder: Folder): Promise<boolean> {
+  const files = [TOKENIZER, ...others.map(([file]) => file)]
+  return (await Promise.all(files.map((file) => folder.has(file)))).includes(true)
+}
+
 export async function readTexts(
   folder: Folder,
   config: Fields,
@@ -125,6 +131,8 @@ async function generationFields(folder: Folder): Promise<Fields | undefined> {
   return json && new Fields(json, (what) => folder.broken(file, what))
 }
 
+const TOKENIZER = "tokenizer.json"
+
 /** What is read where there is no tokenizer.json. */
 const others = [
   [TOKENIZER_MODEL, readTokenizerModel],
@@ -140,7 +148,7 @@ async function readTokenizer(
     specialTokens,
   }: { config: Json; special: Json; specialTokens: ModelTexts["specialTokens"] },
 ): Promise<TokenizerText> {
-  const file = "tokenizer.json"
+  const file = TOKENIZER
   if (!(await folder.has(file)))
     for (const [other, read] of others)
       if (await folder.has(other))

@@ -166,7 +166,8 @@ export const unsupported: readonly Refusal[] = [
   {
     params: ["lora", "lora_path", "lora_request", "adapter_id"],
     asked: isFilled,
-    because: "adapters are not supported.",
+    because:
+      "not chosen by requests; a model with an adapter is served as a model (sinter serve MODEL --lora ADAPTER).",
   },
   { params: ["watermark"], asked: isTrue, because: "replies carry no watermark." },
 

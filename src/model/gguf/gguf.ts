@@ -27,6 +27,8 @@ export interface GgufModel {
   /** In the words of a config.json. */
   fields: Fields
   weights: (config: ModelConfig) => Weights
+  /** Where it has the tensors that a graph reads. */
+  sources: (config: ModelConfig) => Sources
   texts: (config: ModelConfig) => ModelTexts
   /** Without the matrices that rows go through; absent: the file says nothing of it. */
   pooling: Pooling | undefined
@@ -53,11 +55,13 @@ export async function openGguf(folder: Folder, file: string): Promise<GgufModel>
       vocabulary: embedding.dims[1] ?? 0,
       divisors: await divisorsOf(folder, tensors),
     })
+    const namesFor = (config: ModelConfig) =>
+      sourcesOf(ggufNaming(architecture, config, its), (tensor) => tensors.get(tensor)?.dims)
     return {
       fields: new Fields(configOf(its, architecture), broken),
+      sources: namesFor,
       weights: (config) => {
-        const naming = ggufNaming(architecture, config, its)
-        const sources = sourcesOf(naming, (tensor) => tensors.get(tensor)?.dims)
+        const sources = namesFor(config)
         const isRead = readOf(architecture, config)
         const read = new Map([...tensors].filter(([name]) => isRead(name)))
         return weightsOf({ folder, file, tensors: read, sources, config, close })

@@ -139,6 +139,11 @@ const floats: Readonly<Record<string, FloatType>> = {
   float32: "f32",
 }
 
+/** What a configuration says that a model computes in; undefined: nothing that is known. */
+export function floatsOf({ json: { dtype, torch_dtype } }: Fields): FloatType | undefined {
+  return floats[String(dtype ?? torch_dtype)]
+}
+
 /** What is multiplied there are the model's floats. */
 function readBitsandbytes(packing: Fields, model: Fields): Packing {
   oneOf(packing, "bnb_4bit_quant_storage", ["uint8"])

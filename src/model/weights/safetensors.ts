@@ -7,7 +7,9 @@ import { readdirSync } from "node:fs"
 import type { FileHandle } from "node:fs/promises"
 import { openWhole } from "../../closing.ts"
 import type { Problem } from "../../errors.ts"
+import { INDEX, SINGLE } from "../../hub/selection.ts"
 import { type FloatType, floatBytes } from "../../runtime/format.ts"
+import { isAdapterFile } from "../adapters/files.ts"
 import { isListOfCounts } from "../fields.ts"
 import { type Folder, isFileName, isObject, type Json, readExactly } from "../folder.ts"
 import type { PackedTensor } from "../packed/groups.ts"
@@ -20,9 +22,6 @@ import { pickled, pickleIn } from "./pickles.ts"
 import { Room } from "./room.ts"
 import { constantTensor, rowsOf, type StoredTensor } from "./rows.ts"
 import type { Entry, Tensor, Weights } from "./weights.ts"
-
-const SINGLE = "model.safetensors"
-const INDEX = "model.safetensors.index.json"
 
 /** The last part of a matrix's name, plain or as quantisers have it. */
 const HELD = ["weight", "qweight", "weight_packed"]
@@ -117,9 +116,23 @@ export async function openSafetensors(
   })
 }
 
+/** The tensors of one file, which is open until `close`. @throws `model_broken` */
+export async function openParts(
+  folder: Folder,
+  file: string,
+): Promise<{ parts: Part[]; close: () => Promise<void> }> {
+  return openWhole(async (closing) => {
+    const { handle, size } = await folder.open(file, file)
+    closing.add(handle)
+    const parts = (await readHeader(folder, file, handle, size)).map(partFor)
+    return { parts, close: () => closing.close() }
+  })
+}
+
 /** Whether a folder has weights in such files, or should have: an index names them, or pickles must be made into them. */
 export function holdsWeights(folder: Folder): boolean {
-  const isOurs = (name: string) => name === INDEX || name.endsWith(".safetensors")
+  const isOurs = (name: string) =>
+    name === INDEX || (name.endsWith(".safetensors") && !isAdapterFile(name))
   return readdirSync(folder.path).some(isOurs) || pickleIn(folder) !== undefined
 }
 

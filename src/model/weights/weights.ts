@@ -21,6 +21,11 @@ export interface Weights {
   /** Of a matrix that is kept sorted (packed/orders.ts), which of its columns comes where; undefined: as they are. */
   columnOrder?(name: string, rows: number, columns: number): Int32Array | undefined
   /**
+   * Of a matrix of codes that adapters change, the rank of what they add; it is read as it is stored from now on, and the factors
+   * are tensors beside it (adapters/low-rank.ts). Undefined: nothing is added, or not beside it.
+   */
+  takeApart?(name: string, rows: number, columns: number): number | undefined
+  /**
    * Refuses tensors besides those named, which another mathematics would read. Absent: files may hold more than is read.
    * @throws `model_broken`
    */

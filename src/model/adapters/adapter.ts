@@ -1,0 +1,100 @@
+// What was trained on top of a model: changes of some of its tensors. A change is of low rank (W + left * right, LoRA), of that and
+// the lengths that rows have then (DoRA), or a tensor in another's place.
+// https://arxiv.org/abs/2106.09685, https://arxiv.org/abs/2402.09353
+
+import type { Problem } from "../../errors.ts"
+import type { Folder } from "../folder.ts"
+import { floatTypes, type Part } from "../packed/matrix.ts"
+
+export interface Adapter {
+  /** Of its folder, or of the one file that it is. */
+  path: string
+  folder: Folder
+  /** Those of that folder which say what it changes. */
+  files: readonly string[]
+  /** Whose names it calls tensors by: those that its model was published with, or those of GGUF. */
+  names: "published" | "gguf"
+  /** By the tensor's whole name. */
+  changes: ReadonlyMap<string, Change>
+  /** A head that is the embedding changes with it. */
+  tied: boolean
+  /** What is wrong with it. */
+  broken: (what: string) => Problem
+  close(): Promise<void>
+}
+
+/** In the order in which it happens. */
+export interface Change {
+  /** Comes in the tensor's place. */
+  whole?: Part
+  low?: LowRank
+  /** Of each row its length: the row is stretched to that. */
+  lengths?: Part
+}
+
+/** `factor` times left [rows, rank] times right [rank, columns] is added. */
+export interface LowRank {
+  rank: number
+  factor: number
+  left: Factor
+  right: Factor
+}
+
+/** A matrix of floats; `turned`: it is stored with rows for columns. */
+export interface Factor {
+  part: Part
+  turned: boolean
+}
+
+export const heightOf = ({ part, turned }: Factor) => part.shape[turned ? 1 : 0]!
+export const widthOf = ({ part, turned }: Factor) => part.shape[turned ? 0 : 1]!
+
+/** What a file holds of the change of one tensor. */
+export type Piece =
+  | { tensor: string; kind: "whole" | "lengths"; part: Part }
+  | { tensor: string; kind: "left" | "right"; part: Part; turned: boolean }
+
+/**
+ * The changes that pieces make, by tensor.
+ * @param factorOf what a product of factors is multiplied with
+ * @throws `model_broken` where a piece is there twice, is no matrix of floats, or lacks the other that it belongs to
+ */
+export function changesOf(
+  pieces: readonly Piece[],
+  factorOf: (tensor: string, rank: number) => number,
+  broken: (what: string) => Problem,
+): Map<string, Change> {
+  const found = new Map<string, Map<Piece["kind"], Piece>>()
+  for (const piece of pieces) {
+    const { tensor, kind, part } = piece
+    const its = found.get(tensor) ?? new Map<Piece["kind"], Piece>()
+    if (its.has(kind)) throw broken(`${part.name} and ${its.get(kind)!.part.name} are one thing`)
+    checkPiece(piece, broken)
+    found.set(tensor, its.set(kind, piece))
+  }
+  return new Map(
+    [...found].map(([tensor, its]) => {
+      const { part: whole } = its.get("whole") ?? {}
+      const { part: lengths } = its.get("lengths") ?? {}
+      const [left, right] = [its.get("left"), its.get("right")] as (Factor | undefined)[]
+      if (!left !== !right) throw broken(`of ${tensor} it holds one factor of two`)
+      const change: Change = { ...(whole && { whole }), ...(lengths && { lengths }) }
+      if (!left || !right) return [tensor, change]
+      const rank = widthOf(left)
+      if (rank !== heightOf(right))
+        throw broken(`the factors of ${tensor} have ranks ${rank} and ${heightOf(right)}`)
+      return [tensor, { ...change, low: { rank, factor: factorOf(tensor, rank), left, right } }]
+    }),
+  )
+}
+
+function checkPiece(
+  { kind, part: { name, dtype, shape } }: Piece,
+  broken: (what: string) => Problem,
+) {
+  if (!floatTypes[dtype])
+    throw broken(`tensor ${name} is of type ${dtype}; F32, F16 and BF16 can be read`)
+  const isFactor = kind === "left" || kind === "right"
+  if (isFactor && (shape.length !== 2 || shape.includes(0)))
+    throw broken(`tensor ${name} has shape [${shape.join(", ")}], which is no matrix`)
+}

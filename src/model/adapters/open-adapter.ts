@@ -1,0 +1,44 @@
+// Opens an adapter as it is found: a folder as PEFT or MLX writes it, which may bring a tokenizer along, or a GGUF file.
+
+import { statSync } from "node:fs"
+import { basename, dirname, resolve } from "node:path"
+import { ADAPTER, ADAPTER_WEIGHTS } from "../../hub/selection.ts"
+import { Fields } from "../fields.ts"
+import { Folder } from "../folder.ts"
+import type { Adapter } from "./adapter.ts"
+import { openGgufAdapter } from "./gguf.ts"
+import { openMlxAdapter } from "./mlx.ts"
+import { openPeft } from "./peft.ts"
+
+/** @throws `model_broken`, naming the file and what is wrong with it */
+export async function openAdapter(path: string): Promise<Adapter> {
+  const place = resolve(path)
+  if (statSync(place, { throwIfNoEntry: false })?.isFile())
+    return openGgufAdapter(new Folder(dirname(place)), basename(place))
+  const folder = new Folder(place)
+  const fields = await adapterFields(folder)
+  const [ofPeft, ofMlx] = ADAPTER_WEIGHTS
+  if (await folder.has(ofPeft)) return openPeft(folder, fields, ofPeft)
+  if (await folder.has(ofMlx)) return openMlxAdapter(folder, fields, ofMlx)
+  const pickle = "adapter_model.bin"
+  if (await folder.has(pickle))
+    throw folder.broken(
+      pickle,
+      "it is a pickle, which can run any program and is not opened; load it with PEFT once and save it anew",
+    )
+  throw folder.broken(ofPeft, "there is no such file")
+}
+
+async function adapterFields(folder: Folder): Promise<Fields> {
+  return new Fields(await folder.json(ADAPTER), (what) => folder.broken(ADAPTER, what))
+}
+
+/** What the model is called that an adapter's folder belongs to: a path, or a name of the hub. */
+export async function baseOf(path: string): Promise<string> {
+  const fields = await adapterFields(new Folder(resolve(path)))
+  const name = fields.text(
+    fields.has("base_model_name_or_path") ? "base_model_name_or_path" : "model",
+  )
+  const isOfHub = fields.has("revision") && /^[\w.-]+\/[\w.-]+$/.test(name)
+  return isOfHub ? `${name}@${fields.text("revision")}` : name
+}

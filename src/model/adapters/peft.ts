@@ -1,0 +1,145 @@
+// Adapters as PEFT saves them: adapter_config.json and adapter_model.safetensors. Modules are called as in transformers, behind
+// base_model.model.: of each X that was trained X.lora_A.weight [rank, columns] and X.lora_B.weight [rows, rank]; of a table X.lora_embedding_A
+// [rank, rows] and X.lora_embedding_B [columns, rank]; what was trained whole lies there whole.
+// https://huggingface.co/docs/peft/developer_guides/checkpoint
+
+import { openWhole } from "../../closing.ts"
+import { ADAPTER } from "../../hub/selection.ts"
+import type { Fields } from "../fields.ts"
+import { type Folder, isObject } from "../folder.ts"
+import type { Part } from "../packed/matrix.ts"
+import { openParts } from "../weights/safetensors.ts"
+import { type Adapter, changesOf, type Piece } from "./adapter.ts"
+
+export async function openPeft(folder: Folder, fields: Fields, file: string): Promise<Adapter> {
+  checkFields(fields)
+  const factorOf = readFactors(fields)
+  const broken = (what: string) => folder.broken(file, what)
+  return openWhole(async (closing) => {
+    const { parts, close } = await openParts(folder, file)
+    closing.add({ close })
+    const changes = changesOf(parts.map(pieceOf), factorOf, broken)
+    const tied = fields.flag("ensure_weight_tying", false)
+    return {
+      path: folder.path,
+      folder,
+      files: [ADAPTER, file],
+      names: "published",
+      changes,
+      tied,
+      broken,
+      close: () => closing.close(),
+    }
+  })
+}
+
+/** Fields that say how it was trained, or what its tensors say as well. */
+const TOLD = new Set([
+  "task_type",
+  "peft_type",
+  "auto_mapping",
+  "peft_version",
+  "base_model_name_or_path",
+  "revision",
+  "inference_mode",
+  "r",
+  "target_modules",
+  "exclude_modules",
+  "lora_alpha",
+  "lora_dropout",
+  "fan_in_fan_out",
+  "bias",
+  "use_rslora",
+  "modules_to_save",
+  "init_lora_weights",
+  "layers_to_transform",
+  "layers_pattern",
+  "rank_pattern",
+  "alpha_pattern",
+  "megatron_core",
+  "loftq_config",
+  "eva_config",
+  "corda_config",
+  "lora_ga_config",
+  "velora_config",
+  "use_dora",
+  "runtime_config",
+  "qalora_group_size",
+  "ensure_weight_tying",
+])
+
+/** Beginnings that leave the model as it was. Others (PiSSA, OLoRA, LoftQ, CorDA) take from its weights what they put into factors. */
+const PLAIN_BEGINNINGS: readonly unknown[] = [
+  undefined,
+  null,
+  true,
+  false,
+  "gaussian",
+  "eva",
+  "orthogonal",
+]
+
+function checkFields(fields: Fields): void {
+  const kind = fields.text("peft_type")
+  if (kind !== "LORA") throw fields.wrong("peft_type", `is "${kind}"; LORA is read`)
+  const beginning = fields.json.init_lora_weights
+  if (!PLAIN_BEGINNINGS.includes(beginning))
+    throw fields.wrong(
+      "init_lora_weights",
+      `is ${JSON.stringify(beginning)}, which changes the model's own weights; PEFT can save it as a plain LoRA (path_initial_model_for_weight_conversion)`,
+    )
+  for (const [name, value] of Object.entries(fields.json))
+    if (!TOLD.has(name) && !isEmpty(value))
+      throw fields.wrong(
+        name,
+        `is ${JSON.stringify(value).slice(0, 60)}, which is not known of a LoRA`,
+      )
+}
+
+function isEmpty(value: unknown): boolean {
+  if (Array.isArray(value)) return value.length === 0
+  return isObject(value) ? Object.keys(value).length === 0 : !value
+}
+
+/** What the product of a module's factors is multiplied with. */
+function readFactors(fields: Fields): (tensor: string, rank: number) => number {
+  const alpha = fields.finite("lora_alpha")
+  const isStabilised = fields.flag("use_rslora", false) // https://arxiv.org/abs/2312.03732
+  const own = fields.object("alpha_pattern")
+  const patterns = Object.keys(own?.json ?? {}).map((pattern) => {
+    try {
+      return { module: new RegExp(`^(?:.*\\.)?(?:${pattern})$`), alpha: own!.finite(pattern) }
+    } catch (error) {
+      if (!(error instanceof SyntaxError)) throw error
+      throw fields.wrong("alpha_pattern", `has ${JSON.stringify(pattern)}, which is no pattern`)
+    }
+  })
+  return (tensor, rank) => {
+    const name = tensor.replace(/\.weight$/, "")
+    const its = patterns.find(({ module }) => module.test(name))?.alpha ?? alpha
+    return its / (isStabilised ? Math.sqrt(rank) : rank)
+  }
+}
+
+/** An adapter has a name in memory, which files of older versions have, too. */
+const FACTOR = /^(.+)\.lora_(A|B)(?:\.default)?\.weight$/
+const TABLE_FACTOR = /^(.+)\.lora_embedding_(A|B)(?:\.default)?$/
+const LENGTHS = /^(.+)\.lora_magnitude_vector(?:\.default)?(?:\.weight)?$/
+const WRAPPED = /\.(?:base_layer|modules_to_save(?:\.default)?)(?=\.(?:weight|bias)$)/
+
+function pieceOf(part: Part): Piece {
+  const name = part.name.replace(/^base_model\.model\./, "")
+  const factor = FACTOR.exec(name)
+  if (factor) {
+    const kind = factor[2] === "A" ? "right" : "left"
+    return { tensor: `${factor[1]}.weight`, kind, part, turned: false }
+  }
+  const ofTable = TABLE_FACTOR.exec(name)
+  if (ofTable) {
+    const kind = ofTable[2] === "A" ? "left" : "right"
+    return { tensor: `${ofTable[1]}.weight`, kind, part, turned: true }
+  }
+  const lengths = LENGTHS.exec(name)
+  if (lengths) return { tensor: `${lengths[1]}.weight`, kind: "lengths", part }
+  return { tensor: name.replace(WRAPPED, ""), kind: "whole", part }
+}

@@ -1,0 +1,44 @@
+// Which tensors of a model an adapter changes. Published names end alike and begin otherwise: an adapter has its model's names as
+// they are in memory, where a model that sees, or another version of transformers, has another root before them.
+
+import type { Json } from "../folder.ts"
+import { type Naming, type Sources, sourcesOf } from "../weights/names.ts"
+import type { Placed } from "./adapted.ts"
+import type { Adapter } from "./adapter.ts"
+
+export interface Place {
+  naming: Naming
+  /** Of the model's tensors by their published names, as far as these are known. */
+  shapes: ReadonlyMap<string, readonly number[]>
+  /** Where its GGUF file has what a graph reads. */
+  ggufSources: Sources | undefined
+}
+
+/** Parts of models that see or hear, which are not served. */
+const ELSEWHERE = /vision|visual|audio|image|speech|projector|connector|resampler/
+
+/** @throws `model_broken` where its names are of another kind of file */
+export function placeAdapter(adapter: Adapter, { naming, shapes, ggufSources }: Place): Placed {
+  if (adapter.names === "gguf") {
+    if (ggufSources) return { adapter, sources: ggufSources, keyOf: (tensor) => tensor }
+    throw adapter.broken("it is an adapter of a GGUF file, and the model is none")
+  }
+  const layered = new RegExp(`(?:^|\\.)(${naming.layers.replaceAll(".", "\\.")}\\d+\\..+)$`)
+  const keyOf = (tensor: string) => {
+    if (ELSEWHERE.test(tensor)) return undefined
+    return layered.exec(tensor)?.[1] ?? tensor.split(".").slice(-2).join(".")
+  }
+  const changed = new Set([...adapter.changes.keys()].map(keyOf))
+  const shapeOf = (name: string) => shapes.get(name) ?? (changed.has(keyOf(name)) ? [] : undefined)
+  return { adapter, sources: sourcesOf(naming, shapeOf), keyOf }
+}
+
+/** Of a table of embeddings that an adapter brings, how many tokens it has. */
+export function vocabularyBy(adapters: readonly Adapter[]): Json {
+  const tables = adapters.flatMap(({ changes }) =>
+    [...changes].flatMap(([tensor, { whole }]) => (whole && TABLE.test(tensor) ? whole.shape : [])),
+  )
+  return tables.length > 0 ? { vocab_size: tables[0] } : {}
+}
+
+const TABLE = /(^|\.)(embed_tokens|wte|word_embeddings|embed_in)\.weight$/
