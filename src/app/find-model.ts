@@ -51,16 +51,25 @@ async function findPath(name: string, options: HubOptions): Promise<string> {
   }
 }
 
-/** Where the model of an adapter is: its path is taken from where it was typed when that was trained, or from the adapter's folder. */
+/**
+ * Where the model of an adapter is: a path is taken from here, where somebody typed it when that was trained, or from the adapter's
+ * folder. An address that a stranger wrote is not followed, and a name of the hub is.
+ */
 async function findBase(adapter: string, options: HubOptions): Promise<string> {
   const base = await baseOf(adapter)
+  const lost = (why: string) =>
+    problem("base_missing", { adapter, base: printable(base), problem: why })
+  if (hasScheme(base)) throw lost("Addresses are not followed.")
   const beside = resolve(adapter, base)
   try {
-    return await findPath(base.startsWith(".") && existsSync(beside) ? beside : base, options)
+    const isBeside = base.startsWith(".") && existsSync(beside)
+    const path = await findPath(isBeside ? beside : base, options)
+    if (!isAdapter(path)) return path
   } catch (error) {
     if (!(error instanceof Problem)) throw error
-    throw problem("base_missing", { adapter, base: printable(base), problem: error.message })
+    throw lost(error.message)
   }
+  throw lost("It is an adapter itself.")
 }
 
 /**

@@ -384,7 +384,8 @@ class Sharding {
     const split = this.#splitOfInput(input)
     if (split && this.#readers(output, index).some(isOfHeads)) throw wantedWhole(split)
     if (split) return this.#partial(step, split)
-    const made = epilogue.kind === "add" ? undefined : this.#splitFor(output, index)
+    const made =
+      epilogue.kind === "add" ? this.#splitOf(epilogue.to) : this.#splitFor(output, index)
     const rows =
       made && (epilogue.kind === "gated" ? [...cutOf(made), ...cutOf(made)] : cutOf(made))
     return [
@@ -393,8 +394,7 @@ class Sharding {
         input: this.#input(input),
         weight: this.#parameter(weight, rows),
         bias: bias === undefined ? undefined : this.#parameter(bias, rows),
-        epilogue:
-          epilogue.kind === "add" ? { kind: "add", to: this.#wholeView(epilogue.to) } : epilogue,
+        epilogue: epilogue.kind === "add" ? { kind: "add", to: this.#view(epilogue.to) } : epilogue,
         output: this.#made(output, made),
       },
     ]

@@ -166,6 +166,25 @@ test.each<[string, string[], string | undefined, string[], string]>([
   expect(await select([...CONFIG, ...OTHERS, ...paths], file)).toEqual({ files, model })
 })
 
+test("an adapter is its configuration, its weights and what it brings of a tokenizer, where there is no model", async () => {
+  const texts = ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"]
+  const adapter = ["adapter_config.json", "adapter_model.safetensors"]
+  const others = [
+    "README.md",
+    "adapter_model.bin",
+    "training_args.bin",
+    "checkpoint-9/adapter_model.safetensors",
+  ]
+  expect(await select([...others, ...adapter, ...texts])).toEqual({
+    files: [...texts, ...adapter],
+    model: "",
+  })
+  const mlx = ["adapter_config.json", "adapters.safetensors"]
+  expect((await select([...mlx, "0000100_adapters.safetensors"])).files).toEqual(mlx)
+  const merged = await select([...adapter, ...CONFIG, "model.safetensors"])
+  expect(merged.files).toEqual([...CONFIG, "model.safetensors"])
+})
+
 test("tokenizer.model and tiktoken.model are read where there is no tokenizer.json", async () => {
   const pieces = ["tokenizer.model", "tiktoken.model", "added_tokens.json"]
   const { files } = await select(["config.json", "model.safetensors", ...pieces])

@@ -1,16 +1,25 @@
-// Models changed by adapters, against what PEFT and MLX compute of the same: see test/golden/adapters/README.md.
+// Models changed by adapters, against what PEFT, mlx-lm and llama.cpp's converter make of the same (test/golden/adapters/README.md),
+// and what is said of adapters that cannot be read.
 
-import { readdirSync, readFileSync } from "node:fs"
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { test } from "vitest"
+import { afterAll, beforeAll, expect, test } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
-import { openReference } from "../../src/compiler/targets/reference/reference.ts"
-import { openModel } from "../../src/model/model.ts"
+import { shard } from "../../src/compiler/shard.ts"
+import { traitsOf } from "../../src/compiler/targets/prepare.ts"
+import { openReference, openShards } from "../../src/compiler/targets/reference/reference.ts"
+import { compileFolder } from "../../src/model/compile-folder.ts"
+import { Folder } from "../../src/model/folder.ts"
+import { type Model, type OpenOptions, openModel } from "../../src/model/model.ts"
+import { readOrigin } from "../../src/model/origin.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
-import { goldenFolder, readGolden } from "./golden.ts"
-import { blocksFor, expectGolden, limitsFor } from "./steps.ts"
+import type { LoadableProgram } from "../../src/runtime/program.ts"
+import { type GoldenPrompt, goldenFolder, readGolden } from "./golden.ts"
+import { blocksFor, expectGolden, limitsFor, prefill, worstDifference } from "./steps.ts"
 
 const root = goldenFolder("adapters", ".")
+const golden = (name: string) => join(root, name)
 const names = readdirSync(root, { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
   .map(({ name }) => name)
@@ -18,9 +27,18 @@ const names = readdirSync(root, { withFileTypes: true })
 const baseOf = (folder: string): string =>
   goldenFolder(".", JSON.parse(readFileSync(join(folder, "golden.json"), "utf8")).base)
 
-test.each(names)("%s", async (name) => {
-  const folder = join(root, name)
-  const model = await openModel(baseOf(folder), { adapters: [folder] })
+let scratch: string
+beforeAll(() => {
+  scratch = mkdtempSync(join(tmpdir(), "adapters-"))
+})
+afterAll(() => rmSync(scratch, { recursive: true }))
+
+async function withProgram(
+  path: string,
+  options: OpenOptions,
+  use: (program: LoadableProgram, model: Model) => Promise<void>,
+): Promise<void> {
+  const model = await openModel(path, options)
   const { graph, format, codecOf } = model
   const plan = compile(graph, {
     format,
@@ -28,15 +46,327 @@ test.each(names)("%s", async (name) => {
     activations: "float",
     kv: "f32",
   })
-  const program = openReference(
-    plan,
-    limitsFor(plan, { blocks: 50, tokens: 700, sequences: 2, rows: 700 }),
-  )
+  const limits = limitsFor(plan, { blocks: 50, tokens: 700, sequences: 2, rows: 700 })
+  const program = openReference(plan, limits)
   await loadParameters(model.weights, program.manifest, program)
-  for (const prompt of readGolden(folder)) {
-    const blocks = blocksFor(prompt.tokens.length + prompt.greedy.length)
-    await expectGolden(program, prompt, blocks, 1e-4)
-  }
+  await use(program, model)
   await program.close()
   await model.close()
+}
+
+const logitsOf = (program: LoadableProgram, { tokens, firstRow }: GoldenPrompt) =>
+  prefill(program, tokens, blocksFor(tokens.length), { firstRow })
+
+const expectAll = async (program: LoadableProgram, folder: string) => {
+  for (const prompt of readGolden(folder))
+    await expectGolden(program, prompt, blocksFor(prompt.tokens.length + 40), 1e-4)
+}
+
+test.each([
+  ...names.map((name) => [name, name] as const),
+  ["on-q4_0/adapter.gguf", "on-q4_0"],
+] as const)("%s: logits are within 1e-4, greedy tokens are equal", async (path, name) => {
+  const folder = golden(name)
+  await withProgram(baseOf(folder), { adapters: [golden(path)] }, (program) =>
+    expectAll(program, folder),
+  )
+})
+
+type Tensors = Map<string, { dtype: string; shape: number[]; bytes: Uint8Array }>
+
+type Header = Record<string, { dtype: string; shape: number[]; data_offsets: number[] }>
+
+/** An adapter's folder, as PEFT writes it. */
+function adapterOf(fields: object, tensors: Tensors): string {
+  const folder = mkdtempSync(join(scratch, "adapter-"))
+  writeFileSync(join(folder, "adapter_config.json"), JSON.stringify(fields))
+  writeFileSync(join(folder, "adapter_model.safetensors"), written(tensors))
+  return folder
+}
+
+/** A golden one with other fields, or with its tensors changed. */
+function changed(
+  name: string,
+  fields: object,
+  change: (tensors: Tensors) => void = () => {},
+): string {
+  const tensors = readTensors(readFileSync(join(golden(name), "adapter_model.safetensors")))
+  change(tensors)
+  return adapterOf({ ...configOf(golden(name)), ...fields }, tensors)
+}
+
+const configOf = (folder: string) =>
+  JSON.parse(readFileSync(join(folder, "adapter_config.json"), "utf8"))
+
+function readTensors(file: Buffer): Tensors {
+  const length = Number(file.readBigUInt64LE(0))
+  const { __metadata__: _, ...header } = JSON.parse(file.toString("utf8", 8, 8 + length))
+  const tensors: Tensors = new Map()
+  for (const [name, { dtype, shape, data_offsets: offsets }] of Object.entries(header as Header)) {
+    const [from, to] = offsets.map((offset) => 8 + length + offset)
+    tensors.set(name, { dtype, shape, bytes: file.subarray(from, to) })
+  }
+  return tensors
+}
+
+function written(tensors: Tensors): Buffer {
+  let at = 0
+  const header: Record<string, object> = {}
+  for (const [name, { dtype, shape, bytes }] of tensors) {
+    header[name] = { dtype, shape, data_offsets: [at, at + bytes.length] }
+    at += bytes.length
+  }
+  const text = Buffer.from(JSON.stringify(header))
+  const length = Buffer.alloc(8)
+  length.writeBigUInt64LE(BigInt(text.length))
+  return Buffer.concat([length, text, ...[...tensors.values()].map(({ bytes }) => bytes)])
+}
+
+/** Floats from -1 to 1, the same at each run. */
+function floats(...shape: number[]) {
+  const count = shape.reduce((product, n) => product * n, 1)
+  const values = Float32Array.from({ length: count }, (_, i) => Math.sin(7 * i + shape[0]!))
+  return { dtype: "F32", shape, bytes: new Uint8Array(values.buffer) }
+}
+
+const PLAIN = { peft_type: "LORA", r: 4, lora_alpha: 1 }
+
+/** Of matrices of both layers, [rows, columns] by their names within a layer. */
+function lora(matrices: Record<string, [number, number]>): Tensors {
+  const tensors: Tensors = new Map()
+  for (const layer of [0, 1])
+    for (const [name, [rows, columns]] of Object.entries(matrices)) {
+      const module = `base_model.model.model.layers.${layer}.${name}`
+      tensors.set(`${module}.lora_A.weight`, floats(4, columns))
+      tensors.set(`${module}.lora_B.weight`, floats(rows, 4))
+    }
+  return tensors
+}
+
+const renamed = (rule: (name: string) => string) => (tensors: Tensors) => {
+  const all = [...tensors]
+  tensors.clear()
+  for (const [name, tensor] of all) tensors.set(rule(name), tensor)
+}
+
+test.each(["phi3", "on-q4_0"])("twice the same is one of twice the strength: %s", async (name) => {
+  const prompt = readGolden(golden(name))[1]!
+  const stronger = changed(name, { lora_alpha: 2 * configOf(golden(name)).lora_alpha })
+  const logits: Float32Array[] = []
+  for (const adapters of [[golden(name), golden(name)], [stronger]])
+    await withProgram(baseOf(golden(name)), { adapters }, async (program) => {
+      logits.push(await logitsOf(program, prompt))
+    })
+  const [twice, once] = logits as [Float32Array, Float32Array]
+  expect(worstDifference(twice, prompt.logits)).toBeGreaterThan(0.1)
+  expect(worstDifference(twice, once)).toBeLessThan(1e-4)
+})
+
+test("beside codes, shards of a model compute the bits of one", async () => {
+  const adapter = adapterOf(
+    PLAIN,
+    lora({
+      "self_attn.q_proj": [128, 128],
+      "self_attn.o_proj": [128, 128],
+      "mlp.up_proj": [384, 128],
+      "mlp.down_proj": [128, 384],
+    }),
+  )
+  const model = await openModel(goldenFolder("mlc", "llama-wide-q4f16_1"), { adapters: [adapter] })
+  const { graph, format } = model
+  const { sums } = traitsOf("vulkan")
+  const plan = compile(graph, { format, activations: "int8", kv: "f32", sums: sums! })
+  const limits = limitsFor(plan, { blocks: 12, tokens: 64, sequences: 2, rows: 64 })
+  const programs = [openReference(plan, limits), openShards(plan, shard(plan, 2)!, limits)]
+  for (const program of programs) await loadParameters(model.weights, program.manifest, program)
+  const tokens = Int32Array.from({ length: 40 }, (_, i) => 5 + 3 * i)
+  const [expected, made] = await Promise.all(
+    programs.map((program) => prefill(program, tokens, blocksFor(40), { firstRow: 0 })),
+  )
+  expect(made).toEqual(expected)
+  for (const program of programs) await program.close()
+  await model.close()
+})
+
+/** As they are called behind another root, with what a file of an older PEFT has in its names, and with parts that are not served. */
+test("tensors are found behind any root, and those of what sees are left out", async () => {
+  const adapter = changed("phi3", {}, (tensors) => {
+    renamed((name) =>
+      name
+        .replace("model.model.", "model.language_model.model.")
+        .replace(".weight", ".default.weight"),
+    )(tensors)
+    tensors.set(
+      "base_model.model.vision_tower.layers.0.self_attn.o_proj.lora_A.weight",
+      floats(4, 9),
+    )
+    tensors.set(
+      "base_model.model.vision_tower.layers.0.self_attn.o_proj.lora_B.weight",
+      floats(9, 4),
+    )
+  })
+  await withProgram(baseOf(golden("phi3")), { adapters: [adapter] }, (program) =>
+    expectAll(program, golden("phi3")),
+  )
+})
+
+test("a table of more tokens than the model has makes it one of so many", async () => {
+  const adapter = adapterOf(
+    { ...PLAIN, modules_to_save: ["embed_tokens", "lm_head"] },
+    new Map([
+      ["base_model.model.model.embed_tokens.weight", floats(515, 48)],
+      ["base_model.model.lm_head.weight", floats(515, 48)],
+    ]),
+  )
+  await withProgram(
+    goldenFolder("models", "llama-untied"),
+    { adapters: [adapter] },
+    async (program, model) => {
+      expect(model.config.shapes.vocabulary).toBe(515)
+      const logits = await prefill(program, Int32Array.of(514), blocksFor(1), { firstRow: 0 })
+      expect(logits.length).toBe(515)
+      expect(logits.every(Number.isFinite)).toBe(true)
+    },
+  )
+})
+
+test("a tokenizer that it brings is the model's, which still says how answers are drawn and end", async () => {
+  const adapter = changed("phi3", {})
+  const base = baseOf(golden("phi3"))
+  const tokenizer = readFileSync(join(base, "tokenizer.json"), "utf8")
+  writeFileSync(join(adapter, "tokenizer.json"), tokenizer)
+  writeFileSync(
+    join(adapter, "tokenizer_config.json"),
+    JSON.stringify({ chat_template: "tuned {{ messages }}", eos_token: "<tuned>" }),
+  )
+  const [plain, tuned] = [await openModel(base), await openModel(base, { adapters: [adapter] })]
+  expect(tuned.texts.templates.get("default")?.text).toBe("tuned {{ messages }}")
+  expect(tuned.texts.endSpelling).toBe("<tuned>")
+  const { endTokens, sampling } = plain.texts
+  expect(tuned.texts).toMatchObject({ endTokens, sampling })
+  const output = join(scratch, "tuned")
+  await compileFolder(tuned, output, { format: "q0bf16" })
+  expect(readFileSync(join(output, "tokenizer_config.json"), "utf8")).toContain("<tuned>")
+  for (const model of [plain, tuned]) await model.close()
+})
+
+test("a compiled folder has the changed weights, and says what changed them", async () => {
+  const output = join(scratch, "compiled")
+  const model = await openModel(baseOf(golden("llama")), { adapters: [golden("llama")] })
+  await compileFolder(model, output, { format: "q0f32" })
+  await model.close()
+  await withProgram(output, {}, (program) => expectAll(program, golden("llama")))
+  const origin = await readOrigin(new Folder(output))
+  const files = ["adapter_config.json", "adapter_model.safetensors"]
+  expect(origin).toMatchObject({
+    source: { name: "llama-untied" },
+    adapters: [{ source: { name: "llama" }, files: files.map((file) => ({ file })) }],
+  })
+})
+
+test("packed as they are, weights cannot be written with an adapter", async () => {
+  const model = await openModel(baseOf(golden("on-q4_0")), { adapters: [golden("on-q4_0")] })
+  await expect(compileFolder(model, join(scratch, "no"), { format: "gguf" })).rejects.toThrow(
+    /--lora: .* is packed as gguf, into which no adapter can be written/,
+  )
+  await model.close()
+})
+
+const A = "base_model.model.model.layers.0.mlp.down_proj.lora_A.weight"
+
+test.each<[string, RegExp, object, ((tensors: Tensors) => void)?]>([
+  ["another method", /peft_type is "IA3"; LORA is read/, { peft_type: "IA3" }],
+  [
+    "a beginning that took from the weights",
+    /init_lora_weights is "pissa", which changes/,
+    { init_lora_weights: "pissa" },
+  ],
+  [
+    "layers copied",
+    /layer_replication is \[\[0,1\]\], which is not known/,
+    { layer_replication: [[0, 1]] },
+  ],
+  ["biases of factors", /lora_bias is true, which is not known of a LoRA/, { lora_bias: true }],
+  ["tokens trained alone", /trainable_token_indices is \[5\]/, { trainable_token_indices: [5] }],
+  [
+    "parameters instead of modules",
+    /target_parameters is \["experts"\]/,
+    { target_parameters: ["experts"] },
+  ],
+  ["a field of tomorrow", /spin is 2, which is not known of a LoRA/, { spin: 2 }],
+  ["no strength", /lora_alpha is missing/, { lora_alpha: null }],
+  [
+    "a pattern that is none",
+    /alpha_pattern has "\(", which is no plain pattern/,
+    { alpha_pattern: { "(": 1 } },
+  ],
+  ["a pattern that never ends", /which is no plain pattern/, { alpha_pattern: { "(a+)+b": 1 } }],
+  ["a pattern that takes long", /which is no plain pattern/, { alpha_pattern: { ".*.*.*b": 1 } }],
+  ["a factor alone", /down_proj.weight it holds one factor of two/, {}, (all) => all.delete(A)],
+  [
+    "ranks that differ",
+    /the factors of .* have ranks 6 and 4/,
+    {},
+    (all) => all.set(A, floats(4, 96)),
+  ],
+  [
+    "another width",
+    /lora_A.weight has shape \[6, 95\], and the model wants \[6, \d+\]/,
+    {},
+    (all) => all.set(A, floats(6, 95)),
+  ],
+  [
+    "a vector for a factor",
+    /has shape \[6\], which is no matrix/,
+    {},
+    (all) => all.set(A, floats(6)),
+  ],
+  [
+    "whole numbers",
+    /is of type I32; F32, F16 and BF16 can be read/,
+    {},
+    (all) => all.set(A, { ...floats(6, 48), dtype: "I32" }),
+  ],
+  [
+    "a name without end",
+    /the name of a tensor has 50\d\d characters/,
+    {},
+    (all) => all.set("a".repeat(5000), floats(1)),
+  ],
+  [
+    "what the model does not have",
+    /it changes layers.7.mlp.up_proj.weight, which this model does not have/,
+    {},
+    (all) => all.set("base_model.model.model.layers.7.mlp.up_proj.weight", floats(2, 2)),
+  ],
+  [
+    "one tensor in two places",
+    /it changes layers.0.mlp.down_proj.weight in two places/,
+    {},
+    (all) => all.set("base_model.model.model.text.layers.0.mlp.down_proj.weight", floats(2, 2)),
+  ],
+  [
+    "one tensor twice",
+    /are one thing/,
+    {},
+    (all) => all.set(A.replace(".weight", ".default.weight"), floats(6, 48)),
+  ],
+])("refused: %s", async (_, words, fields, change) => {
+  const adapters = [changed("phi3", fields, change)]
+  await expect(openModel(baseOf(golden("phi3")), { adapters })).rejects.toThrow(words)
+})
+
+test("refused: names of GGUF for a folder, pickles, an empty folder, a model", async () => {
+  const base = baseOf(golden("phi3"))
+  const opened = (adapter: string) => openModel(base, { adapters: [adapter] })
+  await expect(opened(golden("on-q4_0/adapter.gguf"))).rejects.toThrow(
+    "it is an adapter of a GGUF file, and the model is none",
+  )
+  await expect(opened(baseOf(golden("on-q4_0")))).rejects.toThrow("this is no adapter")
+  await expect(opened(base)).rejects.toThrow("adapter_config.json: there is no such file")
+  const pickled = changed("phi3", {})
+  rmSync(join(pickled, "adapter_model.safetensors"))
+  await expect(opened(pickled)).rejects.toThrow("adapter_model.safetensors: there is no such file")
+  writeFileSync(join(pickled, "adapter_model.bin"), "")
+  await expect(opened(pickled)).rejects.toThrow("load it with PEFT once and save it anew")
 })

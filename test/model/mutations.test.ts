@@ -61,6 +61,37 @@ test.each(headers.map((entry) => [`${entry.model}/${entry.file}`, entry] as cons
   },
 )
 
+/** Of adapters, what they say and what their weights are said to be. */
+test.each([
+  ["phi3", "models/phi3", "adapter_config.json"],
+  ["phi3", "models/phi3", "adapter_model.safetensors"],
+  ["mlx-dora", "models/llama-untied", "adapter_config.json"],
+  ["on-q4_0", "gguf/llama-q4_0/llama-q4_0.gguf", "adapter.gguf"],
+])("adapters/%s of %s: %s", async (name, base, file) => {
+  const copy = join(folder, `${name}-${file}`)
+  cpSync(goldenFolder("adapters", name), copy, { recursive: true })
+  const path = join(copy, file)
+  const sound = readFileSync(path)
+  const length = file.endsWith(".safetensors") ? 8 + Number(sound.readBigUInt64LE(0)) : sound.length
+  const random = randomFrom(name + file)
+  let opened = 0
+  for (let i = 0; i < GGUF_TIMES; i++) {
+    writeFileSync(path, mutate(sound, Math.min(length, 4096), random))
+    const [started, memory] = [processorTime(), allocated()]
+    try {
+      const adapters = [file.endsWith(".gguf") ? path : copy]
+      await (await openModel(goldenFolder(".", base), { adapters })).close()
+      opened += 1
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error
+      expect(error.message).not.toMatch(/\n/)
+    }
+    expect(processorTime() - started).toBeLessThan(1000)
+    expect(allocated() - memory).toBeLessThan(20e6)
+  }
+  expect(opened).toBeLessThan(GGUF_TIMES)
+})
+
 /** Two kinds of tokenizers; the first lies in one file of three. */
 test.each(["qwen2-bf16/qwen2-bf16-00001-of-00003.gguf", "mistral-q3_k_m/mistral-q3_k_m.gguf"])(
   "%s",

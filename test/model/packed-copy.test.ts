@@ -4,6 +4,7 @@
 import {
   closeSync,
   cpSync,
+  mkdirSync,
   mkdtempSync,
   openSync,
   readdirSync,
@@ -20,6 +21,7 @@ import { compile } from "../../src/compiler/compile.ts"
 import { shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
 import { findCompiler } from "../../src/compiler/targets/cpu/toolchain.ts"
 import { createLog } from "../../src/log.ts"
+import { Folder } from "../../src/model/folder.ts"
 import { openModel } from "../../src/model/model.ts"
 import {
   type Loaded,
@@ -70,7 +72,7 @@ interface Started extends Omit<Loaded, "finish"> {
 /** Loads the model as a start does, waits until a copy is kept, and looks at the program's memory. */
 async function start(
   shelfSize?: number,
-  more: Pick<WeightSource, "part" | "borrowed"> = {},
+  more: Pick<WeightSource, "part" | "borrowed" | "adapters"> = {},
   place = (packed: PackedWeights) => packed,
 ): Promise<Started> {
   const model = { ...(await openModel(folder)), ...more }
@@ -169,6 +171,19 @@ describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
     expect((await start(1 << 30, { borrowed })).from).toBe("folder")
     expect((await start()).from).toBe("shelf")
     await borrowed.close()
+  })
+
+  test("that an adapter has changed have a copy of their own, of as that is now", async () => {
+    const path = join(scratch, "adapter")
+    const files = ["adapter_model.safetensors"]
+    mkdirSync(path)
+    writeFileSync(join(path, files[0]!), "changes")
+    const adapters = [{ path, folder: new Folder(path), files }]
+    for (const from of ["folder", "shelf"])
+      for (const more of [{}, { adapters }, { adapters: [...adapters, ...adapters] }])
+        expect((await start(1 << 30, more)).from).toBe(from)
+    writeFileSync(join(path, files[0]!), "other changes")
+    expect((await start(1 << 30, { adapters })).from).toBe("folder")
   })
 
   test("that lie elsewhere come and go through windows, to the same bytes", async () => {

@@ -88,10 +88,14 @@ export function changesOf(
   )
 }
 
+const MAX_NAME = 400 // characters
+
 function checkPiece(
   { kind, part: { name, dtype, shape } }: Piece,
   broken: (what: string) => Problem,
-) {
+): void {
+  if (name.length > MAX_NAME)
+    throw broken(`the name of a tensor has ${name.length} characters, more than ${MAX_NAME}`)
   if (!floatTypes[dtype])
     throw broken(`tensor ${name} is of type ${dtype}; F32, F16 and BF16 can be read`)
   const isFactor = kind === "left" || kind === "right"

@@ -106,19 +106,30 @@ function readFactors(fields: Fields): (tensor: string, rank: number) => number {
   const alpha = fields.finite("lora_alpha")
   const isStabilised = fields.flag("use_rslora", false) // https://arxiv.org/abs/2312.03732
   const own = fields.object("alpha_pattern")
-  const patterns = Object.keys(own?.json ?? {}).map((pattern) => {
-    try {
-      return { module: new RegExp(`^(?:.*\\.)?(?:${pattern})$`), alpha: own!.finite(pattern) }
-    } catch (error) {
-      if (!(error instanceof SyntaxError)) throw error
-      throw fields.wrong("alpha_pattern", `has ${JSON.stringify(pattern)}, which is no pattern`)
-    }
-  })
+  const patterns = Object.keys(own?.json ?? {}).map((pattern) => ({
+    module: patternOf(fields, pattern),
+    alpha: own!.finite(pattern),
+  }))
   return (tensor, rank) => {
     const name = tensor.replace(/\.weight$/, "")
     const its = patterns.find(({ module }) => module.test(name))?.alpha ?? alpha
     return its / (isStabilised ? Math.sqrt(rank) : rank)
   }
+}
+
+const MAX_REPEATS = 2
+
+/** Of module names. It is a stranger's: one that could be matched in many ways would take for ever. */
+function patternOf(fields: Fields, pattern: string): RegExp {
+  const repeats = pattern.match(/[*+{]/g)?.length ?? 0
+  try {
+    if (repeats <= MAX_REPEATS && !/\)[*+{?]/.test(pattern))
+      return new RegExp(`^(?:.*\\.)?(?:${pattern})$`)
+  } catch {}
+  throw fields.wrong(
+    "alpha_pattern",
+    `has ${JSON.stringify(pattern).slice(0, 60)}, which is no plain pattern of names`,
+  )
 }
 
 /** An adapter has a name in memory, which files of older versions have, too. */
