@@ -7,6 +7,8 @@ import { join } from "node:path"
 import { afterAll, beforeAll, expect, test } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
 import { shard } from "../../src/compiler/shard.ts"
+import { shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
+import { findCompiler } from "../../src/compiler/targets/cpu/toolchain.ts"
 import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { openReference, openShards } from "../../src/compiler/targets/reference/reference.ts"
 import { compileFolder } from "../../src/model/compile-folder.ts"
@@ -14,7 +16,9 @@ import { Folder } from "../../src/model/folder.ts"
 import { type Model, type OpenOptions, openModel } from "../../src/model/model.ts"
 import { readOrigin } from "../../src/model/origin.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
+import { openLibrary } from "../../src/runtime/library.ts"
 import type { LoadableProgram } from "../../src/runtime/program.ts"
+import { isLeftOut } from "../left-out.ts"
 import { type GoldenPrompt, goldenFolder, readGolden } from "./golden.ts"
 import { blocksFor, expectGolden, limitsFor, prefill, worstDifference } from "./steps.ts"
 
@@ -161,6 +165,25 @@ test.each(["phi3", "on-q4_0"])("twice the same is one of twice the strength: %s"
   expect(worstDifference(twice, prompt.logits)).toBeGreaterThan(0.1)
   expect(worstDifference(twice, once)).toBeLessThan(1e-4)
 })
+
+const compiler = await findCompiler()
+test.skipIf(isLeftOut(compiler))(
+  `beside codes, the processor computes it${compiler ? "" : " (skipped: no C compiler on this machine)"}`,
+  async () => {
+    const folder = golden("on-q4_0")
+    const model = await openModel(baseOf(folder), { adapters: [folder] })
+    const options = { activations: "float", kv: "f32" } as const
+    const plan = compile(model.graph, { format: "gguf", codecOf: model.codecOf!, ...options })
+    const { path } = await shelvedCpu(plan)
+    const limits = limitsFor(plan, { blocks: 50, tokens: 700, sequences: 2, rows: 700 })
+    const program = await openLibrary(path, limits)
+    await loadParameters(model.weights, program.manifest, program)
+    await expectAll(program, folder)
+    await program.close()
+    await model.close()
+  },
+  240_000,
+)
 
 test("beside codes, shards of a model compute the bits of one", async () => {
   const adapter = adapterOf(
