@@ -1,7 +1,15 @@
 // Models changed by adapters, against what PEFT, mlx-lm and llama.cpp's converter make of the same (test/golden/adapters/README.md),
 // and what is said of adapters that cannot be read.
 
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, expect, test } from "vitest"
@@ -13,9 +21,12 @@ import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { openReference, openShards } from "../../src/compiler/targets/reference/reference.ts"
 import { compileFolder } from "../../src/model/compile-folder.ts"
 import { Folder } from "../../src/model/folder.ts"
+import { weightsOf } from "../../src/model/graph-weights.ts"
 import { type Model, type OpenOptions, openModel } from "../../src/model/model.ts"
 import { readOrigin } from "../../src/model/origin.ts"
+import { floatTypes } from "../../src/model/packed/matrix.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
+import { narrow, widen } from "../../src/runtime/dtype.ts"
 import { openLibrary } from "../../src/runtime/library.ts"
 import type { LoadableProgram } from "../../src/runtime/program.ts"
 import { isLeftOut } from "../left-out.ts"
@@ -166,6 +177,56 @@ test.each(["phi3", "on-q4_0"])("twice the same is one of twice the strength: %s"
   expect(worstDifference(twice, once)).toBeLessThan(1e-4)
 })
 
+const models = readdirSync(goldenFolder("models", "."), { withFileTypes: true })
+  .filter((entry) => entry.isDirectory())
+  .map(({ name }) => name)
+
+/** How it is stored: [in, out], as PEFT's `fan_in_fan_out` says. */
+const isTurned = (model: string) => model === "gpt2"
+
+/** Whatever an architecture calls its matrices, joins, splits or turns. */
+test.each(models)("a change of every matrix is that of the files: %s", async (name) => {
+  const folder = goldenFolder("models", name)
+  const stored = join(folder, "model.safetensors")
+  if (!existsSync(stored)) return // in shards
+  const tensors = readTensors(readFileSync(stored))
+  const changes: Tensors = new Map()
+  for (const [tensor, { dtype, shape, bytes }] of tensors) {
+    const codec = floatTypes[dtype]
+    const [rows, columns] = isTurned(name) ? shape.toReversed() : shape
+    if (shape.length !== 2 || !codec || !/\.\d+\..*(?<!norm\.)weight$/.test(tensor)) continue
+    const module = `base_model.model.${tensor.replace(/\.weight$/, "")}`
+    const [right, left] = [floats(2, columns!), floats(rows!, 2)]
+    changes.set(`${module}.lora_A.weight`, right).set(`${module}.lora_B.weight`, left)
+    const [a, b] = [right, left].map(({ bytes }) => widen(bytes, "f32")) as [
+      Float32Array,
+      Float32Array,
+    ]
+    const values = widen(bytes.slice(), codec).map((value, i) => {
+      const [row, column] = [Math.floor(i / shape[1]!), i % shape[1]!]
+      const [to, from] = isTurned(name) ? [column, row] : [row, column]
+      const added = b[2 * to]! * a[from]! + b[2 * to + 1]! * a[columns! + from]!
+      return Math.fround(value + Math.fround(added))
+    })
+    tensors.set(tensor, { dtype, shape, bytes: narrow(values, codec) })
+  }
+  expect(changes.size).toBeGreaterThan(0)
+  const copy = mkdtempSync(join(scratch, "model-"))
+  cpSync(folder, copy, { recursive: true })
+  writeFileSync(join(copy, "model.safetensors"), written(tensors))
+  const adapter = adapterOf({ ...PLAIN, lora_alpha: 2 }, changes)
+  const [ours, theirs] = [await openModel(folder, { adapters: [adapter] }), await openModel(copy)]
+  for (const { sources, columns } of weightsOf(ours.graph))
+    for (const { tensor, rows } of sources) {
+      const [own, its] = [ours, theirs].map(({ weights }) => weights.tensor(tensor, rows, columns))
+      expect([tensor, (await own!.read(0, rows)).values]).toEqual([
+        tensor,
+        (await its!.read(0, rows)).values,
+      ])
+    }
+  for (const model of [ours, theirs]) await model.close()
+})
+
 const compiler = await findCompiler()
 test.skipIf(isLeftOut(compiler))(
   `beside codes, the processor computes it${compiler ? "" : " (skipped: no C compiler on this machine)"}`,
@@ -231,6 +292,30 @@ test("tensors are found behind any root, and those of what sees are left out", a
   await withProgram(baseOf(golden("phi3")), { adapters: [adapter] }, (program) =>
     expectAll(program, golden("phi3")),
   )
+})
+
+test("what comes in a matrix's place is of the model's floats", async () => {
+  const whole = "base_model.model.model.layers.0.self_attn.o_proj.weight"
+  const adapter = adapterOf(PLAIN, new Map([[whole, floats(40, 40)]]))
+  const model = await openModel(baseOf(golden("phi3")), { adapters: [adapter] })
+  expect(model.format).toBe("q0bf16")
+  await model.close()
+})
+
+test("a table of codes that is the head, too, is changed for both", async () => {
+  const folder = mkdtempSync(join(scratch, "mlx-"))
+  writeFileSync(join(folder, "adapter_config.json"), '{"lora_parameters": {"scale": 1}}')
+  const table = "model.embed_tokens"
+  const tensors: Tensors = new Map([
+    [`${table}.lora_a`, floats(528, 2)],
+    [`${table}.lora_b`, floats(2, 96)],
+  ])
+  writeFileSync(join(folder, "adapters.safetensors"), written(tensors))
+  const model = await openModel(goldenFolder("gguf", "qwen2-q4_1"), { adapters: [folder] })
+  const read = weightsOf(model.graph).flatMap(({ sources }) => sources.map(({ tensor }) => tensor))
+  expect(read.filter((tensor) => tensor.includes("lora"))).toEqual([])
+  expect(model.weights.tensor(`${table}.weight`, 528, 96).codec).toBe("f16")
+  await model.close()
 })
 
 test("a table of more tokens than the model has makes it one of so many", async () => {
@@ -379,7 +464,7 @@ test.each<[string, RegExp, object, ((tensors: Tensors) => void)?]>([
   await expect(openModel(baseOf(golden("phi3")), { adapters })).rejects.toThrow(words)
 })
 
-test("refused: names of GGUF for a folder, pickles, an empty folder, a model", async () => {
+test("refused: another model's, names of GGUF for a folder, pickles, an empty folder, a model", async () => {
   const base = baseOf(golden("phi3"))
   const opened = (adapter: string) => openModel(base, { adapters: [adapter] })
   await expect(opened(golden("on-q4_0/adapter.gguf"))).rejects.toThrow(
@@ -387,6 +472,12 @@ test("refused: names of GGUF for a folder, pickles, an empty folder, a model", a
   )
   await expect(opened(baseOf(golden("on-q4_0")))).rejects.toThrow("this is no adapter")
   await expect(opened(base)).rejects.toThrow("adapter_config.json: there is no such file")
+  await expect(openModel(golden("on-q4_0/adapter.gguf"))).rejects.toThrow(
+    'general.type is "adapter": name its model, and this with --lora',
+  )
+  await expect(
+    openModel(goldenFolder("models", "gpt2"), { adapters: [golden("phi3")] }),
+  ).rejects.toThrow(/it changes model\.layers\.\d\.\S+\.weight, which this model does not have/)
   const pickled = changed("phi3", {})
   rmSync(join(pickled, "adapter_model.safetensors"))
   await expect(opened(pickled)).rejects.toThrow("adapter_model.safetensors: there is no such file")

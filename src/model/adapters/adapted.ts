@@ -216,11 +216,8 @@ function changed(before: Tensor, its: readonly Its[], columns: number, codec: Fl
   }
 }
 
-/** In memory of their own. */
 function floatsOf(stored: StoredRows, columns: number, codec: CodecName): Float32Array {
-  if (isGroupCodec(codec)) return unpackedRows(stored, columns, codec)
-  const values = widen(stored.values, codec)
-  return codec === "f32" ? values.slice() : values
+  return isGroupCodec(codec) ? unpackedRows(stored, columns, codec) : widen(stored.values, codec)
 }
 
 /** Which of a tensor's rows the graph's are, and nothing else that a source says of it. */

@@ -46,6 +46,10 @@ export interface Factor {
   turned: boolean
 }
 
+/** Whether a tensor is the table of embeddings, by the names that this has. */
+export const isTable = (tensor: string) =>
+  /(^|\.)(embed_tokens|wte|word_embeddings|embed_in)\.weight$/.test(tensor)
+
 export const heightOf = ({ part, turned }: Factor) => part.shape[turned ? 1 : 0]!
 export const widthOf = ({ part, turned }: Factor) => part.shape[turned ? 0 : 1]!
 

@@ -1,5 +1,6 @@
 // Adapters as MLX writes them: adapter_config.json and adapters.safetensors, in which a module X has X.lora_a [columns, rank] and
-// X.lora_b [rank, rows], and after DoRA X.m, the lengths of its rows. Tuned whole, tensors lie there whole.
+// X.lora_b [rank, rows], a table [rows, rank] and [rank, columns], and after DoRA X.m, the lengths of its rows. Tuned whole, tensors
+// lie there whole.
 // https://github.com/ml-explore/mlx-lm/blob/main/mlx_lm/LORA.md
 
 import { openWhole } from "../../closing.ts"
@@ -8,7 +9,7 @@ import type { Fields } from "../fields.ts"
 import type { Folder } from "../folder.ts"
 import type { Part } from "../packed/matrix.ts"
 import { openParts } from "../weights/safetensors.ts"
-import { type Adapter, changesOf, type Piece } from "./adapter.ts"
+import { type Adapter, changesOf, isTable, type Piece } from "./adapter.ts"
 
 const KINDS = ["lora", "dora", "full"]
 
@@ -45,6 +46,8 @@ function pieceOf(part: Part): Piece {
   const [, module, kind] = /^(.+)\.(lora_a|lora_b|m)$/.exec(part.name) ?? []
   const tensor = `${module}.weight`
   if (kind === "m") return { tensor, kind: "lengths", part }
+  if (kind && isTable(tensor))
+    return { tensor, kind: kind === "lora_a" ? "left" : "right", part, turned: false }
   if (kind) return { tensor, kind: kind === "lora_a" ? "right" : "left", part, turned: true }
   return { tensor: part.name, kind: "whole", part }
 }

@@ -4,7 +4,7 @@
 import type { Json } from "../folder.ts"
 import { type Naming, type Sources, sourcesOf } from "../weights/names.ts"
 import type { Placed } from "./adapted.ts"
-import type { Adapter } from "./adapter.ts"
+import { type Adapter, isTable } from "./adapter.ts"
 
 export interface Place {
   naming: Naming
@@ -26,7 +26,8 @@ export function placeAdapter(adapter: Adapter, { naming, shapes, ggufSources }: 
   const layered = new RegExp(`(?:^|\\.)(${naming.layers.replaceAll(".", "\\.")}\\d+\\..+)$`)
   const keyOf = (tensor: string) => {
     if (ELSEWHERE.test(tensor)) return undefined
-    return layered.exec(tensor)?.[1] ?? tensor.split(".").slice(-2).join(".")
+    if (layered.test(tensor)) return layered.exec(tensor)![1]
+    return /\.\d+\./.test(tensor) ? tensor : tensor.split(".").slice(-2).join(".")
   }
   const changed = new Set([...adapter.changes.keys()].map(keyOf))
   const shapeOf = (name: string) => shapes.get(name) ?? (changed.has(keyOf(name)) ? [] : undefined)
@@ -36,9 +37,7 @@ export function placeAdapter(adapter: Adapter, { naming, shapes, ggufSources }: 
 /** Of a table of embeddings that an adapter brings, how many tokens it has. */
 export function vocabularyBy(adapters: readonly Adapter[]): Json {
   const tables = adapters.flatMap(({ changes }) =>
-    [...changes].flatMap(([tensor, { whole }]) => (whole && TABLE.test(tensor) ? whole.shape : [])),
+    [...changes].flatMap(([tensor, { whole }]) => (whole && isTable(tensor) ? whole.shape : [])),
   )
   return tables.length > 0 ? { vocab_size: tables[0] } : {}
 }
-
-const TABLE = /(^|\.)(embed_tokens|wte|word_embeddings|embed_in)\.weight$/

@@ -146,6 +146,8 @@ function joined(folder: Folder, parts: readonly Container[]): Map<string, Stored
 
 function architectureOf(keys: Keys): string {
   const kind = keys.textIfThere("general.type") ?? "model"
+  if (kind === "adapter")
+    throw keys.wrong("general.type", `is "${kind}": name its model, and this with --lora`)
   if (kind !== "model")
     throw keys.wrong("general.type", `is "${kind}": this is no language model by itself`)
   const name = keys.text("general.architecture")
