@@ -1,8 +1,10 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { expect, test } from "vitest"
+import { openHubServer } from "../../test/hub-server.ts"
 import { Problem } from "../errors.ts"
+import { openModel } from "../model/model.ts"
 import { findModel } from "./find-model.ts"
 
 const options = { env: { HF_HUB_OFFLINE: "1", HF_HOME: "/nonexistent" } }
@@ -37,6 +39,37 @@ test("an adapter that is named as a model brings the model that it was trained o
     path: golden("models/llama-untied"),
     adapters: [adapter],
   })
+})
+
+test("an adapter of the hub and its model are downloaded, and used without a request then", async () => {
+  const filesOf = (path: string, names: string[]) =>
+    Object.fromEntries(names.map((name) => [name, readFileSync(join(golden(path), name))]))
+  const weights = "adapter_model.safetensors"
+  const texts = ["tokenizer.json", "tokenizer_config.json"]
+  const hub = await openHubServer({
+    "org/base": { files: filesOf("models/phi3", ["config.json", "model.safetensors", ...texts]) },
+    "me/tuned": {
+      files: {
+        ...filesOf("adapters/phi3", [weights]),
+        "adapter_config.json": JSON.stringify({
+          ...JSON.parse(readFileSync(join(golden("adapters/phi3"), "adapter_config.json"), "utf8")),
+          base_model_name_or_path: "org/base",
+        }),
+      },
+    },
+  })
+  const home = mkdtempSync(join(tmpdir(), "hub-"))
+  const own = { env: { HF_HOME: home, HF_ENDPOINT: hub.url, XDG_CACHE_HOME: home } }
+  const { path, ...changes } = await findModel("me/tuned", own)
+  const model = await openModel(path, changes)
+  expect(model.name).toBe("tuned")
+  expect(model.config.shapes.hidden).toBe(40)
+  await model.close()
+  const { length } = hub.asked
+  expect(await findModel("me/tuned", own)).toEqual({ path, ...changes })
+  expect(hub.asked.length).toBe(length)
+  await hub.close()
+  rmSync(home, { recursive: true })
 })
 
 test.each([

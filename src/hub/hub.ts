@@ -30,7 +30,7 @@ import {
 import { Client, type ClientOptions, isOffline } from "./client.ts"
 import { diskShort, download } from "./download.ts"
 import { type FileAddress, type HubName, printName, type RemoteName } from "./names.ts"
-import { ESSENTIAL, INDEX, type Selection, selectModel } from "./selection.ts"
+import { ADAPTER, ESSENTIAL, INDEX, type Selection, selectModel } from "./selection.ts"
 
 export interface HubOptions extends Partial<ClientOptions> {
   /** Told how many bytes are here of how many. */
@@ -131,7 +131,10 @@ async function whole(
   const here = await select(present)
   if (!here.files.every(isWhole)) return undefined
   if (here.model !== "") return { ...here, isGuess: file === undefined }
-  return offline || ESSENTIAL.every((path) => present.includes(path)) ? here : undefined
+  const isAdapter = here.files.includes(ADAPTER) // which need not bring a tokenizer
+  return offline || isAdapter || ESSENTIAL.every((path) => present.includes(path))
+    ? here
+    : undefined
 }
 
 /**
