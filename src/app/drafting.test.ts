@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { cp } from "node:fs/promises"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { isAbsolute, join } from "node:path"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
 import { writeEagle, writeMedusa } from "../../test/heads.ts"
 import { createLog } from "../log.ts"
@@ -11,6 +11,7 @@ import { type Model, openModel } from "../model/model.ts"
 import { type DraftingOptions, draftingOfEach, prepareDrafting } from "./drafting.ts"
 
 const tiny = join(import.meta.dirname, "../../models/tiny")
+const gguf = join(import.meta.dirname, "../../test/golden/gguf/llama-q4_0/llama-q4_0.gguf")
 let model: Model
 let folder: string
 let other: string // like tiny, but for two tokens that have changed places
@@ -97,6 +98,8 @@ describe("refused in one sentence with both figures", () => {
       "tiny is a whole model and --speculative-mode eagle takes an EAGLE head; choose small_draft",
     ],
     ["medusa", tiny, "takes Medusa heads; choose small_draft"],
+    ["small_draft", gguf, "llama-q4_0 and tiny have different vocabularies"],
+    ["eagle", gguf, "llama-q4_0.gguf is a whole model and --speculative-mode eagle takes"],
     [
       "small_draft",
       "eagle",
@@ -118,7 +121,7 @@ describe("refused in one sentence with both figures", () => {
       "it is a pickle, which can run any program and is not opened; convert it once",
     ],
   ] as const)("%s with %s", async (mode, name, sentence) => {
-    const models = name === tiny ? tiny : join(folder, name)
+    const models = isAbsolute(name) ? name : join(folder, name)
     await expect(prepare({ mode, models })).rejects.toThrow(sentence)
   })
 

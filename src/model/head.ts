@@ -50,8 +50,9 @@ export async function openHead(
   base: Model,
 ): Promise<Head | { kind: "plain"; name: string }> {
   const folder = new Folder(resolve(path))
-  if (!statSync(folder.path, { throwIfNoEntry: false })?.isDirectory())
-    throw folder.broken(".", "there is no such folder")
+  const stats = statSync(folder.path, { throwIfNoEntry: false })
+  if (stats?.isFile()) return { kind: "plain", name: folder.name } // GGUF holds no heads
+  if (!stats?.isDirectory()) throw folder.broken(".", "there is no such folder")
   await refusePickles(folder)
   const source = (await folder.has(MLC)) ? await mlcSource(folder, base) : await plainSource(folder)
   const { fields, weights, configuration } = source
