@@ -1,8 +1,9 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
-import { expect, test } from "vitest"
+import { afterAll, expect, test } from "vitest"
 import { openHubServer } from "../../test/hub-server.ts"
+import { OllamaStore } from "../../test/ollama-store.ts"
 import { Problem } from "../errors.ts"
 import { openModel } from "../model/model.ts"
 import { findModel } from "./find-model.ts"
@@ -88,4 +89,34 @@ test.each([
   expect(error).toBeInstanceOf(Problem)
   expect((error as Problem).message).toMatch(words)
   expect((error as Problem).message).toContain(`sinter serve MODEL --lora ${folder}`)
+})
+
+const store = new OllamaStore()
+afterAll(() => store.remove())
+const [weights, adapter] = [store.blob(store.weights), store.blob(store.adapter)]
+store.manifest("plain/latest", [store.weights])
+store.manifest("tuned/latest", [store.weights, store.adapter])
+const stored = { env: { ...options.env, ...store.env } }
+
+test("a model of Ollama's brings its adapters, and those that are named follow", async () => {
+  expect(await findModel("ollama:tuned", stored, ["ollama:tuned", store.folder])).toEqual({
+    path: weights,
+    adapters: [adapter, adapter, store.folder],
+    name: "tuned",
+  })
+})
+
+test("an adapter that was trained on a model of Ollama's finds it", async () => {
+  const folder = join(store.folder, "mine")
+  mkdirSync(folder)
+  const base = { base_model_name_or_path: "ollama:tuned" }
+  writeFileSync(join(folder, "adapter_config.json"), JSON.stringify(base))
+  const found = { path: weights, adapters: [adapter, folder], name: "mine" }
+  expect(await findModel(folder, stored)).toEqual(found)
+})
+
+test("a name of Ollama's is looked for nowhere else", async () => {
+  await expect(findModel("ollama:org/name", stored)).rejects.toThrow(
+    `No model ollama:org/name: looked in ${store.folder}; what lies there: ollama:plain, ollama:tuned;`,
+  )
 })

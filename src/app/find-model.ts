@@ -1,11 +1,12 @@
 // Where a model is, by whatever it is called: a path or a name of this machine first, then one of the hub, which is downloaded if
-// it is not here.
+// it is not here. What begins with ollama: is looked for in Ollama's store alone.
 
 import { existsSync } from "node:fs"
 import { resolve } from "node:path"
 import { Problem, printable, problem } from "../errors.ts"
 import { fetchModel, type HubOptions } from "../hub/hub.ts"
 import { hasScheme, parseName, parseSchemed } from "../hub/names.ts"
+import { findOllamaAdapters, findOllamaModel, parseOllamaName } from "../hub/ollama.ts"
 import type { Log } from "../log.ts"
 import { isAdapter } from "../model/adapters/files.ts"
 import { baseOf } from "../model/adapters/open-adapter.ts"
@@ -18,13 +19,13 @@ import { openModel } from "../model/model.ts"
 export interface Found {
   path: string
   adapters: readonly string[]
-  /** Of an adapter that was named as a model its folder's name. */
+  /** Of an adapter that was named as a model its folder's, of Ollama's model its own; absent: the model's folder or file says it. */
   name?: string
 }
 
 /**
  * @param name of an adapter it stands for the model that this was trained on, changed by it
- * @param lora more adapters, each by its path or a name of its own
+ * @param lora more adapters, each by its path or a name of its own; a model of Ollama's stands for the adapters in it
  * @throws `model_missing`, `base_missing`, or the sentences of a hub where it could be one of its names
  */
 export async function findModel(
@@ -32,12 +33,25 @@ export async function findModel(
   options: HubOptions = {},
   lora: readonly string[] = [],
 ): Promise<Found> {
-  const path = await findPath(name, options)
-  const adapters: string[] = []
-  for (const adapter of lora) adapters.push(await findPath(adapter, options))
-  if (!isAdapter(path)) return { path, adapters }
-  const base = await findBase(path, options)
-  return { path: base, adapters: [path, ...adapters], name: new Folder(path).name }
+  const found = await find(name, options)
+  const more: string[] = []
+  for (const adapter of lora) more.push(...(await findAdapters(adapter, options)))
+  if (!isAdapter(found.path)) return { ...found, adapters: [...found.adapters, ...more] }
+  const { path, adapters } = await findBase(found.path, options)
+  const changes = [...adapters, found.path, ...more]
+  return { path, adapters: changes, name: new Folder(found.path).name }
+}
+
+async function find(name: string, options: HubOptions): Promise<Found> {
+  const stored = parseOllamaName(name)
+  return stored
+    ? findOllamaModel(stored, options.env)
+    : { path: await findPath(name, options), adapters: [] }
+}
+
+async function findAdapters(name: string, options: HubOptions): Promise<string[]> {
+  const stored = parseOllamaName(name)
+  return stored ? findOllamaAdapters(stored, options.env) : [await findPath(name, options)]
 }
 
 async function findPath(name: string, options: HubOptions): Promise<string> {
@@ -55,7 +69,7 @@ async function findPath(name: string, options: HubOptions): Promise<string> {
  * Where the model of an adapter is: a path is taken from here, where somebody typed it when that was trained, or from the adapter's
  * folder. An address that a stranger wrote is not followed, and a name of the hub is.
  */
-async function findBase(adapter: string, options: HubOptions): Promise<string> {
+async function findBase(adapter: string, options: HubOptions): Promise<Found> {
   const base = await baseOf(adapter)
   const lost = (why: string) =>
     problem("base_missing", { adapter, base: printable(base), problem: why })
@@ -63,8 +77,8 @@ async function findBase(adapter: string, options: HubOptions): Promise<string> {
   const beside = resolve(adapter, base)
   try {
     const isBeside = base.startsWith(".") && existsSync(beside)
-    const path = await findPath(isBeside ? beside : base, options)
-    if (!isAdapter(path)) return path
+    const found = await find(isBeside ? beside : base, options)
+    if (!isAdapter(found.path)) return found
   } catch (error) {
     if (!(error instanceof Problem)) throw error
     throw lost(error.message)

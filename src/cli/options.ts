@@ -596,7 +596,7 @@ export const allTables: readonly Readonly<Record<string, Option>>[] = [
 
 /** What a model may be called. */
 export const MODEL_HELP =
-  "a model folder or a GGUF file, the name of one, or ORG/NAME[@REVISION][:FILE] of the Hugging Face hub, which is downloaded"
+  "a model folder or a GGUF file, the name of one, ORG/NAME[@REVISION][:FILE] of the Hugging Face hub, which is downloaded, or ollama:NAME[:TAG] of Ollama's store"
 
 /** What is done with models of the hub, by their names alone; none takes an option. */
 export const modelCommands = {

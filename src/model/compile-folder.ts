@@ -90,7 +90,7 @@ export async function compileFolder(
     )
   await writeAside(output, async (directory) => {
     const folder = new Folder(model.path)
-    const isGguf = model.configuration.endsWith(".gguf")
+    const { isGguf } = model
     const stored = model.weights.entries.map(({ file }) => file)
     const talker = new Folder(dirname(model.texts.tokenizer.file)) // an adapter may have its own
     const pooling = isGguf ? [] : await poolingFiles(folder)
@@ -99,7 +99,8 @@ export async function compileFolder(
     await writeOrigin(directory, model, [...texts, ...stored], format)
     if (isMixed(format)) {
       // It is as compiled as weights can be: only the library is added.
-      await copyFiles(folder, new Set([...texts, ...stored]), directory)
+      const files = new Set([...texts, ...stored])
+      await copyFiles(folder, files, directory, isGguf ? ggufNaming(model) : undefined)
       await finish?.(directory)
       return
     }
@@ -126,17 +127,26 @@ export async function compileFolder(
   })
 }
 
+/** @param nameOf what a file is called in the directory; absent: as in its folder */
 async function copyFiles(
   folder: Folder,
   files: Iterable<string>,
   directory: string,
+  nameOf = (file: string) => file,
 ): Promise<void> {
   for (const file of files) {
     const place = await folder.place(file)
     if (!place) continue
-    await mkdir(dirname(join(directory, file)), { recursive: true })
-    await copyFile(place, join(directory, file))
+    const copy = join(directory, nameOf(file))
+    await mkdir(dirname(copy), { recursive: true })
+    await copyFile(place, copy)
   }
+}
+
+/** In a folder GGUF is known by its ending, which a blob of Ollama's store does not have; it is called as its model then. */
+function ggufNaming({ name }: Model): (file: string) => string {
+  const own = `${name.replace(/[^\w.-]+/g, "-")}.gguf`
+  return (file) => (file.endsWith(".gguf") ? file : own)
 }
 
 /** What a file that holds everything says of its tokens, as the files that a folder has for it. */

@@ -49,6 +49,8 @@ export interface Model {
   fields: Json
   /** The file in the folder that says all this. */
   configuration: string
+  /** That file is GGUF, whatever it is called, and holds everything; it may go on in others. */
+  isGguf: boolean
   /** The format its weights are in. */
   format: FormatName
   graph: Graph
@@ -99,6 +101,7 @@ export async function openModel(
       config,
       fields: fields.json,
       configuration,
+      isGguf: source.ggufSources !== undefined,
       ...storedFormat(source, graph, weights, broken),
       graph,
       weights,
