@@ -26,7 +26,7 @@ test.each([
   [["serve", "tiny", "tiny", "--device", "cpu"], "tiny is given twice"],
   [["shelf", "list", "b"], 'list: "b" is one argument too many.'],
   [["serve", "tiny", "--prot", "80"], "unknown option '--prot' (Did you mean --port?)"],
-  [["serve", "tiny", "--lora", "x"], "unknown option '--lora'\n"],
+  [["serve", "tiny", "--font", "x"], "unknown option '--font'\n"],
   [["serve", "tiny", "--port"], "option '--port <PORT>' argument missing"],
   [["serve", "tiny", "--port", "http"], "--port: expected a whole number, 0 to 65535"],
   [["serve", "tiny", "--allow-origins", "*"], "--allowed-origins: expected a JSON list"],

@@ -205,7 +205,7 @@ function formatItem(term: string, termWidth: number, description: string, help: 
 }
 
 /**
- * Commander's words for what was typed, without a suggestion that nobody could have meant: --port for --lora, or --mode for
+ * Commander's words for what was typed, without a suggestion that nobody could have meant: --port for --font, or --mode for
  * the --model that other servers take.
  */
 export function sentenceOf({ code, message }: CommanderError): string {

@@ -101,7 +101,7 @@ test("what is not there is answered with where it was looked for and what lies t
 test("what is there and is no model is told so", () => {
   mkdirSync(join(cwd, "empty"))
   writeFileSync(join(cwd, "notes.txt"), "")
-  const lacks = "neither config.json, mlc-chat-config.json nor one GGUF file"
+  const lacks = "neither config.json, mlc-chat-config.json, adapter_config.json nor one GGUF file"
   const [empty, notes] = [join(cwd, "empty"), join(cwd, "notes.txt")]
   expect(() => locate("empty")).toThrow(`${empty} which is there but holds ${lacks}, ${cwd}/dist/`)
   expect(() => locate("notes.txt")).toThrow(`${notes} which is a file and does not end in .gguf, `)
