@@ -1498,6 +1498,20 @@ export const planted: readonly PlantedFault[] = [
     test: "src/chat/formats/formats.test.ts",
   },
   {
+    what: "results are shown under the ids that clients send",
+    file: "src/chat/call-ids.ts",
+    text: "toolCallId: id }",
+    fault: "}",
+    test: "src/chat/prompt.test.ts",
+  },
+  {
+    what: "the number of a call is taken for a part of its name",
+    file: "src/chat/formats/kimi.ts",
+    text: '.replace(/:\\d+$/, "")',
+    fault: "",
+    test: "src/chat/formats/formats.test.ts",
+  },
+  {
     what: "Command's calls are looked for under the usual names",
     file: "src/chat/formats/cohere.ts",
     text: 'name: "tool_name", others: ["tool_call_id"]',

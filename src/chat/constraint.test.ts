@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest"
 import type { Constraint, GenerationEvent } from "../engine/generation.ts"
 import { createChat } from "./chat.ts"
 import type { ChatRequest, ReplyEvent, Tool } from "./conversation.ts"
-import { type FormatName, formats } from "./formats/formats.ts"
+import { type FormatName, formats, openingOf } from "./formats/formats.ts"
 import { Text } from "./jinja/text.ts"
 import { openTemplate } from "./template.ts"
 import { openTokenizer, type Tokenizer } from "./tokenizer.ts"
@@ -43,7 +43,9 @@ async function openModel(format: FormatName) {
   const name = { hermes: "qwen", llama3: "llama3", mistral: "mistral" }[format as string] ?? "qwen"
   const read = (file: string) => readFileSync(`${folder}/${name}/${file}`, "utf8")
   const { bos_token, eos_token, chat_template } = JSON.parse(read("tokenizer_config.json"))
-  const tokenizer = await openTokenizer(read("tokenizer.json"), "tokenizer.json", 1000)
+  const mark = openingOf(formats[format], [""])?.mark
+  const tokens = withToken(JSON.parse(read("tokenizer.json")), mark)
+  const tokenizer = await openTokenizer(JSON.stringify(tokens), "tokenizer.json", 1000)
   const source = ["hermes", "llama3", "mistral"].includes(format) ? chat_template : "{{ tools }}"
   const specialTokens = { ...(bos_token && { bos_token }), eos_token }
   return {
@@ -51,6 +53,14 @@ async function openModel(format: FormatName) {
     template: openTemplate(source, "chat_template", { specialTokens, now: new Date() }),
     end: tokenizer.control(eos_token)!,
   }
+}
+
+/** The tokenizer with a token that opens calls, which only the models that write it have. */
+function withToken(tokenizer: { added_tokens: { id: number; content: string }[] }, mark?: string) {
+  const { added_tokens: added } = tokenizer
+  if (mark === undefined || added.some(({ content }) => content === mark)) return tokenizer
+  const last = added.reduce((one, other) => (one.id > other.id ? one : other))
+  return { ...tokenizer, added_tokens: [...added, { ...last, id: last.id + 1, content: mark }] }
 }
 
 /** A reply that begins with `begun` and goes on with random tokens of those that are allowed. */
@@ -193,6 +203,7 @@ const OPENINGS: Record<FormatName, string> = {
   olmo3: "Well: <function_calls>",
   deepseek: "Well: <｜tool▁calls▁begin｜>",
   deepseek_v31: "Well: <｜tool▁calls▁begin｜>",
+  kimi_k2: "Well: <|tool_calls_section_begin|>",
   cohere: "Well: <|START_ACTION|>",
   granite: "Well: <|tool_call|>",
   phi4: "Well: <|tool_call|>",
@@ -278,6 +289,17 @@ test.each(FORMATS)("%s: an argument that nothing satisfies is left out", async (
   }
 })
 
+test("Kimi K2: a call opens without a section, too, and is held to its tool", async () => {
+  const begun = "Well: <|tool_call_begin|>functions."
+  const { calls, content, reason } = await replyTo("kimi_k2", { tools: TOOLS }, begun, generator(3))
+  expect([content, reason]).toEqual(["Well:", "tool_calls"])
+  assertValid(calls)
+  for (const wrong of ["get_whether", "now:x", "now:1<|tool_call_end|>"])
+    await expect(
+      replyTo("kimi_k2", { tools: TOOLS }, begun + wrong, generator(3)),
+    ).rejects.toThrow()
+})
+
 test("GLM-4: the name of a tool opens a call in the first line and nowhere else", async () => {
   const reply = await replyTo("glm4", { tools: TOOLS }, "So:\nget_weather\nis", generator(3))
   expect(reply.content.startsWith("So:\nget_weather\nis")).toBe(true)
@@ -340,7 +362,9 @@ describe.each([
   ["glm45", "get_weather<arg_key>"],
   ["hermes", '\n{"name": "now", '],
   ["hermes", '{"name":"get_weather",'],
+  ["kimi_k2", "<|tool_call_begin|>functions.now:"],
 ] as const)("a call in thinking: %s, %j", (format, head) => {
+  const { mark } = formats[format].opening
   const source = "{# <think></think> #}{{ tools }}"
   const ask = (begun: string | Text, more: Partial<ChatRequest> = {}) => {
     const asked = { tools: TOOLS, templateArguments: {}, ...more }
@@ -350,22 +374,22 @@ describe.each([
   test("begins with its own token, ends the thinking and is held to its tool", async () => {
     const toolChoice = { mode: "required", names: ["get_weather", "now"] } as const
     for (const more of [{}, { toolChoice }, { parallelToolCalls: false }]) {
-      const reply = await ask(`<think>\nI should look.\n<tool_call>${head}`, more)
+      const reply = await ask(`<think>\nI should look.\n${mark}${head}`, more)
       const { calls, reason, reasoning } = reply
       expect([reasoning, reason]).toEqual(["I should look.", "tool_calls"])
       assertValid(calls)
     }
-    await expect(ask(`<think>\n<tool_call>${head}{"street`)).rejects.toThrow()
+    await expect(ask(`<think>\n${mark}${head}{"street`)).rejects.toThrow()
   })
 
   test("is a thought where it is spelled, or where nobody has offered its tool", async () => {
-    const begun = "<think>\nNot <tool_call>"
+    const begun = `<think>\nNot ${mark}`
     const spelled = new Text(`${begun}${head} or so`, [{ from: 0, to: begun.length, source: 1 }])
     const other = `${begun}${head.replace(/now|get_weather/, "none")} or so`
     for (const text of [spelled, other]) {
       const { calls, content, reasoning } = await ask(text)
       expect([calls, content]).toEqual([[], ""])
-      expect(reasoning).toMatch(/^Not <tool_call>/)
+      expect(reasoning.startsWith(`Not ${mark}`)).toBe(true)
     }
   })
 })

@@ -4,8 +4,8 @@
 import type { ChatMessage, Tool } from "./conversation.ts"
 import type { Format } from "./formats/formats.ts"
 
-/** Of a format what is needed where a template does not show it all. */
-export type WordedFormat = Pick<Format, "written" | "showsResults">
+/** Of a format what prompts need of it. */
+export type WordedFormat = Pick<Format, "written" | "showsResults" | "callId">
 
 /** The same conversation for a template that shows no calls, and with `tools` where it shows none of these either. */
 export function inPlainWords(

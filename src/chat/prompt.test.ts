@@ -4,6 +4,7 @@ import { processorTime } from "../../test/processor-time.ts"
 import { channels } from "./channels.ts"
 import type { ChatMessage, ChatRequest } from "./conversation.ts"
 import { formats } from "./formats/formats.ts"
+import type { WordedFormat } from "./instructions.ts"
 import { TemplateError } from "./jinja/meter.ts"
 import { preparePrompt } from "./prompt.ts"
 import { markersOf, marksOf, thinkingIn } from "./reasoning.ts"
@@ -24,11 +25,16 @@ function requestOf(messages: ChatMessage[], more: Partial<ChatRequest> = {}): Ch
   return request as ChatRequest
 }
 
-const prepare = (template: string, messages: ChatMessage[], more?: Partial<ChatRequest>) =>
+const prepare = (
+  template: string,
+  messages: ChatMessage[],
+  more?: Partial<ChatRequest>,
+  format: WordedFormat = formats.json,
+) =>
   preparePrompt(
     requestOf(messages, more),
     openTemplate(template, "chat_template.jinja", plain),
-    formats.json,
+    format,
     (text) => tokenizer.encode(text),
   )
 
@@ -227,6 +233,60 @@ describe("tools and calls, where templates look for them", () => {
     await expect(text(`${deepseek}{{ raise_exception("no") }}`, messages)).rejects.toMatchObject({
       code: "template_failed",
     })
+  })
+
+  // What the templates of Kimi K2 write of calls and results, and of no other id than functions.NAME:NUMBER.
+  const KIMI =
+    "{% for m in messages %}<{{ m.get('name') or m.role }}>{% for c in m.tool_calls or [] %}[{{ c.id }} {{ c.function.arguments | tojson }}]{% endfor %}{% if m.role == 'tool' %}## Return of {{ m.tool_call_id }}: {% endif %}{{ m.content or '' }}{% endfor %}{{ tools | tojson(separators=(',', ':')) if tools }}"
+  const kimi = async (messages: ChatMessage[]) => {
+    const { tokens } = await prepare(KIMI, messages, {}, formats.kimi_k2)
+    return Buffer.concat([...tokens].map((token) => tokenizer.bytes.of(token))).toString()
+  }
+  const called = (...names: [id: string, name: string][]): ChatMessage => ({
+    role: "assistant",
+    content: null,
+    toolCalls: names.map(([id, name]) => ({ id, name, arguments: "{}" })),
+  })
+  const result = (more: Partial<ChatMessage>): ChatMessage => ({
+    role: "tool",
+    content: "ok",
+    ...more,
+  })
+
+  test("under ids that name function and number over the whole conversation, as Kimi K2 wants them", async () => {
+    const messages = [
+      user,
+      called(["call_a", "now"], ["call_b", "add"]),
+      result({ toolCallId: "call_b" }),
+      result({ toolCallId: "call_a", name: "clock" }),
+      called(["functions.now:7", "now"]),
+      result({ toolCallId: "functions.now:7" }),
+    ]
+    expect(await kimi(messages)).toBe(
+      "<user>Hi<assistant>[functions.now:0 {}][functions.add:1 {}]<add>## Return of functions.add:1: ok<clock>## Return of functions.now:0: ok<assistant>[functions.now:2 {}]<now>## Return of functions.now:2: ok",
+    )
+    expect(messages[1]).toEqual(called(["call_a", "now"], ["call_b", "add"]))
+    expect(await text(KIMI, messages)).toContain("[call_a {}][call_b {}]")
+  })
+
+  test("results that name no call belong to the first of their function, and ids may come again", async () => {
+    const messages = [
+      called(["1", "now"], ["1", "now"], ["", "add"]),
+      result({ name: "add" }),
+      result({ toolCallId: "1" }),
+      result({ toolCallId: "1" }),
+      called(["1", "add"]),
+      result({}),
+      result({ toolCallId: "1" }),
+    ]
+    const returned = (await kimi(messages)).match(/(?<=Return of )[^ ]+(?=: )/g)
+    expect(returned).toEqual([
+      "functions.add:2",
+      "functions.now:0",
+      "functions.now:1",
+      "functions.add:3",
+      "1",
+    ])
   })
 
   test("marks of an answer are those that its template shows", () => {

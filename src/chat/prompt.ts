@@ -3,6 +3,7 @@
 import { setImmediate as breathe } from "node:timers/promises"
 import { Problem, problem } from "../errors.ts"
 import type { Caller } from "../worker/lane.ts"
+import { withOwnIds } from "./call-ids.ts"
 import { leftOut, otherwise, withSystemInPlace } from "./concessions.ts"
 import type { ChatMessage, ConversationRequest, Tool } from "./conversation.ts"
 import { inPlainWords, type WordedFormat } from "./instructions.ts"
@@ -61,7 +62,8 @@ function renderingOf(
   format: WordedFormat,
   continues: boolean,
 ): Rendering {
-  const { messages, templateArguments: variables } = request
+  const { templateArguments: variables } = request
+  const messages = format.callId ? withOwnIds(request.messages, format.callId) : request.messages
   const tools = visibleTools(request)
   const inWords = (tools.length > 0 && !template.knowsTools) || !template.knowsCalls
   const shown = tools.length > 0 && template.knowsTools

@@ -1,7 +1,14 @@
 // What a format's grammar is made of, whatever its form: calls as JSON between marks (marked-json.ts), parameters in XML,
 // channels. It is given the tools, their arguments compiled, and makes parts of them.
 
-import type { MembersForm, Part, PlainForm } from "../../grammar/grammar.ts"
+import {
+  choice,
+  list,
+  literal,
+  type MembersForm,
+  type Part,
+  type PlainForm,
+} from "../../grammar/grammar.ts"
 import type { ArgumentKind } from "./argument-kinds.ts"
 
 /** A call as text. */
@@ -45,6 +52,14 @@ export interface ArgumentValue {
   /** It as it is, up to and with an end mark, where it is a text or null. */
   readonly plain: (form: PlainForm) => Part
 }
+
+/** The number of a call; it may go on from those of calls before. */
+export const callNumber: Part = list(
+  choice(...Array.from("0123456789", literal)),
+  literal(""),
+  1,
+  4,
+)
 
 /** Names in which some characters do not stand, nor blanks at an edge; the characters as in a class of a pattern. */
 export function namesWithout(characters: string): RegExp {

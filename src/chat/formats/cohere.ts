@@ -6,7 +6,7 @@
 //     ]<|END_ACTION|>
 
 import { choice, list, literal, type Part, sequence, text } from "../../grammar/grammar.ts"
-import type { CallableTool, CallGrammar, CallText } from "./call-grammar.ts"
+import { type CallableTool, type CallGrammar, type CallText, callNumber } from "./call-grammar.ts"
 import { behind } from "./families.ts"
 
 const OPEN = "<|START_ACTION|>"
@@ -14,7 +14,6 @@ const CLOSE = "<|END_ACTION|>"
 const FIRST = "[\n    "
 const BETWEEN = ",\n    "
 const LAST = `\n]${CLOSE}`
-const DIGITS = Array.from("0123456789", literal)
 
 export const cohere = {
   marks: [OPEN, CLOSE],
@@ -35,12 +34,10 @@ function written({ name, arguments: json }: CallText, number: number): string {
   return `${NUMBER}${number}${NAME}${name}${ARGUMENTS}${json}}`
 }
 
-/** Numbers may go on from those of calls before. */
 function listPart(tools: readonly CallableTool[], most: number): Part {
-  const number = list(choice(...DIGITS), literal(""), 1, 3)
   const named = choice(
     ...tools.map(({ name, json }) => sequence(literal(name + ARGUMENTS), json, literal("}"))),
   )
-  const call = sequence(literal(NUMBER), number, literal(NAME), named)
+  const call = sequence(literal(NUMBER), callNumber, literal(NAME), named)
   return sequence(literal(FIRST), list(call, literal(BETWEEN), 1, most), literal(LAST))
 }

@@ -13,6 +13,7 @@ import { glm4 } from "./glm4.ts"
 import { harmony } from "./harmony.ts"
 import { hunyuan } from "./hunyuan.ts"
 import { type CallPiece, Input, type Reading, type Tools } from "./input.ts"
+import { kimi } from "./kimi.ts"
 import { COMMA, heads, listBehind, markedJson, NAME, named, spelled } from "./marked-json.ts"
 import { glm45, hy3, minimaxM2, qwen3Coder, seedOss } from "./parameters.ts"
 import { expressions, lfm2, olmo3 } from "./python-calls.ts"
@@ -34,6 +35,8 @@ export interface Format {
   opening?: { mark: string; heads(name: string): readonly string[] }
   /** Whether templates that know tools show their results as turns of their own, be it that they show no calls. */
   showsResults?: boolean
+  /** The ids that templates want of the calls of a conversation, by their numbers; absent: they take any. */
+  callId?(name: string, number: number): string
 }
 
 const TOOL_CALL = ["<tool_call>", "</tool_call>"] as const
@@ -75,6 +78,13 @@ export const formats = {
     models: "DeepSeek V3.1",
     shownBy: /<｜tool▁call▁begin｜>/,
     ...deepseek31,
+  },
+  kimi_k2: {
+    models: "Kimi K2, K2 Thinking, K2.5 and K2.6",
+    // The first template of Kimi K2 shows tools and no calls.
+    shownBy: /<\|tool_calls_section_begin\|>|tool_declare<\|im_middle\|>/,
+    ...kimi,
+    showsResults: true,
   },
   cohere: {
     models: "Command R7B, Command A",

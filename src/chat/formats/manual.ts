@@ -14,6 +14,7 @@ export function formatsSection(): string {
     "The chat template of a folder shows which of these forms its model writes; `--tool-format` names another. Each is read, whole and",
     "while it is streamed, and is what a reply is held to where it calls ([structured-output.md](structured-output.md)). Templates that show",
     "no tools, or no calls, get them in words. One that refuses a conversation, as over two calls in one message, is given the same said otherwise.",
+    "Kimi K2 reads earlier calls and results under the ids that it writes, which number all calls of a conversation, whatever ids a client sends.",
     "",
     "| `--tool-format` | written by | a call |",
     "|---|---|---|",

@@ -1,0 +1,40 @@
+// Calls under the ids that a template wants. Those that clients send back are ours, or another server's; Kimi's models take the ids of
+// earlier calls for the form of the next, and write calls that name no function behind others. So the calls of a conversation
+// are numbered, and each result names the call that it belongs to, by its id and by its function.
+
+import type { ChatMessage, ToolCall } from "./conversation.ts"
+
+interface OpenCall {
+  /** What the client calls it. */
+  given: string
+  id: string
+  name: string
+}
+
+/** The same conversation, its calls and results under ids made of a function's name and the call's number. */
+export function withOwnIds(
+  messages: readonly ChatMessage[],
+  idOf: (name: string, number: number) => string,
+): ChatMessage[] {
+  let count = 0
+  const open: OpenCall[] = [] // without a result so far
+  const numbered = (call: ToolCall): ToolCall => {
+    const id = idOf(call.name, count++)
+    open.push({ given: call.id, id, name: call.name })
+    return { ...call, id }
+  }
+  return messages.map((message) => {
+    if (message.toolCalls) return { ...message, toolCalls: message.toolCalls.map(numbered) }
+    if (message.role !== "tool") return message
+    const at = open.findIndex((call) => belongs(message, call))
+    if (at < 0) return message
+    const [{ id, name }] = open.splice(at, 1) as [OpenCall]
+    return { name, ...message, toolCallId: id }
+  })
+}
+
+/** Some clients name the function that a result is of instead of the call, or neither. */
+function belongs({ toolCallId, name }: ChatMessage, call: OpenCall): boolean {
+  if (toolCallId !== undefined) return toolCallId === call.given
+  return name === undefined || name === call.name
+}
