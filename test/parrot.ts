@@ -110,6 +110,7 @@ export function parrot(
     if (refused) throw refused
     return {
       promptTokens,
+      prompt: new Int32Array(promptTokens),
       names,
       events: (async function* () {
         yield* script(request, signal)

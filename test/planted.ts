@@ -1498,6 +1498,20 @@ export const planted: readonly PlantedFault[] = [
     test: "src/chat/formats/formats.test.ts",
   },
   {
+    what: "the token that ends an echoed reply is told twice",
+    file: "src/chat/reply.ts",
+    text: "token !== undefined && !this.#reading.echo?.scored\n",
+    fault: "token !== undefined\n",
+    test: "test/api/token-ids.test.ts",
+  },
+  {
+    what: "all texts of a request tell the prompt of the first",
+    file: "src/http/apis/completions/endpoint.ts",
+    text: "Math.floor(choice / choices)",
+    fault: "0",
+    test: "test/api/token-ids.test.ts",
+  },
+  {
     what: "results are shown under the ids that clients send",
     file: "src/chat/call-ids.ts",
     text: "toolCallId: id }",

@@ -95,7 +95,7 @@ function heldTo(
 
 function chatReading(
   { tokenizer, toolFormat }: ChatModel,
-  { id, stop, minTokens, sampling, reasoning: where }: ChatRequest,
+  { id, stop, minTokens, sampling, tellsTokens, reasoning: where }: ChatRequest,
   { continues }: Prompt,
   { calls, reasoning }: ConstraintSpec,
 ): Reading {
@@ -104,7 +104,7 @@ function chatReading(
     // A reply that must call has no other text, and what was cut of its call is none either.
     stop: calls?.required ? [] : stop,
     minTokens: minTokens ?? 0,
-    logprobs: sampling.topLogprobs !== undefined,
+    logprobs: tellsTokens || sampling.topLogprobs !== undefined,
     continues,
     reasoning: reasoning && { ...reasoning, inline: where === "inline" },
     calls: calls && callReading(calls, toolFormat, id),
@@ -113,10 +113,10 @@ function chatReading(
 
 function textReading(
   { tokenizer }: ChatModel,
-  { stop, minTokens = 0, sampling }: CompletionRequest,
+  { stop, minTokens = 0, sampling, tellsTokens }: CompletionRequest,
   echo: Reading["echo"],
 ): Reading {
-  const logprobs = sampling.topLogprobs !== undefined
+  const logprobs = tellsTokens || sampling.topLogprobs !== undefined
   const nothing = { reasoning: undefined, calls: undefined }
   return { tokenizer, stop, minTokens, logprobs, continues: true, echo, ...nothing }
 }
@@ -145,6 +145,7 @@ async function admit(
   )
   return {
     promptTokens: generation.promptTokens,
+    prompt,
     ...(handle?.unenforced.length && { unenforced: handle.unenforced }),
     get queued() {
       return generation.queued

@@ -111,6 +111,8 @@ export interface CompletionRequest {
   minTokens?: number
   ignoreEos: boolean
   sampling: SamplingParams
+  /** Whether events list the tokens of the reply, be their log probabilities wanted or not. */
+  tellsTokens?: boolean
   /** Absent: any text. */
   format?: ResponseFormat
   scope: string
@@ -128,6 +130,8 @@ export interface ChatRequest {
   minTokens?: number
   ignoreEos: boolean
   sampling: SamplingParams
+  /** Whether events list the tokens of the reply, be their log probabilities wanted or not. */
+  tellsTokens?: boolean
   /** Extra variables for the model's template (`chat_template_kwargs`). */
   templateArguments: Readonly<Record<string, unknown>>
   /** Absent or empty: the model is told of none. */
@@ -203,6 +207,8 @@ export interface ToolCall {
 /** An admitted chat: whatever could be refused has been refused before this exists. */
 export interface ChatReply {
   readonly promptTokens: number
+  /** What it goes on from. */
+  readonly prompt: Int32Array
   /** What of the tools' schemas is not enforced: `name#/pointer/keyword`. */
   readonly unenforced?: readonly string[]
   /** Milliseconds that it waited for its first step; undefined while it waits. */
@@ -222,15 +228,22 @@ export type ReplyEvent =
   | { kind: "call"; choice: number; index: number; id: string; name: string }
   | { kind: "arguments"; choice: number; index: number; text: string }
   /** The reason `error` without a problem: what was to be a call cannot be read; its text was sent as content. */
-  /** `stop` is the stop string that ended it. */
-  | { kind: "finish"; choice: number; reason: FinishReason; problem?: Problem; stop?: string }
+  /** `stop` is the stop string that ended it, `token` the token that did, where no list has told it. */
+  | {
+      kind: "finish"
+      choice: number
+      reason: FinishReason
+      problem?: Problem
+      stop?: string
+      token?: number
+    }
   | { kind: "usage"; usage: Usage } // last, once
 
 export type FinishReason = "stop" | "length" | "tool_calls" | "error"
 
 /**
- * One token, in the place where it was generated. With log probabilities every token that `usage` counts is told once; the
- * lists are empty when none were asked for.
+ * One token, in the place where it was generated. Where log probabilities or tokens were asked for, every token that `usage`
+ * counts is told once; the lists are empty otherwise.
  */
 export interface TokenLogprob {
   token: number // `TokenNames` says what it is called

@@ -25,6 +25,7 @@ export interface Reading {
   stop: readonly string[]
   /** Before the reply has more tokens than this, stop strings are not looked for. */
   minTokens: number
+  /** Whether events list the tokens. */
   logprobs: boolean
   /** The reply goes on with a text that the prompt began. */
   continues: boolean
@@ -257,17 +258,19 @@ class ChoiceReader {
     if (logprobs.length > 0) yield { kind, choice: this.#index, text: "", logprobs }
   }
 
-  #finish({ reason, problem }: EndEvent): ReplyEvent {
+  #finish({ reason, problem, token }: EndEvent): ReplyEvent {
     const choice = this.#index
+    const isUntold = token !== undefined && !this.#reading.echo?.scored
+    const last = isUntold ? { token } : {}
     if (reason === "error") {
       return { kind: "finish", choice, reason, ...(problem && { problem }) }
     }
     // Also behind whole calls: nobody knows how many more there would have been.
     if (reason === "length") return { kind: "finish", choice, reason }
-    if (this.#broken) return { kind: "finish", choice, reason: "error" }
+    if (this.#broken) return { kind: "finish", choice, reason: "error", ...last }
     const stop = this.#stops.found
     const ended = this.#made > 0 ? "tool_calls" : "stop"
-    return { kind: "finish", choice, reason: ended, ...(stop !== undefined && { stop }) }
+    return { kind: "finish", choice, reason: ended, ...(stop !== undefined && { stop }), ...last }
   }
 
   #logprobOf(event: TokenEvent, broken: number): TokenLogprob | undefined {

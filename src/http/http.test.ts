@@ -291,6 +291,26 @@ test.each([
   },
 )
 
+test("so are more ids of tokens, those of the prompts of a text for every choice", async () => {
+  const { post, service } = parrot(saying("x"), {}, undefined, 40_000)
+  service.model.contextLength = 40_000
+  const chat = { ...hi, n: 128, max_tokens: 40_000, return_token_ids: true }
+  const texts = { model: "tiny", prompt: "x", n: 128, max_tokens: 1, return_token_ids: true }
+  for (const [url, body] of [
+    ["/v1/chat/completions", chat],
+    ["/v1/completions", texts],
+  ] as const) {
+    const { param, message } = (await post(body, {}, url)).json().error
+    expect([param, message]).toEqual([
+      "return_token_ids",
+      expect.stringMatching(/asks for 512\d+ token ids .* at most 4194304; lower n or max_tokens/),
+    ])
+  }
+  expect((await post({ ...chat, stream: true })).statusCode).toBe(200)
+  const streamed = await post({ ...texts, stream: true }, {}, "/v1/completions")
+  expect(streamed.json().error.message).toMatch(/at most 4194304; ask for fewer choices/)
+})
+
 test("a prompt that is echoed counts for every choice, in streams as well", async () => {
   const { post } = parrot(saying("x"), {}, undefined, 2000)
   const body = { model: "tiny", prompt: "x", n: 128, max_tokens: 0, echo: true, logprobs: 20 }

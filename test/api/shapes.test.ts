@@ -84,6 +84,21 @@ describe.each([
     }
   })
 
+  test("the ids of tokens stand where they are promised, beside what others describe", async () => {
+    const asked = { max_tokens: 4, n: 2, return_token_ids: true }
+    const headers = { "x-api-dialect": dialect }
+    for (const [path, body, schema, chunk] of [
+      ["/chat/completions", { messages }, promised.whole, promised.chunk],
+      ["/completions", { prompt: "Hello" }, promised.text, promised.text],
+    ] as const) {
+      const ask = (more: object) =>
+        post(running, base + path, { ...asked, ...body, ...more }, headers)
+      assertShape(schema, await (await ask({})).json())
+      const events = eventsOf(await (await ask({ stream: true })).text())
+      for (const event of events) assertShape(chunk, event)
+    }
+  })
+
   test("models and errors", async () => {
     assertShape(modelList, await (await fetch(`${running.url}${base}/models`)).json())
     for (const body of [{}, { messages, n: 0 }, { messages, model: "x" }]) {

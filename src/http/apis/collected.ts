@@ -21,6 +21,7 @@ export interface Envelope {
   created: number // unix seconds
   model: string // as the request called it
   system_fingerprint: string
+  prompt_token_ids?: readonly number[] // of a conversation, where they are told
 }
 
 export function newEnvelope(
@@ -50,6 +51,8 @@ export interface Collected {
   promptLogprobs: Iterable<TokenLogprob>
   contentLogprobs: TokenColumns
   reasoningLogprobs: TokenColumns
+  /** The ids of all its tokens, in order, where they are told. */
+  ids: number[]
   calls: Call[]
   reason: FinishReason
   problem: Problem | undefined
@@ -60,10 +63,12 @@ export interface Collected {
  * The text of a whole answer, in pieces. Each choice is written, and forgotten, as soon as it and those before it have ended,
  * and one of all has come to a good end: until then the status may still be that of a failure. Throws the first choice's
  * problem when all of them failed.
+ * @param tellsIds whether choices are to know the ids of their tokens
  */
 export async function* answerPieces(
   events: AsyncIterable<ReplyEvent>,
   envelope: Envelope,
+  tellsIds: boolean,
   write: (index: number, choice: Collected) => Iterable<string>,
 ): AsyncGenerator<string, void, undefined> {
   const choices = new Map<number, Collected>()
@@ -84,6 +89,7 @@ export async function* answerPieces(
     }
     const choice = choices.get(event.choice) ?? nothing()
     choices.set(event.choice, choice)
+    if (tellsIds) choice.ids.push(...idsIn(event))
     if (event.kind !== "finish") {
       take(choice, event)
       continue
@@ -121,6 +127,19 @@ function take(choice: Collected, event: Said | PromptEvent): void {
   }
 }
 
+/** The ids of the reply's tokens that an event tells. */
+export function idsIn(event: Said | PromptEvent | FinishEvent): readonly number[] {
+  if (event.kind === "finish") return event.token === undefined ? [] : [event.token]
+  if (event.kind !== "content" && event.kind !== "reasoning") return []
+  return event.logprobs.map(({ token }) => token)
+}
+
+/** Names that tell ids instead of texts. */
+export function asIds(names: TokenNames): TokenNames {
+  return { ...names, text: (token) => `token_id:${token}` }
+}
+
+type FinishEvent = Extract<ReplyEvent, { kind: "finish" }>
 type PromptEvent = Extract<ReplyEvent, { kind: "prompt" }>
 
 function nothing(): Collected {
@@ -130,6 +149,7 @@ function nothing(): Collected {
     promptLogprobs: [],
     contentLogprobs: new TokenColumns(),
     reasoningLogprobs: new TokenColumns(),
+    ids: [],
     calls: [],
     reason: "stop",
     problem: undefined,

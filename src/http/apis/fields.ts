@@ -108,6 +108,16 @@ export const sampling = {
     0,
   ),
   ignore_eos: optional(flag, "Goes on past the model's own end.", false),
+  return_tokens_as_token_ids: optional(
+    flag,
+    "Tokens of log probabilities are called token_id:ID instead of by their text, as vLLM has it; their bytes stay theirs.",
+    false,
+  ),
+  return_token_ids: optional(
+    flag,
+    "Tells the ids of the prompt's tokens (prompt_token_ids) and of each choice's (token_ids), as vLLM has it. Those of a choice are what usage counts, and the token that ended it.",
+    false,
+  ),
   user: optional(text, "Whom the request is for; kept in no record."),
 }
 
@@ -170,6 +180,12 @@ export const UsageInfo = Type.Object(
   },
   { title: "UsageInfo" },
 )
+
+const ids = (description: string) => Type.Optional(Type.Array(TokenId, { description }))
+
+/** Where return_token_ids asks for them; in streams, of a prompt once. */
+export const promptIds = { prompt_token_ids: ids("Of the prompt's tokens.") }
+export const choiceIds = { token_ids: ids("Of the choice's tokens, the last one's included.") }
 
 export const envelope = {
   id: text,

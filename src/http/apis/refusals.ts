@@ -298,9 +298,9 @@ export const unsupported: readonly Refusal[] = [
     because: "log probabilities are the model's own, before any sampling.",
   },
   {
-    params: ["return_tokens_as_token_ids", "return_token_ids", "return_tokens"],
+    params: ["return_tokens"],
     asked: isTrue,
-    because: "tokens are told as texts and bytes; POST /tokenize tells ids.",
+    because: "use return_token_ids.",
   },
   {
     params: ["skip_special_tokens"],

@@ -3,9 +3,9 @@
 import { type Answer, bodyOf, type Exchange, serviceOf } from "../../exchange.ts"
 import { COMMENT, event } from "../../sse.ts"
 import { inTurns } from "../../turns.ts"
-import { newEnvelope } from "../collected.ts"
+import { asIds, newEnvelope } from "../collected.ts"
 import { reportIgnored, reportUnenforced } from "../ignored.ts"
-import { assertLogprobsFit } from "../logprob-budget.ts"
+import { assertIdsFit, assertLogprobsFit } from "../logprob-budget.ts"
 import { refuse } from "../refusals.ts"
 import { stream } from "../stream.ts"
 import { whole } from "../whole.ts"
@@ -20,17 +20,18 @@ export async function chatCompletions(exchange: Exchange): Promise<Answer> {
   const service = await serviceOf(exchange, body.model)
   const request = await inTurns(readingChat(body, service, originOf(exchange)))
   const { topLogprobs } = request.sampling
-  if (topLogprobs !== undefined) {
-    const { contextLength } = service.model
-    assertLogprobsFit({
-      field: topLogprobs > 0 ? "top_logprobs" : "logprobs",
-      top: topLogprobs,
-      choices: request.choices,
-      tokens: Math.min(request.maxTokens ?? contextLength, contextLength),
-      echoed: 0,
-      stream: body.stream ?? false,
-    })
+  const { contextLength } = service.model
+  const told = {
+    choices: request.choices,
+    tokens: Math.min(request.maxTokens ?? contextLength, contextLength),
+    echoed: 0,
+    stream: body.stream ?? false,
   }
+  if (topLogprobs !== undefined) {
+    const field = topLogprobs > 0 ? "top_logprobs" : "logprobs"
+    assertLogprobsFit({ field, top: topLogprobs, ...told })
+  }
+  if (request.tellsTokens) assertIdsFit(told)
   reportIgnored(exchange, ChatCompletionRequest)
   exchange.setHeader("x-seed", String(body.seed ?? request.sampling.seed))
   const reply = await service.chat.reply(request, exchange.signal, exchange.client)
@@ -40,8 +41,9 @@ export async function chatCompletions(exchange: Exchange): Promise<Answer> {
   const shape = {
     dialect: dialects[exchange.dialect],
     toolText: exchange.options.toolText,
-    names: reply.names,
+    names: body.return_tokens_as_token_ids ? asIds(reply.names) : reply.names,
     logprobs: body.logprobs ?? false,
+    prompt: request.tellsTokens ? reply.prompt : undefined,
     usage: body.stream_options?.include_usage ?? false,
   }
   const events = exchange.metrics.watch(reply.events, [reply], exchange.account)

@@ -10,6 +10,7 @@ import {
   chunkWriter,
   type Envelope,
   failure,
+  idsIn,
   tokenJson,
   tokenPieces,
   usageJson,
@@ -21,6 +22,8 @@ export interface Shape {
   toolText: ToolText
   names: TokenNames
   logprobs: boolean // whether they were asked for
+  /** The prompt's tokens, where ids are told. */
+  prompt: Int32Array | undefined
   usage: boolean // whether a stream ends with it
 }
 
@@ -28,14 +31,17 @@ export interface Shape {
 export function wholeAnswer(
   events: AsyncIterable<ReplyEvent>,
   envelope: Envelope,
-  { dialect, names, logprobs }: Shape,
+  { dialect, names, logprobs, prompt }: Shape,
 ): AsyncGenerator<string, void, undefined> {
-  return answerPieces(events, envelope, function* (index, choice) {
+  const head = withPrompt(envelope, prompt)
+  return answerPieces(events, head, prompt !== undefined, function* (index, choice) {
     yield `{"index":${index},"message":${writeJson(dialect.message(choice))},"logprobs":`
     if (logprobs) yield* logprobPieces(choice, names)
     else yield "null"
     const reason = isUnreadable(choice) ? dialect.unreadable : choice.reason
-    yield `,"finish_reason":${JSON.stringify(reason)}}`
+    yield `,"finish_reason":${JSON.stringify(reason)}`
+    if (prompt) yield `,"token_ids":${JSON.stringify(choice.ids)}`
+    yield "}"
   })
 }
 
@@ -46,9 +52,15 @@ export function wholeAnswer(
 export async function* chunks(
   events: AsyncIterable<ReplyEvent>,
   envelope: Envelope,
-  { dialect, toolText, names, logprobs, usage: wantsUsage }: Shape,
+  { dialect, toolText, names, logprobs, prompt, usage: wantsUsage }: Shape,
 ): AsyncGenerator<string> {
-  const write = chunkWriter(envelope, wantsUsage)
+  const further = chunkWriter(envelope, wantsUsage)
+  // The first chunk alone tells the prompt.
+  let write: typeof further = (...given) => {
+    write = further
+    return chunkWriter(withPrompt(envelope, prompt), wantsUsage)(...given)
+  }
+  const ids = (tokens: readonly number[]) => prompt && { token_ids: tokens }
   const writers = new Map<number, Deltas>()
   for await (const event of events) {
     if (event.kind === "usage") {
@@ -63,11 +75,17 @@ export async function* chunks(
     if (isEnd && event.problem) throw failure(event)
     const deltas = isEnd ? writer.end() : writer.take(event)
     const last = deltas.pop()
-    for (const delta of deltas) yield write([chunkChoice(index, delta, null, null)])
+    for (const delta of deltas)
+      yield write([{ ...chunkChoice(index, delta, null, null), ...ids([]) }])
     if (last === undefined) continue
     const tokens = logprobs && !isEnd ? logprobsOf(event, names) : null
-    yield write([chunkChoice(index, last, isEnd ? streamedReason(event) : null, tokens)])
+    const choice = chunkChoice(index, last, isEnd ? streamedReason(event) : null, tokens)
+    yield write([{ ...choice, ...ids(idsIn(event)) }])
   }
+}
+
+function withPrompt(envelope: Envelope, prompt: Int32Array | undefined): Envelope {
+  return prompt ? { ...envelope, prompt_token_ids: Array.from(prompt) } : envelope
 }
 
 type Finish = Extract<ReplyEvent, { kind: "finish" }>

@@ -45,6 +45,7 @@ export function* readingChat(
       ...readSampling(body, model, defaults),
       topLogprobs: body.logprobs ? (body.top_logprobs ?? 0) : undefined,
     },
+    ...(body.return_token_ids && { tellsTokens: true }),
     templateArguments: readTemplateArguments(body),
     ...readTools(body),
     ...(format && { format }),

@@ -4,11 +4,13 @@ import type { Static } from "typebox"
 import { Type } from "../../type.ts"
 import {
   anything,
+  choiceIds,
   envelope,
   flag,
   format,
   nullable,
   optional,
+  promptIds,
   sampling,
   TOOL_NAME_HELP,
   text,
@@ -187,6 +189,7 @@ const ReplyMessage = Type.Object(
 export const ChatCompletionResponse = Type.Object(
   {
     ...envelope,
+    ...promptIds,
     object: Type.Literal("chat.completion"),
     choices: Type.Array(
       Type.Object({
@@ -194,6 +197,7 @@ export const ChatCompletionResponse = Type.Object(
         message: ReplyMessage,
         finish_reason: Type.Enum(["stop", "length", "tool_calls", "error"]),
         logprobs: nullable(LogProbs),
+        ...choiceIds,
       }),
     ),
     usage: UsageInfo,
@@ -204,6 +208,7 @@ export const ChatCompletionResponse = Type.Object(
 export const ChatCompletionStreamResponse = Type.Object(
   {
     ...envelope,
+    ...promptIds,
     object: Type.Literal("chat.completion.chunk"),
     choices: Type.Array(
       Type.Object({
@@ -211,6 +216,7 @@ export const ChatCompletionStreamResponse = Type.Object(
         delta: ReplyMessage,
         finish_reason: nullable(Type.Enum(["stop", "length", "tool_calls"])),
         logprobs: nullable(LogProbs),
+        ...choiceIds,
       }),
     ),
     usage: Type.Optional(nullable(UsageInfo)),

@@ -4,9 +4,9 @@ import { type Answer, bodyOf, type Exchange, serviceOf } from "../../exchange.ts
 import { COMMENT, event } from "../../sse.ts"
 import { inTurns } from "../../turns.ts"
 import { dialects } from "../chat/dialects/choose.ts"
-import { newEnvelope } from "../collected.ts"
+import { asIds, newEnvelope } from "../collected.ts"
 import { reportIgnored } from "../ignored.ts"
-import { assertLogprobsFit } from "../logprob-budget.ts"
+import { assertIdsFit, assertLogprobsFit } from "../logprob-budget.ts"
 import { refuse } from "../refusals.ts"
 import { stream } from "../stream.ts"
 import { whole } from "../whole.ts"
@@ -32,22 +32,25 @@ export async function completions(exchange: Exchange): Promise<Answer> {
       prompts.map((prompt) => chat.complete({ ...common, prompt }, signal, exchange.client)),
     )
     const { topLogprobs } = common.sampling
-    if (topLogprobs !== undefined) {
-      const read = replies.reduce((sum, { promptTokens }) => sum + promptTokens, 0)
-      assertLogprobsFit({
-        field: "logprobs",
-        top: topLogprobs,
-        choices: prompts.length * choices,
-        tokens: Math.min(common.maxTokens!, model.contextLength),
-        echoed: common.echo ? read * choices : 0,
-        stream: body.stream ?? false,
-      })
+    const read = replies.reduce((sum, { promptTokens }) => sum + promptTokens, 0)
+    const told = {
+      choices: prompts.length * choices,
+      tokens: Math.min(common.maxTokens!, model.contextLength),
+      stream: body.stream ?? false,
     }
+    if (topLogprobs !== undefined) {
+      const echoed = common.echo ? read * choices : 0
+      assertLogprobsFit({ field: "logprobs", top: topLogprobs, ...told, echoed })
+    }
+    if (common.tellsTokens) assertIdsFit({ ...told, echoed: read * choices })
     const events = exchange.metrics.watch(sideBySide(replies, choices), replies, exchange.account)
     const envelope = newEnvelope("cmpl", "text_completion", body.model, fingerprint)
     const shape = {
-      names: replies[0]!.names,
+      names: body.return_tokens_as_token_ids ? asIds(replies[0]!.names) : replies[0]!.names,
       logprobs: topLogprobs !== undefined,
+      promptOf: common.tellsTokens
+        ? (choice: number) => replies[Math.floor(choice / choices)]!.prompt
+        : undefined,
       usage: body.stream_options?.include_usage ?? false,
     }
     if (!body.stream) return await whole(exchange, wholeText(events, envelope, shape))

@@ -15,6 +15,7 @@ test("beside 127 replies that are silent a long one leaves nothing in memory", a
   }
   const reply = (read: () => AsyncGenerator<ReplyEvent>): ChatReply => ({
     promptTokens: 1,
+    prompt: Int32Array.of(1),
     names: { text: () => "", bytes: () => new Uint8Array(0), isSilent: () => false },
     events: read(),
   })
@@ -53,7 +54,12 @@ test("of tokens that go by one name the likeliest is told", async () => {
       }
     }
     const envelope = { id: "", object: "", created: 0, model: "", system_fingerprint: "" }
-    const pieces = wholeText(events(), envelope, { names, logprobs: true, usage: false })
+    const pieces = wholeText(events(), envelope, {
+      names,
+      logprobs: true,
+      promptOf: undefined,
+      usage: false,
+    })
     let text = ""
     for await (const piece of pieces) text += piece
     return JSON.parse(text).choices[0].logprobs

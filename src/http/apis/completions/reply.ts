@@ -15,6 +15,7 @@ import {
   chunkWriter,
   type Envelope,
   failure,
+  idsIn,
   joined,
   logprobJson,
   usageJson,
@@ -23,6 +24,8 @@ import {
 export interface TextShape {
   names: TokenNames
   logprobs: boolean // whether they were asked for
+  /** The tokens of a choice's prompt, where ids are told. */
+  promptOf: ((choice: number) => Int32Array) | undefined
   usage: boolean // whether a stream ends with it
 }
 
@@ -30,14 +33,19 @@ export interface TextShape {
 export function wholeText(
   events: AsyncIterable<ReplyEvent>,
   envelope: Envelope,
-  { names, logprobs }: TextShape,
+  { names, logprobs, promptOf }: TextShape,
 ): AsyncGenerator<string, void, undefined> {
-  return answerPieces(events, envelope, function* (index, choice) {
+  return answerPieces(events, envelope, promptOf !== undefined, function* (index, choice) {
     const { content, promptLogprobs, contentLogprobs, reason } = choice
     yield `{"index":${index},"text":${JSON.stringify(content)},"logprobs":`
     if (logprobs) yield* logprobPieces([promptLogprobs, contentLogprobs], names)
     else yield "null"
-    yield `,"finish_reason":${JSON.stringify(reason)}}`
+    yield `,"finish_reason":${JSON.stringify(reason)}`
+    if (promptOf) {
+      yield `,"prompt_token_ids":${JSON.stringify(Array.from(promptOf(index)))}`
+      yield `,"token_ids":${JSON.stringify(choice.ids)}`
+    }
+    yield "}"
   })
 }
 
@@ -48,9 +56,17 @@ const PROMPT_TOKENS = 64
 export async function* textChunks(
   events: AsyncIterable<ReplyEvent>,
   envelope: Envelope,
-  { names, logprobs, usage: wantsUsage }: TextShape,
+  { names, logprobs, promptOf, usage: wantsUsage }: TextShape,
 ): AsyncGenerator<string> {
   const write = chunkWriter(envelope, wantsUsage)
+  const begun = new Set<number>()
+  const ids = (index: number, tokens: readonly number[] = []) => {
+    if (!promptOf) return {}
+    const isFirst = !begun.has(index)
+    begun.add(index)
+    const prompt = isFirst && { prompt_token_ids: Array.from(promptOf(index)) }
+    return { ...prompt, token_ids: tokens }
+  }
   const lists = (tokens: readonly TokenLogprob[]) => (logprobs ? logprobLists(tokens, names) : null)
   for await (const event of events) {
     if (event.kind === "usage") {
@@ -60,19 +76,22 @@ export async function* textChunks(
     const index = event.choice
     if (event.kind === "finish") {
       if (event.problem) throw failure(event)
-      yield write([{ index, text: "", logprobs: null, finish_reason: event.reason }])
+      const end = { index, text: "", logprobs: null, finish_reason: event.reason }
+      yield write([{ ...end, ...ids(index, idsIn(event)) }])
       continue
     }
     if (event.kind === "prompt") {
       let text = event.text
       for (const tokens of slices(event.logprobs, PROMPT_TOKENS)) {
-        yield write([{ index, text, logprobs: lists(tokens), finish_reason: null }])
+        const part = { index, text, logprobs: lists(tokens), finish_reason: null }
+        yield write([{ ...part, ...ids(index) }])
         text = ""
       }
       continue
     }
     if (event.kind !== "content") throw new Error(`internal: plain text holds a ${event.kind}`)
-    yield write([{ index, text: event.text, logprobs: lists(event.logprobs), finish_reason: null }])
+    const part = { index, text: event.text, logprobs: lists(event.logprobs), finish_reason: null }
+    yield write([{ ...part, ...ids(index, idsIn(event)) }])
   }
 }
 

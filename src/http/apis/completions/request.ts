@@ -49,6 +49,7 @@ export function* readingCompletion(
       ...readSampling(body, model, defaults),
       topLogprobs: body.logprobs ?? undefined,
     },
+    ...(body.return_token_ids && { tellsTokens: true }),
     ...(format && { format }),
     ...(body.suffix && { suffix: body.suffix }),
   }

@@ -3,11 +3,13 @@
 import type { Static } from "typebox"
 import { Type } from "../../type.ts"
 import {
+  choiceIds,
   envelope,
   flag,
   format,
   nullable,
   optional,
+  promptIds,
   sampling,
   TokenId,
   text,
@@ -64,6 +66,8 @@ export const CompletionResponse = Type.Object(
             text_offset: Type.Array(Type.Integer()),
           }),
         ),
+        ...promptIds,
+        ...choiceIds,
       }),
     ),
     usage: Type.Optional(nullable(UsageInfo)),
