@@ -1,6 +1,7 @@
 // Calls under the ids that a template wants. Those that clients send back are ours, or another server's; Kimi's models take the ids of
-// earlier calls for the form of the next, and write calls that name no function behind others. So the calls of a conversation
-// are numbered, and each result names the call that it belongs to, by its id and by its function.
+// earlier calls for the form of the next, and write calls that name no function behind others, and Solar's were taught one form as
+// well. So the calls of a conversation are numbered, their ids made of that and of the function's name, and each result names the
+// call that it belongs to, by its id and by its function.
 
 import type { ChatMessage, ToolCall } from "./conversation.ts"
 

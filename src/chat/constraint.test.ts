@@ -204,6 +204,7 @@ const OPENINGS: Record<FormatName, string> = {
   deepseek: "Well: <｜tool▁calls▁begin｜>",
   deepseek_v31: "Well: <｜tool▁calls▁begin｜>",
   kimi_k2: "Well: <|tool_calls_section_begin|>",
+  solar_open: "Well: <|tool_calls|>",
   cohere: "Well: <|START_ACTION|>",
   granite: "Well: <|tool_call|>",
   phi4: "Well: <|tool_call|>",
@@ -391,6 +392,41 @@ describe.each([
       expect([calls, content]).toEqual([[], ""])
       expect(reasoning.startsWith(`Not ${mark}`)).toBe(true)
     }
+  })
+})
+
+describe("Solar Open: thinking, an answer and calls are messages", () => {
+  const source = "{# <|think|><|content|> #}{{ tools }}"
+  const thought = "<|think|>hm {<|end|><|begin|>assistant"
+  const toolChoice = { mode: "required", names: ["get_weather", "now"] } as const
+  const ask = (begun: string, more: Partial<ChatRequest>) =>
+    replyTo("solar_open", { templateArguments: {}, ...more }, begun, generator(21), source)
+
+  test("a format holds the answer, behind its mark and thinking or without", async () => {
+    const properties = { ok: { type: "boolean" } }
+    const schema = { type: "object", required: ["ok"], properties, additionalProperties: false }
+    for (const begun of ['<|content|>{"', '{"', `${thought}<|content|>{"`]) {
+      const { content, reasoning, reason } = await ask(begun, { format: { schema } })
+      expect([reason, ajv.validate(schema, JSON.parse(content))]).toEqual(["stop", true])
+      expect(reasoning).toBe(begun.startsWith(thought) ? "hm {" : "")
+    }
+    for (const wrong of ["[", '{"ok":true}<|end|>'])
+      await expect(ask(`${thought}<|content|>${wrong}`, { format: { schema } })).rejects.toThrow()
+  })
+
+  test("a call follows thinking or an answer, ends the thinking, and is held to its tool", async () => {
+    for (const [begun, more, content] of [
+      [`${thought}<|tool_calls|>`, { toolChoice }, ""],
+      ["<|think|>hm {<|tool_calls|><|tool_call:begin|>", { toolChoice }, ""],
+      ["<|content|>So:<|end|><|begin|>assistant<|tool_calls|>", {}, "So:"],
+    ] as const) {
+      const reply = await ask(begun, { tools: TOOLS, ...more })
+      expect([reply.content, reply.reason]).toEqual([content, "tool_calls"])
+      expect(reply.reasoning).toBe(begun.startsWith("<|think|>") ? "hm {" : "")
+      assertValid(reply.calls)
+    }
+    const odd = `${thought}<|tool_calls|><|tool_call:begin|>NOT`
+    await expect(ask(odd, { tools: TOOLS, toolChoice })).rejects.toThrow()
   })
 })
 

@@ -185,7 +185,9 @@ export function keyOf({ calls, format, reasoning, continues = false }: Constrain
 function answering(answer: Part, reasoning: ConstraintSpec["reasoning"]): Part {
   if (reasoning?.markers.inChannels) return sequence(literal(ANSWER), answer)
   if (!reasoning?.markers.answer) return answer
+  const { endsMessages } = reasoning.markers
   const [open, close] = reasoning.markers.answer
+  if (endsMessages) return choice(answer, sequence(literal(open), answer)) // a token ends it
   const between = (blank: string) => sequence(literal(open + blank), answer, literal(blank + close))
   return choice(answer, between(""), between("\n"))
 }

@@ -7,7 +7,7 @@ import { formats } from "./formats/formats.ts"
 import type { WordedFormat } from "./instructions.ts"
 import { TemplateError } from "./jinja/meter.ts"
 import { preparePrompt } from "./prompt.ts"
-import { markersOf, marksOf, thinkingIn } from "./reasoning.ts"
+import { markersOf, marksOf, showsThinking, thinkingIn } from "./reasoning.ts"
 import { RenderThread } from "./render-thread.ts"
 import { openRenderer } from "./rendering.ts"
 import { openTemplate } from "./template.ts"
@@ -157,6 +157,16 @@ describe("thinking", () => {
     expect(thinkingIn((await prepare(gemma, [user])).begun, markers)).toBe("over")
   })
 
+  test("is over behind a thought, and not behind what only ends messages", () => {
+    const source = "{{ '<|think|>' }}{{ '<|content|>' }}"
+    const markers = markersOf(openTemplate(source, "chat_template.jinja", plain), tokenizer)!
+    const at = (begun: string) => thinkingIn(begun, markers)
+    expect(at("<|end|><|begin|>assistant")).toBe("ahead")
+    expect(at("<|end|><|begin|>assistant<|think|>")).toBe("inside")
+    expect(at("<|end|><|begin|>assistant<|think|><|end|><|begin|>assistant")).toBe("over")
+    expect(showsThinking(source)).toBe(true)
+  })
+
   test("is ahead of a first message in channels, and over in an answer that goes on", async () => {
     const HARMONY =
       "{% for m in messages %}<|start|>{{ m.role }}{% if m.thinking %}[{{ m.thinking }}]{% endif %}<|channel|>final<|message|>{{ m.content }}{{ m.tool_calls | length }}<|end|>{% endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}"
@@ -287,6 +297,18 @@ describe("tools and calls, where templates look for them", () => {
       "functions.add:3",
       "1",
     ])
+  })
+
+  test("under ids of ten small letters and digits, as Solar Open's models write them", async () => {
+    const messages = [
+      user,
+      called(["call_a", "now"], ["call_b", "now"]),
+      result({ toolCallId: "call_b" }),
+    ]
+    const { tokens } = await prepare(KIMI, messages, {}, formats.solar_open)
+    const shown = Buffer.concat([...tokens].map((token) => tokenizer.bytes.of(token))).toString()
+    const [first, second, returned] = shown.match(/\b[a-z0-9]{10}\b/g)!
+    expect([first === second, returned]).toEqual([false, second])
   })
 
   test("marks of an answer are those that its template shows", () => {

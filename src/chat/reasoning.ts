@@ -22,6 +22,13 @@ const KNOWN: readonly Markers[] = [
   { open: "<seed:think>", close: "</seed:think>" },
   { open: "<think:opensource>", close: "</think:opensource>" }, // Hy 3
   { open: "<|inner_prefix|>", close: "<|inner_suffix|>" }, // Apertus
+  {
+    open: "<|think|>",
+    close: "<|end|><|begin|>assistant",
+    answer: ["<|content|>", "<|end|><|begin|>assistant"],
+    marks: ["<|think|>", "<|end|>", "<|begin|>", "<|content|>"],
+    endsMessages: true, // Solar Open
+  },
   { open: "<|channel>thought\n", close: "<channel|>", marks: ["<|channel>", "<channel|>"] },
 ]
 
@@ -37,29 +44,34 @@ export const marksOf = ({
 export function markersOf(template: Template, tokenizer: Tokenizer): Markers | undefined {
   if (template.source.includes(CHANNEL)) return channels
   const { source } = template
-  return KNOWN.find(({ close, answer }) =>
-    answer
-      ? source.includes(close) && source.includes(answer[0])
-      : source.includes(close) || tokenizer.control(close) !== undefined,
-  )
+  return KNOWN.find((markers) => {
+    const { close, answer } = markers
+    return answer
+      ? source.includes(shown(markers)) && source.includes(answer[0])
+      : source.includes(close) || tokenizer.control(close) !== undefined
+  })
 }
+
+/** Which of them a template shows where it has a place for thinking. */
+const shown = ({ open, close, endsMessages }: Markers) => (endsMessages ? open : close)
 
 /** Whether conversations have a place for thinking, by the template alone: a tokenizer may have markers that no reply has. */
 export function showsThinking(source: string): boolean {
-  return source.includes(CHANNEL) || KNOWN.some(({ close }) => source.includes(close))
+  return source.includes(CHANNEL) || KNOWN.some((markers) => source.includes(shown(markers)))
 }
 
 /** Where the thinking of a reply that has `begun` like this stands: not begun, begun, or over. */
 export function thinkingIn(
   begun: string,
-  { open, close, inChannels }: Markers,
+  { open, close, endsMessages, inChannels }: Markers,
   continues = false,
 ): ThinkingAt {
   if (inChannels && continues) return "over"
   if (inChannels) return begun.endsWith(open) ? "inside" : "ahead"
   const closed = begun.lastIndexOf(close)
-  if (begun.lastIndexOf(open) > closed) return "inside"
-  return closed < 0 ? "ahead" : "over"
+  const opened = begun.lastIndexOf(open)
+  if (opened > closed) return "inside"
+  return closed < 0 || (endsMessages && opened < 0) ? "ahead" : "over"
 }
 
 /** Whether a reply begins before its thinking, in it, or behind it. */

@@ -261,6 +261,35 @@ describe("however the bytes are cut into tokens", () => {
     expect(summary(events)).toMatchObject({ reasoning: "hm", content: "to=me: yes<|en" })
   })
 
+  test("in messages whose ends look alike, as Solar Open writes them", async () => {
+    const next = "<|end|><|begin|>assistant"
+    const call = "<|tool_call:begin|>a1b2c3d4e5<|tool_call:name|>now<|tool_call:args|>"
+    const text = `<|think|>hm <|end| 🙂${next}<|content|>I ask.\n${next}<|tool_calls|>${call}{"x": "<|e"}<|tool_call:end|>`
+    const markers = {
+      open: "<|think|>",
+      close: next,
+      answer: ["<|content|>", next] as const,
+      endsMessages: true as const,
+    }
+    const reasoning = { markers, inside: false, inline: false }
+    const tools = new Map([["now", undefined]])
+    const calls = { format: formats.solar_open, tools, most: 9, id: () => "id" }
+    const random = generator(37)
+    for (let round = 0; round < 60; round++) {
+      const cut = (whole: string) => cutAtRandom(new TextEncoder().encode(whole), random)
+      const events = await read(cut(text), { reasoning, calls })
+      const told = events.map((event) => (event.kind === "arguments" ? event.text : ""))
+      expect(summary(events)).toMatchObject({
+        reasoning: "hm <|end| 🙂",
+        content: "I ask.",
+        reason: "tool_calls",
+      })
+      expect(told.join("")).toBe('{"x": "<|e"}')
+      const answer = await read(cut(`<|content|>Four <|content|>`), { reasoning, calls })
+      expect(summary(answer)).toMatchObject({ reasoning: "", content: "Four <|content|>" })
+    }
+  })
+
   test("in thinking, a call's own token and a tool's name end it, wherever the stream is cut", async () => {
     const head = "\n<function=now>"
     const opening = { mark: "<tool_call>", heads: [head] }

@@ -392,6 +392,24 @@ const cases: [FormatName, string, string, Partial<Read>][] = [
     { calls: [{ ...weather, arguments: '{"place": "x', ended: false }], broken: true },
   ],
   [
+    "solar_open",
+    "text and two calls",
+    `Let me see.<|tool_calls|><|tool_call:begin|>a1b2c3d4e5<|tool_call:name|>get_weather<|tool_call:args|>${weather.arguments}<|tool_call:end|><|tool_call:begin|>f6g7h8i9j0<|tool_call:name|>now<|tool_call:args|>{}<|tool_call:end|>`,
+    { text: "Let me see.", calls: [weather, now] },
+  ],
+  [
+    "solar_open",
+    "calls without what opens them all, with any id or none, cut before the end mark",
+    `<|tool_call:begin|>NOT-VALID<|tool_call:name|>now<|tool_call:args|>{}<|tool_call:end|><|tool_call:begin|><|tool_call:name|>now<|tool_call:args|>{}`,
+    { calls: [now, now] },
+  ],
+  [
+    "solar_open",
+    "arguments that are no JSON",
+    `<|tool_calls|><|tool_call:begin|>a1b2c3d4e5<|tool_call:name|>now<|tool_call:args|>now()`,
+    { calls: [{ name: "now", arguments: "", ended: false }], text: "now()", broken: true },
+  ],
+  [
     "cohere",
     "two calls and text",
     `<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "get_weather", "parameters": ${weather.arguments}},\n    {"tool_call_id": "1", "tool_name": "now", "parameters": {}}\n]<|END_ACTION|> Done.`,
@@ -547,6 +565,10 @@ const NAMED: [FormatName, string][] = [
     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>NAME<｜tool▁sep｜>{}<｜tool▁call▁end｜>",
   ],
   ["kimi_k2", "<|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{}<|tool_call_end|>"],
+  [
+    "solar_open",
+    "<|tool_calls|><|tool_call:begin|>a1b2c3d4e5<|tool_call:name|>NAME<|tool_call:args|>{}<|tool_call:end|>",
+  ],
   ["cohere", `<|START_ACTION|>[{"tool_name": "NAME", "parameters": {}}]<|END_ACTION|>`],
   ["granite", `<|tool_call|>[{"name": "NAME", "arguments": {"a": 1}}]`],
   ["phi4", `functools[{"name": "NAME", "arguments": {"a": 1}}]`],
@@ -607,6 +629,7 @@ test.each([
   ],
   ["{%- macro render_toolcalls(message) -%}\n  <|tool_calls_section_begin|>", "kimi_k2"],
   ["{{ '<|im_system|>tool_declare<|im_middle|>' -}}", "kimi_k2"],
+  ["{{- '<|tool_call:begin|>' + tool_call.id + '<|tool_call:name|>' }}", "solar_open"],
   ['<|START_ACTION|>[\n {"tool_call_id": "{{ n }}", "tool_name": "', "cohere"],
   ["respond only with <|tool_call|> followed by a JSON list of tools used.", "granite"],
   ["'<|tool|>' + message['tools'] + '<|/tool|>'", "phi4"],

@@ -17,6 +17,7 @@ import { kimi } from "./kimi.ts"
 import { COMMA, heads, listBehind, markedJson, NAME, named, spelled } from "./marked-json.ts"
 import { glm45, hy3, minimaxM2, qwen3Coder, seedOss } from "./parameters.ts"
 import { expressions, lfm2, olmo3 } from "./python-calls.ts"
+import { solar } from "./solar.ts"
 
 export interface Format {
   /** Who writes calls this way. */
@@ -85,6 +86,11 @@ export const formats = {
     shownBy: /<\|tool_calls_section_begin\|>|tool_declare<\|im_middle\|>/,
     ...kimi,
     showsResults: true,
+  },
+  solar_open: {
+    models: "Solar Open",
+    shownBy: /<\|tool_call:begin\|>/,
+    ...solar,
   },
   cohere: {
     models: "Command R7B, Command A",
