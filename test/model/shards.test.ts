@@ -58,6 +58,7 @@ interface WideShape {
 }
 
 const [HIDDEN, HEAD_DIM, VOCABULARY] = [48, 32, 72]
+const DOOR = 256 // columns, of which eight shards could have whole groups
 
 /** Eight heads, of which every shard can have some; what is joined, biased, gated, weighed and normed by heads, and sinks. */
 function wideGraph(shape: WideShape = {}): Graph {
@@ -78,10 +79,10 @@ function wideGraph(shape: WideShape = {}): Graph {
       weight(`layers.${layer}.${name}`, `${layer}.${name}`, rows, columns)
     const bias = (name: string, rows: number) => (hasBiases ? w(name, rows) : undefined)
     const h = shape.hasDoor
-      ? linear(x, w("door", HIDDEN, HIDDEN))
+      ? linear(x, w("door", DOOR, HIDDEN))
       : norm(x, w("attention_norm", HIDDEN), 1e-5)
     const rows = width + 2 * kvHeads * HEAD_DIM
-    const all = linear(h, w("qkv", rows, HIDDEN), bias("qkv_bias", rows))
+    const all = linear(h, w("qkv", rows, h.columns), bias("qkv_bias", rows))
     const of = (from: number, count: number) => slice(all, from * HEAD_DIM, count * HEAD_DIM)
     const q = normsAll
       ? norm(of(0, heads), w("q_norm", width), 1e-5)
@@ -102,7 +103,7 @@ function wideGraph(shape: WideShape = {}): Graph {
       },
       layer === 1 ? w("sinks", heads) : undefined,
     )
-    const gates = () => apply("softplus", linear(h, w("gates", heads, HIDDEN)))
+    const gates = () => apply("softplus", linear(h, w("gates", heads, h.columns)))
     const opened = layer === 0 ? multiply(mixed, gates()) : mixed
     const read = hasOrder && layer === 1 ? reorder(opened, w("o_order", width)) : opened
     x = add(x, linear(read, w("o", HIDDEN, width), bias("o_bias", HIDDEN)))
