@@ -3,9 +3,9 @@
 // ("win32-x64") and instruction sets where not all are wanted: all of them take half an hour on two cores.
 import { mkdirSync, writeFileSync } from "node:fs"
 import {
-  buildBlocks,
   buildGeneric,
   buildProcessor,
+  buildWeightWork,
   genericName,
 } from "../src/compiler/targets/cpu/generic.ts"
 import { levels } from "../src/compiler/targets/cpu/levels.ts"
@@ -17,8 +17,8 @@ import {
   supports,
   thisSystem,
 } from "../src/compiler/targets/cpu/toolchain.ts"
-import { blocksName } from "../src/runtime/blocks.ts"
 import { processorName } from "../src/runtime/features.ts"
+import { weightWorkName } from "../src/runtime/weight-work.ts"
 
 const FOLDER = "build/generic"
 const wanted = (names: string | undefined, name: string) => names?.split(",").includes(name) ?? true
@@ -47,7 +47,7 @@ const found = await compilers()
 if (found.length === 0) console.error(`${FOLDER} is not made: no C compiler is here.`)
 else mkdirSync(FOLDER, { recursive: true })
 for (const [system, compiler] of found) {
-  keep(blocksName(system.platform, system.arch), await buildBlocks(compiler))
+  keep(weightWorkName(system.platform, system.arch), await buildWeightWork(compiler))
   if (system.platform !== "linux" && system.arch === "x64")
     keep(processorName(system.platform), await buildProcessor(compiler))
   for (const level of levels) {

@@ -17,10 +17,10 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest"
 import { compile } from "../src/compiler/compile.ts"
 import type { Plan } from "../src/compiler/plan.ts"
 import { prepareGeneric, shelvedCpu } from "../src/compiler/targets/cpu/cpu.ts"
-import { buildBlocks, buildGeneric, genericName } from "../src/compiler/targets/cpu/generic.ts"
+import { buildWeightWork, buildGeneric, genericName } from "../src/compiler/targets/cpu/generic.ts"
 import { plain, usableLevels } from "../src/compiler/targets/cpu/levels.ts"
 import { build, findCompiler } from "../src/compiler/targets/cpu/toolchain.ts"
-import { blocksName } from "../src/runtime/blocks.ts"
+import { weightWorkName } from "../src/runtime/weight-work.ts"
 import { processorFeatures } from "../src/runtime/features.ts"
 import { openLibrary } from "../src/runtime/library.ts"
 import type { Manifest } from "../src/runtime/manifest.ts"
@@ -127,6 +127,8 @@ describe.skipIf(skipped)(`models that are not compiled${note}`, () => {
 const REFUSING = `#include "abi.h"
 int32_t sinter_unpack_blocks(int32_t type, int64_t rows, int64_t columns,
     const void *blocks, const void *patterns, void *codes, void *scales) { return SINTER_BAD_PARAMETER; }
+int32_t sinter_add_product(int32_t type, int64_t rows, int64_t columns, int64_t rank,
+    const void *left, const void *right, void *values) { return SINTER_BAD_PARAMETER; }
 `
 
 describe.skipIf(skipped)(`a package that brings it${note}`, () => {
@@ -223,7 +225,7 @@ describe.skipIf(skipped)(`a package that brings it${note}`, () => {
   })
 
   test("takes a file's blocks apart for programs that are no libraries", async () => {
-    const brought = join(root, "build/generic", blocksName(process.platform, process.arch))
+    const brought = join(root, "build/generic", weightWorkName(process.platform, process.arch))
     const file = goldenFolder("gguf", "llama-q4_k_m")
     const start = () => serve([file, "--target", "reference"], where)
     const reply = async () => {
@@ -243,7 +245,7 @@ describe.skipIf(skipped)(`a package that brings it${note}`, () => {
     const refusing = { name: "refusing.c", text: REFUSING }
     writeFileSync(brought, await build(compiler!, plain, [refusing]))
     await expect(start()).rejects.toThrow("are not taken apart")
-    writeFileSync(brought, await buildBlocks(compiler!))
+    writeFileSync(brought, await buildWeightWork(compiler!))
     expect(await reply()).toEqual(before)
     writeFileSync(brought, "no library, or one for another libc")
     expect(await reply()).toEqual(before)

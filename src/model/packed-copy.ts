@@ -11,11 +11,11 @@ import { readSync } from "node:fs"
 import { type FileHandle, open, stat, statfs } from "node:fs/promises"
 import { join } from "node:path"
 import type { Log } from "../log.ts"
-import { packageBlocks } from "../runtime/blocks.ts"
 import type { FormatName } from "../runtime/format.ts"
 import type { Manifest } from "../runtime/manifest.ts"
 import type { LoadableProgram, PackedWeights, ShownFile } from "../runtime/program.ts"
 import { type Shelf, shelfKey } from "../runtime/shelf.ts"
+import { packageWeightWork } from "../runtime/weight-work.ts"
 import type { Model } from "./model.ts"
 import { loadParameters } from "./weights/weights.ts"
 
@@ -53,7 +53,7 @@ export interface WeightSource extends Files, Pick<Model, "name" | "format"> {
 }
 
 /** A program's part in this. */
-type Receiver = Pick<LoadableProgram, "manifest" | "load" | "unpackBlocks" | "packed">
+type Receiver = Pick<LoadableProgram, "manifest" | "load" | "weightWork" | "packed">
 
 const MIN_BYTES = 32 << 20
 
@@ -114,9 +114,9 @@ async function pack(
   })
   const what = manifest.format === model.format ? "loading" : `packing as ${manifest.format}`
   const hash = createHash("sha256")
-  const unpackBlocks = program.unpackBlocks ?? packageBlocks()
-  const sink: Pick<Receiver, "load" | "unpackBlocks"> = {
-    ...(unpackBlocks && { unpackBlocks }),
+  const weightWork = program.weightWork ?? packageWeightWork()
+  const sink: Pick<Receiver, "load" | "weightWork"> = {
+    ...(weightWork && { weightWork }),
     load: (...window) => {
       signal.throwIfAborted()
       stop.signal.throwIfAborted()

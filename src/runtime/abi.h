@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SINTER_ABI 11
+#define SINTER_ABI 12
 
 enum sinter_code {
   SINTER_OK = 0,
@@ -109,6 +109,11 @@ SINTER_EXPORT int32_t sinter_load(sinter_model *, int32_t parameter, int64_t row
 SINTER_EXPORT int32_t sinter_unpack_blocks(int32_t type, int64_t rows, int64_t columns,
                                            const void *blocks, const void *patterns, void *codes,
                                            void *scales);
+
+// Adds left [rows, rank] times right [rank, columns], floats both, to rows of floats (type 0), f16 (1) or bf16 (2), which are rounded
+// to that again (low_rank.c). No model is asked.
+SINTER_EXPORT int32_t sinter_add_product(int32_t type, int64_t rows, int64_t columns, int64_t rank,
+                                         const void *left, const void *right, void *values);
 
 // Where the weights lie as the kernels read them, all in one piece, and how many bytes they are. What was loaded once can be
 // copied from there and put back by the same library at its next start; between the parameters lie zeros.

@@ -7,15 +7,27 @@
 
 import { constants } from "node:os"
 import koffi, { type LibraryHandle } from "koffi"
-import type { UnpackBlocks } from "./program.ts"
+import type { WeightWork } from "./program.ts"
 
 koffi.config({ async_stack_size: 8 << 20 })
 
 /** An address in native memory. */
 export type Pointer = bigint
 
-/** @returns a code, as other calls of a library do */
-export type NativeUnpackBlocks = (...of: Parameters<UnpackBlocks>) => Promise<number>
+/** What is done to weights, each with a code, as other calls of a library have. */
+export interface NativeWeightWork {
+  unpackBlocks(...of: Parameters<WeightWork["unpackBlocks"]>): Promise<number>
+  /** @param type by its number in abi.h */
+  addProduct(
+    type: number,
+    rows: number,
+    columns: number,
+    rank: number,
+    left: Float32Array,
+    right: Float32Array,
+    values: Uint8Array,
+  ): Promise<number>
+}
 
 export interface NativeLibrary {
   hostOpen(threads: number): Pointer
@@ -38,7 +50,7 @@ export interface NativeLibrary {
     values: ArrayBufferView,
     scales: ArrayBufferView | null,
   ): Promise<number>
-  unpackBlocks: NativeUnpackBlocks
+  weightWork: NativeWeightWork
   /** The weights as they lie in native memory, without a copy. The arrays must not be touched once the model is closed. */
   weights(model: Pointer): {
     at: Pointer
@@ -82,7 +94,7 @@ export function loadNative(path: string): NativeLibrary {
     },
     load: (model, parameter, row, rows, values, scales) =>
       call(load, model, parameter, row, rows, values, scales),
-    unpackBlocks: unpackBlocksOf(library),
+    weightWork: weightWorkOf(library),
     weights(model) {
       const out = new BigInt64Array(1)
       const at: Pointer = weights(model, out)
@@ -163,16 +175,22 @@ function pageCallsOf(libc: LibraryHandle): PageCalls {
   }
 }
 
-/** @param path of blocks.c, compiled */
-export function openBlocks(path: string): NativeUnpackBlocks {
-  return unpackBlocksOf(koffi.load(path))
+/** @param path of blocks.c and low_rank.c, compiled */
+export function openWeightWork(path: string): NativeWeightWork {
+  return weightWorkOf(koffi.load(path))
 }
 
-function unpackBlocksOf(library: LibraryHandle): NativeUnpackBlocks {
+function weightWorkOf(library: LibraryHandle): NativeWeightWork {
   const unpack = library.func(
     "int32_t sinter_unpack_blocks(int32_t type, int64_t rows, int64_t columns, void *blocks, void *patterns, void *codes, void *scales)",
   )
-  return (...of) => call(unpack, ...of)
+  const add = library.func(
+    "int32_t sinter_add_product(int32_t type, int64_t rows, int64_t columns, int64_t rank, void *left, void *right, void *values)",
+  )
+  return {
+    unpackBlocks: (...of) => call(unpack, ...of),
+    addProduct: (...of) => call(add, ...of),
+  }
 }
 
 /** @param path of processor.c, compiled @returns its words */

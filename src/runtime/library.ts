@@ -9,7 +9,6 @@ import { accessSync, constants, readFileSync, statSync } from "node:fs"
 import { availableParallelism } from "node:os"
 import { dirname } from "node:path"
 import { problem, whyUnreadable } from "../errors.ts"
-import { checked } from "./blocks.ts"
 import { checkStep } from "./check-step.ts"
 import { processorFeatures } from "./features.ts"
 import { loadNative, type NativeLibrary, type Pointer } from "./ffi.ts"
@@ -23,6 +22,7 @@ import {
   type ProgramLimits,
 } from "./program.ts"
 import { STEP_WORDS, writeStepWords } from "./step-words.ts"
+import { checked } from "./weight-work.ts"
 
 const MAGIC = Buffer.from("SINTERLB")
 const HASH = 32
@@ -239,7 +239,7 @@ function program(
       const code = await native.load(model, parameter, row, rows, values, scales ?? null)
       if (code !== Code.ok) throw failed()
     },
-    unpackBlocks: checked(native.unpackBlocks),
+    weightWork: checked(native.weightWork),
     packed: packedWeights(native, model),
     async step(input, cancel) {
       // Whether hidden rows are taken in is known to the library, which checks that, and all indices once more.

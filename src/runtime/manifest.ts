@@ -12,7 +12,7 @@ import {
 import { absentOr, count, isTrue, listOf, number, oneOf, positive, record, text } from "./shape.ts"
 
 /** The version of the contract between host and program; raised whenever either side changes its meaning. */
-export const ABI = 11
+export const ABI = 12
 
 /** What keys and values may be kept in; q8: codes of 8 bits under a float for each head. */
 export const kvTypes = ["f32", "f16", "bf16", "q8"] as const

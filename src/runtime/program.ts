@@ -5,6 +5,7 @@
 // Everything is said per token, per sequence or per row, never per batch, because a row's result must not depend on its
 // company: the same sequence gives the same bits alone, batched, chunked, or with its prefix computed by somebody else.
 
+import type { FloatType } from "./format.ts"
 import type { Manifest, Shapes } from "./manifest.ts"
 
 /** Positions in one KV block. */
@@ -45,6 +46,26 @@ export type UnpackBlocks = (
   scales: Uint8Array,
 ) => Promise<void>
 
+/**
+ * Adds left [rows, rank] times right [rank, columns] to rows of a matrix in place, which are rounded to their type again
+ * (model/adapters/adapted.ts).
+ */
+export type AddProduct = (
+  type: FloatType,
+  rows: number,
+  columns: number,
+  rank: number,
+  left: Float32Array,
+  right: Float32Array,
+  values: Uint8Array,
+) => Promise<void>
+
+/** What is done to weights on their way into a program, off the event loop. */
+export interface WeightWork {
+  unpackBlocks: UnpackBlocks
+  addProduct: AddProduct
+}
+
 /** A program before and after its parameters are in. */
 export interface LoadableProgram extends Program {
   /**
@@ -58,8 +79,8 @@ export interface LoadableProgram extends Program {
     values: Uint8Array,
     scales?: Uint8Array,
   ): Promise<void>
-  /** Off the event loop; absent: it brings nothing for that. */
-  unpackBlocks?: UnpackBlocks
+  /** Absent: it brings nothing for that. */
+  weightWork?: WeightWork
   /**
    * Does what the first steps would have to wait for; nothing else has run. Absent: there is nothing to do.
    * @param progress hears how many of its kernels a device has made ready

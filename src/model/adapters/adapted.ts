@@ -6,19 +6,13 @@ import { narrow, widen } from "../../runtime/dtype.ts"
 import { type CodecName, type FloatType, floatBytes, isGroupCodec } from "../../runtime/format.ts"
 import { unpackedRows } from "../../runtime/unpack.ts"
 import { EMBEDDING, HEAD } from "../layers.ts"
-import { floatTypes, type Part, readFloats } from "../packed/matrix.ts"
+import { floatTypes, type Part } from "../packed/matrix.ts"
 import type { StoredRows } from "../weights/convert.ts"
 import type { Source, Sources } from "../weights/names.ts"
 import { rowsOf, type StoredTensor } from "../weights/rows.ts"
 import type { Tensor, Weights } from "../weights/weights.ts"
-import {
-  type Adapter,
-  type Change,
-  type Factor,
-  heightOf,
-  type LowRank,
-  widthOf,
-} from "./adapter.ts"
+import { type Adapter, type Change, heightOf, widthOf } from "./adapter.ts"
+import { type Added, Product, placeOf } from "./product.ts"
 
 /** An adapter of this model. */
 export interface Placed {
@@ -55,7 +49,7 @@ export function withAdapters(
 ): Weights {
   const lists = placed.map((one) => ({ ...one, changes: byKey(one) }))
   const used = new Set<Change>()
-  const apart = new Map<string, readonly Its[]>()
+  const apart = new Map<string, Product>()
   const changesTo = (name: string): Its[] =>
     lists.flatMap(({ adapter, sources, keyOf, changes }) => {
       const source = sources(name)
@@ -78,8 +72,8 @@ export function withAdapters(
   const tensor: Weights["tensor"] = (name, rows, columns) => {
     const [, stem, side] = FACTOR.exec(name) ?? []
     if (stem !== undefined) {
-      const its = apart.get(`${stem}.weight`)!
-      return side === "left" ? joinedLeft(its) : joinedRight(its, columns)
+      const product = apart.get(`${stem}.weight`)!
+      return side === "left" ? product.leftTensor() : product.rightTensor()
     }
     const its = changesTo(name)
     for (const { change } of its) used.add(change)
@@ -112,8 +106,9 @@ export function withAdapters(
         checkShapes(one, rows, columns)
         used.add(one.change)
       }
-      apart.set(name, its)
-      return its.reduce((sum, { change }) => sum + change.low!.rank, 0)
+      const product = new Product(its.map(addedBy), columns)
+      apart.set(name, product)
+      return product.rank
     },
     refuseOthers(names) {
       base.refuseOthers?.(names.filter((name) => !FACTOR.test(name)))
@@ -189,45 +184,67 @@ function wholeTensor({ source, change }: Its, columns: number): Tensor {
   return rowsOf(stored, source, columns)
 }
 
-/** `before` with what all of them add, in their order, and the lengths that one of them gives its rows. */
+/** `before` with what all of them add, and the lengths that one of them gives its rows. */
 function changed(before: Tensor, its: readonly Its[], columns: number, codec: FloatType): Tensor {
-  const added = its.flatMap(({ source, change: { low } }) =>
-    low ? [sumOf(low, source, columns)] : [],
+  const low = its.filter(({ change }) => change.low).map(addedBy)
+  const product = new Product(
+    low.filter(({ source }) => !source.turnedRuns),
+    columns,
   )
-  const stretched = its.flatMap(({ source, change: { lengths } }) =>
-    lengths ? [vector(lengths, source)] : [],
+  const turned = low.filter(({ source }) => source.turnedRuns).map((one) => turnedSum(one, columns))
+  const lengths = its.flatMap(({ source, change }) =>
+    change.lengths ? [vector(change.lengths, source)] : [],
   )
+  const isSum = before.codec === codec && turned.length + lengths.length === 0
   return {
     codec,
     async read(first, count, room) {
-      const values = floatsOf(await before.read(first, count, room), columns, before.codec)
-      for (const sum of added) {
-        const more = widen((await sum.read(first, count)).values, "f32")
+      const stored = await before.read(first, count, room)
+      if (isSum && room?.weightWork) {
+        const [left, right] = [await product.left(first, count), await product.right()]
+        const { values } = stored
+        await room.weightWork.addProduct(codec, count, columns, product.rank, left, right, values)
+        return stored
+      }
+      const values = floatsOf(stored, columns, before.codec)
+      await product.addTo(values, first, count)
+      for (const sum of turned) {
+        const more = await floatRows(sum, first, count)
         for (let i = 0; i < values.length; i++) values[i]! += more[i]!
       }
-      for (const lengths of stretched)
-        stretch(
-          values,
-          columns,
-          widen((await lengths.read(first, count)).values, lengths.codec as FloatType),
-        )
+      for (const each of lengths) stretch(values, columns, await floatRows(each, first, count))
       return { rows: count, values: narrow(values, codec) }
     },
   }
 }
 
-function floatsOf(stored: StoredRows, columns: number, codec: CodecName): Float32Array {
-  return isGroupCodec(codec) ? unpackedRows(stored, columns, codec) : widen(stored.values, codec)
+const addedBy = ({ source, change }: Its): Added => ({ source, low: change.low! })
+
+/** What is added to a matrix each run of whose rows is stored as columns. */
+function turnedSum({ source, low }: Added, columns: number): Tensor {
+  const { width } = source.turnedRuns!
+  const product = new Product([{ source: { tensor: source.tensor }, low }], width)
+  const stored: StoredTensor = {
+    codec: "f32",
+    async read(first, count) {
+      const values = new Float32Array(count * width)
+      await product.addTo(values, first, count)
+      return { rows: count, values: narrow(values, "f32") }
+    },
+  }
+  return rowsOf(stored, placeOf(source), columns)
 }
 
-/** Which of a tensor's rows the graph's are, and nothing else that a source says of it. */
-function placeOf({ tensor, rows, neighbours, turnedRuns }: Source): Source {
-  return {
-    tensor,
-    ...(rows && { rows }),
-    ...(neighbours && { neighbours }),
-    ...(turnedRuns && { turnedRuns }),
-  }
+async function floatRows(
+  { codec, read }: Tensor,
+  first: number,
+  count: number,
+): Promise<Float32Array> {
+  return widen((await read(first, count)).values, codec as FloatType)
+}
+
+function floatsOf(stored: StoredRows, columns: number, codec: CodecName): Float32Array {
+  return isGroupCodec(codec) ? unpackedRows(stored, columns, codec) : widen(stored.values, codec)
 }
 
 function vector(part: Part, source: Source): Tensor {
@@ -242,147 +259,10 @@ function vector(part: Part, source: Source): Tensor {
   return rowsOf(stored, placeOf(source), 1)
 }
 
-/** Its rows in order, `width` numbers each. */
-function rowsOfFactor(
-  { part, turned }: Factor,
-  width: number,
-): (first: number, count: number) => Promise<Float32Array> {
-  if (!turned) {
-    const codec = floatTypes[part.dtype]!
-    const rowBytes = width * floatBytes[codec]
-    return async (first, count) => widen(await part.read(first * rowBytes, count * rowBytes), codec)
-  }
-  let whole: Promise<Float32Array> | undefined
-  return async (first, count) => {
-    whole ??= readFloats(part)
-    const stored = await whole
-    const height = stored.length / width
-    const values = new Float32Array(count * width)
-    for (let row = 0; row < count; row++)
-      for (let column = 0; column < width; column++)
-        values[row * width + column] = stored[column * height + first + row]!
-    return values
-  }
-}
-
-/** The product of both factors, as far as the graph's rows are read. */
-function sumOf({ rank, factor, left, right }: LowRank, source: Source, columns: number): Tensor {
-  const width = source.turnedRuns?.width ?? columns
-  const leftRows = rowsOfFactor(left, rank)
-  const rightRows = rowsOfFactor(right, width)
-  let turned: Promise<Float64Array> | undefined
-  const stored: StoredTensor = {
-    codec: "f32",
-    async read(first, count) {
-      turned ??= rightRows(0, rank).then((whole) => turn(whole, width))
-      const its = Float64Array.from(await leftRows(first, count), (value) => value * factor)
-      return { rows: count, values: narrow(multiply(its, await turned, rank), "f32") }
-    },
-  }
-  return rowsOf(stored, placeOf(source), columns)
-}
-
-/**
- * left [rows, rank] times right, which lies turned [columns, rank]: sums in double precision, in the order of ranks. Two rows and two
- * columns at a time, of an odd one the last again: four sums for each four numbers that are read.
- */
-function multiply(left: Float64Array, right: Float64Array, rank: number): Float32Array {
-  const [rows, columns] = [left.length / rank, right.length / rank]
-  const product = new Float32Array(rows * columns)
-  for (let row = 0; row < rows; row += 2) {
-    const below = Math.min(row + 1, rows - 1)
-    for (let column = 0; column < columns; column += 2) {
-      const beside = Math.min(column + 1, columns - 1)
-      let a = 0
-      let b = 0
-      let c = 0
-      let d = 0
-      for (let k = 0; k < rank; k++) {
-        const above = left[row * rank + k]!
-        const under = left[below * rank + k]!
-        const first = right[column * rank + k]!
-        const second = right[beside * rank + k]!
-        a += above * first
-        b += above * second
-        c += under * first
-        d += under * second
-      }
-      product[row * columns + column] = a
-      product[row * columns + beside] = b
-      product[below * columns + column] = c
-      product[below * columns + beside] = d
-    }
-  }
-  return product
-}
-
-/** [height, width] → [width, height] */
-function turn(matrix: Float32Array, width: number): Float64Array {
-  const height = matrix.length / width
-  const turned = new Float64Array(matrix.length)
-  for (let row = 0; row < height; row++)
-    for (let column = 0; column < width; column++)
-      turned[column * height + row] = matrix[row * width + column]!
-  return turned
-}
-
 function stretch(values: Float32Array, columns: number, lengths: Float32Array): void {
   lengths.forEach((length, row) => {
     const its = values.subarray(row * columns, (row + 1) * columns)
     const by = length / Math.sqrt(its.reduce((sum, value) => sum + value * value, 0))
     for (let i = 0; i < columns; i++) its[i]! *= by
   })
-}
-
-/** The left factors beside each other, as the graph orders their rows, with what their products are multiplied with. */
-function joinedLeft(its: readonly Its[]): Tensor {
-  const factors = its.map(({ source, change }) => {
-    const { rank, factor, left } = change.low!
-    const read = rowsOfFactor(left, rank)
-    const stored: StoredTensor = {
-      codec: "f32",
-      async read(first, count) {
-        const values = (await read(first, count)).map((value) => value * factor)
-        return { rows: count, values: narrow(values, "f32") }
-      },
-    }
-    return { rank, tensor: rowsOf(stored, placeOf(source), rank) }
-  })
-  const width = factors.reduce((sum, { rank }) => sum + rank, 0)
-  return {
-    codec: "f32",
-    async read(first, count) {
-      const values = new Float32Array(count * width)
-      let from = 0
-      for (const { rank, tensor } of factors) {
-        const its = widen((await tensor.read(first, count)).values, "f32")
-        for (let row = 0; row < count; row++)
-          values.set(its.subarray(row * rank, (row + 1) * rank), row * width + from)
-        from += rank
-      }
-      return { rows: count, values: narrow(values, "f32") }
-    },
-  }
-}
-
-/** The right factors, one below the other. */
-function joinedRight(its: readonly Its[], columns: number): Tensor {
-  const factors = its.map(({ change: { low } }) => ({
-    rank: low!.rank,
-    read: rowsOfFactor(low!.right, columns),
-  }))
-  return {
-    codec: "f32",
-    async read(first, count) {
-      const all = await Promise.all(factors.map(({ rank, read }) => read(0, rank)))
-      const whole = new Float32Array(all.reduce((sum, { length }) => sum + length, 0))
-      let from = 0
-      for (const values of all) {
-        whole.set(values, from)
-        from += values.length
-      }
-      const values = whole.slice(first * columns, (first + count) * columns)
-      return { rows: count, values: narrow(values, "f32") }
-    },
-  }
 }

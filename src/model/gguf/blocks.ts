@@ -31,8 +31,9 @@ export async function unpackBlocks(
   const values = space(4 * rows * rowWords)
   const scales = space(floatBytes[dtype] * rows * perRow)
   const patterns = patternsOf(type) ?? NO_PATTERNS
-  if (room?.unpackBlocks) {
-    await room.unpackBlocks(blockTypes[type].id, rows, columns, bytes, patterns, values, scales)
+  if (room?.weightWork) {
+    const { unpackBlocks } = room.weightWork
+    await unpackBlocks(blockTypes[type].id, rows, columns, bytes, patterns, values, scales)
     return { rows, values, scales }
   }
   const block: Block = {

@@ -3,18 +3,18 @@
 
 import type { FileHandle } from "node:fs/promises"
 import type { DirectFiles } from "../../runtime/direct-files.ts"
-import type { UnpackBlocks } from "../../runtime/program.ts"
+import type { WeightWork } from "../../runtime/program.ts"
 import { readExactly } from "../folder.ts"
 
 export class Room {
   /** Of the program that the windows are for, if that does it. */
-  readonly unpackBlocks: UnpackBlocks | undefined
+  readonly weightWork: WeightWork | undefined
   readonly #files: DirectFiles | undefined
   readonly #free = new Map<number, Uint8Array[]>()
   readonly #taken: Uint8Array[] = []
 
-  constructor({ unpackBlocks, files }: RoomOptions = {}) {
-    this.unpackBlocks = unpackBlocks
+  constructor({ weightWork, files }: RoomOptions = {}) {
+    this.weightWork = weightWork
     this.#files = files
   }
 
@@ -43,7 +43,7 @@ export class Room {
 }
 
 export interface RoomOptions {
-  unpackBlocks?: UnpackBlocks | undefined
+  weightWork?: WeightWork | undefined
   /** Past the page cache; absent: what is read is kept there. */
   files?: DirectFiles
 }

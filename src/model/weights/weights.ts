@@ -97,7 +97,7 @@ function* windowsOf(weights: Weights, parameter: Parameter): Generator<Unread> {
 export async function loadParameters(
   weights: Weights,
   { parameters }: Pick<Manifest, "parameters">,
-  program: Pick<LoadableProgram, "load" | "unpackBlocks">,
+  program: Pick<LoadableProgram, "load" | "weightWork">,
   progress: (done: number, total: number) => void = () => {},
 ): Promise<void> {
   const total = parameters.reduce((sum, { rows, columns, codec }) => {
@@ -105,9 +105,9 @@ export async function loadParameters(
     return sum + rows * (bytes + scaleBytes)
   }, 0)
   const feeds = feedsOf(weights, parameters)
-  const { unpackBlocks } = program
+  const { weightWork } = program
   const files = new DirectFiles()
-  const newRoom = () => new Room({ unpackBlocks, files })
+  const newRoom = () => new Room({ weightWork, files })
   const rooms = [newRoom(), newRoom(), newRoom()] // of what is read, converted and stored
   const start = () => {
     const { value: feed } = feeds.next()

@@ -250,6 +250,7 @@ async function kernelsHash(level: Level): Promise<string> {
     join(kernels, level.folder, "vector.h"),
     join(runtime, "abi.h"),
     join(runtime, "blocks.c"),
+    join(runtime, "low_rank.c"),
     join(runtime, "pool.c"),
     join(runtime, "system.h"),
   ]

@@ -55,9 +55,14 @@ export function buildGeneric(
   return build(compiler, level, genericSources(new Set(codecs.map(productNumber))))
 }
 
-/** What takes GGUF's blocks apart for programs that are no libraries (runtime/blocks.ts). */
-export function buildBlocks(compiler: Compiler): Promise<Buffer> {
-  return build(compiler, plain, [{ name: "blocks.c", path: join(runtime, "blocks.c") }])
+/** What works on weights for programs that are no libraries (runtime/weight-work.ts). */
+export function buildWeightWork(compiler: Compiler): Promise<Buffer> {
+  const names = ["blocks.c", "low_rank.c"]
+  return build(
+    compiler,
+    plain,
+    names.map((name) => ({ name, path: join(runtime, name) })),
+  )
 }
 
 /** What features.ts asks on systems that show nothing of their processor. */

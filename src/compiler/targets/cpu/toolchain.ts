@@ -35,10 +35,12 @@ export const kernels = fileURLToPath(new URL("compiler/targets/cpu/kernels/", co
 export const runtime = fileURLToPath(new URL("runtime/", codeRoot))
 
 /** What is compiled into every library as it is. */
-export const shippedSources: readonly Source[] = ["pool.c", "blocks.c"].map((name) => ({
-  name,
-  path: join(runtime, name),
-}))
+export const shippedSources: readonly Source[] = ["pool.c", "blocks.c", "low_rank.c"].map(
+  (name) => ({
+    name,
+    path: join(runtime, name),
+  }),
+)
 
 const looked = ["cc", "clang", "gcc", "zig"]
 
