@@ -33,14 +33,14 @@ function workIn(path: string): WeightWork | undefined {
 const OK = 0 // SINTER_OK of abi.h
 const TYPES = { f32: 0, f16: 1, bf16: 2 } as const
 
-export function checked({ unpackBlocks, addProduct }: NativeWeightWork): WeightWork {
+export function checked(native: NativeWeightWork): WeightWork {
   return {
     async unpackBlocks(...of) {
-      if ((await unpackBlocks(...of)) !== OK)
+      if ((await native.unpackBlocks(...of)) !== OK)
         throw new Error(`internal: blocks of the type ${of[0]} are not taken apart`)
     },
     async addProduct(type, ...of) {
-      if ((await addProduct(TYPES[type], ...of)) !== OK)
+      if ((await native.addProduct(TYPES[type], ...of)) !== OK)
         throw new Error(`internal: nothing is added to ${type}`)
     },
   }

@@ -235,12 +235,8 @@ function turnedSum({ source, low }: Added, columns: number): Tensor {
   return rowsOf(stored, placeOf(source), columns)
 }
 
-async function floatRows(
-  { codec, read }: Tensor,
-  first: number,
-  count: number,
-): Promise<Float32Array> {
-  return widen((await read(first, count)).values, codec as FloatType)
+async function floatRows(tensor: Tensor, first: number, count: number): Promise<Float32Array> {
+  return widen((await tensor.read(first, count)).values, tensor.codec as FloatType)
 }
 
 function floatsOf(stored: StoredRows, columns: number, codec: CodecName): Float32Array {
