@@ -858,7 +858,7 @@ export const planted: readonly PlantedFault[] = [
   },
   {
     what: "an adapter's rows are taken as they lie, not as the model's",
-    file: "src/model/adapters/adapted.ts",
+    file: "src/model/adapters/product.ts",
     text: "...(neighbours && { neighbours }),",
     fault: "",
     test: "test/model/adapters.test.ts",

@@ -84,6 +84,7 @@ test.each([
     join(folder, "adapter_config.json"),
     JSON.stringify({ base_model_name_or_path: base }),
   )
+  writeFileSync(join(folder, "adapter_model.safetensors"), "")
   const error = await findModel(folder, options).catch((error: unknown) => error)
   rmSync(folder, { recursive: true })
   expect(error).toBeInstanceOf(Problem)
@@ -111,6 +112,7 @@ test("an adapter that was trained on a model of Ollama's finds it", async () => 
   mkdirSync(folder)
   const base = { base_model_name_or_path: "ollama:tuned" }
   writeFileSync(join(folder, "adapter_config.json"), JSON.stringify(base))
+  writeFileSync(join(folder, "adapter_model.safetensors"), "")
   const found = { path: weights, adapters: [adapter, folder], name: "mine" }
   expect(await findModel(folder, stored)).toEqual(found)
 })

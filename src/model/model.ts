@@ -123,7 +123,10 @@ function changedBy(adapters: readonly Adapter[], source: Source, stored: Weights
     source.configuration === PLAIN ? stored.entries.map(({ name, shape }) => [name, shape]) : [],
   )
   const naming = architectures[source.architecture].naming(config)
-  const placed = adapters.map((adapter) => placeAdapter(adapter, { naming, shapes, ggufSources }))
+  const experts = config.blocks.find((block) => block.experts)?.experts?.count
+  const placed = adapters.map((adapter) =>
+    placeAdapter(adapter, { naming, shapes, ggufSources, experts }),
+  )
   return withAdapters(stored, placed, { tied: config.head.tied, floats: floatsOf(fields) })
 }
 

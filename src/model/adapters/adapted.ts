@@ -11,7 +11,9 @@ import type { StoredRows } from "../weights/convert.ts"
 import type { Source, Sources } from "../weights/names.ts"
 import { rowsOf, type StoredTensor } from "../weights/rows.ts"
 import type { Tensor, Weights } from "../weights/weights.ts"
-import { type Adapter, type Change, heightOf, widthOf } from "./adapter.ts"
+import type { Adapter, Change } from "./adapter.ts"
+import { changeOfExpert } from "./experts.ts"
+import type { Factor } from "./factors.ts"
 import { type Added, Product, placeOf } from "./product.ts"
 
 /** An adapter of this model. */
@@ -21,6 +23,8 @@ export interface Placed {
   sources: Sources
   /** What stands behind the root of all names in one of its names; undefined: it is of no part that is served. */
   keyOf: (tensor: string) => string | undefined
+  /** In a layer; undefined: it has none. */
+  experts: number | undefined
 }
 
 /** "model.layers.0.mlp.up_proj.weight" → its factors' names. */
@@ -36,6 +40,8 @@ interface Its {
   adapter: Adapter
   source: Source
   change: Change
+  /** The change that it is a part of, or all of. */
+  all: Change
 }
 
 /**
@@ -50,11 +56,13 @@ export function withAdapters(
   const lists = placed.map((one) => ({ ...one, changes: byKey(one) }))
   const used = new Set<Change>()
   const apart = new Map<string, Product>()
-  const changesTo = (name: string): Its[] =>
-    lists.flatMap(({ adapter, sources, keyOf, changes }) => {
+  const changesTo = (name: string, rows: number, columns: number): Its[] =>
+    lists.flatMap(({ adapter, sources, keyOf, changes, experts = 0 }) => {
       const source = sources(name)
       const change = changes.get(keyOf(source.tensor) ?? "")
-      return change && source.constant === undefined ? [{ adapter, source, change }] : []
+      if (change && source.constant === undefined) return { adapter, source, change, all: change }
+      const part = changeOfExpert(changes, experts, name, { rows, columns, stored: source })
+      return part ? { adapter, source: part.source, change: { low: part.low }, all: part.all } : []
     })
   const isOwn = (name: string) => base.holds?.(name) ?? false
   /** Of a head that is the embedding, as that was before adapters which do not change both. */
@@ -75,11 +83,12 @@ export function withAdapters(
       const product = apart.get(`${stem}.weight`)!
       return side === "left" ? product.leftTensor() : product.rightTensor()
     }
-    const its = changesTo(name)
-    for (const { change } of its) used.add(change)
+    const its = changesTo(name, rows, columns)
+    for (const { all } of its) used.add(all)
     if (its.length === 0 || apart.has(name)) return stored(name, rows, columns)
     const whole = its.findLast(({ change }) => change.whole)
     for (const one of its) checkShapes(one, rows, columns)
+    checkLengths(its)
     const before = whole ? wholeTensor(whole, columns) : stored(name, rows, columns)
     const kept = whole ? (codecOf(name, rows, columns) ?? floats ?? before.codec) : before.codec
     const codec = isGroupCodec(kept) ? "f16" : columns === 1 ? before.codec : kept
@@ -89,13 +98,14 @@ export function withAdapters(
     entries: base.entries,
     tensor,
     holds: (name) =>
-      isOwn(name) || (isKept(name) && [EMBEDDING, HEAD].some((one) => changesTo(one).length > 0)),
+      isOwn(name) ||
+      (isKept(name) && [EMBEDDING, HEAD].some((one) => changesTo(one, 0, 0).length > 0)),
     columnOrder: (name, rows, columns) =>
-      changesTo(name).length === 0 || apart.has(name)
+      changesTo(name, rows, columns).length === 0 || apart.has(name)
         ? base.columnOrder?.(name, rows, columns)
         : undefined,
     takeApart(name, rows, columns) {
-      const its = changesTo(name)
+      const its = changesTo(name, rows, columns)
       if (
         its.length === 0 ||
         !its.every(({ change }) => change.low && !change.whole && !change.lengths)
@@ -104,7 +114,7 @@ export function withAdapters(
       if (!isGroupCodec(stored(name, rows, columns).codec)) return undefined
       for (const one of its) {
         checkShapes(one, rows, columns)
-        used.add(one.change)
+        used.add(one.all)
       }
       const product = new Product(its.map(addedBy), columns)
       apart.set(name, product)
@@ -144,14 +154,16 @@ function checkShapes({ adapter, source, change }: Its, rows: number, columns: nu
     adapter.broken(
       `tensor ${part.name} has shape [${part.shape.join(", ")}], and the model wants [${shape.join(", ")}]`,
     )
+  const unfit = ({ name, height, width }: Factor, wanted: string) =>
+    adapter.broken(
+      `tensor ${name} is a factor of ${height} x ${width}, and the model wants ${wanted}`,
+    )
   if (source.stacked || (source.taps && (low || lengths)))
     throw adapter.broken(
       `it changes ${source.tensor}, where several matrices lie in one tensor; that is not read`,
     )
-  if (low) {
-    if (heightOf(low.left) !== height) throw wrong(low.left.part, [height, low.rank])
-    if (widthOf(low.right) !== width) throw wrong(low.right.part, [low.rank, width])
-  }
+  if (low && low.left.height !== height) throw unfit(low.left, `${height} rows`)
+  if (low && low.right.width !== width) throw unfit(low.right, `${width} columns`)
   if (lengths) {
     const isVector = lengths.shape.length === 1 && lengths.shape[0] === height
     if (!isVector) throw wrong(lengths, [height])
@@ -166,6 +178,15 @@ function checkShapes({ adapter, source, change }: Its, rows: number, columns: nu
     if (whole.shape.length !== shape.length || whole.shape.some((n, i) => n !== shape[i]))
       throw wrong(whole, shape)
   }
+}
+
+/** Rows that are stretched are so to the lengths of one sum: that of its own adapter. */
+function checkLengths(its: readonly Its[]): void {
+  const one = its.find(({ change }) => change.lengths)
+  if (one && its.length > 1)
+    throw one.adapter.broken(
+      `tensor ${one.change.lengths!.name} gives rows their lengths, and another adapter changes them, too`,
+    )
 }
 
 /** One that is stored whole. */

@@ -5,6 +5,7 @@
 import type { Problem } from "../../errors.ts"
 import type { Folder } from "../folder.ts"
 import { floatTypes, type Part } from "../packed/matrix.ts"
+import { type Factor, storedFactor } from "./factors.ts"
 
 export interface Adapter {
   /** Of its folder, or of the one file that it is. */
@@ -32,26 +33,17 @@ export interface Change {
   lengths?: Part
 }
 
-/** `factor` times left [rows, rank] times right [rank, columns] is added. */
+/** left [rows, rank] times right [rank, columns] is added, times what goes with so high a rank. */
 export interface LowRank {
-  rank: number
-  factor: number
   left: Factor
   right: Factor
-}
-
-/** A matrix of floats; `turned`: it is stored with rows for columns. */
-export interface Factor {
-  part: Part
-  turned: boolean
+  /** @param module whose it is; absent: that of the tensor's name */
+  factor: (rank: number, module?: string) => number
 }
 
 /** Whether a tensor is the table of embeddings, by the names that this has. */
 export const isTable = (tensor: string) =>
   /(^|\.)(embed_tokens|wte|word_embeddings|embed_in)\.weight$/.test(tensor)
-
-export const heightOf = ({ part, turned }: Factor) => part.shape[turned ? 1 : 0]!
-export const widthOf = ({ part, turned }: Factor) => part.shape[turned ? 0 : 1]!
 
 /** What a file holds of the change of one tensor. */
 export type Piece =
@@ -60,12 +52,12 @@ export type Piece =
 
 /**
  * The changes that pieces make, by tensor.
- * @param factorOf what a product of factors is multiplied with
+ * @param factorOf what a product of a module's factors is multiplied with
  * @throws `model_broken` where a piece is there twice, is no matrix of floats, or lacks the other that it belongs to
  */
 export function changesOf(
   pieces: readonly Piece[],
-  factorOf: (tensor: string, rank: number) => number,
+  factorOf: (module: string, rank: number) => number,
   broken: (what: string) => Problem,
 ): Map<string, Change> {
   const found = new Map<string, Map<Piece["kind"], Piece>>()
@@ -80,14 +72,18 @@ export function changesOf(
     [...found].map(([tensor, its]) => {
       const { part: whole } = its.get("whole") ?? {}
       const { part: lengths } = its.get("lengths") ?? {}
-      const [left, right] = [its.get("left"), its.get("right")] as (Factor | undefined)[]
+      const [left, right] = (["left", "right"] as const).map((kind) => {
+        const piece = its.get(kind)
+        return piece && "turned" in piece ? storedFactor(piece.part, piece.turned) : undefined
+      })
       if (!left !== !right) throw broken(`of ${tensor} it holds one factor of two`)
       const change: Change = { ...(whole && { whole }), ...(lengths && { lengths }) }
       if (!left || !right) return [tensor, change]
-      const rank = widthOf(left)
-      if (rank !== heightOf(right))
-        throw broken(`the factors of ${tensor} have ranks ${rank} and ${heightOf(right)}`)
-      return [tensor, { ...change, low: { rank, factor: factorOf(tensor, rank), left, right } }]
+      if (left.width !== right.height)
+        throw broken(`the factors of ${tensor} have ranks ${left.width} and ${right.height}`)
+      const factor: LowRank["factor"] = (rank, module = tensor.replace(/\.weight$/, "")) =>
+        factorOf(module, rank)
+      return [tensor, { ...change, low: { left, right, factor } }]
     }),
   )
 }

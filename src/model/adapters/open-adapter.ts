@@ -6,6 +6,7 @@ import { ADAPTER, ADAPTER_WEIGHTS } from "../../hub/selection.ts"
 import { Fields } from "../fields.ts"
 import { Folder } from "../folder.ts"
 import type { Adapter } from "./adapter.ts"
+import { PICKLE } from "./files.ts"
 import { openGgufAdapter } from "./gguf.ts"
 import { openMlxAdapter } from "./mlx.ts"
 import { openPeft } from "./peft.ts"
@@ -20,10 +21,9 @@ export async function openAdapter(path: string): Promise<Adapter> {
   const [ofPeft, ofMlx] = ADAPTER_WEIGHTS
   if (await folder.has(ofPeft)) return openPeft(folder, fields, ofPeft)
   if (await folder.has(ofMlx)) return openMlxAdapter(folder, fields, ofMlx)
-  const pickle = "adapter_model.bin"
-  if (await folder.has(pickle))
+  if (await folder.has(PICKLE))
     throw folder.broken(
-      pickle,
+      PICKLE,
       "it is a pickle, which can run any program and is not opened; load it with PEFT once and save it anew",
     )
   throw folder.broken(ofPeft, "there is no such file")

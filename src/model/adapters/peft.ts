@@ -44,6 +44,7 @@ const TOLD = new Set([
   "inference_mode",
   "r",
   "target_modules",
+  "target_parameters",
   "exclude_modules",
   "lora_alpha",
   "lora_dropout",
@@ -102,17 +103,16 @@ function isEmpty(value: unknown): boolean {
 }
 
 /** What the product of a module's factors is multiplied with. */
-function readFactors(fields: Fields): (tensor: string, rank: number) => number {
+function readFactors(fields: Fields): (module: string, rank: number) => number {
   const alpha = fields.finite("lora_alpha")
   const isStabilised = fields.flag("use_rslora", false) // https://arxiv.org/abs/2312.03732
   const own = fields.object("alpha_pattern")
   const patterns = Object.keys(own?.json ?? {}).map((pattern) => ({
-    module: patternOf(fields, pattern),
+    modules: patternOf(fields, pattern),
     alpha: own!.finite(pattern),
   }))
-  return (tensor, rank) => {
-    const name = tensor.replace(/\.weight$/, "")
-    const its = patterns.find(({ module }) => module.test(name))?.alpha ?? alpha
+  return (module, rank) => {
+    const its = patterns.find(({ modules }) => modules.test(module))?.alpha ?? alpha
     return its / (isStabilised ? Math.sqrt(rank) : rank)
   }
 }

@@ -12,15 +12,20 @@ export interface Place {
   shapes: ReadonlyMap<string, readonly number[]>
   /** Where its GGUF file has what a graph reads. */
   ggufSources: Sources | undefined
+  /** In a layer; undefined: it has none. */
+  experts: number | undefined
 }
 
 /** Parts of models that see or hear, which are not served. */
 const ELSEWHERE = /vision|visual|audio|image|speech|projector|connector|resampler/
 
 /** @throws `model_broken` where its names are of another kind of file */
-export function placeAdapter(adapter: Adapter, { naming, shapes, ggufSources }: Place): Placed {
+export function placeAdapter(
+  adapter: Adapter,
+  { naming, shapes, ggufSources, experts }: Place,
+): Placed {
   if (adapter.names === "gguf") {
-    if (ggufSources) return { adapter, sources: ggufSources, keyOf: (tensor) => tensor }
+    if (ggufSources) return { adapter, sources: ggufSources, keyOf: (tensor) => tensor, experts }
     throw adapter.broken("it is an adapter of a GGUF file, and the model is none")
   }
   const layered = new RegExp(`(?:^|\\.)(${naming.layers.replaceAll(".", "\\.")}\\d+\\..+)$`)
@@ -31,7 +36,7 @@ export function placeAdapter(adapter: Adapter, { naming, shapes, ggufSources }: 
   }
   const changed = new Set([...adapter.changes.keys()].map(keyOf))
   const shapeOf = (name: string) => shapes.get(name) ?? (changed.has(keyOf(name)) ? [] : undefined)
-  return { adapter, sources: sourcesOf(naming, shapeOf), keyOf }
+  return { adapter, sources: sourcesOf(naming, shapeOf), keyOf, experts }
 }
 
 /** Of a table of embeddings that an adapter brings, how many tokens it has. */

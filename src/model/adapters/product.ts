@@ -2,12 +2,11 @@
 // and below each other. It is never whole in memory: of the left factor rows are read as the matrix's are.
 
 import { narrow, widen } from "../../runtime/dtype.ts"
-import { floatBytes } from "../../runtime/format.ts"
-import { floatTypes, readFloats } from "../packed/matrix.ts"
 import type { Source } from "../weights/names.ts"
-import { rowsOf, type StoredTensor } from "../weights/rows.ts"
+import { rowsOf } from "../weights/rows.ts"
 import type { Tensor } from "../weights/weights.ts"
-import type { Factor, LowRank } from "./adapter.ts"
+import type { LowRank } from "./adapter.ts"
+import { type Factor, turned } from "./factors.ts"
 
 /** What one adapter adds, and which of its rows are the matrix's. */
 export interface Added {
@@ -15,28 +14,25 @@ export interface Added {
   low: LowRank
 }
 
-type Read = (first: number, count: number) => Promise<Float32Array>
-
 export class Product {
   readonly rank: number
+  readonly #added: readonly Added[]
   readonly #columns: number
-  readonly #lefts: readonly { rank: number; read: Read }[]
-  readonly #rights: readonly { rank: number; read: Read }[]
   #right: Promise<Float32Array> | undefined
 
   constructor(added: readonly Added[], columns: number) {
+    this.#added = added
     this.#columns = columns
-    this.#lefts = added.map(({ source, low }) => ({ rank: low.rank, read: leftOf(low, source) }))
-    this.#rights = added.map(({ low: { rank, right } }) => ({ rank, read: rowsIn(right, columns) }))
-    this.rank = added.reduce((sum, { low }) => sum + low.rank, 0)
+    this.rank = added.reduce((sum, { low }) => sum + low.left.width, 0)
   }
 
   /** Rows of the left factor, times what the product is multiplied with. */
   async left(first: number, count: number): Promise<Float32Array> {
     const values = new Float32Array(count * this.rank)
     let from = 0
-    for (const { rank, read } of this.#lefts) {
-      const its = await read(first, count)
+    for (const { source, low } of this.#added) {
+      const rank = low.left.width
+      const its = await leftRows(low, source, first, count)
       for (let row = 0; row < count; row++)
         values.set(its.subarray(row * rank, (row + 1) * rank), row * this.rank + from)
       from += rank
@@ -53,9 +49,10 @@ export class Product {
   async #readRight(): Promise<Float32Array> {
     const values = new Float32Array(this.rank * this.#columns)
     let from = 0
-    for (const { rank, read } of this.#rights) {
-      values.set(await read(0, rank), from)
-      from += rank * this.#columns
+    for (const { low } of this.#added) {
+      const its = await low.right.read(0, low.right.height)
+      values.set(its, from)
+      from += its.length
     }
     return values
   }
@@ -73,6 +70,7 @@ export class Product {
 
   /** Adds it to rows of the matrix. runtime/low_rank.c does the same, with the same bits. */
   async addTo(values: Float32Array, first: number, count: number): Promise<void> {
+    if (this.rank === 0) return
     const left = await this.left(first, count)
     addProduct(values, left, turned(await this.right(), this.#columns), this.rank)
   }
@@ -88,44 +86,25 @@ export function placeOf({ tensor, rows, neighbours, turnedRuns }: Source): Sourc
   }
 }
 
-function tensorOf(read: Read): Tensor {
+function tensorOf(read: Factor["read"]): Tensor {
   return {
     codec: "f32",
     read: async (first, rows) => ({ rows, values: narrow(await read(first, rows), "f32") }),
   }
 }
 
-function leftOf({ rank, factor, left }: LowRank, source: Source): Read {
-  const read = rowsIn(left, rank)
-  const stored: StoredTensor = tensorOf(async (first, count) =>
-    (await read(first, count)).map((value) => value * factor),
+async function leftRows(
+  { left, factor }: LowRank,
+  source: Source,
+  first: number,
+  count: number,
+): Promise<Float32Array> {
+  const by = factor(left.width)
+  const stored = tensorOf(async (from, rows) =>
+    (await left.read(from, rows)).map((value) => value * by),
   )
-  const rows = rowsOf(stored, placeOf(source), rank)
-  return async (first, count) => widen((await rows.read(first, count)).values, "f32")
-}
-
-/** A factor's rows in order, of `width` numbers each. */
-function rowsIn({ part, turned: isTurned }: Factor, width: number): Read {
-  if (!isTurned) {
-    const codec = floatTypes[part.dtype]!
-    const bytes = width * floatBytes[codec]
-    return async (first, count) => widen(await part.read(first * bytes, count * bytes), codec)
-  }
-  let whole: Promise<Float32Array> | undefined
-  return async (first, count) => {
-    whole ??= readFloats(part).then((stored) => turned(stored, stored.length / width))
-    return (await whole).slice(first * width, (first + count) * width)
-  }
-}
-
-/** [height, width] → [width, height] */
-function turned(matrix: Float32Array, width: number): Float32Array {
-  const height = matrix.length / width
-  const values = new Float32Array(matrix.length)
-  for (let row = 0; row < height; row++)
-    for (let column = 0; column < width; column++)
-      values[column * height + row] = matrix[row * width + column]!
-  return values
+  const { values } = await rowsOf(stored, placeOf(source), left.width).read(first, count)
+  return widen(values, "f32")
 }
 
 /**

@@ -24,6 +24,7 @@ sys.path.insert(0, str(GOLDEN / "models"))
 from make import Choices, DISTINCT, Float64, GREEDY, LENGTHS, greedy_of, logits_of  # noqa: E402
 
 ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
+EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
 LLAMA = [*ATTENTION, "gate_proj", "up_proj", "down_proj"]
 ADAPTERS = {
     "llama": (
@@ -49,6 +50,8 @@ ADAPTERS = {
         "models/deepseek-v2-dense",
         dict(r=4, lora_alpha=8, target_modules=["q_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"]),
     ),
+    "gpt-oss": ("models/gpt-oss-bf16", dict(r=3, lora_alpha=9, target_modules=ATTENTION, target_parameters=EXPERTS)),
+    "qwen3-moe": ("models/qwen3-moe", dict(r=4, lora_alpha=10, target_modules=["q_proj", "gate"], target_parameters=EXPERTS)),
     "on-q4_0": ("gguf/llama-q4_0/llama-q4_0.gguf", dict(r=8, lora_alpha=12, target_modules=LLAMA)),
 }
 
@@ -90,7 +93,8 @@ def base_of(place):
     path = GOLDEN / place
     if path.suffix == ".gguf":
         return of_gguf(path).eval()
-    return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float64, attn_implementation="eager").eval()
+    eager = dict(attn_implementation="eager", experts_implementation="eager")
+    return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float64, **eager).eval()
 
 
 def draw(model, seed):
@@ -136,6 +140,7 @@ def make(name, output, seed=7):
         for number, length in enumerate(LENGTHS):
             tokens = []
             while len(tokens) < GREEDY or len(set(tokens)) < DISTINCT:
+                choices.least = float("inf")
                 ids = torch.tensor(random.integers(3, 250, (1, length)))
                 tokens, leads = greedy_of(model, ids, choices)
             first = max(0, length - 2)
