@@ -34,10 +34,12 @@ const env = {
   HF_HUB_CACHE: join(scratch, "hub"),
 }
 const sinter = (...args: string[]) => run(args, "", built, env)
+const interpreted = ["--target", "reference"] // in less time than it takes to compile
 const weights = store.blob(store.weights)
 
 test("it is served under its name, short and as typed, and says what the file says", async () => {
-  const server = await serve(["ollama:small:1b", weightsFile, "ollama:me/small"], built, env)
+  const models = ["ollama:small:1b", weightsFile, "ollama:me/small"]
+  const server = await serve([...models, ...interpreted], built, env)
   const said = async (model: string): Promise<string> => {
     const messages = [{ role: "user", content: "Hi" }]
     const answer = await fetch(`${server.url}/v1/chat/completions`, {
@@ -49,10 +51,10 @@ test("it is served under its name, short and as typed, and says what the file sa
     return choices[0].message.content
   }
   try {
-    const models = (await (await fetch(`${server.url}/v1/models`)).json()) as {
+    const listed = (await (await fetch(`${server.url}/v1/models`)).json()) as {
       data: { id: string }[]
     }
-    expect(models.data.map(({ id }) => id)).toEqual([
+    expect(listed.data.map(({ id }) => id)).toEqual([
       "ollama:small:1b",
       "small:1b",
       weightsFile,
@@ -71,7 +73,7 @@ test("it is served under its name, short and as typed, and says what the file sa
 })
 
 test("its adapters change it, and another model", async () => {
-  const rest = ["Hi", "--temperature", "0", "--max-tokens", "12"]
+  const rest = ["Hi", "--temperature", "0", "--max-tokens", "12", ...interpreted]
   const [plain, tuned, ...same] = await Promise.all([
     sinter("run", weightsFile, ...rest),
     sinter("run", weightsFile, ...rest, "--lora", adapterFile),

@@ -1,6 +1,6 @@
-// Two thousand mutations of each header, five hundred of GGUF, drawn from a seed: flipped bits, cut ends, numbers made huge, and in a GGUF file also
-// zero, near, negative or another field's. A mutated model opens or is refused in a sentence; it never crashes, hangs, or
-// takes memory for what a header merely claims.
+// Two thousand mutations of each header, five hundred of GGUF, fewer of adapters, drawn from a seed: flipped bits, cut ends, numbers made
+// huge, and in a GGUF file also zero, near, negative or another field's. A mutated model opens or is refused in a sentence; it never
+// crashes, hangs, or takes memory for what a header merely claims.
 
 import { cpSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -18,6 +18,7 @@ import { goldenFolder } from "./golden.ts"
 
 const TIMES = 2000
 const GGUF_TIMES = 500
+const ADAPTER_TIMES = 250
 
 let folder: string
 beforeAll(() => {
@@ -75,7 +76,7 @@ test.each([
   const length = file.endsWith(".safetensors") ? 8 + Number(sound.readBigUInt64LE(0)) : sound.length
   const random = randomFrom(name + file)
   let opened = 0
-  for (let i = 0; i < GGUF_TIMES; i++) {
+  for (let i = 0; i < ADAPTER_TIMES; i++) {
     writeFileSync(path, mutate(sound, Math.min(length, 4096), random))
     const [started, memory] = [processorTime(), allocated()]
     try {
@@ -89,7 +90,7 @@ test.each([
     expect(processorTime() - started).toBeLessThan(1000)
     expect(allocated() - memory).toBeLessThan(20e6)
   }
-  expect(opened).toBeLessThan(GGUF_TIMES)
+  expect(opened).toBeLessThan(ADAPTER_TIMES)
 })
 
 /** Two kinds of tokenizers; the first lies in one file of three. */
