@@ -3,7 +3,7 @@
 // well. So the calls of a conversation are numbered, their ids made of that and of the function's name, and each result names the
 // call that it belongs to, by its id and by its function.
 
-import type { ChatMessage, ToolCall } from "./conversation.ts"
+import type { ChatMessage } from "./conversation.ts"
 
 interface OpenCall {
   /** What the client calls it. */
@@ -18,24 +18,25 @@ export function withOwnIds(
   idOf: (name: string, number: number) => string,
 ): ChatMessage[] {
   let count = 0
-  const open: OpenCall[] = [] // without a result so far
-  const numbered = (call: ToolCall): ToolCall => {
-    const id = idOf(call.name, count++)
-    open.push({ given: call.id, id, name: call.name })
-    return { ...call, id }
-  }
+  const turns: OpenCall[][] = [] // of each message with calls those without a result so far, the latest first
   return messages.map((message) => {
-    if (message.toolCalls) return { ...message, toolCalls: message.toolCalls.map(numbered) }
+    if (message.toolCalls) {
+      const calls = message.toolCalls.map((call) => ({ ...call, id: idOf(call.name, count++) }))
+      const given = message.toolCalls.map(({ id }) => id)
+      turns.unshift(calls.map(({ id, name }, i) => ({ given: given[i]!, id, name })))
+      return { ...message, toolCalls: calls }
+    }
     if (message.role !== "tool") return message
-    const at = open.findIndex((call) => belongs(message, call))
-    if (at < 0) return message
-    const [{ id, name }] = open.splice(at, 1) as [OpenCall]
+    const turn = turns.find((open) => open.some((call) => belongs(message, call)))
+    if (!turn) return message
+    const at = turn.findIndex((call) => belongs(message, call))
+    const [{ id, name }] = turn.splice(at, 1) as [OpenCall]
     return { name, ...message, toolCallId: id }
   })
 }
 
 /** Some clients name the function that a result is of instead of the call, or neither. */
 function belongs({ toolCallId, name }: ChatMessage, call: OpenCall): boolean {
-  if (toolCallId !== undefined) return toolCallId === call.given
+  if (toolCallId) return toolCallId === call.given
   return name === undefined || name === call.name
 }

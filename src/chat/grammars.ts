@@ -143,14 +143,15 @@ export class Grammars {
   /** A model may think first, between its markers, and writes line breaks after them; a call ends its thinking as well. */
   #afterThinking(answer: Part, { calls, format, reasoning }: ConstraintSpec): Part {
     if (!reasoning || reasoning.over) return answer
-    const { open, close, inChannels } = reasoning.markers
+    const { open, close, begins, inChannels } = reasoning.markers
     const mustAnswer = calls?.required || format !== undefined
     if (inChannels) {
       if (!mustAnswer) return answer // free text, and its thinking is
       const thinking = until(close, sequence(literal(START), answer))
       return reasoning.inside ? thinking : choice(answer, sequence(literal(open), thinking))
     }
-    const then = choice(answer, ...["\n", "\n\n"].map((blank) => sequence(literal(blank), answer)))
+    const between = begins ? [begins] : ["\n", "\n\n"]
+    const then = choice(answer, ...between.map((each) => sequence(literal(each), answer)))
     const called = this.#callIn(answer, calls)
     const thinking = mustAnswer
       ? until(close, then, called)
@@ -185,9 +186,9 @@ export function keyOf({ calls, format, reasoning, continues = false }: Constrain
 function answering(answer: Part, reasoning: ConstraintSpec["reasoning"]): Part {
   if (reasoning?.markers.inChannels) return sequence(literal(ANSWER), answer)
   if (!reasoning?.markers.answer) return answer
-  const { endsMessages } = reasoning.markers
+  const { begins } = reasoning.markers
   const [open, close] = reasoning.markers.answer
-  if (endsMessages) return choice(answer, sequence(literal(open), answer)) // a token ends it
+  if (begins) return choice(answer, sequence(literal(open), answer)) // a token ends it
   const between = (blank: string) => sequence(literal(open + blank), answer, literal(blank + close))
   return choice(answer, between(""), between("\n"))
 }

@@ -8,8 +8,8 @@ export interface Markers {
   marks?: readonly string[]
   /** What some models put around their answer, too, with a line break inside or without. */
   answer?: readonly [open: string, close: string]
-  /** What closes thinking ends every message: an answer, too, where a call follows it, and those of a prompt. */
-  endsMessages?: true
+  /** Thinking and answers are messages, which what closes thinking ends: this begins another. */
+  begins?: string
   /** All of the reply is messages in channels. */
   inChannels?: true
 }

@@ -24,10 +24,10 @@ const KNOWN: readonly Markers[] = [
   { open: "<|inner_prefix|>", close: "<|inner_suffix|>" }, // Apertus
   {
     open: "<|think|>",
-    close: "<|end|><|begin|>assistant",
-    answer: ["<|content|>", "<|end|><|begin|>assistant"],
-    marks: ["<|think|>", "<|end|>", "<|begin|>", "<|content|>"],
-    endsMessages: true, // Solar Open
+    close: "<|end|>",
+    answer: ["<|content|>", "<|end|>"],
+    begins: "<|begin|>assistant",
+    marks: ["<|think|>", "<|end|>", "<|begin|>", "<|content|>"], // Solar Open
   },
   { open: "<|channel>thought\n", close: "<channel|>", marks: ["<|channel>", "<channel|>"] },
 ]
@@ -53,7 +53,7 @@ export function markersOf(template: Template, tokenizer: Tokenizer): Markers | u
 }
 
 /** Which of them a template shows where it has a place for thinking. */
-const shown = ({ open, close, endsMessages }: Markers) => (endsMessages ? open : close)
+const shown = ({ open, close, begins }: Markers) => (begins ? open : close)
 
 /** Whether conversations have a place for thinking, by the template alone: a tokenizer may have markers that no reply has. */
 export function showsThinking(source: string): boolean {
@@ -63,7 +63,7 @@ export function showsThinking(source: string): boolean {
 /** Where the thinking of a reply that has `begun` like this stands: not begun, begun, or over. */
 export function thinkingIn(
   begun: string,
-  { open, close, endsMessages, inChannels }: Markers,
+  { open, close, begins, inChannels }: Markers,
   continues = false,
 ): ThinkingAt {
   if (inChannels && continues) return "over"
@@ -71,7 +71,7 @@ export function thinkingIn(
   const closed = begun.lastIndexOf(close)
   const opened = begun.lastIndexOf(open)
   if (opened > closed) return "inside"
-  return closed < 0 || (endsMessages && opened < 0) ? "ahead" : "over"
+  return closed < 0 || (begins && opened < 0) ? "ahead" : "over"
 }
 
 /** Whether a reply begins before its thinking, in it, or behind it. */
@@ -116,6 +116,8 @@ class ReasoningSplitter implements Splitter {
     const text = this.#waiting
     this.#waiting = ""
     if (text === "") return []
+    const isHeader = ["after", "over"].includes(this.#state) && this.#begins(text)
+    if (isHeader) return [{ kind: "nothing", text }]
     return [{ kind: this.#state === "inside" ? "reasoning" : "content", text }]
   }
 
@@ -150,8 +152,28 @@ class ReasoningSplitter implements Splitter {
     return this.#open(pieces)
   }
 
-  /** The answer, behind its mark or without one. */
+  /** Whether a text is what begins a message, or may become that. */
+  #begins(text: string): boolean {
+    return text !== "" && (this.#markers.begins?.startsWith(text) ?? false)
+  }
+
+  /** The answer, behind its mark or without one; of messages there may be more, also of thinking. */
   #open(pieces: Piece[]): boolean {
+    const { begins, open } = this.#markers
+    if (begins && this.#waiting.startsWith(begins)) {
+      this.#take(pieces, "nothing", begins.length)
+      return true
+    }
+    if (this.#begins(this.#waiting)) return false
+    if (begins && this.#state !== "start") {
+      if (this.#waiting.startsWith(open)) {
+        this.#take(pieces, "nothing", open.length)
+        this.#state = "inside"
+        this.#fresh = true
+        return true
+      }
+      if (open.startsWith(this.#waiting)) return false
+    }
     const text = this.#waiting.trimStart()
     const mark = this.#markers.answer?.[0]
     if (mark !== undefined && text.startsWith(mark)) {
@@ -166,7 +188,8 @@ class ReasoningSplitter implements Splitter {
   }
 
   #answer(pieces: Piece[]): boolean {
-    return this.#upTo(this.#markers.answer![1], pieces, ["content", "mark"], "content")
+    const next = this.#markers.begins ? "after" : "content"
+    return this.#upTo(this.#markers.answer![1], pieces, ["content", "mark"], next)
   }
 
   #think(pieces: Piece[]): boolean {

@@ -267,9 +267,9 @@ describe("however the bytes are cut into tokens", () => {
     const text = `<|think|>hm <|end| 🙂${next}<|content|>I ask.\n${next}<|tool_calls|>${call}{"x": "<|e"}<|tool_call:end|>`
     const markers = {
       open: "<|think|>",
-      close: next,
-      answer: ["<|content|>", next] as const,
-      endsMessages: true as const,
+      close: "<|end|>",
+      answer: ["<|content|>", "<|end|>"] as const,
+      begins: "<|begin|>assistant",
     }
     const reasoning = { markers, inside: false, inline: false }
     const tools = new Map([["now", undefined]])
@@ -285,8 +285,17 @@ describe("however the bytes are cut into tokens", () => {
         reason: "tool_calls",
       })
       expect(told.join("")).toBe('{"x": "<|e"}')
-      const answer = await read(cut(`<|content|>Four <|content|>`), { reasoning, calls })
-      expect(summary(answer)).toMatchObject({ reasoning: "", content: "Four <|content|>" })
+      for (const [said, thought, content] of [
+        ["<|content|>Four <|content|>", "", "Four <|content|>"],
+        ["<|think|>hm<|end|><|content|>A", "hm", "A"],
+        [`<|think|>hm${next}<|think|>so${next}<|content|>A${next}<|content|>B`, "hmso", "AB"],
+        ["<|think|>hm<|end|><|begin|>assis", "hm", ""],
+        ["<|content|>A<|end|><|begin|>", "", "A"],
+      ] as const)
+        expect(summary(await read(cut(said), { reasoning, calls }))).toMatchObject({
+          reasoning: thought,
+          content,
+        })
     }
   })
 

@@ -250,6 +250,8 @@ const LIST = "application/vnd.ollama.manifest.list.v2+json"
 /** Those whose manifest is of a GGUF file, the one first that llama.cpp opens as well; MLX has another format. */
 const RUNNERS = ["llamacpp", "ggml", "ollama", ""]
 
+const MAX_ADAPTERS = 16 // files that are open at once
+
 function read(entry: Entry): Stored {
   const { json, stats } = readManifest(entry, entry.manifest)
   const { manifest, layers } =
@@ -261,13 +263,10 @@ function read(entry: Entry): Stored {
     layers
       .filter((layer) => isObject(layer) && layer.mediaType === type)
       .map((layer) => layerOf({ ...entry, manifest }, layer))
-  return {
-    ...entry,
-    manifest,
-    changed: stats.mtime,
-    weights: blobs(MODEL),
-    adapters: blobs(ADAPTER),
-  }
+  const adapters = blobs(ADAPTER)
+  if (adapters.length > MAX_ADAPTERS)
+    throw broken(manifest, `it has ${adapters.length} adapters, more than ${MAX_ADAPTERS}`)
+  return { ...entry, manifest, changed: stats.mtime, weights: blobs(MODEL), adapters }
 }
 
 /** Of a list of manifests the one that is opened here. It stands there, or in a blob that is named there. */
@@ -284,13 +283,13 @@ function childOf(entry: Entry, { manifests }: Json): { manifest: string; layers:
 
 function layerOf(entry: Entry, { digest, size }: Json): Layer {
   const path = blobOf(entry, digest)
-  if (typeof size === "number") return { path, bytes: size }
+  if (Number.isSafeInteger(size) && (size as number) >= 0) return { path, bytes: size as number }
   throw damaged(entry, entry.manifest, `it says no size of ${basename(path)}`)
 }
 
 function blobOf(entry: Entry, digest: unknown): string {
   const [, hex] = (typeof digest === "string" && DIGEST.exec(digest)) || []
-  if (hex !== undefined) return join(entry.store, "blobs", `sha256-${hex}`)
+  if (hex !== undefined) return join(entry.store, "blobs", `sha256-${hex.toLowerCase()}`)
   const what = "it names a blob by something else than sha256: and 64 hexadecimal digits"
   throw damaged(entry, entry.manifest, what)
 }

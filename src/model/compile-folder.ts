@@ -18,6 +18,7 @@ import {
 import { hostname } from "node:os"
 import { basename, dirname, join, resolve } from "node:path"
 import { problem } from "../errors.ts"
+import { isBeside } from "../hub/selection.ts"
 import { type CodecName, type FormatName, formats, isMixed } from "../runtime/format.ts"
 import { guardOf, makeFolder } from "../runtime/scratch.ts"
 import { architectures } from "./architectures.ts"
@@ -143,9 +144,13 @@ async function copyFiles(
   }
 }
 
-/** In a folder GGUF is known by its ending, which a blob of Ollama's store does not have; it is called as its model then. */
+/**
+ * In a folder GGUF is known by its ending, which a blob of Ollama's store does not have; it is called as its model then, unless that
+ * is how a part of a model is called, or what lies beside one.
+ */
 function ggufNaming({ name }: Model): (file: string) => string {
-  const own = `${name.replace(/[^\w.-]+/g, "-")}.gguf`
+  const called = `${name.replace(/[^\w.-]+/g, "-")}.gguf`
+  const own = isBeside(called) || /-\d{5}-of-\d{5}\.gguf$/.test(called) ? "model.gguf" : called
   return (file) => (file.endsWith(".gguf") ? file : own)
 }
 

@@ -13,6 +13,8 @@ import type { ArgumentKind } from "./argument-kinds.ts"
 
 /** A call as text. */
 export interface CallText {
+  /** Where the form writes one; absent: one of its own making. */
+  id?: string
   name: string
   arguments: string // JSON text of an object
 }

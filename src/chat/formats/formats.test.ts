@@ -381,9 +381,15 @@ const cases: [FormatName, string, string, Partial<Read>][] = [
     "an id that names no function",
     `<|tool_calls_section_begin|><|tool_call_begin|>call_59adf561<|tool_call_argument_begin|>{}<|tool_call_end|>`,
     {
-      text: `<|tool_calls_section_begin|><|tool_call_begin|>call_59adf561<|tool_call_argument_begin|>{}<|tool_call_end|>`,
+      text: `<|tool_call_begin|>call_59adf561<|tool_call_argument_begin|>{}<|tool_call_end|>`,
       broken: true,
     },
+  ],
+  [
+    "kimi_k2",
+    "text behind a call, a section that is opened again, empty ones, and an end that is missing",
+    `<|tool_call_begin|>functions.now:0<|tool_call_argument_begin|>{}<|tool_call_end|><b>x</b><|tool_calls_section_begin|><|tool_call_begin|>functions.now:1<|tool_call_argument_begin|>{}<|tool_calls_section_end|>So<|tool_calls_section_begin|><|tool_calls_section_end|> be it`,
+    { text: "<b>x</b>Sobe it", calls: [now, now] },
   ],
   [
     "kimi_k2",

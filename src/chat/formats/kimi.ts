@@ -10,7 +10,7 @@ import { type CallableTool, type CallGrammar, type CallText, callNumber } from "
 import type { Family } from "./families.ts"
 import { type Input, NotACall, type Reading, type Tools } from "./input.ts"
 import { readValue } from "./json.ts"
-import { tag, upTo } from "./parameters.ts"
+import { upTo } from "./parameters.ts"
 
 const SECTION = "<|tool_calls_section_begin|>"
 const SECTION_END = "<|tool_calls_section_end|>"
@@ -36,8 +36,9 @@ export const kimi = {
   opening: { mark: SECTION, heads: (name: string) => [`${CALL}${FUNCTIONS}${name}:`] },
 }
 
-function written({ name, arguments: json }: CallText, number: number): string {
-  return CALL + callId(name, number) + ARGUMENTS + json + CALL_END
+function written(call: CallText, number: number): string {
+  const { name, arguments: json, id = callId(name, number) } = call
+  return CALL + id + ARGUMENTS + json + CALL_END
 }
 
 // ---- what a model may write ----
@@ -66,28 +67,18 @@ function callPart(tools: readonly CallableTool[]): Part {
 
 // ---- what is read ----
 
+/** Marks around calls say nothing by themselves, wherever they stand. */
 function* family(input: Input, tools: Tools): Reading<void> {
-  for (let open = yield* opened(input); open !== ""; open = yield* opened(input)) {
-    if (!(yield* input.attempt(true, readCalls(input, tools, open === CALL))))
-      return yield* input.restIsText()
+  for (let mark = yield* next(input); mark !== ""; mark = yield* next(input)) {
+    const isRead = mark !== CALL || (yield* input.attempt(true, readCall(input, tools)))
+    if (!isRead) return yield* input.restIsText()
+    yield* input.blanks()
+    input.settle("nothing")
   }
 }
 
-function opened(input: Input): Reading<string> {
-  return input.textUntil([SECTION, SINGULAR, CALL])
-}
-
-function* readCalls(input: Input, tools: Tools, isOpen: boolean): Reading<void> {
-  if (!isOpen) {
-    yield* input.blanks()
-    yield* input.expect(CALL)
-  }
-  do {
-    yield* readCall(input, tools)
-    yield* input.blanks()
-  } while (yield* goesOn(input))
-  yield* input.blanks()
-  input.settle("nothing")
+function next(input: Input): Reading<string> {
+  return input.textUntil([SECTION, SINGULAR, CALL, CALL_END, SECTION_END, SINGULAR_END])
 }
 
 function* readCall(input: Input, tools: Tools): Reading<void> {
@@ -98,9 +89,6 @@ function* readCall(input: Input, tools: Tools): Reading<void> {
   if ((yield* input.peek()) !== "{") throw new NotACall()
   yield* readValue(input, (character) => input.argue(character))
   input.settle("end")
-  yield* input.blanks()
-  if ((yield* input.peek()) !== "") yield* input.expect(CALL_END)
-  input.settle("nothing")
 }
 
 /** The tool that an id names. */
@@ -110,13 +98,4 @@ function nameIn(id: string, tools: Tools): string {
   const name = [plain, numbered].find((each) => tools.has(each))
   if (name === undefined) throw new NotACall()
   return name
-}
-
-/** Whether another call opens; what closes them all is read. */
-function* goesOn(input: Input): Reading<boolean> {
-  if ((yield* input.peek()) !== "<") return false
-  const mark = `<${yield* tag(input)}>`
-  if (mark === CALL) return true
-  if (mark !== SECTION_END && mark !== SINGULAR_END) throw new NotACall()
-  return false
 }

@@ -25,9 +25,8 @@ export const solar = {
   marks: [CALLS, CALL, NAMED, ARGUMENTS, CALL_END],
   family: family as Family,
   grammar: {
-    calls: (tools, most) => sequence(literal(CALLS), callsPart(tools, most)),
-    // biome-ignore lint/suspicious/noThenProperty: nobody awaits a trigger
-    text: (tools, most) => text([{ open: CALLS, then: callsPart(tools, most) }], false),
+    calls: (tools, most) => sequence(literal(CALLS + CALL), callsPart(tools, most)),
+    text: (tools, most) => text(triggers(tools, most), false),
   } satisfies CallGrammar,
   written: (calls: readonly CallText[]) => CALLS + calls.map(written).join(""),
   callId,
@@ -39,16 +38,28 @@ function callId(name: string, number: number): string {
   return createHash("sha256").update(`${name} ${number}`).digest("hex").slice(0, ID_LENGTH)
 }
 
-function written({ name, arguments: json }: CallText, number: number): string {
-  return CALL + callId(name, number) + NAMED + name + ARGUMENTS + json + CALL_END
+function written(call: CallText, number: number): string {
+  const { name, arguments: json, id = callId(name, number) } = call
+  return CALL + id + NAMED + name + ARGUMENTS + json + CALL_END
 }
 
+/** A message that a model opens with its first call is read, too. */
+function triggers(tools: readonly CallableTool[], most: number) {
+  return [
+    // biome-ignore lint/suspicious/noThenProperty: nobody awaits a trigger
+    { open: CALLS, then: sequence(literal(CALL), callsPart(tools, most)) },
+    // biome-ignore lint/suspicious/noThenProperty: nobody awaits a trigger
+    { open: CALL, then: callsPart(tools, most) },
+  ]
+}
+
+/** Calls, the first of which is open. */
 function callsPart(tools: readonly CallableTool[], most: number): Part {
   const id = list(choice(...ID_CHARACTERS), literal(""), ID_LENGTH, ID_LENGTH)
   const named = choice(
     ...tools.map(({ name, json }) => sequence(literal(name + ARGUMENTS), json, literal(CALL_END))),
   )
-  return list(sequence(literal(CALL), id, literal(NAMED), named), literal(""), 1, most)
+  return list(sequence(id, literal(NAMED), named), literal(CALL), 1, most)
 }
 
 function* family(input: Input, tools: Tools): Reading<void> {

@@ -63,12 +63,12 @@ export interface Collected {
  * The text of a whole answer, in pieces. Each choice is written, and forgotten, as soon as it and those before it have ended,
  * and one of all has come to a good end: until then the status may still be that of a failure. Throws the first choice's
  * problem when all of them failed.
- * @param tellsIds whether choices are to know the ids of their tokens
+ * @param tells whether choices are to know the ids of their tokens, and the log probabilities
  */
 export async function* answerPieces(
   events: AsyncIterable<ReplyEvent>,
   envelope: Envelope,
-  tellsIds: boolean,
+  tells: { ids: boolean; logprobs: boolean },
   write: (index: number, choice: Collected) => Iterable<string>,
 ): AsyncGenerator<string, void, undefined> {
   const choices = new Map<number, Collected>()
@@ -89,9 +89,9 @@ export async function* answerPieces(
     }
     const choice = choices.get(event.choice) ?? nothing()
     choices.set(event.choice, choice)
-    if (tellsIds) choice.ids.push(...idsIn(event))
+    if (tells.ids) for (const id of idsIn(event)) choice.ids.push(id)
     if (event.kind !== "finish") {
-      take(choice, event)
+      take(choice, event, tells.logprobs)
       continue
     }
     choice.reason = event.reason
@@ -105,7 +105,7 @@ export async function* answerPieces(
   yield `],"usage":${JSON.stringify(usageJson(usage))}}`
 }
 
-function take(choice: Collected, event: Said | PromptEvent): void {
+function take(choice: Collected, event: Said | PromptEvent, tellsLogprobs: boolean): void {
   switch (event.kind) {
     case "prompt":
       choice.content += event.text
@@ -113,11 +113,11 @@ function take(choice: Collected, event: Said | PromptEvent): void {
       break
     case "content":
       choice.content += event.text
-      choice.contentLogprobs.add(event.logprobs)
+      if (tellsLogprobs) choice.contentLogprobs.add(event.logprobs)
       break
     case "reasoning":
       choice.reasoning += event.text
-      choice.reasoningLogprobs.add(event.logprobs)
+      if (tellsLogprobs) choice.reasoningLogprobs.add(event.logprobs)
       break
     case "call":
       choice.calls[event.index] = { id: event.id, name: event.name, arguments: "" }

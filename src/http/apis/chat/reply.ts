@@ -34,7 +34,8 @@ export function wholeAnswer(
   { dialect, names, logprobs, prompt }: Shape,
 ): AsyncGenerator<string, void, undefined> {
   const head = withPrompt(envelope, prompt)
-  return answerPieces(events, head, prompt !== undefined, function* (index, choice) {
+  const tells = { ids: prompt !== undefined, logprobs }
+  return answerPieces(events, head, tells, function* (index, choice) {
     yield `{"index":${index},"message":${writeJson(dialect.message(choice))},"logprobs":`
     if (logprobs) yield* logprobPieces(choice, names)
     else yield "null"

@@ -35,7 +35,8 @@ export function wholeText(
   envelope: Envelope,
   { names, logprobs, promptOf }: TextShape,
 ): AsyncGenerator<string, void, undefined> {
-  return answerPieces(events, envelope, promptOf !== undefined, function* (index, choice) {
+  const tells = { ids: promptOf !== undefined, logprobs }
+  return answerPieces(events, envelope, tells, function* (index, choice) {
     const { content, promptLogprobs, contentLogprobs, reason } = choice
     yield `{"index":${index},"text":${JSON.stringify(content)},"logprobs":`
     if (logprobs) yield* logprobPieces([promptLogprobs, contentLogprobs], names)
