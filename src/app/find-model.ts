@@ -102,10 +102,11 @@ export async function findServed(given: readonly string[], log: Log): Promise<st
 
 async function servableOf(listed: readonly string[], log: Log): Promise<string[]> {
   const servable: string[] = []
+  const offline = { env: { ...process.env, HF_HUB_OFFLINE: "1" } } // nobody named what adapters were trained on
   const refused: { path: string; error: Problem }[] = []
   for (const path of listed) {
     try {
-      const { path: place, ...changes } = await findModel(path)
+      const { path: place, ...changes } = await findModel(path, offline)
       await (await openModel(place, { verify: false, ...changes })).close()
       servable.push(path)
     } catch (error) {

@@ -81,7 +81,7 @@ export async function selectModel(
     }
     if (has("config.json") && has(SINGLE)) return folder([SINGLE])
     const adapter = ADAPTER_WEIGHTS.find(has)
-    if (has(ADAPTER) && adapter) return folder([ADAPTER, adapter])
+    if (has(ADAPTER) && adapter && ggufGroups(paths).length === 0) return folder([ADAPTER, adapter])
   }
   return ggufOf(repository, paths, file)
 }

@@ -21,6 +21,7 @@ import { problem } from "../errors.ts"
 import { isBeside } from "../hub/selection.ts"
 import { type CodecName, type FormatName, formats, isMixed } from "../runtime/format.ts"
 import { guardOf, makeFolder } from "../runtime/scratch.ts"
+import { isFactor } from "./adapters/adapted.ts"
 import { architectures } from "./architectures.ts"
 import { commonWindow, type ModelConfig } from "./config.ts"
 import { Folder, isObject, type Json } from "./folder.ts"
@@ -79,7 +80,7 @@ export async function compileFolder(
   { format, progress, finish }: CompileFolderOptions,
 ): Promise<void> {
   checkFormat(model, format)
-  if (isMixed(format) && model.adapters.length > 0)
+  if (model.adapters.length > 0 && (isMixed(format) || isBesideCodes(model)))
     throw problem("option_invalid", {
       option: "--lora",
       problem: `${model.path} is packed as ${format}, into which no adapter can be written; serve both as they are`,
@@ -129,6 +130,11 @@ export async function compileFolder(
 }
 
 /** @param nameOf what a file is called in the directory; absent: as in its folder */
+/** Whether what adapters add is computed beside matrices, and so is in none of them. */
+function isBesideCodes({ graph }: Model): boolean {
+  return weightsOf(graph).some(({ sources }) => sources.some(({ tensor }) => isFactor(tensor)))
+}
+
 async function copyFiles(
   folder: Folder,
   files: Iterable<string>,

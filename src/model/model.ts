@@ -90,7 +90,11 @@ export async function openModel(
     const config = pooling ? withoutHead(source.config) : await withOwnHead(source.config, weights)
     checkLayers(fields, config, weights)
     const graph = withOrders(withLowRank(decoder(architecture, config), weights), weights)
-    checkTensors(graph, weights)
+    const read = readTensors(graph, weights)
+    const pooled = isRanker
+      ? await readRanking(fields, config, weights)
+      : pooling && { ...pooling, dense: (await source.readDense?.(weights)) ?? pooling.dense }
+    weights.refuseOthers?.(read)
     if (verify) await weights.verify()
     const broken = (what: string) => folder.broken(configuration, what)
     return {
@@ -106,9 +110,7 @@ export async function openModel(
       graph,
       weights,
       texts: await textsBy(adapters, source),
-      pooling: isRanker
-        ? await readRanking(fields, config, weights)
-        : pooling && { ...pooling, dense: (await source.readDense?.(weights)) ?? pooling.dense },
+      pooling: pooled,
       ranks: isRanker,
       close: () => closing.close(),
     }
@@ -133,8 +135,8 @@ function changedBy(adapters: readonly Adapter[], source: Source, stored: Weights
 /** Of the last adapter that brings a tokenizer; what its model's makers advise, and where they end, is its model's to say. */
 async function textsBy(adapters: readonly Adapter[], source: Source): Promise<ModelTexts> {
   const own = await source.readTexts()
-  for (const { folder } of adapters.toReversed()) {
-    if (!(await bringsTokenizer(folder))) continue
+  for (const { folder, names } of adapters.toReversed()) {
+    if (names === "gguf" || !(await bringsTokenizer(folder))) continue
     const its = await readTexts(folder, source.fields, source.config.shapes.vocabulary)
     const { sampling, endTokens, beginToken } = own
     return { ...its, sampling, endTokens, beginToken }
@@ -301,11 +303,12 @@ function checkLayers(fields: Fields, { shapes }: ModelConfig, { entries }: Weigh
     )
 }
 
-function checkTensors(graph: Graph, weights: Weights): void {
+/** The names of all tensors that it reads, which are there and as it wants them. */
+function readTensors(graph: Graph, weights: Weights): string[] {
   const read = weightsOf(graph)
   for (const { sources, columns } of read)
     for (const { tensor, rows } of sources) weights.tensor(tensor, rows, columns)
-  weights.refuseOthers?.(read.flatMap(({ sources }) => sources.map(({ tensor }) => tensor)))
+  return read.flatMap(({ sources }) => sources.map(({ tensor }) => tensor))
 }
 
 /** Of all experts gates are kept as one matrix, so in one codec, and so are up and down. */

@@ -419,6 +419,74 @@ test("packed as they are, weights cannot be written with an adapter", async () =
   await model.close()
 })
 
+test("beside codes, nothing can be compiled", async () => {
+  const adapters = [adapterOf(PLAIN, lora({ "self_attn.q_proj": [128, 128] }))]
+  const model = await openModel(goldenFolder("mlc", "llama-wide-q4f16_1"), { adapters })
+  await expect(compileFolder(model, join(scratch, "no"), { format: "q4f16_1" })).rejects.toThrow(
+    /--lora: .* is packed as q4f16_1, into which no adapter can be written/,
+  )
+  await model.close()
+})
+
+test("what PEFT saves twice, or as it was, counts once", async () => {
+  const name = "base_model.model.lm_head"
+  const adapter = adapterOf(
+    PLAIN,
+    new Map([
+      [`${name}.original_module.weight`, floats(512, 48)],
+      [`${name}.weight`, floats(512, 48)],
+      [`${name}.modules_to_save.weight`, floats(512, 48)],
+    ]),
+  )
+  const model = await openModel(goldenFolder("models", "llama-untied"), { adapters: [adapter] })
+  expect(model.weights.tensor("lm_head.weight", 512, 48).codec).toBe("f32")
+  await model.close()
+})
+
+test.each<[string, RegExp, string, Tensors]>([
+  [
+    "ranks that are no expert's",
+    /the factors of the experts of layer 1 have 25 ranks for 8 experts/,
+    "qwen3-moe",
+    new Map([
+      ["model.layers.1.mlp.experts.lora_A.weight", floats(25, 14)],
+      ["model.layers.1.mlp.experts.lora_B.weight", floats(32, 25)],
+    ]),
+  ],
+  [
+    "a stack that fits either way round",
+    /the factors of the experts of layer \d fit either way round/,
+    "llama4",
+    new Map([
+      ["model.layers.1.feed_forward.experts.lora_A.weight", floats(24, 40)],
+      ["model.layers.1.feed_forward.experts.lora_B.weight", floats(40, 24)],
+    ]),
+  ],
+  [
+    "an expert by itself and with all",
+    /it changes model.layers.1.mlp.experts.3.down_proj.weight by itself and with its layer's/,
+    "qwen3-moe",
+    new Map([
+      ["model.layers.1.mlp.experts.lora_A.weight", floats(16, 14)],
+      ["model.layers.1.mlp.experts.lora_B.weight", floats(32, 16)],
+      ["model.layers.1.mlp.experts.3.down_proj.lora_A.weight", floats(2, 14)],
+      ["model.layers.1.mlp.experts.3.down_proj.lora_B.weight", floats(32, 2)],
+    ]),
+  ],
+  ["nothing", /it changes nothing that is served/, "qwen3-moe", new Map()],
+])("refused: %s", async (_, words, name, tensors) => {
+  const adapters = [adapterOf(PLAIN, tensors)]
+  await expect(openModel(goldenFolder("models", name), { adapters })).rejects.toThrow(words)
+})
+
+test("refused: a table that comes in the place of one that another row is added to", async () => {
+  const table = "base_model.model.embeddings.word_embeddings.weight"
+  const adapters = [adapterOf(PLAIN, new Map([[table, floats(400, 24)]]))]
+  await expect(openModel(goldenFolder("embeddings", "bert"), { adapters })).rejects.toThrow(
+    /word_embeddings.weight comes in the place of one that another is added to/,
+  )
+})
+
 const A = "base_model.model.model.layers.0.mlp.down_proj.lora_A.weight"
 
 test.each<[string, RegExp, object, ((tensors: Tensors) => void)?]>([
@@ -436,6 +504,7 @@ test.each<[string, RegExp, object, ((tensors: Tensors) => void)?]>([
   ["biases of factors", /lora_bias is true, which is not known of a LoRA/, { lora_bias: true }],
   ["tokens trained alone", /trainable_token_indices is \[5\]/, { trainable_token_indices: [5] }],
   ["a field of tomorrow", /spin is 2, which is not known of a LoRA/, { spin: 2 }],
+  ["DoRA without lengths", /it has no lengths of .*, and use_dora is true/, { use_dora: true }],
   ["no strength", /lora_alpha is missing/, { lora_alpha: null }],
   [
     "a pattern that is none",

@@ -12,7 +12,7 @@ import type { Source, Sources } from "../weights/names.ts"
 import { rowsOf, type StoredTensor } from "../weights/rows.ts"
 import type { Tensor, Weights } from "../weights/weights.ts"
 import type { Adapter, Change } from "./adapter.ts"
-import { changeOfExpert } from "./experts.ts"
+import { changeOfExpert, stacksIn } from "./experts.ts"
 import type { Factor } from "./factors.ts"
 import { type Added, Product, placeOf } from "./product.ts"
 
@@ -35,6 +35,9 @@ export const factorNames = (tensor: string) => {
 
 const FACTOR = /^(.+)\.lora_(left|right)$/
 
+/** Whether a tensor's name is that of a factor. */
+export const isFactor = (tensor: string) => FACTOR.test(tensor)
+
 /** What one adapter does to a tensor of the graph, and where the adapter has it. */
 interface Its {
   adapter: Adapter
@@ -53,16 +56,21 @@ export function withAdapters(
   placed: readonly Placed[],
   { tied, floats }: { tied: boolean; floats: FloatType | undefined },
 ): Weights {
-  const lists = placed.map((one) => ({ ...one, changes: byKey(one) }))
+  const lists = placed.map((one) => {
+    const changes = byKey(one)
+    return { ...one, changes, stacks: stacksIn(changes) }
+  })
   const used = new Set<Change>()
   const apart = new Map<string, Product>()
   const changesTo = (name: string, rows: number, columns: number): Its[] =>
-    lists.flatMap(({ adapter, sources, keyOf, changes, experts = 0 }) => {
+    lists.flatMap(({ adapter, sources, keyOf, changes, stacks, experts = 0 }) => {
       const source = sources(name)
       const change = changes.get(keyOf(source.tensor) ?? "")
-      if (change && source.constant === undefined) return { adapter, source, change, all: change }
-      const part = changeOfExpert(changes, experts, name, { rows, columns, stored: source })
-      return part ? { adapter, source: part.source, change: { low: part.low }, all: part.all } : []
+      const size = { rows, columns, stored: source }
+      const part = changeOfExpert(stacks, experts, name, size, adapter.broken)
+      if (change && part) throw adapter.broken(`it changes ${name} by itself and with its layer's`)
+      if (part) return { adapter, source: part.source, change: { low: part.low }, all: part.all }
+      return change && source.constant === undefined ? { adapter, source, change, all: change } : []
     })
   const isOwn = (name: string) => base.holds?.(name) ?? false
   /** Of a head that is the embedding, as that was before adapters which do not change both. */
@@ -70,6 +78,9 @@ export function withAdapters(
     name === HEAD && tied && !isOwn(HEAD) && lists.every(({ adapter }) => !adapter.tied)
   const stored = (name: string, rows: number, columns: number) =>
     base.tensor(isKept(name) ? EMBEDDING : name, rows, columns)
+  /** Of more tokens than the model's, which the adapter was trained on. */
+  const tableOf = (rows: number, columns: number) =>
+    changesTo(EMBEDDING, rows, columns).find(({ change }) => change.isBase)
   const codecOf = (name: string, rows: number, columns: number) => {
     try {
       return stored(name, rows, columns).codec
@@ -85,6 +96,8 @@ export function withAdapters(
     }
     const its = changesTo(name, rows, columns)
     for (const { all } of its) used.add(all)
+    const table = its.length === 0 && isKept(name) && tableOf(rows, columns)
+    if (table) return changed(wholeTensor(table, columns), [], columns, floats ?? "f32")
     if (its.length === 0 || apart.has(name)) return stored(name, rows, columns)
     const whole = its.findLast(({ change }) => change.whole)
     for (const one of its) checkShapes(one, rows, columns)
@@ -122,11 +135,13 @@ export function withAdapters(
     },
     refuseOthers(names) {
       base.refuseOthers?.(names.filter((name) => !FACTOR.test(name)))
-      for (const { adapter, sources, keyOf, changes } of lists) {
-        const another = tied && adapter.tied ? keyOf(sources(HEAD).tensor) : undefined
+      for (const { adapter, changes } of lists) {
+        if (changes.size === 0) throw adapter.broken("it changes nothing that is served")
         for (const [key, change] of changes)
-          if (!used.has(change) && key !== another)
-            throw adapter.broken(`it changes ${key}, which this model does not have`)
+          if (!used.has(change))
+            throw adapter.broken(
+              `it changes ${key}, which this model does not have under that name`,
+            )
       }
     },
     verify: (signal) => base.verify(signal),
@@ -170,6 +185,8 @@ function checkShapes({ adapter, source, change }: Its, rows: number, columns: nu
     if (source.turnedRuns)
       throw adapter.broken(`tensor ${lengths.name} is of a matrix whose rows lie otherwise here`)
   }
+  if (whole && source.plusRow)
+    throw adapter.broken(`tensor ${whole.name} comes in the place of one that another is added to`)
   if (whole) {
     const { taps } = source
     const vector = taps ? [height / taps, 1, taps] : [height]
@@ -221,7 +238,9 @@ function changed(before: Tensor, its: readonly Its[], columns: number, codec: Fl
     codec,
     async read(first, count, room) {
       const stored = await before.read(first, count, room)
-      if (isSum && room?.weightWork) {
+      if (isSum && product.rank === 0) return stored
+      const isAligned = stored.values.byteOffset % floatBytes[codec] === 0
+      if (isSum && isAligned && room?.weightWork) {
         const [left, right] = [await product.left(first, count), await product.right()]
         const { values } = stored
         await room.weightWork.addProduct(codec, count, columns, product.rank, left, right, values)

@@ -28,6 +28,8 @@ export interface Adapter {
 export interface Change {
   /** Comes in the tensor's place. */
   whole?: Part
+  /** That is what the model was trained from, as if it were its own: a table of more tokens. */
+  isBase?: true
   low?: LowRank
   /** Of each row its length: the row is stretched to that. */
   lengths?: Part
@@ -37,8 +39,8 @@ export interface Change {
 export interface LowRank {
   left: Factor
   right: Factor
-  /** @param module whose it is; absent: that of the tensor's name */
-  factor: (rank: number, module?: string) => number
+  /** @param parameter which of the module's parameters it is of; absent: of its weight */
+  factor: (rank: number, parameter?: string) => number
 }
 
 /** Whether a tensor is the table of embeddings, by the names that this has. */
@@ -47,7 +49,7 @@ export const isTable = (tensor: string) =>
 
 /** What a file holds of the change of one tensor. */
 export type Piece =
-  | { tensor: string; kind: "whole" | "lengths"; part: Part }
+  | { tensor: string; kind: "whole" | "lengths"; part: Part; isBase?: boolean }
   | { tensor: string; kind: "left" | "right"; part: Part; turned: boolean }
 
 /**
@@ -70,19 +72,26 @@ export function changesOf(
   }
   return new Map(
     [...found].map(([tensor, its]) => {
-      const { part: whole } = its.get("whole") ?? {}
+      const piece = its.get("whole")
+      const whole = piece?.part
+      const isBase = piece && "isBase" in piece && piece.isBase
       const { part: lengths } = its.get("lengths") ?? {}
       const [left, right] = (["left", "right"] as const).map((kind) => {
         const piece = its.get(kind)
         return piece && "turned" in piece ? storedFactor(piece.part, piece.turned) : undefined
       })
       if (!left !== !right) throw broken(`of ${tensor} it holds one factor of two`)
-      const change: Change = { ...(whole && { whole }), ...(lengths && { lengths }) }
+      const change: Change = {
+        ...(whole && { whole }),
+        ...(isBase && { isBase }),
+        ...(lengths && { lengths }),
+      }
       if (!left || !right) return [tensor, change]
       if (left.width !== right.height)
         throw broken(`the factors of ${tensor} have ranks ${left.width} and ${right.height}`)
-      const factor: LowRank["factor"] = (rank, module = tensor.replace(/\.weight$/, "")) =>
-        factorOf(module, rank)
+      const module = tensor.replace(/\.weight$/, "")
+      const factor: LowRank["factor"] = (rank, parameter) =>
+        factorOf(parameter ? `${module.replace(/\.base_layer$/, "")}.${parameter}` : module, rank)
       return [tensor, { ...change, low: { left, right, factor } }]
     }),
   )

@@ -64,12 +64,28 @@ export function expertRows(all: Factor, experts: number, expert: number): Factor
 /** Of a left factor, whose columns are all experts' first, then all experts' second ones, that of one. */
 export function expertColumns(all: Factor, experts: number, expert: number): Factor {
   const width = all.width / experts
+  const size = all.height * width
   return {
     ...all,
     width,
     async read(first, count) {
-      const values = await all.read(first, count)
-      return Float32Array.from({ length: count * width }, (_, i) => values[i * experts + expert]!)
+      if (!split.has(all)) split.set(all, splitColumns(all, experts))
+      const its = (await split.get(all)!).subarray(expert * size, (expert + 1) * size)
+      return its.slice(first * width, (first + count) * width)
     },
   }
+}
+
+/** Left factors by experts [experts, rows, rank], since every expert would read all of them. */
+const split = new WeakMap<Factor, Promise<Float32Array>>()
+
+async function splitColumns({ height, width, read }: Factor, experts: number) {
+  const values = await read(0, height)
+  const sorted = new Float32Array(values.length)
+  const [rank, size] = [width / experts, (height * width) / experts]
+  for (let row = 0; row < height; row++)
+    for (let k = 0; k < rank; k++)
+      for (let expert = 0; expert < experts; expert++)
+        sorted[expert * size + row * rank + k] = values[row * width + k * experts + expert]!
+  return sorted
 }

@@ -1,6 +1,5 @@
 // Adapters as MLX writes them: adapter_config.json and adapters.safetensors, in which a module X has X.lora_a [columns, rank] and
-// X.lora_b [rank, rows], a table [rows, rank] and [rank, columns], and after DoRA X.m, the lengths of its rows. Tuned whole, tensors
-// lie there whole.
+// X.lora_b [rank, rows], a table [rows, rank] and [rank, columns], and after DoRA X.m, the lengths of its rows.
 // https://github.com/ml-explore/mlx-lm/blob/main/mlx_lm/LORA.md
 
 import { openWhole } from "../../closing.ts"
@@ -11,7 +10,7 @@ import type { Part } from "../packed/matrix.ts"
 import { openParts } from "../weights/safetensors.ts"
 import { type Adapter, changesOf, isTable, type Piece } from "./adapter.ts"
 
-const KINDS = ["lora", "dora", "full"]
+const KINDS = ["lora", "dora"]
 
 export async function openMlxAdapter(
   folder: Folder,
@@ -21,7 +20,7 @@ export async function openMlxAdapter(
   const kind = fields.text("fine_tune_type", "lora")
   if (!KINDS.includes(kind))
     throw fields.wrong("fine_tune_type", `is "${kind}"; ${KINDS.join(", ")} are read`)
-  const factor = kind === "full" ? 1 : fields.object("lora_parameters")?.finite("scale")
+  const factor = fields.object("lora_parameters")?.finite("scale")
   if (factor === undefined) throw fields.wrong("lora_parameters", "is missing")
   const broken = (what: string) => folder.broken(file, what)
   return openWhole(async (closing) => {

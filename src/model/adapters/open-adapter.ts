@@ -33,12 +33,15 @@ async function adapterFields(folder: Folder): Promise<Fields> {
   return new Fields(await folder.json(ADAPTER), (what) => folder.broken(ADAPTER, what))
 }
 
+/** As PEFT calls it, and as MLX does. */
+const BASES = ["base_model_name_or_path", "model"] as const
+
 /** What the model is called that an adapter's folder belongs to: a path, or a name of the hub. */
 export async function baseOf(path: string): Promise<string> {
   const fields = await adapterFields(new Folder(resolve(path)))
-  const name = fields.text(
-    fields.has("base_model_name_or_path") ? "base_model_name_or_path" : "model",
-  )
+  const field = fields.has("peft_type") || !fields.has(BASES[1]) ? BASES[0] : BASES[1]
+  const name = fields.text(field)
+  if (name === "") throw fields.wrong(field, "is empty")
   const isOfHub = fields.has("revision") && /^[\w.-]+\/[\w.-]+$/.test(name)
   return isOfHub ? `${name}@${fields.text("revision")}` : name
 }

@@ -9,7 +9,7 @@ import type { Fields } from "../fields.ts"
 import { type Folder, isObject } from "../folder.ts"
 import type { Part } from "../packed/matrix.ts"
 import { openParts } from "../weights/safetensors.ts"
-import { type Adapter, changesOf, type Piece } from "./adapter.ts"
+import { type Adapter, type Change, changesOf, isTable, type Piece } from "./adapter.ts"
 
 export async function openPeft(folder: Folder, fields: Fields, file: string): Promise<Adapter> {
   checkFields(fields)
@@ -18,15 +18,15 @@ export async function openPeft(folder: Folder, fields: Fields, file: string): Pr
   return openWhole(async (closing) => {
     const { parts, close } = await openParts(folder, file)
     closing.add({ close })
-    const changes = changesOf(parts.map(pieceOf), factorOf, broken)
-    const tied = fields.flag("ensure_weight_tying", false)
+    const changes = changesOf(piecesOf(parts), factorOf, broken)
+    checkLengths(changes, fields, broken)
     return {
       path: folder.path,
       folder,
       files: [ADAPTER, file],
       names: "published",
       changes,
-      tied,
+      tied: false, // where a head changes with the table, it lies there, too
       broken,
       close: () => closing.close(),
     }
@@ -136,7 +136,34 @@ function patternOf(fields: Fields, pattern: string): RegExp {
 const FACTOR = /^(.+)\.lora_(A|B)(?:\.default)?\.weight$/
 const TABLE_FACTOR = /^(.+)\.lora_embedding_(A|B)(?:\.default)?$/
 const LENGTHS = /^(.+)\.lora_magnitude_vector(?:\.default)?(?:\.weight)?$/
-const WRAPPED = /\.(?:base_layer|modules_to_save(?:\.default)?)(?=\.(?:weight|bias)$)/
+const WRAPPED = /\.(base_layer|modules_to_save(?:\.default)?)(?=\.(?:weight|bias)$)/
+
+/** A module that was trained whole may lie there twice, and what it was before besides. */
+function piecesOf(parts: readonly Part[]): Piece[] {
+  const names = new Set(parts.map(({ name }) => name))
+  const isTwice = (name: string) =>
+    /\.(weight|bias)$/.test(name) &&
+    ["modules_to_save", "modules_to_save.default"].some((kind) =>
+      names.has(name.replace(/\.(weight|bias)$/, `.${kind}.$1`)),
+    )
+  const counts = ({ name }: Part) => !/\.original_module\./.test(name) && !isTwice(name)
+  return parts.filter(counts).map(pieceOf)
+}
+
+/** Rows that get lengths do so wherever anything is added; of tables PEFT has those of columns. */
+function checkLengths(
+  changes: ReadonlyMap<string, Change>,
+  fields: Fields,
+  broken: Adapter["broken"],
+): void {
+  const isDora = fields.flag("use_dora", false)
+  for (const [tensor, { low, lengths }] of changes) {
+    if (lengths && isTable(tensor))
+      throw broken(`it has lengths of ${tensor}: DoRA of tables is not read`)
+    if (isDora && low && !lengths)
+      throw broken(`it has no lengths of ${tensor}, and use_dora is true`)
+  }
+}
 
 function pieceOf(part: Part): Piece {
   const name = part.name.replace(/^base_model\.model\./, "")
@@ -152,5 +179,6 @@ function pieceOf(part: Part): Piece {
   }
   const lengths = LENGTHS.exec(name)
   if (lengths) return { tensor: `${lengths[1]}.weight`, kind: "lengths", part }
-  return { tensor: name.replace(WRAPPED, ""), kind: "whole", part }
+  const isBase = WRAPPED.exec(name)?.[1] === "base_layer"
+  return { tensor: name.replace(WRAPPED, ""), kind: "whole", part, isBase }
 }

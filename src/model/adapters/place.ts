@@ -16,6 +16,10 @@ export interface Place {
   experts: number | undefined
 }
 
+/** What may stand before names that are of no layer. */
+const ROOTS =
+  /^(?:(?:model|language_model|text_model|transformer|backbone|gpt_neox|bert|roberta|new)\.)+/
+
 /** Parts of models that see or hear, which are not served. */
 const ELSEWHERE = /vision|visual|audio|image|speech|projector|connector|resampler/
 
@@ -32,7 +36,7 @@ export function placeAdapter(
   const keyOf = (tensor: string) => {
     if (ELSEWHERE.test(tensor)) return undefined
     if (layered.test(tensor)) return layered.exec(tensor)![1]
-    return /\.\d+\./.test(tensor) ? tensor : tensor.split(".").slice(-2).join(".")
+    return /\.\d+\./.test(tensor) ? tensor : tensor.replace(ROOTS, "")
   }
   const changed = new Set([...adapter.changes.keys()].map(keyOf))
   const shapeOf = (name: string) => shapes.get(name) ?? (changed.has(keyOf(name)) ? [] : undefined)

@@ -26,6 +26,7 @@ from make import Choices, DISTINCT, Float64, GREEDY, LENGTHS, greedy_of, logits_
 ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
 EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
 LLAMA = [*ATTENTION, "gate_proj", "up_proj", "down_proj"]
+MORE_TOKENS = {"llama-resized": 5}
 ADAPTERS = {
     "llama": (
         "models/llama-untied",
@@ -51,7 +52,18 @@ ADAPTERS = {
         dict(r=4, lora_alpha=8, target_modules=["q_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"]),
     ),
     "gpt-oss": ("models/gpt-oss-bf16", dict(r=3, lora_alpha=9, target_modules=ATTENTION, target_parameters=EXPERTS)),
-    "qwen3-moe": ("models/qwen3-moe", dict(r=4, lora_alpha=10, target_modules=["q_proj", "gate"], target_parameters=EXPERTS)),
+    "qwen3-moe": (
+        "models/qwen3-moe",
+        dict(
+            r=4,
+            lora_alpha=10,
+            target_modules=["q_proj", "gate"],
+            target_parameters=EXPERTS,
+            alpha_pattern={r"layers\.1\.mlp\.experts\.gate_up_proj": 3},
+        ),
+    ),
+    "llama4": ("models/llama4", dict(r=3, lora_alpha=6, target_modules=["q_proj"], target_parameters=[f"feed_forward.{each[4:]}" for each in EXPERTS])),
+    "llama-resized": ("models/llama-tied", dict(r=4, lora_alpha=8, target_modules=["embed_tokens", "v_proj"])),
     "on-q4_0": ("gguf/llama-q4_0/llama-q4_0.gguf", dict(r=8, lora_alpha=12, target_modules=LLAMA)),
 }
 
@@ -124,7 +136,10 @@ def make(name, output, seed=7):
     place, options = ADAPTERS[name]
     folder = output / name
     with torch.no_grad():
-        model = get_peft_model(base_of(place), LoraConfig(**options)).eval().double()
+        base = base_of(place)
+        if name in MORE_TOKENS:
+            base.resize_token_embeddings(base.config.vocab_size + MORE_TOKENS[name])
+        model = get_peft_model(base, LoraConfig(**options)).eval().double()
         draw(model, seed)
         model.peft_config["default"].base_model_name_or_path = f"../../{place}"
         state = {key: value.float().contiguous() for key, value in model.state_dict().items()}
