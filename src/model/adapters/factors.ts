@@ -32,14 +32,15 @@ export function storedFactor(part: Part, turned: boolean): Factor {
 }
 
 /** Read once, as a whole. */
-export function turnedFactor({ name, height, width, read }: Factor): Factor {
+export function turnedFactor(stored: Factor): Factor {
+  const { name, height, width } = stored
   let whole: Promise<Float32Array> | undefined
   return {
     name,
     height: width,
     width: height,
     async read(first, count) {
-      whole ??= read(0, height).then((matrix) => turned(matrix, width))
+      whole ??= stored.read(0, height).then((matrix) => turned(matrix, width))
       return (await whole).slice(first * height, (first + count) * height)
     },
   }
@@ -79,8 +80,9 @@ export function expertColumns(all: Factor, experts: number, expert: number): Fac
 /** Left factors by experts [experts, rows, rank], since every expert would read all of them. */
 const split = new WeakMap<Factor, Promise<Float32Array>>()
 
-async function splitColumns({ height, width, read }: Factor, experts: number) {
-  const values = await read(0, height)
+async function splitColumns(left: Factor, experts: number): Promise<Float32Array> {
+  const { height, width } = left
+  const values = await left.read(0, height)
   const sorted = new Float32Array(values.length)
   const [rank, size] = [width / experts, (height * width) / experts]
   for (let row = 0; row < height; row++)
