@@ -1535,8 +1535,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "what closes an answer is text",
     file: "src/chat/reasoning.ts",
-    text: '["content", "mark"], "content")',
-    fault: '["content", "content"], "content")',
+    text: '["content", "mark"], next)',
+    fault: '["content", "content"], next)',
     test: "src/chat/reply.test.ts",
   },
   {

@@ -640,11 +640,12 @@ ${code}`
       #include <dlfcn.h>
       #define REAL(name, ...) ((int (*)(__VA_ARGS__))dlsym(RTLD_NEXT, name))
       static volatile int held;
-      static int asked;
+      static int asked, waited;
       int planted_hold(int isHeld) { return held = isHeld; }
       int planted_asked(void) { return asked; }
+      int planted_waited(void) { return waited; }
       int vkWaitForFences(void *device, int count, void *fences, int all, uint64_t nanoseconds) {
-        if (held) return 2; // VK_TIMEOUT
+        if (held) return __sync_fetch_and_add(&waited, 1), 2; // VK_TIMEOUT
         return REAL("vkWaitForFences", void *, int, void *, int, uint64_t)(device, count, fences, all, nanoseconds);
       }
       #define COUNTED(name) \
@@ -659,6 +660,7 @@ ${code}`
     const silent = await openVulkan(0, { libraries: [planted] })
     const [add] = await silent.load(...codeOf([adds], []))
     const asked = take("int32_t planted_asked()")
-    await expectGivenUp(silent, add!, take("int32_t planted_hold(int32_t isHeld)"), asked)
+    const hold = take("int32_t planted_hold(int32_t isHeld)")
+    await expectGivenUp(silent, add!, hold, asked, take("int32_t planted_waited()"))
   })
 })

@@ -519,6 +519,15 @@ const cases: [FormatName, string, string, Partial<Read>][] = [
   ["expressions", "an answer", `It is [now()] somewhere.`, { text: `It is [now()] somewhere.` }],
 ]
 
+test("of blanks so many are held back for a call that may follow, and no more", () => {
+  const call = `<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>`
+  const few = [..."So", ..." ".repeat(1000), call]
+  expect(read("hermes", few)).toEqual({ text: "So", calls: [now], broken: false })
+  const reader = new CallReader(formats.hermes, TOOLS)
+  const pieces = Array.from({ length: 5000 }, () => reader.push("\n")).flat()
+  expect(pieces.reduce((sum, { length }) => sum + length, 0)).toBe(5000 - 1024)
+})
+
 describe.each(cases)("%s: %s", (format, _, reply, expected) => {
   const whole = { text: "", calls: [], broken: false, ...expected }
 

@@ -175,9 +175,12 @@ function isBlank(character: string): boolean {
   return character === " " || character === "\n" || character === "\r" || character === "\t"
 }
 
+/** Blanks before a call that are not told as text; of more, those that come first are. All that is held is looked at again at each push. */
+const MAX_BLANKS = 1024
+
 /** The length of text[0, end) without the blanks at its end. */
 function withoutTrailingBlanks(text: string, end: number): number {
   let length = end
-  while (length > 0 && isBlank(text[length - 1]!)) length--
+  while (length > Math.max(0, end - MAX_BLANKS) && isBlank(text[length - 1]!)) length--
   return length
 }
