@@ -521,7 +521,7 @@ const cases: [FormatName, string, string, Partial<Read>][] = [
 
 test("of blanks so many are held back for a call that may follow, and no more", () => {
   const call = `<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>`
-  const few = [..."So", ..." ".repeat(1000), call]
+  const few = ["So", ...Array.from({ length: 1000 }, () => " "), call]
   expect(read("hermes", few)).toEqual({ text: "So", calls: [now], broken: false })
   const reader = new CallReader(formats.hermes, TOOLS)
   const pieces = Array.from({ length: 5000 }, () => reader.push("\n")).flat()
