@@ -85,7 +85,9 @@ test("case tells no names apart", () => {
   expect(find("ollama:hf.co/org/repo:q4_0").name).toBe("hf.co/Org/Repo:Q4_0")
 })
 
-test.skipIf(process.platform !== "linux")("the name as it is typed goes first", () => {
+const foldsCase = process.platform !== "linux"
+const folded = foldsCase ? " (skipped: this system's files are called alike)" : ""
+test.skipIf(foldsCase)(`the name as it is typed goes first${folded}`, () => {
   const other = store.layer("model", "GGUF of another")
   store.manifest("B/latest", [other])
   store.manifest("b/latest", [store.weights])
@@ -158,7 +160,9 @@ test("a name that is not there is told what is, and where that was looked for", 
   )
 })
 
-test.skipIf(process.getuid?.() === 0)("a store that may not be read says so", () => {
+const isRoot = process.getuid?.() === 0
+const mayRead = isRoot ? " (skipped: root may read everything)" : ""
+test.skipIf(isRoot)(`a store that may not be read says so${mayRead}`, () => {
   chmodSync(store.folder, 0)
   try {
     expect(() => find("ollama:a")).toThrow(/may not be read by this user \(EACCES\)/)

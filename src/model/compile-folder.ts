@@ -129,12 +129,12 @@ export async function compileFolder(
   })
 }
 
-/** @param nameOf what a file is called in the directory; absent: as in its folder */
 /** Whether what adapters add is computed beside matrices, and so is in none of them. */
 function isBesideCodes({ graph }: Model): boolean {
   return weightsOf(graph).some(({ sources }) => sources.some(({ tensor }) => isFactor(tensor)))
 }
 
+/** @param nameOf what a file is called in the directory; absent: as in its folder */
 async function copyFiles(
   folder: Folder,
   files: Iterable<string>,

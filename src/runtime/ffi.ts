@@ -7,7 +7,7 @@
 
 import { constants } from "node:os"
 import koffi, { type LibraryHandle } from "koffi"
-import type { WeightWork } from "./program.ts"
+import type { ProductOperands, WeightWork } from "./program.ts"
 
 koffi.config({ async_stack_size: 8 << 20 })
 
@@ -18,15 +18,7 @@ export type Pointer = bigint
 export interface NativeWeightWork {
   unpackBlocks(...of: Parameters<WeightWork["unpackBlocks"]>): Promise<number>
   /** @param type by its number in abi.h */
-  addProduct(
-    type: number,
-    rows: number,
-    columns: number,
-    rank: number,
-    left: Float32Array,
-    right: Float32Array,
-    values: Uint8Array,
-  ): Promise<number>
+  addProduct(type: number, ...of: ProductOperands): Promise<number>
 }
 
 export interface NativeLibrary {

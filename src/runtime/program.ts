@@ -50,15 +50,16 @@ export type UnpackBlocks = (
  * Adds left [rows, rank] times right [rank, columns] to rows of a matrix in place, which are rounded to their type again
  * (model/adapters/adapted.ts).
  */
-export type AddProduct = (
-  type: FloatType,
+export type AddProduct = (type: FloatType, ...of: ProductOperands) => Promise<void>
+
+export type ProductOperands = [
   rows: number,
   columns: number,
   rank: number,
   left: Float32Array,
   right: Float32Array,
   values: Uint8Array,
-) => Promise<void>
+]
 
 /** What is done to weights on their way into a program, off the event loop. */
 export interface WeightWork {

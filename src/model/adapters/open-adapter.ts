@@ -2,14 +2,16 @@
 
 import { statSync } from "node:fs"
 import { basename, dirname, resolve } from "node:path"
+import { openWhole } from "../../closing.ts"
 import { ADAPTER, ADAPTER_WEIGHTS } from "../../hub/selection.ts"
 import { Fields } from "../fields.ts"
 import { Folder } from "../folder.ts"
+import { openParts } from "../weights/safetensors.ts"
 import type { Adapter } from "./adapter.ts"
 import { PICKLE } from "./files.ts"
 import { openGgufAdapter } from "./gguf.ts"
-import { openMlxAdapter } from "./mlx.ts"
-import { openPeft } from "./peft.ts"
+import { readMlxAdapter } from "./mlx.ts"
+import { readPeft } from "./peft.ts"
 
 /** @throws `model_broken`, naming the file and what is wrong with it */
 export async function openAdapter(path: string): Promise<Adapter> {
@@ -19,14 +21,30 @@ export async function openAdapter(path: string): Promise<Adapter> {
   const folder = new Folder(place)
   const fields = await adapterFields(folder)
   const [ofPeft, ofMlx] = ADAPTER_WEIGHTS
-  if (await folder.has(ofPeft)) return openPeft(folder, fields, ofPeft)
-  if (await folder.has(ofMlx)) return openMlxAdapter(folder, fields, ofMlx)
+  if (await folder.has(ofPeft)) return openFolder(folder, fields, ofPeft, readPeft)
+  if (await folder.has(ofMlx)) return openFolder(folder, fields, ofMlx, readMlxAdapter)
   if (await folder.has(PICKLE))
     throw folder.broken(
       PICKLE,
       "it is a pickle, which can run any program and is not opened; load it with PEFT once and save it anew",
     )
   throw folder.broken(ofPeft, "there is no such file")
+}
+
+async function openFolder(
+  folder: Folder,
+  fields: Fields,
+  file: string,
+  read: typeof readPeft,
+): Promise<Adapter> {
+  const broken = (what: string) => folder.broken(file, what)
+  return openWhole(async (closing) => {
+    const { parts, close } = await openParts(folder, file)
+    closing.add({ close })
+    const files = [ADAPTER, file]
+    const its = read(fields, parts, broken)
+    return { path: folder.path, folder, files, names: "published", ...its, broken, close }
+  })
 }
 
 async function adapterFields(folder: Folder): Promise<Fields> {

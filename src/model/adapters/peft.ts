@@ -3,34 +3,20 @@
 // [rank, rows] and X.lora_embedding_B [columns, rank]; what was trained whole lies there whole.
 // https://huggingface.co/docs/peft/developer_guides/checkpoint
 
-import { openWhole } from "../../closing.ts"
-import { ADAPTER } from "../../hub/selection.ts"
 import type { Fields } from "../fields.ts"
-import { type Folder, isObject } from "../folder.ts"
+import { isObject } from "../folder.ts"
 import type { Part } from "../packed/matrix.ts"
-import { openParts } from "../weights/safetensors.ts"
 import { type Adapter, type Change, changesOf, isTable, type Piece } from "./adapter.ts"
 
-export async function openPeft(folder: Folder, fields: Fields, file: string): Promise<Adapter> {
+export function readPeft(
+  fields: Fields,
+  parts: readonly Part[],
+  broken: Adapter["broken"],
+): Pick<Adapter, "changes" | "tied"> {
   checkFields(fields)
-  const factorOf = readFactors(fields)
-  const broken = (what: string) => folder.broken(file, what)
-  return openWhole(async (closing) => {
-    const { parts, close } = await openParts(folder, file)
-    closing.add({ close })
-    const changes = changesOf(piecesOf(parts), factorOf, broken)
-    checkLengths(changes, fields, broken)
-    return {
-      path: folder.path,
-      folder,
-      files: [ADAPTER, file],
-      names: "published",
-      changes,
-      tied: false, // where a head changes with the table, it lies there, too
-      broken,
-      close: () => closing.close(),
-    }
-  })
+  const changes = changesOf(piecesOf(parts), readFactors(fields), broken)
+  checkLengths(changes, fields, broken)
+  return { changes, tied: false } // where a head changes with the table, it lies there, too
 }
 
 /** Fields that say how it was trained, or what its tensors say as well. */
