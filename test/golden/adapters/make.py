@@ -21,7 +21,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 GOLDEN = Path(__file__).parent.parent
 sys.path.insert(0, str(GOLDEN / "models"))
-from make import Choices, DISTINCT, Float64, GREEDY, LENGTHS, greedy_of, logits_of  # noqa: E402
+from make import prompts_for  # noqa: E402
 
 ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
 EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
@@ -138,6 +138,7 @@ def make(name, output, seed=7):
     with torch.no_grad():
         base = base_of(place)
         if name in MORE_TOKENS:
+            torch.manual_seed(seed)  # of their rows
             base.resize_token_embeddings(base.config.vocab_size + MORE_TOKENS[name])
         model = get_peft_model(base, LoraConfig(**options)).eval().double()
         draw(model, seed)
@@ -149,21 +150,7 @@ def make(name, output, seed=7):
         if is_rounded:
             model = rounded(model)
     random = np.random.default_rng(seed)
-    tensors, notes = {}, []
-    choices = Choices(model)
-    with Float64(), torch.no_grad():
-        for number, length in enumerate(LENGTHS):
-            tokens = []
-            while len(tokens) < GREEDY or len(set(tokens)) < DISTINCT:
-                choices.least = float("inf")
-                ids = torch.tensor(random.integers(3, 250, (1, length)))
-                tokens, leads = greedy_of(model, ids, choices)
-            first = max(0, length - 2)
-            logits = logits_of(model, ids)[first:].numpy().astype(np.float32)
-            tensors[f"prompt.{number}"] = ids[0].int()
-            tensors[f"logits.{number}"] = torch.from_numpy(logits)
-            tensors[f"greedy.{number}"] = torch.tensor(tokens).int()
-            notes.append(dict(length=length, first_row=first, rows=length - first, least_margin=round(min(leads), 4)))
+    tensors, notes = prompts_for(model, random, 250)
     save_file(tensors, folder / "golden.safetensors")
     golden = dict(
         base=place,

@@ -1006,26 +1006,16 @@ def greedy_of(model, ids, choices):
     return tokens, leads
 
 
-def make(name, published, output, seed=1):
-    folder = output / name
-    folder.mkdir(parents=True)
-    config, renamed = COMPUTED_AS.get(name, (published, dict))
-    make_weights(config, seed, folder)
-    random = np.random.default_rng(seed)
+def prompts_for(model, random, most):
+    """Prompts of ids below `most`, what the model says to them, and notes of each."""
     tensors, notes = {}, []
-    model = (Mistral4ForCausalLM if is_nested(config) else AutoModelForCausalLM).from_pretrained(
-        folder, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager"
-    ).eval().double()
-    for module in model.modules():
-        if hasattr(module, "time_step_limit"):  # what the published code reads, of which transformers reads another number
-            module.time_step_limit = config.get("time_step_limit", (0.0, float("inf")))
     choices = Choices(model)
     with Float64(), torch.no_grad():
         for number, length in enumerate(LENGTHS):
             tokens = []
             while len(tokens) < GREEDY or len(set(tokens)) < DISTINCT:
                 choices.least = float("inf")
-                ids = torch.tensor(random.integers(3, 310, (1, length)))
+                ids = torch.tensor(random.integers(3, most, (1, length)))
                 tokens, leads = greedy_of(model, ids, choices)
             first = max(0, length - 2)
             tensors[f"prompt.{number}"] = ids[0].int()
@@ -1042,6 +1032,22 @@ def make(name, published, output, seed=1):
                     **({} if choices.least == float("inf") else {"least_routing_margin": round(choices.least, 4)}),
                 )
             )
+    return tensors, notes
+
+
+def make(name, published, output, seed=1):
+    folder = output / name
+    folder.mkdir(parents=True)
+    config, renamed = COMPUTED_AS.get(name, (published, dict))
+    make_weights(config, seed, folder)
+    random = np.random.default_rng(seed)
+    model = (Mistral4ForCausalLM if is_nested(config) else AutoModelForCausalLM).from_pretrained(
+        folder, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager"
+    ).eval().double()
+    for module in model.modules():
+        if hasattr(module, "time_step_limit"):  # what the published code reads, of which transformers reads another number
+            module.time_step_limit = config.get("time_step_limit", (0.0, float("inf")))
+    tensors, notes = prompts_for(model, random, 310)
     save_file(tensors, folder / "golden.safetensors")
     oracle = "float64 throughout (norms, softmax, states and rotary angles too)"
     golden = dict(
