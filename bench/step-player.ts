@@ -25,6 +25,7 @@ import {
   type TapeOperand,
   type TapeStep,
 } from "../src/runtime/gpu/tape.ts"
+import { takenColumns } from "../src/runtime/manifest.ts"
 import type { ProgramLimits, StepInput } from "../src/runtime/program.ts"
 import { inputOf } from "./contenders/engine.ts"
 import { quickest } from "./device-limits.ts"
@@ -64,8 +65,9 @@ export class StepPlayer {
     this.#plan = plan
     this.#limits = limits
     this.#unprinted = tapeOf(plan, printers[kind].units)
-    const { vocabulary, hidden } = plan.shapes
-    const shape = { limits, sinks: plan.sinks, vocabulary, hidden }
+    const { vocabulary } = plan.shapes
+    const taken = takenColumns(plan.shapes)
+    const shape = { limits, sinks: plan.sinks, vocabulary, taken }
     this.#block = new StepBlock(shape, this.#unprinted.tape.regions)
   }
 

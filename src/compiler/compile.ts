@@ -13,7 +13,7 @@ import { fuseResidual } from "./passes/fuse-residual.ts"
 import { joinLinears } from "./passes/join-linears.ts"
 import { quantizeActivations } from "./passes/quantize-activations.ts"
 import { selectRows } from "./passes/select-rows.ts"
-import { type Plan, printPlan, type SumOrder } from "./plan.ts"
+import { joinedBy, type Plan, printPlan, type SumOrder, takenBy } from "./plan.ts"
 
 export interface CompileOptions {
   format: FormatName
@@ -92,6 +92,7 @@ export function manifestOf(
   const bidirectional = plan.steps.some(
     (step) => step.op === "attend" && step.attention.bidirectional,
   )
+  const [takes, joined] = [takenBy(plan), joinedBy(plan)]
   const computes = planHash(plan)
   return {
     abi: ABI,
@@ -103,6 +104,8 @@ export function manifestOf(
     shapes,
     sinks,
     ...(bidirectional ? { bidirectional } : {}),
+    ...(takes ? { takes } : {}),
+    ...(joined > 1 ? { joined } : {}),
     kv,
     ...(shards === undefined ? {} : { shards }),
     bytes,

@@ -137,6 +137,7 @@ class Lowering {
           op: "embed",
           table: this.#parameters.id(node.table),
           by: node.by,
+          ...(node.sees && { sees: node.sees }),
           output: fresh(),
         })
         break
@@ -293,7 +294,11 @@ class Lowering {
         break
       case "select": {
         const [x] = node.inputs
-        emit({ op: "select", input: at(x), from: x.rows, output: fresh() })
+        const whole = fresh()
+        for (let behind = 0; behind < node.joined; behind++) {
+          const output = { ...whole, from: whole.from + behind * x.columns, columns: x.columns }
+          emit({ op: "select", input: at(x), from: x.rows, ...(behind && { behind }), output })
+        }
         break
       }
       case "apply": {

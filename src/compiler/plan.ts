@@ -13,7 +13,7 @@ import {
   isGroupCodec,
   type RoundingCodec,
 } from "../runtime/format.ts"
-import type { KvShape, KvType, Parameter, Shapes } from "../runtime/manifest.ts"
+import type { KvShape, KvType, Manifest, Parameter, Shapes } from "../runtime/manifest.ts"
 import type { Rotation } from "../runtime/rotation.ts"
 import type { RowSet } from "../runtime/step-rows.ts"
 import type { Activation, ElementwiseName } from "./graph/elementwise.ts"
@@ -102,8 +102,11 @@ export type ProductInput =
   | { kind: "int16"; codes: Codes }
 
 export type StepOp =
-  /** output = the table's row of each token, or of its position; packed values are rounded to the codec's dtype. */
-  | { op: "embed"; table: ParameterId; by: "token" | "position"; output: View }
+  /**
+   * output = the table's row of each token, or of its position; packed values are rounded to the codec's dtype. Where it `sees`, the
+   * row of `hiddenIn` that a token of SEEN and more names.
+   */
+  | { op: "embed"; table: ParameterId; by: "token" | "position"; sees?: true; output: View }
   /** output = the rows of `hiddenIn` */
   | { op: "hiddenIn"; output: View }
   /** output [tokens, 2 * pairs] = cos(position * frequencies[i]), then sin of the same, times the rotation's factors. */
@@ -243,8 +246,8 @@ export type StepOp =
       to: View | undefined
       output: View
     }
-  /** output = the rows of `rows` among the rows of `from` */
-  | { op: "select"; input: View; from: RowSet; output: View }
+  /** output = the rows of `rows` among the rows of `from`, or of tokens the row so many `behind` each of them */
+  | { op: "select"; input: View; from: RowSet; behind?: number; output: View }
 
 /**
  * What attention multiplies. "floats": a fused multiply-add for each column of a key, and for each position of a value. "codes":
@@ -318,6 +321,17 @@ export function partEnds(columns: number, codec: CodecName, parts: number): numb
   return Array.from({ length: parts }, (_, part) => endOf(part))
 }
 
+/** Which tokens bring a row that is taken in: see `Manifest.takes`. */
+export function takenBy({ steps }: Pick<Plan, "steps">): Manifest["takes"] {
+  if (steps.some(({ op }) => op === "hiddenIn")) return "all"
+  return steps.some((step) => step.op === "embed" && step.sees) ? "some" : undefined
+}
+
+/** How many rows become one that is handed out: see `Manifest.joined`. */
+export function joinedBy({ steps }: Pick<Plan, "steps">): number {
+  return 1 + Math.max(0, ...steps.map((step) => (step.op === "select" && step.behind) || 0))
+}
+
 /** The plan as text, a line for a step. */
 export function printPlan(plan: Plan): string {
   const { architecture, format, shapes, sinks, kv } = plan
@@ -357,7 +371,9 @@ function printStep(plan: Plan, step: Step): string {
   const on = (text: string) => `${text.padEnd(92)} ${step.rows}`
   switch (step.op) {
     case "embed":
-      return on(`${view(step.output)} = embed ${p(step.table)} by ${step.by}`)
+      return on(
+        `${view(step.output)} = embed ${p(step.table)} by ${step.by}${step.sees ? " or seen" : ""}`,
+      )
     case "hiddenIn":
       return on(`${view(step.output)} = hiddenIn`)
     case "ropeTable":
@@ -431,7 +447,9 @@ function printStep(plan: Plan, step: Step): string {
         ].join(" "),
       )
     case "select":
-      return on(`${view(step.output)} = select ${view(step.input)} of ${step.from}`)
+      return on(
+        `${view(step.output)} = select ${view(step.input)} of ${step.from}${step.behind ? ` ${step.behind} behind` : ""}`,
+      )
     case "apply":
       return on(`${view(step.output)} = ${functionText(step)} ${view(step.input)}`)
     case "weigh":

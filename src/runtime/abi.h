@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SINTER_ABI 12
+#define SINTER_ABI 13
 
 enum sinter_code {
   SINTER_OK = 0,
@@ -42,9 +42,9 @@ typedef struct {
 // One step. Eight counts, then pointers in the order of StepInput, SamplingRows and StepOutput. JavaScript writes this as
 // an array of 64-bit words, so every field is one.
 typedef struct {
-  int64_t total, sequences, rows, hidden_rows, masked_rows, want_logits, reserved[2];
+  int64_t total, sequences, rows, hidden_rows, masked_rows, want_logits, taken_rows, reserved;
   const int32_t *cancel;          // [1]
-  const int32_t *tokens;          // [total]
+  const int32_t *tokens;          // [total] or SEEN and a row of hidden_in
   const int32_t *starts;          // [sequences + 1]
   const int32_t *positions;       // [total]
   const int32_t *blocks;          // [block_starts[groups * sequences]]
@@ -52,7 +52,7 @@ typedef struct {
   const int32_t *visible_from;    // [groups * sequences]
   const int32_t *logit_rows;      // [rows]
   const int32_t *hidden_rows_of;  // [hidden_rows]
-  const float *hidden_in;         // [total, hidden] or null
+  const float *hidden_in;         // [taken_rows, taken] or null
   const float *temperature;       // [rows]
   const int32_t *top_k;           // [rows]
   const float *top_p;             // [rows]

@@ -10,6 +10,7 @@ import {
   NO_LOGPROBS,
   type ProgramLimits,
   type SamplingRows,
+  SEEN,
   type StepInput,
   UNMASKED,
 } from "./program.ts"
@@ -17,10 +18,9 @@ import {
 /** @throws an internal error that names the array and the value. */
 export function checkStep(
   input: StepInput,
-  { shapes, sinks }: Pick<Manifest, "shapes" | "sinks">,
+  { shapes, sinks, takes, joined = 1 }: Pick<Manifest, "shapes" | "sinks" | "takes" | "joined">,
   groups: readonly Pick<KvShape, "state">[],
   limits: ProgramLimits,
-  takesHidden: boolean,
 ): void {
   const total = input.tokens.length
   const sequences = input.starts.length - 1
@@ -34,17 +34,39 @@ export function checkStep(
   requireLength("visibleFrom", input.visibleFrom, groups.length * sequences)
   requireStarts("starts", input.starts, total)
   requireStarts("blockStarts", input.blockStarts, input.blocks.length)
-  requireBelow("tokens", input.tokens, shapes.vocabulary)
+  checkTaken(input, shapes, takes)
   requireBelow("logitRows", input.logitRows, total)
-  requireBelow("hiddenRows", input.hiddenRows, total)
-  if ((input.hiddenIn !== undefined) !== takesHidden)
-    refuse(`hiddenIn is ${takesHidden ? "missing" : "not taken"}`)
-  if (input.hiddenIn) requireLength("hiddenIn", input.hiddenIn, total * shapes.hidden)
+  requireBelow("hiddenRows", input.hiddenRows, total - joined + 1)
   for (let s = 0; s < sequences; s++) checkSequence(input, s, shapes.context)
   for (const [group, blocks] of limits.blocks.entries())
     if (groups[group]!.state === undefined) checkBlocks(input, group, blocks, sinks)
     else checkStates(input, group, blocks)
   checkSampling(input.sampling, rows, shapes.vocabulary)
+}
+
+/** Tokens are of the vocabulary, or name a row that is there. */
+function checkTaken(
+  { tokens, hiddenIn }: StepInput,
+  { vocabulary, hidden, taken = hidden }: Manifest["shapes"],
+  takes: Manifest["takes"],
+): void {
+  if (hiddenIn && !takes) refuse("hiddenIn is not taken")
+  if (!hiddenIn && takes === "all") refuse("hiddenIn is missing")
+  if (!hiddenIn || takes === "all") requireBelow("tokens", tokens, vocabulary)
+  if (!hiddenIn) return
+  const rows = hiddenIn.length / taken
+  if (takes === "all") requireLength("hiddenIn", hiddenIn, tokens.length * taken)
+  else if (!Number.isInteger(rows) || rows > tokens.length)
+    refuse(
+      `hiddenIn has ${hiddenIn.length} entries, no rows of ${taken} for ${tokens.length} tokens`,
+    )
+  else
+    for (let i = 0; i < tokens.length; i++) {
+      const [token, row] = [tokens[i]!, tokens[i]! - SEEN]
+      const isThere = row < 0 ? token >= 0 && token < vocabulary : row < rows
+      if (!isThere)
+        refuse(`tokens[${i}] is ${token}, neither below ${vocabulary} nor one of ${rows} rows`)
+    }
 }
 
 /** Its positions follow one another. */

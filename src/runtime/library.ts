@@ -13,7 +13,7 @@ import { checkStep } from "./check-step.ts"
 import { processorFeatures } from "./features.ts"
 import { loadNative, type NativeLibrary, type Pointer } from "./ffi.ts"
 import { showFile } from "./file-pages.ts"
-import { ABI, checkGroups, type Manifest, manifestShape } from "./manifest.ts"
+import { ABI, checkGroups, type Manifest, manifestShape, takenColumns } from "./manifest.ts"
 import { type Loan, type OpenDevice, OpenDevices } from "./open-device.ts"
 import {
   type LoadableProgram,
@@ -136,7 +136,7 @@ export function checkManifest(path: string, found: Manifest, wanted: Wanted): vo
   if (found.format !== wanted.format) throw refuse("format", found.format, wanted.format)
   for (const [name, size] of Object.entries(wanted.shapes)) {
     const has = found.shapes[name as keyof typeof found.shapes]
-    if (has !== size) throw refuse(name, has, size)
+    if (has !== size) throw refuse(name, has ?? 0, size)
   }
   if (found.kv.dtype !== wanted.kv.dtype)
     throw refuse("type of keys and values", found.kv.dtype, wanted.kv.dtype)
@@ -229,6 +229,8 @@ function program(
   processor: Loan<OpenProcessor>,
 ): LibraryProgram {
   const failed = () => new Error(`internal: the library refuses: ${native.message(model)}`)
+  const { vocabulary } = manifest.shapes
+  const taken = takenColumns(manifest.shapes)
   const words = new BigUint64Array(STEP_WORDS)
   const used = new Set<object>() // by the step being taken, which knows addresses alone: nobody may collect them
   let closed = false
@@ -242,10 +244,9 @@ function program(
     weightWork: checked(native.weightWork),
     packed: packedWeights(native, model),
     async step(input, cancel) {
-      // Whether hidden rows are taken in is known to the library, which checks that, and all indices once more.
-      checkStep(input, manifest, manifest.kv.groups, limits, input.hiddenIn !== undefined)
+      checkStep(input, manifest, manifest.kv.groups, limits) // the library checks all indices once more
       const out = newStepDone(input, manifest.shapes)
-      writeStepWords(words, { input, cancel, out, vocabulary: manifest.shapes.vocabulary })
+      writeStepWords(words, { input, cancel, out, vocabulary, taken })
       used.add(input).add(cancel).add(out)
       const code = await native.step(model, words).finally(() => used.clear())
       if (code === Code.cancelled) return { kind: "cancelled" }

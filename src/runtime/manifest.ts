@@ -12,7 +12,7 @@ import {
 import { absentOr, count, isTrue, listOf, number, oneOf, positive, record, text } from "./shape.ts"
 
 /** The version of the contract between host and program; raised whenever either side changes its meaning. */
-export const ABI = 12
+export const ABI = 13
 
 /** What keys and values may be kept in; q8: codes of 8 bits under a float for each head. */
 export const kvTypes = ["f32", "f16", "bf16", "q8"] as const
@@ -32,6 +32,10 @@ export interface Manifest {
   sinks: number
   /** A position sees those after it, too: a sequence is whole in one step, and there is no next one. */
   bidirectional?: true
+  /** Which tokens bring a row of `hiddenIn`: all of them, or those that say so; absent: none can. */
+  takes?: "all" | "some"
+  /** Of a token in `hiddenRows` so many rows become the one that is handed out, its own and those behind it; absent: one. */
+  joined?: number
   /** KV cache: its groups of layers, whoever looks furthest back first. */
   kv: { dtype: KvType; groups: readonly KvGroup[] }
   /** How many devices share it; absent: one. `kv` and `bytes` are then of one shard. */
@@ -115,6 +119,8 @@ export function bufferBytes(
 export interface Shapes {
   vocabulary: number
   hidden: number
+  /** Columns of rows that are taken in; absent: as `hidden`. */
+  taken?: number
   layers: number
   heads: number
   kvHeads: number
@@ -122,6 +128,9 @@ export interface Shapes {
   intermediate: number
   context: number // the longest sequence the model was made for
 }
+
+/** Columns of rows that are taken in. */
+export const takenColumns = ({ hidden, taken = hidden }: Pick<Shapes, "hidden" | "taken">) => taken
 
 /** One weight as the program wants it: rows of its sources joined one after the other. */
 export interface Parameter {
@@ -149,6 +158,7 @@ export const manifestShape = record<Manifest>({
   shapes: record<Shapes>({
     vocabulary: count,
     hidden: count,
+    taken: absentOr(positive),
     layers: count,
     heads: count,
     kvHeads: count,
@@ -158,6 +168,8 @@ export const manifestShape = record<Manifest>({
   }),
   sinks: count,
   bidirectional: absentOr(isTrue),
+  takes: absentOr(oneOf(["all", "some"])),
+  joined: absentOr(positive),
   kv: record<Manifest["kv"]>({
     dtype: oneOf(kvTypes),
     groups: listOf(

@@ -153,7 +153,7 @@ export interface StepTraits {
 export type CancelWord = Int32Array // [1], over a SharedArrayBuffer
 
 export interface StepInput {
-  tokens: Int32Array // [total]               every sequence's new tokens, end to end
+  tokens: Int32Array // [total]               every sequence's new tokens, end to end; or SEEN and a row of `hiddenIn`
   starts: Int32Array // [sequences + 1]       where each sequence's tokens begin
   drawnBy?: Int32Array // [total]             which row of the step before draws each token, or TOLD; see `Program.chains`
   positions: Int32Array // [total]            position of each token in its sequence
@@ -164,7 +164,8 @@ export interface StepInput {
   visibleFrom: Int32Array // [groups * sequences] no earlier position is read, but the manifest's `sinks` first ones
   logitRows: Int32Array // [rows]             indices into tokens whose logits are wanted; several per sequence when drafts are verified
   hiddenRows: Int32Array // [n]               indices into tokens whose last hidden row is handed out
-  hiddenIn?: Float32Array // [total, hidden]  rows taken in beside the tokens (EAGLE)
+  /** Rows taken in: [total, taken] beside the tokens (EAGLE; the pixels of images), or [n, taken] in the place of those that say so. */
+  hiddenIn?: Float32Array
   sampling: SamplingRows // one per logits row
   wantLogits?: boolean // also hand out the raw logits: for tests, and for whoever measures
 }
@@ -216,6 +217,8 @@ export interface SamplingRows {
 
 /** A token that is known: it stands in `tokens`. */
 export const TOLD = -1
+/** In `tokens`, what is behind it is the row of `hiddenIn` that stands in a token's place; no vocabulary reaches so far. */
+export const SEEN = 0x40000000
 export const UNMASKED = -1
 export const MAX_TOP_LOGPROBS = 20
 /** Not even the drawn token's: its place then holds 0. The sum over a large vocabulary takes as long as the rest of a row. */

@@ -9,6 +9,7 @@ export interface StepArrays {
   cancel: CancelWord
   out: StepDone
   vocabulary: number
+  taken: number // columns of rows that are taken in
 }
 
 /** Counts, by their names in C. */
@@ -20,8 +21,9 @@ const counts: Record<string, (step: StepArrays) => number> = {
   masked_rows: ({ input, vocabulary }) =>
     Math.floor(input.sampling.masks.length / Math.ceil(vocabulary / 32)),
   want_logits: ({ input }) => (input.wantLogits ? 1 : 0),
+  taken_rows: ({ input, taken }) => (input.hiddenIn?.length ?? 0) / taken,
 }
-const RESERVED = 2 // words behind the counts
+const RESERVED = 1 // word behind the counts
 
 /** Arrays, by their names in C; none is a null pointer. */
 const arrays: Record<string, (step: StepArrays) => ArrayBufferView | undefined> = {

@@ -11,7 +11,12 @@ import { openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { type FormatName, formats, groupCodecNames, isWideCodec } from "../../src/runtime/format.ts"
 import type { KvType } from "../../src/runtime/manifest.ts"
-import type { LoadableProgram, ProgramLimits, StepInput } from "../../src/runtime/program.ts"
+import {
+  type LoadableProgram,
+  type ProgramLimits,
+  SEEN,
+  type StepInput,
+} from "../../src/runtime/program.ts"
 import { createSampler } from "../../src/runtime/sampling.ts"
 import { goldenFolder, readGolden } from "./golden.ts"
 import {
@@ -20,6 +25,7 @@ import {
   loadSmall,
   type SmallShape,
   smallGraph,
+  smallWeights,
   withExpertsIn,
 } from "./small.ts"
 import {
@@ -334,6 +340,65 @@ export function judge({
       const changed = { ...own, tokens: own.tokens.map((token, i) => (i === 89 ? 3 : token)) }
       const { hidden: others } = await take(program, batch([changed]))
       expect(others.subarray(0, 20)).not.toEqual(ours.hidden.subarray(0, 20))
+      await program.close()
+      await reference.close()
+    },
+    milliseconds,
+  )
+
+  test(
+    "rows that are taken in in the place of tokens, in chunks and in company",
+    async () => {
+      const { program, reference } = await both({ sees: true }, {})
+      const tokens = prompt(40).map((token, i) => (i >= 10 && i < 33 ? SEEN + i - 10 : token))
+      const rows = smallWeights("seen", 23 * 20)
+      const own = { tokens, from: 0, blocks: [0, 1, 2], logits: [9, 10, 32, 33, 39] }
+      const seen = { ...batch([own]), hiddenIn: rows }
+      const [ours, theirs] = [await take(program, seen), await take(reference, seen)]
+      if (isExact) expect(ours.logits).toEqual(theirs.logits)
+      else expect(worstDifference(ours.logits!, theirs.logits!)).toBeLessThan(1e-4)
+
+      const first = { ...own, tokens: tokens.slice(0, 20), logits: [9, 10] }
+      await take(program, { ...batch([first]), hiddenIn: rows.slice(0, 10 * 20) })
+      const others = { tokens: prompt(30, 2), from: 0, blocks: [7, 8] }
+      const rest = tokens.slice(20).map((token) => (token < SEEN ? token : token - 10))
+      const last = { ...own, tokens: rest, from: 20, logits: [12, 13, 19] }
+      const together = { ...batch([others, last]), hiddenIn: rows.slice(10 * 20) }
+      const { logits } = await take(program, together)
+      expect(logits!.subarray(70)).toEqual(ours.logits!.subarray(2 * 70))
+      const words = { tokens: prompt(30, 2), from: 0, blocks: [4, 5] }
+      const alone = await take(program, batch([words])) // nothing is taken in
+      expect(alone.logits).toEqual(logits!.subarray(0, 70))
+      await program.close()
+      await reference.close()
+    },
+    milliseconds,
+  )
+
+  test.each(few(["q0f32", "q0f16"] as const))(
+    "pixels of several tiles become rows, four joined to one, in %s",
+    async (format) => {
+      const tower = { taken: 12, joined: 4 }
+      const activations = isWide && isWideCodec(formats[format].matrix) ? "int16" : "float"
+      const { program, reference } = await both(
+        { tower, bidirectional: true },
+        { format, activations },
+      )
+      const tile = (blocks: readonly number[]) => ({
+        tokens: prompt(64),
+        from: 0,
+        blocks,
+        logits: [],
+        hidden: Array.from({ length: 16 }, (_, i) => 4 * i),
+      })
+      const pixels = smallWeights("tiles", 2 * 64 * 12)
+      const [one, two] = [tile([0, 1, 2, 3]), tile([5, 6, 7, 8])]
+      const step = { ...batch([one, two]), hiddenIn: pixels }
+      const [ours, theirs] = [await take(program, step), await take(reference, step)]
+      if (isExact) expect(ours.hidden).toEqual(theirs.hidden)
+      else expect(worstDifference(ours.hidden, theirs.hidden)).toBeLessThan(1e-4)
+      const alone = { ...batch([two]), hiddenIn: pixels.slice(64 * 12) }
+      expect((await take(program, alone)).hidden).toEqual(ours.hidden.subarray(16 * 20))
       await program.close()
       await reference.close()
     },

@@ -8,6 +8,7 @@ import {
   convolve,
   deltaRule,
   embed,
+  embedOrSee,
   experts,
   finish,
   headLinear,
@@ -18,6 +19,7 @@ import {
   reorder,
   rope,
   route,
+  select,
   stacked,
   weigh,
   weight,
@@ -47,6 +49,10 @@ export interface SmallShape {
   sinks?: number
   bidirectional?: true
   takesHidden?: boolean // concat(embedding, hiddenIn) goes in, as EAGLE's heads do
+  /** Tokens may have rows that are taken in in their place. */
+  sees?: boolean
+  /** Pixels go in, so many of each row, to which a token's row is added; so many rows become one that goes out through a product. */
+  tower?: { taken: number; joined: number }
   hidden?: number
   intermediate?: number
   /** One key for all heads, whose first columns are so many values; and behind each layer's attention one that convolves. */
@@ -106,6 +112,8 @@ export function smallGraph(shape: SmallShape = {}): Graph {
     sinks = 0,
     bidirectional,
     takesHidden,
+    sees,
+    tower,
     hidden = 20,
     intermediate = 44,
     hasExperts,
@@ -116,7 +124,9 @@ export function smallGraph(shape: SmallShape = {}): Graph {
   } = shape
   const rotation = { frequencies: [1, 0.1, 0.01], factor: 1 }
   const table = weight("embed", "embed", VOCABULARY, hidden)
-  let x = embed(table)
+  let x = sees ? embedOrSee(table) : embed(table)
+  if (tower)
+    x = add(linear(hiddenIn(tower.taken), weight("pixels", "pixels", hidden, tower.taken)), x)
   if (takesHidden)
     x = linear(
       concat(x, hiddenIn(hidden)),
@@ -177,13 +187,20 @@ export function smallGraph(shape: SmallShape = {}): Graph {
     headDim: HEAD_DIM,
     intermediate,
     context: 512,
+    ...(tower && { taken: tower.taken }),
   }
   const last = norm(x, weight("norm", "norm", hidden), 1e-5)
   return finish(
     { architecture: "small", shapes, window, sinks },
     last,
     weight("head", "head", VOCABULARY, hidden),
+    tower && { hidden: projected(last, tower.joined) },
   )
+}
+
+function projected(last: Node, joined: number): Node {
+  const whole = select(last, "hidden", joined)
+  return linear(whole, weight("project", "project", last.columns, whole.columns))
 }
 
 /** Two heads of 84 columns, under one key. */

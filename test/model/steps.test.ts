@@ -7,6 +7,7 @@ import { openReference } from "../../src/compiler/targets/reference/reference.ts
 import {
   type LoadableProgram,
   MAX_TOP_LOGPROBS,
+  SEEN,
   type StepInput,
 } from "../../src/runtime/program.ts"
 import { createSampler } from "../../src/runtime/sampling.ts"
@@ -162,6 +163,56 @@ describe("logitRows, hiddenRows, hiddenIn", () => {
     }
     const again = await take(program, batch([{ ...part, logits: [2], hidden: [] }]))
     expect(again.logits).not.toEqual(done.logits)
+  })
+
+  test("a row that is taken in stands in the place of a token that names it", async () => {
+    const program = await open({ sees: true, layers: 0 })
+    const tokens = [5, SEEN + 1, 6, SEEN]
+    const hiddenIn = smallWeights("given", 2 * 20)
+    const input = { ...batch([{ tokens, from: 0, blocks: [0], hidden: [0, 1, 2, 3] }]), hiddenIn }
+    const { hidden } = await take(program, input)
+    const table = smallWeights("embed", 70 * 20)
+    const rows = [table.slice(100, 120), hiddenIn.slice(20), table.slice(120, 140), hiddenIn]
+    const scale = smallWeights("norm", 20)
+    for (const [row, x] of rows.entries()) {
+      const size = Math.sqrt(x.slice(0, 20).reduce((sum, v) => sum + v * v, 0) / 20 + 1e-5)
+      for (let n = 0; n < 20; n++)
+        expect(hidden[row * 20 + n]).toBeCloseTo((x[n]! / size) * scale[n]!, 4)
+    }
+  })
+
+  test("neighbouring rows become one that is handed out", async () => {
+    const program = await open({ tower: { taken: 7, joined: 3 }, layers: 0 })
+    const tokens = prompt(7)
+    const hiddenIn = smallWeights("given", 7 * 7)
+    const input = { ...batch([{ tokens, from: 0, blocks: [0], hidden: [1, 4] }]), hiddenIn }
+    const { hidden } = await take(program, input)
+    const [table, pixels, scale, project] = [
+      smallWeights("embed", 70 * 20),
+      smallWeights("pixels", 20 * 7),
+      smallWeights("norm", 20),
+      smallWeights("project", 20 * 60),
+    ]
+    const normed = Array.from(tokens, (token, row) => {
+      const x = Array.from(table.slice(token * 20, token * 20 + 20), (own, n) =>
+        Array.from({ length: 7 }, (_, k) => k).reduce(
+          (sum, k) => sum + pixels[n * 7 + k]! * hiddenIn[row * 7 + k]!,
+          own,
+        ),
+      )
+      const size = Math.sqrt(x.reduce((sum, v) => sum + v * v, 0) / 20 + 1e-5)
+      return x.map((v, n) => (v / size) * scale[n]!)
+    })
+    for (const [row, first] of [1, 4].entries()) {
+      const joined = normed.slice(first, first + 3).flat()
+      for (let n = 0; n < 20; n++)
+        expect(hidden[row * 20 + n]).toBeCloseTo(
+          joined.reduce((sum, v, k) => sum + v * project[n * 60 + k]!, 0),
+          4,
+        )
+    }
+    const beyond = batch([{ tokens, from: 0, blocks: [0], hidden: [5] }])
+    await expect(take(program, { ...beyond, hiddenIn })).rejects.toThrow(/hiddenRows\[0\] is 5/)
   })
 
   test("hidden rows are taken in beside the tokens", async () => {
@@ -336,6 +387,11 @@ describe("input that would read elsewhere is refused", () => {
       /logitRows\[0\] is 20/,
     ],
     ["a hidden row below 0", (i) => ({ ...i, hiddenRows: Int32Array.of(-1) }), /hiddenRows\[0\]/],
+    [
+      "a token that names a row where none is taken in",
+      (i) => ({ ...i, tokens: i.tokens.map((token, at) => (at === 3 ? SEEN : token)) }),
+      /tokens\[3\] is 1073741824/,
+    ],
     [
       "hidden rows nobody takes",
       (i) => ({ ...i, hiddenIn: new Float32Array(400) }),

@@ -27,6 +27,11 @@ export function embed(table: Weight, by: "token" | "position" = "token"): Node {
   return { op: "embed", rows: "tokens", columns: table.columns, inputs: [], table, by }
 }
 
+/** The table's row of each token, or the row that is taken in for it. */
+export function embedOrSee(table: Weight): Node {
+  return { ...embed(table), op: "embed", inputs: [], table, by: "token", sees: true }
+}
+
 export function hiddenIn(columns: number): Node {
   return { op: "hiddenIn", rows: "tokens", columns, inputs: [] }
 }
@@ -252,13 +257,14 @@ export function slice(x: Node, from: number, columns: number): Node {
   return { op: "slice", rows: x.rows, columns, inputs: [x], from }
 }
 
-export function select(x: Node, rows: RowSet): Node {
-  return { op: "select", rows, columns: x.columns, inputs: [x] }
+/** @param joined how many neighbouring rows become one */
+export function select(x: Node, rows: RowSet, joined = 1): Node {
+  return { op: "select", rows, columns: joined * x.columns, inputs: [x], joined }
 }
 
 /**
  * The graph that ends in `last` [tokens, hidden], the normed last hidden rows, and reads its logits off them; `shape`: what
- * becomes of a logit.
+ * becomes of a logit; `hidden`: what is handed out of them, where that is not they themselves.
  */
 export function finish(
   graph: Omit<Graph, "nodes" | "logits" | "hidden">,
@@ -267,10 +273,10 @@ export function finish(
   {
     bias,
     shape = (logits) => logits,
-  }: { bias?: Weight | undefined; shape?: (x: Node) => Node } = {},
+    hidden = select(last, "hidden"),
+  }: { bias?: Weight | undefined; shape?: (x: Node) => Node; hidden?: Node } = {},
 ): Graph {
   const logits = shape(linear(select(last, "logits"), head, bias))
-  const hidden = select(last, "hidden")
   return { ...graph, nodes: inOrder([logits, hidden]), logits, hidden }
 }
 

@@ -35,8 +35,11 @@ export type Node = { rows: RowSet; columns: number } & Op
 
 /** `inputs` are what an operation reads, in the order that its line here names them. */
 export type Op =
-  /** The table's row of each token, or of each token's position. */
-  | { op: "embed"; inputs: readonly []; table: Weight; by: "token" | "position" }
+  /**
+   * The table's row of each token, or of each token's position. Where it `sees`, a token may say that a row which is taken in
+   * stands in its place (`StepInput.hiddenIn`).
+   */
+  | { op: "embed"; inputs: readonly []; table: Weight; by: "token" | "position"; sees?: true }
   /** Rows taken in beside the tokens (`hiddenIn`). */
   | { op: "hiddenIn"; inputs: readonly [] }
   /** a, b → the columns of a, then those of b. */
@@ -143,8 +146,8 @@ export type Op =
   | { op: "reorder"; inputs: readonly [Node]; order: Weight }
   /** x → `columns` columns of it, beginning at `from`. */
   | { op: "slice"; inputs: readonly [Node]; from: number }
-  /** x → fewer of its rows. */
-  | { op: "select"; inputs: readonly [Node] }
+  /** x → fewer of its rows; of each the row and those behind it, `joined` in all, side by side. */
+  | { op: "select"; inputs: readonly [Node]; joined: number }
   /**
    * x → codes of 8 bits, a scale for each group of the matrices that read it, which are all of one codec; for matrices of 16-bit
    * floats, codes of 16 bits. Put in by a pass, for targets that multiply integers; only `linear` and `experts` read it, and
@@ -302,7 +305,7 @@ export function printGraph(graph: Graph): string {
 function details(node: Node): string[] {
   switch (node.op) {
     case "embed":
-      return [shown(node.table), `by ${node.by}`]
+      return [shown(node.table), `by ${node.by}`, ...(node.sees ? ["or seen"] : [])]
     case "norm":
       return [
         node.kind,
@@ -378,6 +381,8 @@ function details(node: Node): string[] {
       return [shown(node.order)]
     case "slice":
       return [`from ${node.from}`]
+    case "select":
+      return node.joined === 1 ? [] : [`${node.joined} joined`]
     case "quantize":
       return [`for ${node.codec}`]
     default:

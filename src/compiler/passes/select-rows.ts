@@ -21,7 +21,7 @@ export function selectRows(graph: Graph): Graph {
   })
 }
 
-/** Keys, values, what is convolved, what changes a state, and what they are computed from. */
+/** Keys, values, what is convolved, what changes a state, rows that are joined, and what they are computed from. */
 function neededOfAllTokens(graph: Graph): Set<Node> {
   const needed = new Set<Node>()
   for (const node of graph.nodes.toReversed()) {
@@ -34,6 +34,6 @@ function neededOfAllTokens(graph: Graph): Set<Node> {
 
 /** What a node reads of other tokens than its own. */
 function remembered(node: Node): readonly Node[] {
-  if (node.op === "convolve") return node.inputs
+  if (node.op === "convolve" || (node.op === "select" && node.joined > 1)) return node.inputs
   return node.op === "attention" ? node.inputs.slice(1) : []
 }

@@ -9,7 +9,7 @@
 import { openWhole } from "../../closing.ts"
 import { problem } from "../../errors.ts"
 import { checkStep } from "../check-step.ts"
-import { checkGroups, type Manifest } from "../manifest.ts"
+import { checkGroups, type Manifest, takenColumns } from "../manifest.ts"
 import type { Loan } from "../open-device.ts"
 import {
   type CancelWord,
@@ -121,7 +121,6 @@ class GpuProgram implements Shard {
   readonly #counters: readonly (() => number)[]
   /** Those of attention's chunks among them. */
   readonly #chunkCounters: readonly (() => number)[]
-  readonly #takesHidden: boolean
   readonly #meetings: readonly (NonNullable<TapeStep["gather"]> & Pick<TapeStep, "rows">)[]
   readonly #kept: KeptKernels
   #kernels: readonly GpuKernel[] = []
@@ -146,7 +145,7 @@ class GpuProgram implements Shard {
     kept: KeptKernels,
   ) {
     const { shapes, sinks } = manifest
-    const { vocabulary, hidden } = shapes
+    const { vocabulary } = shapes
     this.manifest = manifest
     this.limits = limits
     this.#tape = tape
@@ -154,12 +153,14 @@ class GpuProgram implements Shard {
     this.#kept = kept
     this.device = loan.device
     this.#meetings = tape.steps.flatMap(({ rows, gather }) => (gather ? [{ rows, ...gather }] : []))
-    this.#block = new StepBlock({ limits, sinks, vocabulary, hidden }, tape.regions)
+    this.#block = new StepBlock(
+      { limits, sinks, vocabulary, taken: takenColumns(shapes) },
+      tape.regions,
+    )
     this.#counters = tape.counts.map((of) => this.#block.counter(of))
     this.#chunkCounters = this.#counters.filter((_, i) => tape.counts[i]!.startsWith("chunks "))
     const has = (region: Region["name"]) => tape.regions.some(({ name }) => name === region)
-    this.#takesHidden = has("hiddenIn")
-    this.#findsDrawn = has("drawn") && !this.#takesHidden && !tape.slices
+    this.#findsDrawn = has("drawn") && manifest.takes !== "all" && !tape.slices
   }
 
   get meetings(): number {
@@ -249,7 +250,7 @@ class GpuProgram implements Shard {
   }
 
   #fill(input: StepInput): void {
-    checkStep(input, this.manifest, this.manifest.kv.groups, this.limits, this.#takesHidden)
+    checkStep(input, this.manifest, this.manifest.kv.groups, this.limits)
     if (this.#block.fill(input)) this.#areSmall = true
   }
 

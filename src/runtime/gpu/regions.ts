@@ -9,7 +9,7 @@ import type { AttentionOrder, WorkCount } from "./attention-work.ts"
 export type Region =
   /** u32: how many rows a set has, or what else can be counted. */
   | { name: "count"; of: RowSet | CountName }
-  | { name: "tokens" } // [T], or where one is drawn: DRAWN and its row of "drawn"
+  | { name: "tokens" } // [T], or where one is drawn: DRAWN and its row of "drawn"; of a row that is taken in: SEEN and its row
   | { name: "positions" } // [T]
   | { name: "sequences" } // [T] of each token
   | { name: "starts" } // [S + 1] of each sequence, its first token; and behind the last one's
@@ -36,7 +36,7 @@ export type Region =
   | { name: "waiting"; of: ItemsName }
   /** Floats, [T, 2 * frequencies] of each token: cosines, then sines. */
   | { name: "turns"; rotation: Rotation }
-  /** Rows of floats, [T, hidden]. */
+  /** Rows of floats, [T, taken], or as many as tokens name. */
   | { name: "hiddenIn" }
   /** How rows of logits become tokens. */
   | { name: "sampling"; array: SamplingArray }

@@ -21,7 +21,7 @@ const shape = {
   limits: { blocks: [400], tokens: 64, sequences: 8, rows: 32 },
   sinks: 0,
   vocabulary: 70,
-  hidden: 6,
+  taken: 6,
 }
 const rotation: Rotation = { frequencies: [1, 0.5, 0.001], factor: 1.25 }
 const order: AttentionOrder = {
@@ -81,7 +81,7 @@ function step(longest: number): StepInput {
   const counted = below(200)
   const list = <T>(draw: () => T) => Array.from({ length: counted * rows }, draw)
   input.hiddenIn = Float32Array.from(
-    { length: input.tokens.length * shape.hidden },
+    { length: input.tokens.length * shape.taken },
     () => below(99) / 7,
   )
   Object.assign(input.sampling, {
@@ -292,7 +292,7 @@ test("results become log-probabilities as the sampler's own", () => {
   input.sampling.topLogprobs = Int32Array.of(3, NO_LOGPROBS, 20)
   const logits = Float32Array.from({ length: 3 * vocabulary }, () => below(1e6) / 1e5)
   logits[2 * vocabulary] = Number.NaN
-  const wanted = newStepDone(input, shape)
+  const wanted = newStepDone(input, { ...shape, hidden: 0 })
   const sampler = createSampler(vocabulary)
   const words = new Uint32Array(3 * RESULT_WORDS).fill(0xdeadbeef) // of another step
   const floats = new Float32Array(words.buffer)
@@ -319,7 +319,7 @@ test("results become log-probabilities as the sampler's own", () => {
       floats[at + resultWord.topLogits + i] = own[wanted.topTokens[i]!]!
     }
   }
-  const done = newStepDone(input, shape)
+  const done = newStepDone(input, { ...shape, hidden: 0 })
   writeResults(new Uint8Array(words.buffer), input.sampling, done)
   expect(done.logprobs[0]).toBeCloseTo(wanted.logprobs[0]!, 5)
   for (let i = 0; i < 20; i++) {

@@ -39,7 +39,7 @@ export interface StepShape {
   limits: ProgramLimits
   sinks: number // the manifest's
   vocabulary: number
-  hidden: number
+  taken: number // columns of rows that are taken in
 }
 
 /** Some bytes of the block. */
@@ -196,7 +196,7 @@ export class StepBlock {
 
   /** How much room a region has, at first if it is a list, and how a step's words of it are had. */
   #contents(region: Region): { capacity: number; take: Part["take"] } {
-    const { limits, vocabulary, hidden } = this.#shape
+    const { limits, vocabulary, taken } = this.#shape
     const { tokens, sequences } = limits
     const rows = this.#rows
     switch (region.name) {
@@ -271,7 +271,7 @@ export class StepBlock {
         return { capacity: tokens * turns.columns, take: ({ positions }) => turns.of(positions) }
       }
       case "hiddenIn":
-        return { capacity: tokens * hidden, take: ({ hiddenIn }) => hiddenIn! }
+        return { capacity: tokens * taken, take: ({ hiddenIn }) => hiddenIn ?? NOTHING }
       case "sampling": {
         if (region.array === "rows") {
           const words = new SamplingWords(limits.rows, vocabulary)

@@ -2,9 +2,10 @@
 // distinct products and attentions in files beside it, so that they compile side by side. What is emitted calls the kernels
 // under kernels/ with literal shapes; the compiler unfolds them.
 
+import type { Manifest } from "../../../runtime/manifest.ts"
 import type { RowSet } from "../../../runtime/step-rows.ts"
 import { STEP_WORDS, stepFields } from "../../../runtime/step-words.ts"
-import type { Buffer, Plan } from "../../plan.ts"
+import { type Buffer, joinedBy, type Plan, takenBy } from "../../plan.ts"
 import type { Source } from "../target.ts"
 import { type Kept, keptParameters } from "./kept.ts"
 import { panelsText } from "./kinds.ts"
@@ -124,6 +125,9 @@ export const layoutAssertions = [
 
 // ------------------------------------------------------------------ constants
 
+/** In the order of the driver's `enum takes`. */
+const takes: readonly Manifest["takes"][] = [undefined, "all", "some"]
+
 /** What a model makes constant, by the names that the driver has for it. */
 export function constantsOf(plan: Plan, { kv, work }: Layout, steps: number) {
   const { logits, hidden, shapes, sinks } = plan
@@ -131,7 +135,8 @@ export function constantsOf(plan: Plan, { kv, work }: Layout, steps: number) {
     VOCABULARY: shapes.vocabulary,
     CONTEXT: shapes.context,
     SINKS: sinks,
-    TAKES_HIDDEN: plan.steps.some(({ op }) => op === "hiddenIn") ? 1 : 0,
+    TAKES: takes.indexOf(takenBy(plan)),
+    JOINED: joinedBy(plan),
     BUFFERS: plan.buffers.length,
     PARAMETERS: plan.parameters.length,
     PLAN_STEPS: steps,
@@ -151,7 +156,8 @@ export const constantNames = [
   "VOCABULARY",
   "CONTEXT",
   "SINKS",
-  "TAKES_HIDDEN",
+  "TAKES",
+  "JOINED",
   "BUFFERS",
   "PARAMETERS",
   "PLAN_STEPS",

@@ -70,6 +70,15 @@ const rowCalls = {
     rounded: number,
     output: row,
   }),
+  seen: call("seen_row", "seen", {
+    index: embedded,
+    taken: said("m->step->hidden_in"),
+    columns: int,
+    table: weight,
+    panels,
+    rounded: number,
+    output: row,
+  }),
   hiddenIn: call("copy_row", "elements", { input: hiddenIn, columns: int, output: row }),
   ropeTable: call("rope_table_row", "rope_table", {
     position: said("m->step->positions[token]"),
@@ -155,16 +164,17 @@ export function rowCallOf(step: Step, plan: Plan, kept: readonly Kept[]): Said {
       const { panels, as } = kept[step.table]!
       const { codec } = panels
       const rounded = as === "MATRIX" && isGroupCodec(codec) ? dtypeOf(codec) : "f32"
-      return {
-        name: "embed",
-        value: {
-          index: step.by,
-          table: step.table,
-          panels,
-          rounded: rounded.toUpperCase() as "F32",
-          output: rowOf(step.output),
-        },
+      const value = {
+        index: step.by,
+        table: step.table,
+        panels,
+        rounded: rounded.toUpperCase() as "F32",
+        output: rowOf(step.output),
       }
+      const { columns } = step.output
+      return step.sees
+        ? { name: "seen", value: { ...value, taken: true, columns } }
+        : { name: "embed", value }
     }
     case "hiddenIn": {
       const { columns } = step.output
@@ -314,13 +324,20 @@ export function rowCallOf(step: Step, plan: Plan, kept: readonly Kept[]): Said {
       const width = columns / step.b.columns
       return width > 1 ? { name: "scale", value: { ...value, width } } : { name: step.op, value }
     }
-    case "select":
-    case "copy": {
-      const at =
-        step.op === "copy" ? undefined : step.from === "tokens" ? "token" : "loop->set->wanted[row]"
+    case "select": {
+      const at: RowOf["at"] = step.from === "tokens" ? "token" : "loop->set->wanted[row]"
       const { columns } = step.output
-      const value = { input: rowOf(step.input, at), columns, output: rowOf(step.output) }
+      const { view, stride } = rowOf(step.input)
+      const input = { ...view, from: view.from + (step.behind ?? 0) * stride }
+      const value = { input: { view: input, stride, at }, columns, output: rowOf(step.output) }
       return { name: "copy", value }
+    }
+    case "copy": {
+      const { columns } = step.output
+      return {
+        name: "copy",
+        value: { input: rowOf(step.input), columns, output: rowOf(step.output) },
+      }
     }
     default:
       throw new Error(`internal: ${step.op} is no step of rows`)

@@ -5,7 +5,7 @@
 import type { CodecName } from "../../../runtime/format.ts"
 import { StepBlock } from "../../../runtime/gpu/step-block.ts"
 import { groupsOf, stepLaunches, type Tape, type TapeLaunch } from "../../../runtime/gpu/tape.ts"
-import type { KvType } from "../../../runtime/manifest.ts"
+import { type KvType, takenColumns } from "../../../runtime/manifest.ts"
 import {
   BLOCK,
   blockGap,
@@ -379,16 +379,14 @@ class Play {
 
   constructor(plan: Plan, units: readonly Units[]) {
     const { tape, kernels } = tapeOf(plan, units)
-    const { vocabulary, hidden } = plan.shapes
+    const { vocabulary } = plan.shapes
+    const taken = takenColumns(plan.shapes)
     const all: ProgramLimits = { ...limits, blocks: plan.groups.map(() => BLOCKS) }
     this.#tape = tape
     this.#kernels = kernels
     const ops = unitsOf(plan).map(({ run: [first] }) => plan.steps[first!]!.op)
     this.#products = new Set(ops.flatMap((op, i) => (op === "matmul" ? [i] : [])))
-    this.#block = new StepBlock(
-      { limits: all, sinks: plan.sinks, vocabulary, hidden },
-      tape.regions,
-    )
+    this.#block = new StepBlock({ limits: all, sinks: plan.sinks, vocabulary, taken }, tape.regions)
     this.#places = tape.places.map(({ fixed, perToken, perRow, perBlock }) => {
       const ofBlocks = perBlock ? perBlock.bytes * BLOCKS : 0
       const own = Math.min(fixed, MAX_FIXED) + ofBlocks

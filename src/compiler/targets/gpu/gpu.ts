@@ -11,7 +11,7 @@ import type { GpuKind } from "../../../runtime/gpu/open.ts"
 import { StepBlock } from "../../../runtime/gpu/step-block.ts"
 import { type Profile, type Tape, writeTape } from "../../../runtime/gpu/tape.ts"
 import { seal } from "../../../runtime/library.ts"
-import type { Manifest, ProgramBytes } from "../../../runtime/manifest.ts"
+import { type Manifest, type ProgramBytes, takenColumns } from "../../../runtime/manifest.ts"
 import type { ProgramLimits } from "../../../runtime/program.ts"
 import { shelfKey } from "../../../runtime/shelf.ts"
 import { version } from "../../../version.ts"
@@ -133,11 +133,12 @@ function bytesOf(plan: Plan, { tape }: Unprinted): ProgramBytes {
     tape.places
       .filter(({ name }) => name.startsWith("p") === isWeight)
       .reduce((sum, place) => sum + place[key], 0)
-  const { vocabulary, hidden } = plan.shapes
+  const { vocabulary } = plan.shapes
+  const taken = takenColumns(plan.shapes)
   const stepBytes = (tokens: number, rows: number) => {
     const blocks = plan.groups.map(() => 1)
     const limits: ProgramLimits = { blocks, tokens, sequences: rows, rows }
-    const shape = { limits, sinks: plan.sinks, vocabulary, hidden }
+    const shape = { limits, sinks: plan.sinks, vocabulary, taken }
     return 2 * new StepBlock(shape, tape.regions).bytes.length
   }
   const MANY = 1000

@@ -13,6 +13,7 @@ import {
   type CancelWord,
   newStepDone,
   type ProgramLimits,
+  SEEN,
   type StepDone,
   type StepInput,
   type StepOutput,
@@ -68,6 +69,14 @@ interface Products {
   to: kernels.Rows | undefined
   out: kernels.Rows
 }
+
+/** Rows that the step brings. */
+const takenIn = ({ hiddenIn }: StepInput, columns: number) => ({
+  data: hiddenIn!,
+  stride: columns,
+  from: 0,
+  columns,
+})
 
 /** Rows that attend together. */
 const ROWS_AT_ONCE = 4
@@ -183,11 +192,16 @@ export class Machine {
         const table = this.#parameters[step.table]!
         const out = this.#rows(step.output)
         const index = step.by === "token" ? input.tokens : input.positions
-        return (row) => readRow(table, index[row]!, kernels.rowOf(out, row))
+        return (row) => {
+          const seen = step.sees ? index[row]! - SEEN : -1
+          const to = kernels.rowOf(out, row)
+          if (seen < 0) readRow(table, index[row]!, to)
+          else to.set(kernels.rowOf(takenIn(input, to.length), seen))
+        }
       }
       case "hiddenIn": {
         const out = this.#rows(step.output)
-        const given = { data: input.hiddenIn!, stride: out.columns, from: 0, columns: out.columns }
+        const given = takenIn(input, out.columns)
         return (row) => kernels.rowOf(out, row).set(kernels.rowOf(given, row))
       }
       case "ropeTable": {
@@ -244,7 +258,8 @@ export class Machine {
       case "select": {
         const [x, out] = [this.#rows(step.input), this.#rows(step.output)]
         const rows = this.#stepRows.rowsIn(ofTokens(step.from))
-        return (row) => kernels.rowOf(out, row).set(kernels.rowOf(x, rows[tokens[row]!]!))
+        const { behind = 0 } = step
+        return (row) => kernels.rowOf(out, row).set(kernels.rowOf(x, rows[tokens[row]!]! + behind))
       }
     }
   }

@@ -100,13 +100,12 @@ function programOf(
   { load }: Pick<LoadableProgram, "load">,
 ): LoadableProgram {
   const manifest = referenceManifest(plan)
-  const takesHidden = plan.steps.some((step) => step.op === "hiddenIn")
   return {
     manifest,
     limits,
     load,
     async step(input, cancel) {
-      checkStep(input, plan, plan.groups, limits, takesHidden)
+      checkStep(input, manifest, plan.groups, limits)
       return runTogether(machines, input, cancel)
     },
     async copyBlocks(group, from, to) {

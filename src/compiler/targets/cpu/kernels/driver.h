@@ -80,6 +80,20 @@ static int32_t check_states(sinter_model *m, const sinter_step_arrays *s, int64_
   return SINTER_OK;
 }
 
+// Which tokens bring a row of hidden_in; and behind it, in the place of a token, which one.
+enum takes { TAKES_NONE, TAKES_ALL, TAKES_SOME };
+enum { SEEN = 0x40000000 };
+
+// Of the vocabulary, or in the place of one a row that is taken in.
+static int are_tokens(const sinter_step_arrays *s) {
+  if (TAKES != TAKES_SOME) return within(s->tokens, s->total, VOCABULARY);
+  for (int64_t i = 0; i < s->total; i++) {
+    const int32_t token = s->tokens[i], row = token - SEEN;
+    if (row >= 0 ? row >= s->taken_rows : !within(&token, 1, VOCABULARY)) return 0;
+  }
+  return 1;
+}
+
 static int32_t check_step(sinter_model *m, const sinter_step_arrays *s) {
   if (s->total < 0 || s->total > m->limits.tokens || s->sequences < 0 ||
       s->sequences > m->limits.sequences || s->rows < 0 || s->rows > m->limits.rows ||
@@ -88,14 +102,14 @@ static int32_t check_step(sinter_model *m, const sinter_step_arrays *s) {
   if (!ascending(s->starts, s->sequences) || s->starts[s->sequences] != s->total ||
       !ascending(s->block_starts, KV_STORAGES * s->sequences))
     return refuse(m, SINTER_BAD_INDEX, "the sequences do not lie end to end");
-  if (!within(s->tokens, s->total, VOCABULARY))
+  if (!are_tokens(s))
     return refuse(m, SINTER_BAD_INDEX, "a token is not in the vocabulary");
   if (!within(s->logit_rows, s->rows, s->total) ||
-      !within(s->hidden_rows_of, s->hidden_rows, s->total))
+      !within(s->hidden_rows_of, s->hidden_rows, s->total - JOINED + 1))
     return refuse(m, SINTER_BAD_INDEX, "a wanted row is no token of the step");
-  if ((s->hidden_in != NULL) != TAKES_HIDDEN)
+  if (TAKES != TAKES_SOME && s->taken_rows != (TAKES == TAKES_ALL ? s->total : 0))
     return refuse(m, SINTER_BAD_INDEX,
-                  TAKES_HIDDEN ? "hidden rows are missing" : "hidden rows are not taken in");
+                  TAKES ? "hidden rows are missing" : "hidden rows are not taken in");
   for (int64_t i = 0; i < s->sequences; i++) {
     int32_t code = check_sequence(m, s, i);
     for (int group = 0; !code && group < KV_STORAGES; group++)
@@ -251,6 +265,23 @@ struct embed {
 };
 INLINE void embed_row(const struct embed e) {
   unpack_row(e.panels, e.table, e.index, e.rounded, e.output);
+}
+
+struct seen {
+  int64_t index;
+  const float *taken;
+  int64_t columns;
+  const uint8_t *table;
+  struct panels panels;
+  enum number rounded;
+  float *output;
+};
+// A row of the table, or the row that was taken in for the token.
+INLINE void seen_row(const struct seen e) {
+  if (e.index >= SEEN)
+    memcpy(e.output, e.taken + (e.index - SEEN) * e.columns, (size_t)e.columns * 4);
+  else
+    unpack_row(e.panels, e.table, e.index, e.rounded, e.output);
 }
 
 struct rope_table {

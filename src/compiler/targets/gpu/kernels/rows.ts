@@ -16,7 +16,7 @@ import { isWideCodec } from "../../../../runtime/format.ts"
 import { NO_ITEM } from "../../../../runtime/gpu/attention-work.ts"
 import { operandLayout } from "../../../../runtime/gpu/device.ts"
 import { DRAWN, RESULT_WORDS, type Region, resultWord } from "../../../../runtime/gpu/regions.ts"
-import { BLOCK } from "../../../../runtime/program.ts"
+import { BLOCK, SEEN } from "../../../../runtime/program.ts"
 import type { RowSet } from "../../../../runtime/step-rows.ts"
 import { elementwise } from "../../../graph/elementwise.ts"
 import {
@@ -587,9 +587,9 @@ function columnwise<S extends RowStep & { output: View }>(
 const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
   embed: columnwise<Of<"embed">>(
     () => [],
-    (to, { table, by }) => {
+    (to, { table, by, sees, output: { columns } }) => {
       const index = by === "token" ? tokenAt(to) : to.region({ name: "positions" }).load(to.token)
-      return to.rowOf(table, index)
+      return sees ? rowOrSeen(to, table, index, columns) : to.rowOf(table, index)
     },
   ),
   hiddenIn: columnwise<Of<"hiddenIn">>(
@@ -765,8 +765,10 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
   },
   select: {
     touches: ({ input, output }) => [{ ...reads(input), elsewhere: true }, writes(output)],
-    write(to, { input, from, output }) {
-      const row = from === "tokens" ? to.token : to.region({ name: "rowsInWanted" }).load(to.token)
+    write(to, { input, from, behind = 0, output }) {
+      const first =
+        from === "tokens" ? to.token : to.region({ name: "rowsInWanted" }).load(to.token)
+      const row = behind ? to.k.let(first.add(behind)) : first
       const [x, out] = [to.cells(input, row), to.cells(output)]
       to.eachColumn(output.columns, (i) => {
         const own = x.load(i)
@@ -788,6 +790,24 @@ function tokenAt(to: Fragments): Value {
     token.set(select(isThere, drawn.load(row.add(resultWord.token)), 0))
   })
   return token.now
+}
+
+/** A row of the table, or the row that is taken in for the token. */
+function rowOrSeen(to: Fragments, table: ParameterId, token: Value, columns: number) {
+  const { k } = to
+  const given = to.region({ name: "hiddenIn" }, "f32")
+  const isSeen = k.let(token.ge(SEEN))
+  const own = to.rowOf(table, k.let(select(isSeen, u32(0), token)))
+  const first = k.let(token.and(SEEN - 1).mul(columns))
+  return (i: Value) => {
+    const value = k.variable(f32(0))
+    k.if(
+      isSeen,
+      () => value.set(given.load(first.add(i))),
+      () => value.set(own(i)),
+    )
+    return value.now
+  }
 }
 
 // ------------------------------------------------------------------ norms

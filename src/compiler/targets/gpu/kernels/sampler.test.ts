@@ -54,7 +54,7 @@ function sampled(given: Draws, { chunkTokens, order, more = 2, launches }: Optio
     for (const operand of operands)
       if (typeof operand === "object" && operand.kind === "step") regions.push(operand.region)
   const limits = { blocks: [1], tokens: count, sequences: 1, rows: count }
-  const shape = { limits, sinks: 0, vocabulary, hidden: 0 }
+  const shape = { limits, sinks: 0, vocabulary, taken: 0 }
   const block = new StepBlock(shape, regions)
   const input = stepOf(given)
   block.fill(input)
@@ -79,7 +79,7 @@ function sampled(given: Draws, { chunkTokens, order, more = 2, launches }: Optio
     })
     runKernel(kernel, bound, [count + more, groups[1] as number, 1], { order: order ?? "forward" })
   }
-  const done = newStepDone(input, shape)
+  const done = newStepDone(input, { hidden: 0, vocabulary })
   writeResults(words.u8().slice(0, StepBlock.resultBytes(count)), given.rows, done)
   return done
 }
