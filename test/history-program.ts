@@ -13,6 +13,7 @@ import {
   type Program,
   type ProgramLimits,
   type SamplingRows,
+  SEEN,
   type StepDone,
   type StepInput,
   type StepOutput,
@@ -34,6 +35,8 @@ export interface HistoryOptions {
   sinks?: number
   /** Behind the other groups, one that keeps a state of each sequence. */
   hasStates?: boolean
+  /** Rows may stand in the place of tokens: what it then reads is the first number of the row. */
+  sees?: true
   /** Whether it takes a step while one runs, and whether that one's tokens are told to it or had where they are drawn. */
   chains?: "told" | "drawn"
   /** Event-loop turns that a step takes; the cancel word is looked at in each. */
@@ -65,7 +68,7 @@ export interface HistoryProgram extends Program {
 }
 
 export function historyProgram(options: HistoryOptions): HistoryProgram {
-  const { limits, sinks = 0, turns = 0, hasStates } = options
+  const { limits, sinks = 0, turns = 0, hasStates, sees } = options
   const windows = windowsOf(options)
   const stores = limits.blocks.slice(0, windows.length).map((blocks) => ({
     states: new Uint32Array(blocks * BLOCK),
@@ -104,6 +107,7 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
         context: options.context ?? 4096,
       },
       sinks,
+      ...(sees && { takes: "some" as const }),
       kv: {
         dtype: "f32",
         groups: [
@@ -193,10 +197,11 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
       let carried = hasStates ? carriedInto(input, s) : undefined
       for (let i = input.starts[s]!; i < input.starts[s + 1]!; i++) {
         const position = input.positions[i]!
-        if (carried !== undefined) carried = carriedOn(carried, input.tokens[i]!)
-        const seenState = stateOf(position, input.tokens[i]!, windows, sinks, (seen, group) => {
+        const token = readAt(input, i)
+        if (carried !== undefined) carried = carriedOn(carried, token)
+        const seenState = stateOf(position, token, windows, sinks, (seen, group) => {
           const visibleFrom = input.visibleFrom[listOf(input, group, s)]!
-          if (seen < visibleFrom && input.hiddenIn) return 0 // a head need not see all that stands before
+          if (seen < visibleFrom && input.hiddenIn && !sees) return 0 // a head need not see all that stands before
           if (seen >= sinks && seen < visibleFrom) faults.push(`${seen} has slid away`)
           const { states, positions } = stores[group]!
           const from = slotOf(input, group, s, seen)
@@ -217,7 +222,7 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
     for (const [row, at] of input.hiddenRows.entries()) {
       out.hidden.set([input.positions[at]!, input.tokens[at]!], row * HIDDEN)
     }
-    if (input.hiddenIn) checkHiddenIn(input)
+    if (input.hiddenIn && !sees) checkHiddenIn(input)
     for (let row = 0; row < rows; row++) {
       const values = logits.get(input.logitRows[row]!)!
       if (broken?.has(row)) values[3] = Number.NaN
@@ -248,6 +253,11 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
   function leave(input: StepInput, s: number, state: number, isSpoilt = false): void {
     const length = input.positions[input.starts[s + 1]! - 1]! + 1
     kept[listedStates(input, s)[1]] = { state, length: isSpoilt ? -1 : length }
+  }
+
+  function readAt({ tokens, hiddenIn }: StepInput, i: number): number {
+    const row = tokens[i]! - SEEN
+    return sees && row >= 0 ? hiddenIn![row * HIDDEN]! : tokens[i]!
   }
 
   /** Beside each token goes the row of the one before it. */

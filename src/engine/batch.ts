@@ -2,10 +2,10 @@
 // handed out is a set of views that the next step overwrites.
 
 import { type Manifest, reachOf } from "../runtime/manifest.ts"
-import { BLOCK, type ProgramLimits, type StepInput, TOLD } from "../runtime/program.ts"
+import { BLOCK, type ProgramLimits, SEEN, type StepInput, TOLD } from "../runtime/program.ts"
 import { withRoom } from "./growing.ts"
 import { Sampler } from "./sampler.ts"
-import type { Holding, Sequence } from "./sequence.ts"
+import { type Holding, NO_ROW, type Sequence } from "./sequence.ts"
 
 /** What of a sequence a step computes. */
 export interface Part {
@@ -33,6 +33,8 @@ export interface BatchShape {
   sinks: number
   /** Whether tokens are drawn or drafted. */
   draws: boolean
+  /** Rows of images stand in the place of their tokens. */
+  sees?: boolean
 }
 
 export class Batch {
@@ -69,10 +71,13 @@ export class Batch {
     let tokens = 0
     let rows = 0
     let hidden = 0
+    let seen = 0
     for (const [i, part] of parts.entries()) {
       const { sequence, from, end } = part
       for (let position = from; position < end; position++) {
-        this.#tokens[tokens] = part.drawnBy === undefined ? sequence.tokenAt(position) : 0
+        const row = this.#shape.sees ? sequence.rowAt(position) : NO_ROW
+        if (row !== NO_ROW) this.#tokens[tokens] = SEEN + this.#see(sequence, row, seen++)
+        else this.#tokens[tokens] = part.drawnBy === undefined ? sequence.tokenAt(position) : 0
         this.#drawnBy[tokens] = part.drawnBy ?? TOLD
         this.#positions[tokens++] = position
       }
@@ -86,7 +91,7 @@ export class Batch {
       this.#starts[i + 1] = tokens
     }
     const lists = this.#listBlocks(parts)
-    const hiddenIn = this.#takeIn(parts, tokens)
+    const hiddenIn = seen > 0 ? this.#taken(seen) : this.#takeIn(parts, tokens)
     const isChained = parts.some(({ drawnBy }) => drawnBy !== undefined)
     return {
       tokens: this.#tokens.subarray(0, tokens),
@@ -140,16 +145,28 @@ export class Batch {
     return count + 2
   }
 
+  /** Takes a row of the sequence's images into the step as number `seen` of its rows. */
+  #see({ sequenceGroup }: Sequence, row: number, seen: number): number {
+    const { hidden } = this.#shape
+    const { rows } = sequenceGroup.request.images!
+    this.#hiddenIn = withRoom(this.#hiddenIn, (seen + 1) * hidden)
+    this.#hiddenIn.set(rows.subarray(row * hidden, (row + 1) * hidden), seen * hidden)
+    return seen
+  }
+
   #takeIn(parts: readonly Part[], tokens: number): Float32Array | undefined {
     if (!parts[0]?.hiddenIn) return undefined
-    const { hidden } = this.#shape
-    this.#hiddenIn = withRoom(this.#hiddenIn, tokens * hidden)
+    this.#hiddenIn = withRoom(this.#hiddenIn, tokens * this.#shape.hidden)
     let at = 0
     for (const { hiddenIn } of parts) {
       this.#hiddenIn.set(hiddenIn!, at)
       at += hiddenIn!.length
     }
-    return this.#hiddenIn.subarray(0, at)
+    return this.#taken(tokens)
+  }
+
+  #taken(rows: number): Float32Array {
+    return this.#hiddenIn.subarray(0, rows * this.#shape.hidden)
   }
 }
 

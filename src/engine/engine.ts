@@ -145,7 +145,8 @@ class Loop implements Engine {
       options,
     )
     const { vocabulary, hidden } = manifest.shapes
-    const shape = { limits, vocabulary, hidden, groups, sinks, draws: true }
+    const sees = manifest.takes === "some"
+    const shape = { limits, vocabulary, hidden, groups, sinks, draws: true, sees }
     this.#batch = new Batch(shape)
     // A state is left for the step behind, not beside it; and drafts are proposed behind tokens that are known.
     const isAlone =
@@ -262,7 +263,9 @@ class Loop implements Engine {
 
   /** A full queue refuses whoever is of the larger crowd: the newcomer, or the last of those who wait. */
   #check(request: GenerationRequest): void {
-    const { prompt, field = "prompt", maxTokens, readHidden, client, choices } = request
+    const { prompt, images, field = "prompt", maxTokens, readHidden, client, choices } = request
+    if (images && this.#program.manifest.takes !== "some")
+      throw new Error("internal: images for a model that sees none")
     if (this.#lost) throw this.#lost
     if (this.#isClosing) throw problem("server_closing", {})
     const tokens = prompt.length

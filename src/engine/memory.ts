@@ -201,11 +201,11 @@ export class Memory {
 
   /** Blocks of the first group that hold what comes behind the sequence's shared ones. */
   #known(sequence: Sequence, length: number): number[] {
-    const { shared, tokens } = sequence
+    const { shared, keys } = sequence
     const known: number[] = []
     let parent = this.#parent(sequence, shared)
     for (let at = shared; (at + 1) * BLOCK <= length; at++) {
-      const block = this.cache.find(parent, tokens, at * BLOCK)
+      const block = this.cache.find(parent, keys, at * BLOCK)
       if (block === undefined) break
       known.push(block)
       parent = this.cache.serial(block)
@@ -232,12 +232,12 @@ export class Memory {
 
   /** Why `adopt` took over no more; undefined when too little is left to look for. */
   miss(sequence: Sequence): Miss | undefined {
-    const { shared, tokens, length } = sequence
+    const { shared, keys, length } = sequence
     if (this.#recycling === 0 || (shared + 1) * BLOCK > length) return undefined
     const parent = this.#parent(sequence, shared)
-    const isThere = this.cache.find(parent, tokens, shared * BLOCK) !== undefined
+    const isThere = this.cache.find(parent, keys, shared * BLOCK) !== undefined
     if (isThere && this.#followers.length > 0) return { kind: "forgotten" } // by a group that slides
-    return this.cache.miss(parent, tokens, shared * BLOCK)
+    return this.cache.miss(parent, keys, shared * BLOCK)
   }
 
   /** Takes over the prompt that a sibling holds; false when it does not hold all of it, as where its state has moved on. */
@@ -275,14 +275,14 @@ export class Memory {
   /** Lets others find the sequence's first `length` positions, as far as they are verified. */
   publish(sequence: Sequence, length: number): void {
     if (!this.#mayShare(sequence)) return
-    const { tokens } = sequence
+    const { keys } = sequence
     const { blocks } = sequence.widest
     const end = Math.min(length, sequence.verified)
     for (let at = sequence.shared; (at + 1) * BLOCK <= end; at++) {
       const parent = this.#parent(sequence, at)
       if (parent === UNKNOWN) return
       const own = blocks[at]!
-      const block = this.cache.enter(parent, tokens, at * BLOCK, own)
+      const block = this.cache.enter(parent, keys, at * BLOCK, own)
       if (block !== own) this.#widest.share(sequence, at, block)
       const serial = this.cache.serial(block)
       for (const { pool, companions } of this.#followers)

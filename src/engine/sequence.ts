@@ -51,6 +51,10 @@ export class SequenceGroup {
 
   /** The most positions that prompt and reply may take. */
   readonly end: number
+  /** What the prompt's blocks are known by: its tokens, but where a row of an image stands, which row of which image. */
+  readonly promptKeys: Int32Array
+  /** At each of its positions the row that stands there, or NO_ROW; absent: there are no images. */
+  readonly rowAt: Int32Array | undefined
 
   constructor(
     request: GenerationRequest,
@@ -65,6 +69,13 @@ export class SequenceGroup {
     this.arrivedAt = arrivedAt
     this.deadline = arrivedAt + timeout
     this.scored = request.scorePrompt ? 0 : request.prompt.length - 1
+    const { prompt, images } = request
+    this.promptKeys = images ? prompt.slice() : prompt
+    this.rowAt = images && new Int32Array(prompt.length).fill(NO_ROW)
+    images?.at.forEach((position, row) => {
+      this.promptKeys[position] = images.keys[row]!
+      this.rowAt![position] = row
+    })
   }
 
   get isScored(): boolean {
@@ -75,6 +86,9 @@ export class SequenceGroup {
     return this.request.prompt.length
   }
 }
+
+/** Of a position at which a token stands for itself. */
+export const NO_ROW = -1
 
 /** What a sequence holds of one KV group. */
 export interface Holding {
@@ -126,6 +140,7 @@ export class Sequence {
   ranked = -1
 
   tokens: Int32Array // [≥ length]  prompt and reply; the request's own prompt until the first token is drawn
+  keys: Int32Array // [≥ length]  what its blocks are known by: see `promptKeys`; without images the tokens themselves
   length: number
   computed = 0
   /** The last of those that are computed once more, since its states were left behind them with drafts that were wrong. */
@@ -157,6 +172,7 @@ export class Sequence {
     this.constraint = constraint?.()
     this.length = prompt.length
     this.tokens = prompt
+    this.keys = sequenceGroup.promptKeys
     this.held = Array.from({ length: groups }, () => ({
       blocks: [],
       gone: 0,
@@ -198,6 +214,11 @@ export class Sequence {
     return Math.max(0, end - Math.max(this.computed, scored))
   }
 
+  /** The row of its images that stands at a position, or NO_ROW. */
+  rowAt(position: number): number {
+    return this.sequenceGroup.rowAt?.[position] ?? NO_ROW
+  }
+
   /** Its own token at a position, or the one that is proposed there. */
   tokenAt(position: number): number {
     return position < this.length ? this.tokens[position]! : this.drafts[position - this.length]!
@@ -220,11 +241,18 @@ export class Sequence {
 
   append(token: number): void {
     if (this.length === this.tokens.length) {
-      const longer = new Int32Array(this.length + Math.max(64, this.replyTokens))
-      longer.set(this.tokens)
-      this.tokens = longer
+      const isOne = this.keys === this.tokens
+      this.tokens = this.#longer(this.tokens)
+      this.keys = isOne ? this.tokens : this.#longer(this.keys)
     }
+    this.keys[this.length] = token
     this.tokens[this.length++] = token
     this.counts.add(token)
+  }
+
+  #longer(all: Int32Array): Int32Array {
+    const longer = new Int32Array(this.length + Math.max(64, this.replyTokens))
+    longer.set(all)
+    return longer
   }
 }

@@ -1,0 +1,75 @@
+import { expect, test } from "vitest"
+import { request, setUp } from "../../test/history-engine.ts"
+import { collect, expectedReply, VOCABULARY } from "../../test/history-program.ts"
+import type { GenerationRequest } from "./generation.ts"
+
+const HIDDEN = 2
+
+/** A prompt of 60 tokens, of which those from the 10th to the 49th are rows of an image; and what is read there. */
+function seeing(image: number, changes: Partial<GenerationRequest> = {}) {
+  const at = Int32Array.from({ length: 40 }, (_, row) => 10 + row)
+  const read = at.map((position) => (position * 5 + image * 11) % VOCABULARY)
+  const prompt = Int32Array.from({ length: 60 }, (_, i) => (i >= 10 && i < 50 ? 7 : i % VOCABULARY))
+  const images = {
+    at,
+    keys: at.map((_, row) => -1 - 100 * image - row),
+    rows: Float32Array.from({ length: 40 * HIDDEN }, (_, i) =>
+      i % HIDDEN ? 0 : read[i / HIDDEN]!,
+    ),
+  }
+  const input = request(0, { prompt, images, ...changes })
+  const told = prompt.slice()
+  for (const [row, position] of at.entries()) told[position] = read[row]!
+  return { input, expected: expectedReply({ ...input, prompt: told }, 0).tokens }
+}
+
+test("rows of images are read in the place of their tokens, in chunks, beside others", async () => {
+  const { engine, isClean } = setUp({ sees: true, chunk: 7 })
+  const [one, two] = [seeing(1), seeing(2)]
+  const text = request(33)
+  const replies = [one.input, text, two.input].map((each) =>
+    collect(engine.generate(each).choices[0]!),
+  )
+  const tokens = (await Promise.all(replies)).map((reply) => reply.tokens)
+  expect(tokens).toEqual([one.expected, expectedReply(text, 0).tokens, two.expected])
+  expect(one.expected).not.toEqual(two.expected)
+  isClean()
+})
+
+test("a prefix is taken over with its image, and never with another one", async () => {
+  const { engine, isClean } = setUp({ sees: true })
+  const ask = async (image: number) => {
+    const { input, expected } = seeing(image, { maxTokens: 40 })
+    const generation = engine.generate(input)
+    expect((await collect(generation.choices[0]!)).tokens).toEqual(expected)
+    return generation.cachedTokens
+  }
+  expect(await ask(1)).toBe(0)
+  expect(await ask(2)).toBe(0) // the first block holds six rows of the image
+  expect(await ask(1)).toBe(48)
+  expect(await ask(2)).toBe(48)
+
+  // What was written behind an image is found behind it again.
+  const { input, expected } = seeing(1, { maxTokens: 40 })
+  const prompt = Int32Array.from([...input.prompt, ...expected, 3, 4])
+  const next = engine.generate({ ...input, prompt })
+  await collect(next.choices[0]!)
+  expect(next.cachedTokens).toBe(96)
+  isClean()
+})
+
+test("who was preempted reads its images again", async () => {
+  const { engine, isClean } = setUp({ sees: true, blocks: 12, sequences: 3 })
+  const all = [1, 2, 3].map((image) => seeing(image, { maxTokens: 60 }))
+  const replies = await Promise.all(
+    all.map(({ input }) => collect(engine.generate(input).choices[0]!)),
+  )
+  expect(replies.map(({ tokens }) => tokens)).toEqual(all.map(({ expected }) => expected))
+  expect(engine.stats().preemptions).toBeGreaterThan(0)
+  isClean()
+})
+
+test("a model that sees nothing is given no images", () => {
+  const { engine } = setUp()
+  expect(() => engine.generate(seeing(1).input)).toThrow("images for a model that sees none")
+})
