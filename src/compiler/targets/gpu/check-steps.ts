@@ -12,6 +12,7 @@ import {
   NO_LOGPROBS,
   type ProgramLimits,
   type SamplingRows,
+  SEEN,
   type StepInput,
   sinkBlocks,
   TOLD,
@@ -24,6 +25,7 @@ import {
   attention,
   deltaRule,
   embed,
+  embedOrSee,
   experts,
   finish,
   linear,
@@ -72,6 +74,8 @@ interface Decoder {
   hasState?: true
   /** What attention makes is gated head by head. */
   hasGates?: true
+  /** Of some tokens a row is taken in. */
+  sees?: true
   /** What attention's rows are multiplied with is in this. Floats: nobody rounds rows, and merges their spans before that. */
   outs?: CodecName
 }
@@ -127,6 +131,7 @@ const decoders: readonly Decoder[] = [
     headDim: 32,
     heads: 4,
     sinks: 0,
+    sees: true,
     cap: 20,
     routing: { active: 2, score: "softmax", normalized: false, factor: 1, groups: undefined },
     ups: "q5_k",
@@ -155,7 +160,8 @@ function graphOf(decoder: Decoder): Graph {
     const bias = kind === "layer" ? vector(`${name} bias`, rows) : undefined
     return linear(x, weight(name, name, rows, x.columns), bias)
   }
-  let x = embed(weight("embed", "embed", VOCABULARY, HIDDEN))
+  const table = weight("embed", "embed", VOCABULARY, HIDDEN)
+  let x = decoder.sees ? embedOrSee(table) : embed(table)
   for (let layer = 0; layer < layers; layer++) {
     const own = (name: string) => `${layer} ${name}`
     const h = normed(x, own("attention norm"))
@@ -295,7 +301,7 @@ const MAX_FIXED = 1 << 17
 /** Those of the sequence that goes on, three of the other, and some to copy to. */
 const BLOCKS = LONG_BLOCKS + 8
 
-function stepOf(number: number, { window, sinks, hasState }: Decoder): StepInput {
+function stepOf(number: number, { window, sinks, hasState, sees }: Decoder): StepInput {
   const [long, short] = steps[number]!
   const from = steps.slice(0, number).reduce((sum, [count]) => sum + count, 0)
   const next = mulberry32(number)
@@ -315,8 +321,14 @@ function stepOf(number: number, { window, sinks, hasState }: Decoder): StepInput
   const lists = [list, others, ...(hasState ? states : [])]
   const wanted = Array.from({ length: Math.min(long, 2 + (number % 5)) }, (_, i) => long - 1 - i)
   const logitRows = Int32Array.from([...wanted, total - 1])
+  const tokens = Int32Array.from({ length: total }, () => next() % VOCABULARY)
+  // Every third token is a row, the last one first.
+  const seen = sees ? Math.floor(total / 3) : 0
+  for (let row = 0; row < seen; row++) tokens[3 * row + 1] = SEEN + seen - 1 - row
+  const hiddenIn = Float32Array.from({ length: seen * HIDDEN }, () => (next() % 2001) / 1000 - 1)
   return {
-    tokens: Int32Array.from({ length: total }, () => next() % VOCABULARY),
+    tokens,
+    ...(seen > 0 && { hiddenIn }),
     starts: Int32Array.of(0, long, total),
     positions: Int32Array.from({ length: total }, (_, i) => (i < long ? from + i : i - long)),
     blocks: Int32Array.from(lists.flat()),

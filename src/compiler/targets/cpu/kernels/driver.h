@@ -85,7 +85,7 @@ enum takes { TAKES_NONE, TAKES_ALL, TAKES_SOME };
 enum { SEEN = 0x40000000 };
 
 // Of the vocabulary, or in the place of one a row that is taken in.
-static int are_tokens(const sinter_step_arrays *s) {
+static int are_tokens(const sinter_model *m, const sinter_step_arrays *s) {
   if (TAKES != TAKES_SOME) return within(s->tokens, s->total, VOCABULARY);
   for (int64_t i = 0; i < s->total; i++) {
     const int32_t token = s->tokens[i], row = token - SEEN;
@@ -102,7 +102,7 @@ static int32_t check_step(sinter_model *m, const sinter_step_arrays *s) {
   if (!ascending(s->starts, s->sequences) || s->starts[s->sequences] != s->total ||
       !ascending(s->block_starts, KV_STORAGES * s->sequences))
     return refuse(m, SINTER_BAD_INDEX, "the sequences do not lie end to end");
-  if (!are_tokens(s))
+  if (!are_tokens(m, s))
     return refuse(m, SINTER_BAD_INDEX, "a token is not in the vocabulary");
   if (!within(s->logit_rows, s->rows, s->total) ||
       !within(s->hidden_rows_of, s->hidden_rows, s->total - JOINED + 1))
