@@ -9,6 +9,8 @@ export interface GenerationRequest {
   prompt: Int32Array // [tokens] at least one
   /** What the client calls the prompt, for refusals. */
   field?: string
+  /** Where its tokens stand for images; absent: nowhere. */
+  images?: GenerationImages
   choices: number // n
   maxTokens: number | undefined // undefined: as far as the context reaches; 0: the prompt is only read
   /** Whether the generation tells how likely the prompt's own tokens were. */
@@ -28,6 +30,14 @@ export interface GenerationRequest {
   scope: string
   /** Requests under one name take turns as one; absent: this one is a client of its own. */
   client?: string
+}
+
+/** Positions of a prompt at which the model reads rows that it is given, and none of its own embedding. */
+export interface GenerationImages {
+  at: Int32Array // [rows]  positions, ascending
+  /** What two prompts are compared by there, in place of their tokens: equal and negative where the rows are equal. */
+  keys: Int32Array // [rows]
+  rows: Float32Array // [rows, hidden]  one of each position, as the model's first layer takes it
 }
 
 export interface SamplingParams {
