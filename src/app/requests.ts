@@ -50,7 +50,7 @@ function chatRequest(call: ChatCall, advised: Partial<SamplingParams>): ChatRequ
 }
 
 /** @throws `invalid_value` of what is none */
-export function checkMessages(messages: unknown): asserts messages is readonly ChatMessage[] {
+function checkMessages(messages: unknown): asserts messages is readonly ChatMessage[] {
   if (!Array.isArray(messages)) throw wrong("messages", "must be a list of messages", messages)
   messages.forEach(checkMessage)
 }
@@ -61,10 +61,23 @@ function checkMessage(message: ChatMessage, i: number): void {
   const at = `messages[${i}]`
   if (typeof message !== "object" || message === null)
     throw wrong(at, "must be a message, like { role, content }", message)
-  const { role, content } = message
+  const { role, content, parts } = message
   if (!ROLES.includes(role)) throw wrong(`${at}.role`, `must be one of ${ROLES.join(", ")}`, role)
   if (typeof content !== "string" && content !== null)
     throw wrong(`${at}.content`, "must be a text or null", content)
+  if (parts !== undefined) checkParts(parts, role, `${at}.parts`)
+}
+
+function checkParts(parts: unknown, role: ChatMessage["role"], at: string): void {
+  if (!Array.isArray(parts) || !parts.every(isPart))
+    throw wrong(at, "must be a list of { text } and { image }, whose image is a Uint8Array")
+  if (role !== "user" && role !== "tool")
+    throw wrong(at, "belongs to messages of the user or of tools")
+}
+
+function isPart(part: unknown): boolean {
+  const { text, image } = (part ?? {}) as Record<string, unknown>
+  return typeof text === "string" || image instanceof Uint8Array
 }
 
 function completionRequest(

@@ -51,7 +51,7 @@ export async function admitChat(
   const isHeld = held.calls !== undefined || held.format !== undefined
   const holding = isHeld ? await constraints.hold(held, asker) : undefined
   const reading = chatReading(model, request, prompt, held)
-  return admit(parts, request, prompt.tokens, reading, asker, holding)
+  return admit(parts, request, prompt, reading, asker, holding)
 }
 
 export async function admitText(
@@ -72,7 +72,7 @@ export async function admitText(
   const holding = format && (await constraints.hold(held, asker))
   const stopTokens = [...(request.stopTokens ?? []), ...(infill?.ends ?? [])]
   const reading = textReading(model, request, echo)
-  return admit(parts, { ...request, stopTokens }, tokens, reading, asker, holding)
+  return admit(parts, { ...request, stopTokens }, { tokens }, reading, asker, holding)
 }
 
 function heldTo(
@@ -124,7 +124,7 @@ function textReading(
 async function admit(
   parts: Parts,
   request: ChatRequest | CompletionRequest,
-  prompt: Int32Array,
+  { tokens: prompt, images }: Pick<Prompt, "tokens" | "images">,
   reading: Reading,
   { client, signal }: Asker,
   handle?: ConstraintHandle,
@@ -134,10 +134,14 @@ async function admit(
   const { id, choices, maxTokens, sampling, scope } = request
   const stopTokens = stopTokensOf(request, parts.model)
   const constraint = constraintOf(request, parts, stopTokens, handle)
+  const field = "messages" in request ? "messages" : "prompt"
+  if (images) engine.assertRoom?.(prompt.length, field) // before a tower takes a look at them
+  const rows = await images?.encode(signal)
   const generation = await engine.generate(
     {
       ...{ id, prompt, choices, maxTokens, stopTokens, sampling, scope, client },
-      field: "messages" in request ? "messages" : "prompt",
+      field,
+      ...(images && { images: { at: images.at, keys: images.keys, rows: rows! } }),
       ...(reading.echo?.scored && { scorePrompt: true }),
       ...(constraint && { constraint }),
     },

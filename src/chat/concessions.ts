@@ -4,10 +4,12 @@
 // is refused once is refused for good.
 
 import { createHash } from "node:crypto"
-import type { Rendering, TemplateMessage } from "./rendering.ts"
+import type { Rendering, TemplateMessage, TemplatePart } from "./rendering.ts"
 
 /** From what nobody notices to what changes the most. */
 const CONCESSIONS: readonly ((rendering: Rendering) => Rendering | undefined)[] = [
+  withImagesInUser,
+  withMarksInTexts,
   withShortIds,
   withContents,
   withWholeTools,
@@ -55,7 +57,20 @@ function* conceding(rendering: Rendering): Generator<Rendering> {
 
 const hasCalls = ({ toolCalls }: TemplateMessage) => Boolean(toolCalls?.length)
 const textOf = ({ content }: TemplateMessage) => (typeof content === "string" ? content : "")
-const joined = (...messages: TemplateMessage[]) => messages.map(textOf).filter(Boolean).join("\n\n")
+const partsOf = (message: TemplateMessage): readonly TemplatePart[] =>
+  message.parts ?? [{ text: textOf(message) }]
+
+/** What several messages say as one, with blank lines between them. */
+function joined(...messages: TemplateMessage[]): Pick<TemplateMessage, "content" | "parts"> {
+  const saying = messages.filter((message) => message.parts || textOf(message) !== "")
+  const content = saying.map(textOf).filter(Boolean).join("\n\n")
+  if (!saying.some(({ parts }) => parts)) return { content }
+  const parts = saying.flatMap((message, index) => [
+    ...(index > 0 ? [{ text: "\n\n" }] : []),
+    ...partsOf(message),
+  ])
+  return { content, parts }
+}
 
 /** Undefined where no message is another. */
 function withMessages(
@@ -66,6 +81,33 @@ function withMessages(
     messages.length === rendering.messages.length &&
     messages.every((message, i) => message === rendering.messages[i])
   return isSame ? undefined : { ...rendering, messages }
+}
+
+/** Those of Qwen VL show images to the user alone: the images of results are shown behind them. */
+function withImagesInUser(rendering: Rendering): Rendering | undefined {
+  const messages: TemplateMessage[] = []
+  let images: TemplatePart[] = []
+  const show = (message?: TemplateMessage) => {
+    if (images.length === 0) return message ? [message] : []
+    const shown = { role: "user", content: "", parts: images }
+    images = []
+    if (message?.role !== "user") return message ? [shown, message] : [shown]
+    return [{ ...message, parts: [...shown.parts, ...partsOf(message)] }]
+  }
+  for (const message of rendering.messages) {
+    const { parts, ...told } = message
+    if (message.role !== "tool") messages.push(...show(message))
+    else messages.push(parts ? told : message)
+    if (message.role === "tool") images.push(...(parts ?? []).filter((part) => "image" in part))
+  }
+  messages.push(...show())
+  return withMessages(rendering, messages)
+}
+
+/** Many know no parts: what they are given is all text. */
+function withMarksInTexts(rendering: Rendering): Rendering | undefined {
+  const isOfUse = rendering.mark !== undefined && !rendering.marksInTexts
+  return isOfUse ? { ...rendering, marksInTexts: true } : undefined
 }
 
 /** Mistral's want ids of nine letters and digits: made from the given ones, so that calls and results still meet. */
@@ -128,7 +170,7 @@ export function withSystemInPlace(rendering: Rendering): Rendering | undefined {
   const later = messages.slice(first.length)
   if (first.length < 2 && !later.some(isOfSystem)) return undefined
   const said = later.map((each) => (isOfSystem(each) ? { ...each, role: "user" } : each))
-  const system = { role: "system", content: joined(...first) }
+  const system = { role: "system", ...joined(...first) }
   return { ...rendering, messages: first.length > 0 ? [system, ...said] : said }
 }
 
@@ -144,7 +186,7 @@ export function leftOut(messages: readonly TemplateMessage[], text: string): num
 function withSystemAhead(rendering: Rendering): Rendering | undefined {
   const { system, others } = bySystem(rendering)
   if (!rendering.messages.slice(1).some(isOfSystem)) return undefined
-  return { ...rendering, messages: [{ role: "system", content: joined(...system) }, ...others] }
+  return { ...rendering, messages: [{ role: "system", ...joined(...system) }, ...others] }
 }
 
 /** Gemma 2's know no system. */
@@ -155,7 +197,7 @@ function withSystemInUser(rendering: Rendering): Rendering | undefined {
   const user = others[first] ?? { role: "user", content: "" }
   const messages = others.toSpliced(Math.max(0, first), first < 0 ? 0 : 1, {
     ...user,
-    content: joined(...system, user),
+    ...joined(...system, user),
   })
   return { ...rendering, messages }
 }
@@ -191,7 +233,7 @@ function joining(
   for (const message of rendering.messages) {
     const before = messages.at(-1)
     if (before && belongs(before, message))
-      messages.splice(-1, 1, { ...message, ...before, content: joined(before, message) })
+      messages.splice(-1, 1, { ...message, ...before, ...joined(before, message) })
     else messages.push(message)
   }
   return withMessages(rendering, messages)

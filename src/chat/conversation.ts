@@ -191,11 +191,22 @@ export type ToolChoice = { mode: "none" } | { mode: "auto" | "required"; names: 
 export interface ChatMessage {
   role: "system" | "user" | "assistant" | "tool"
   content: string | null
+  /** Of users and tools, where images stand among the texts: all in order. `content` has the texts alone, then. */
+  parts?: readonly MessagePart[]
   reasoning?: string // of assistants: thinking they showed, for templates that ask for it
   name?: string
   toolCalls?: readonly ToolCall[] // of assistants
   isWhole?: true // of assistants: a reply that comes last is not gone on with
   toolCallId?: string // of tools
+}
+
+export type MessagePart = { text: string } | ImagePart
+
+export interface ImagePart {
+  /** An image file's bytes. */
+  image: Uint8Array
+  /** Where the request has it, for refusals. */
+  field?: string
 }
 
 export interface ToolCall {

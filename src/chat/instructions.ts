@@ -21,7 +21,9 @@ function plainMessage(message: ChatMessage, { written, showsResults }: WordedFor
   if (message.role === "tool") {
     if (showsResults) return message
     const from = message.name === undefined ? "" : ` of ${message.name}`
-    return { role: "user", content: `Result${from}:\n${message.content ?? ""}` }
+    const head = `Result${from}:\n`
+    const parts = message.parts && [{ text: head }, ...message.parts]
+    return { role: "user", content: head + (message.content ?? ""), ...(parts && { parts }) }
   }
   const { toolCalls, ...rest } = message
   if (!toolCalls?.length) return message

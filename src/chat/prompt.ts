@@ -9,8 +9,9 @@ import type { ChatMessage, ConversationRequest, Tool } from "./conversation.ts"
 import { inPlainWords, type WordedFormat } from "./instructions.ts"
 import { OutOfSteps } from "./jinja/meter.ts"
 import type { Text } from "./jinja/text.ts"
-import { FROM_LAST_MESSAGE, type Rendering } from "./rendering.ts"
+import { FROM_LAST_MESSAGE, type Rendering, type TemplateMessage } from "./rendering.ts"
 import type { Template } from "./template.ts"
+import type { PromptImages, Sight } from "./vision.ts"
 
 export interface Prompt {
   tokens: Int32Array
@@ -18,29 +19,57 @@ export interface Prompt {
   continues: boolean
   /** What of the reply stands in the prompt already: a header that may open the thinking, or the last message. */
   begun: string
+  /** Absent: it has none. */
+  images?: PromptImages
 }
 
+/** @param sight of the conversation's images, where it has some */
 export async function preparePrompt(
   request: ConversationRequest,
   template: Template,
   format: WordedFormat,
   encode: (text: Text) => Promise<Int32Array>,
   caller?: Caller,
+  sight?: Sight,
 ): Promise<Prompt> {
   const { messages } = request
   if (messages.length === 0) {
     throw problem("invalid_value", { problem: "messages must not be empty." }, "messages")
   }
+  const checked = sight ? showing(template, sight) : template
   const continues = isUnfinished(messages.at(-1)!)
-  const rendering = renderingOf(request, template, format, continues)
-  const inWords = () => renderingOf(request, { ...template, ...UNKNOWING }, format, continues)
-  const rendered = await render(rendering, template, caller, rendering.tools && inWords)
+  const renderingFor = (own: Template) => ({
+    ...renderingOf(request, own, format, continues),
+    ...(sight && { mark: sight.mark }),
+  })
+  const rendering = renderingFor(template)
+  const inWords = rendering.tools && (() => renderingFor({ ...template, ...UNKNOWING }))
+  const { shown, text: rendered } = await render(rendering, checked, caller, inWords)
   const text = continues ? upToLastMessage(rendered) : rendered
+  const begun = continues ? messages.at(-1)!.content! : lastHeader(text)
+  if (!sight) return { tokens: await encode(text), continues, begun }
+  const { text: whole, images } = await sight.shown(text, imagesOf(shown))
+  const tokens = await encode(whole)
+  return { tokens, continues, begun, images: sight.found(tokens, images) }
+}
+
+/** The same template, which refuses a conversation when it leaves out an image of it. */
+function showing(template: Template, sight: Sight): Template {
   return {
-    tokens: await encode(text),
-    continues,
-    begun: continues ? messages.at(-1)!.content! : lastHeader(text),
+    ...template,
+    render: async (rendering, caller) => {
+      const text = await template.render(rendering, caller)
+      sight.assertShown(text)
+      return text
+    },
   }
+}
+
+/** Which images a template was shown, in its order. */
+function imagesOf({ messages }: Rendering): number[] {
+  return messages.flatMap(({ parts = [] }) =>
+    parts.flatMap((part) => ("image" in part ? [part.image] : [])),
+  )
 }
 
 const UNKNOWING = { knowsTools: false, knowsCalls: false }
@@ -69,11 +98,22 @@ function renderingOf(
   const shown = tools.length > 0 && template.knowsTools
   const worded = { ...format, showsResults: Boolean(format.showsResults) && template.knowsTools }
   return {
-    messages: inWords ? inPlainWords(messages, shown ? [] : tools, worded) : messages,
+    messages: withNumbers(inWords ? inPlainWords(messages, shown ? [] : tools, worded) : messages),
     tools: shown ? tools.map(({ definition }) => definition) : undefined,
     variables,
     generationPrompt: !continues,
+    ...(template.wantsLists && { contentsAsLists: true }),
   }
+}
+
+/** Images by their numbers: a template needs no bytes. */
+function withNumbers(messages: readonly ChatMessage[]): readonly TemplateMessage[] {
+  let count = 0
+  return messages.map(({ parts, ...message }) =>
+    parts
+      ? { ...message, parts: parts.map((part) => ("image" in part ? { image: count++ } : part)) }
+      : message,
+  )
 }
 
 /** Templates that read one message of the system leave out the others without a word: they are given them in another way. */
@@ -82,16 +122,17 @@ async function render(
   template: Template,
   caller: Caller | undefined,
   inWords: (() => Rendering) | undefined,
-): Promise<Text> {
-  const { shown, text } = await accepted(rendering, template, caller, inWords)
+): Promise<Accepted> {
+  const first = await accepted(rendering, template, caller, inWords)
+  const { shown, text } = first
   const lost = leftOut(shown.messages, text.value)
   const other = lost > 0 ? withSystemInPlace(shown) : undefined
-  if (!other) return text
+  if (!other) return first
   const again = await template.render(other, caller).catch((refusal: unknown) => {
     if (isOfTemplate(refusal)) return text
     throw refusal
   })
-  return leftOut(shown.messages, again.value) < lost ? again : text
+  return leftOut(shown.messages, again.value) < lost ? { shown: other, text: again } : first
 }
 
 interface Accepted {

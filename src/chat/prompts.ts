@@ -11,6 +11,7 @@ import { foreign, type Text } from "./jinja/text.ts"
 import { type Prompt, preparePrompt, visibleTools } from "./prompt.ts"
 import { FROM_REQUEST } from "./rendering.ts"
 import type { Tokenizer } from "./tokenizer.ts"
+import { type ChatVision, imagesIn, Sight } from "./vision.ts"
 
 const ALWAYS_COUNTED = 256 * 1024 // characters; they take the tokenizer some tenths of a second
 
@@ -24,10 +25,13 @@ type Encode = (text: Text) => Promise<Int32Array>
 export class Prompts {
   readonly #model: ChatModel
   readonly #room: Room
+  readonly #vision: ChatVision | undefined
 
-  constructor(model: ChatModel, room: Room) {
+  /** @param vision absent: the model sees nothing */
+  constructor(model: ChatModel, room: Room, vision?: ChatVision) {
     this.#model = model
     this.#room = room
+    this.#vision = vision
   }
 
   /** What the engine is given of a chat. */
@@ -38,7 +42,7 @@ export class Prompts {
     throw problem("template_failed", { problem: words }, "messages")
   }
 
-  /** Its tokens, however many they are. */
+  /** Its tokens, however many they are; its images alone have to fit. */
   async ofConversation(request: ConversationRequest, caller?: Caller): Promise<Int32Array> {
     const { tokenizer } = this.#model
     const encode = (text: Text) => tokenizer.encode(text, caller)
@@ -73,9 +77,21 @@ export class Prompts {
   #rendered(request: ConversationRequest, encode: Encode, caller?: Caller): Promise<Prompt> {
     const { template, toolTemplate, toolFormat } = this.#model
     const chosen = visibleTools(request).length > 0 ? toolTemplate : template
-    if (chosen) return preparePrompt(request, chosen, formats[toolFormat], encode, caller)
+    if (chosen) {
+      const sight = this.#sight(request, caller)
+      return preparePrompt(request, chosen, formats[toolFormat], encode, caller, sight)
+    }
     const words = "This model has no chat template; POST /v1/completions continues plain text."
     throw problem("unsupported_value", { problem: words }, "messages")
+  }
+
+  #sight({ messages }: ConversationRequest, caller?: Caller): Sight | undefined {
+    const images = imagesIn(messages)
+    if (images.length === 0) return undefined
+    const assertRoom = (tokens: number, field: string) => this.#room.assertRoom?.(tokens, field)
+    if (this.#vision) return new Sight(this.#vision, images, assertRoom, caller)
+    const words = "This model sees no images; leave them out, or ask one that does."
+    throw problem("unsupported_value", { problem: words }, images[0]!.field ?? "messages")
   }
 
   async #encoded(text: string, caller: Caller): Promise<Int32Array> {

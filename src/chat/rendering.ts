@@ -8,7 +8,7 @@ import { metered, spend, spendOnCharacters, TemplateError } from "./jinja/meter.
 import { namesIn } from "./jinja/names.ts"
 import { parse } from "./jinja/parser.ts"
 import type { Statement } from "./jinja/syntax.ts"
-import { foreign, replaceEach, Text } from "./jinja/text.ts"
+import { foreign, join, replaceEach, Text } from "./jinja/text.ts"
 import {
   type Arguments,
   Callable,
@@ -35,16 +35,27 @@ export interface Rendering {
   generationPrompt: boolean
   /** Arguments of calls as the text they are; else as maps, which is what most templates expect. */
   argumentsAsText?: boolean
+  /** Every content is a list of parts; else those with images alone are. */
+  contentsAsLists?: boolean
+  /** What a template writes for an image. Absent: there is none. */
+  mark?: string
+  /** Images are marks in the text of a content; else parts of a list. */
+  marksInTexts?: boolean
 }
 
 export interface TemplateMessage {
   role: string
   content: unknown
+  /** Where images stand among the texts. */
+  parts?: readonly TemplatePart[]
   name?: string
   reasoning?: string
   toolCalls?: readonly { id: string; name: string; arguments: string }[]
   toolCallId?: string
 }
+
+/** A text, or which of the conversation's images. */
+export type TemplatePart = { text: string } | { image: number }
 
 export interface TemplateOptions {
   /** bos_token and the like, by name. */
@@ -103,7 +114,7 @@ function variablesOf(rendering: Rendering, { inChannels, toolsPlace }: Traits): 
       inChannels ? channelMessage(message) : message,
       index === last ? FROM_LAST_MESSAGE : FROM_REQUEST,
       inChannels ? "thinking" : "reasoning_content",
-      rendering.argumentsAsText ? textualCall : callValue,
+      rendering,
     ),
   )
   const tools = rendering.tools?.map((tool) => fromHost(tool, FROM_REQUEST))
@@ -147,11 +158,12 @@ function messageValue(
   message: TemplateMessage,
   source: number,
   reasoning: string,
-  callOf: typeof callValue,
+  rendering: Rendering,
 ): Dict {
+  const callOf = rendering.argumentsAsText ? textualCall : callValue
   const value = dict({
     role: new Text(message.role),
-    content: fromHost(message.content, source),
+    content: contentValue(message, source, rendering),
   })
   if (message.name !== undefined) value.set(new Text("name"), foreign(message.name, FROM_REQUEST))
   if (message.reasoning !== undefined) {
@@ -167,6 +179,33 @@ function messageValue(
     value.set(new Text("tool_call_id"), foreign(message.toolCallId, FROM_REQUEST))
   }
   return value
+}
+
+/** As transformers hands contents over: a text, or a list of parts with their types. */
+function contentValue(
+  { content, parts }: TemplateMessage,
+  source: number,
+  { contentsAsLists, marksInTexts, mark = "" }: Rendering,
+): Value {
+  if (parts && !marksInTexts) return parts.map((part) => partValue(part, source))
+  const text = parts ? marked(parts, mark, source) : fromHost(content, source)
+  if (!contentsAsLists) return text
+  return text === NONE ? [] : [dict({ type: new Text("text"), text })]
+}
+
+function partValue(part: TemplatePart, source: number): Dict {
+  if ("image" in part) return dict({ type: new Text("image") })
+  return dict({ type: new Text("text"), text: foreign(part.text, source) })
+}
+
+/** Each image on a line of its own ahead of what follows, as models were taught whose templates know no parts. */
+function marked(parts: readonly TemplatePart[], mark: string, source: number): Text {
+  const pieces = parts.map((part, index) => {
+    if ("text" in part) return foreign(part.text, source)
+    const isLast = index === parts.length - 1
+    return new Text(isLast ? mark : `${mark}\n`)
+  })
+  return join(pieces)
 }
 
 type Call = NonNullable<TemplateMessage["toolCalls"]>[number]

@@ -20,6 +20,8 @@ export interface Template {
   /** Whether it shows tools to the model, and calls and their results. */
   readonly knowsTools: boolean
   readonly knowsCalls: boolean
+  /** Whether it reads a content as a list of parts alone, and leaves out one that is a text. */
+  readonly wantsLists: boolean
   /** Rejects with the problem `template_failed`, in the template's own words and caused by them; `queue_full`; or the signal's reason. */
   render(rendering: Rendering, caller?: Caller): Promise<Text>
   /** Ends its thread, if a conversation ever needed it. */
@@ -40,6 +42,7 @@ export function openTemplate(source: string, file: string, options: TemplateOpti
     source,
     knowsTools: whereToolsStand(source) !== undefined,
     knowsCalls: /\btool_calls\b/.test(source),
+    wantsLists: wantsLists(source, render),
     render: async (rendering, caller = { client: "" }) => {
       try {
         if (rendering.messages.length <= MESSAGES_AT_ONCE) return render(rendering, STEPS_AT_ONCE)
@@ -62,6 +65,23 @@ function open(source: string, file: string, options: TemplateOptions): Renderer 
     const words = error instanceof Error ? error.message : String(error)
     throw problem("model_broken", { file, problem: `the chat template does not parse: ${words}` })
   }
+}
+
+const SAID = "needle"
+
+/** Templates of Idefics 3, SmolVLM and LLaVA walk over a content, and find no part in a text. */
+function wantsLists(source: string, render: Renderer): boolean {
+  if (!/\btype\b/.test(source)) return false
+  const messages = [{ role: "user", content: SAID }]
+  const shows = (contentsAsLists: boolean) => {
+    const rendering = { messages, tools: undefined, variables: {}, generationPrompt: true }
+    try {
+      return render({ ...rendering, contentsAsLists }, STEPS_AT_ONCE).value.includes(SAID)
+    } catch {
+      return false // what it refuses of a conversation is told when there is one
+    }
+  }
+  return !shows(false) && shows(true)
 }
 
 function refusalOf(error: unknown): unknown {

@@ -4,7 +4,7 @@
 // one, and one between answers, ends.
 
 import type { AppChat } from "../app/requests.ts"
-import type { ChatMessage } from "../chat/conversation.ts"
+import type { ChatMessage, ImagePart } from "../chat/conversation.ts"
 import type { EngineStats } from "../engine/stats.ts"
 import { Problem } from "../errors.ts"
 import {
@@ -16,6 +16,7 @@ import {
   type SamplingOptions,
 } from "./answer.ts"
 import { loadConversation, saveConversation } from "./conversation-file.ts"
+import { imageOf, userMessage } from "./images.ts"
 import { type Lines, openLines } from "./lines.ts"
 import { samplingOptions } from "./options.ts"
 import { endNow, INTERRUPTED } from "./signals.ts"
@@ -27,7 +28,7 @@ export async function chat(model: string, options: ChatOptions): Promise<void> {
     const { chat, engine } = await app.ready
     const stats = options["--stats"] ? () => engine.stats() : undefined
     const begin = begunWith(options)
-    await converse({ chat, stats, model, begin, messages: begin, sampling: options })
+    await converse({ chat, stats, model, begin, messages: begin, images: [], sampling: options })
   } finally {
     await app.close()
   }
@@ -43,6 +44,8 @@ interface Conversation {
   /** What it begins with, and begins again with. */
   begin: readonly ChatMessage[]
   messages: readonly ChatMessage[]
+  /** What the next message shows. */
+  images: readonly ImagePart[]
   sampling: SamplingOptions
 }
 
@@ -60,7 +63,17 @@ const commands: Readonly<Record<string, Command>> = {
     help: "Forgets what was said.",
     run: (conversation) => {
       conversation.messages = conversation.begin
+      conversation.images = []
       return "forgotten"
+    },
+  },
+  "/image": {
+    argument: "FILE",
+    help: "Shows the model an image, with the next message.",
+    run: (conversation, file) => {
+      conversation.images = [...conversation.images, imageOf(file, "/image")]
+      const { length } = conversation.images
+      return `the next message shows ${length === 1 ? "an image" : `${length} images`}`
     },
   },
   "/set": {
@@ -148,8 +161,9 @@ async function react(
 ): Promise<void> {
   if (command !== undefined) console.error(obey(conversation, command, text))
   else if (text.trim() !== "") {
-    const { chat, messages, sampling, stats } = conversation
-    const asked: ChatMessage[] = [...messages, { role: "user", content: text }]
+    const { chat, messages, images, sampling, stats } = conversation
+    const asked: ChatMessage[] = [...messages, userMessage(text, images)]
+    conversation.images = []
     const content = await counted(stats, () => printAnswer(chat, asked, sampling, signal))
     conversation.messages = [...asked, { role: "assistant", content }]
   }

@@ -19,9 +19,16 @@ import {
   printedDefault,
   pruneOptions,
   psOptions,
+  runOptions,
   serveOptions,
 } from "./options.ts"
-import { assertKnownNames, environmentName, readOptions, type Values } from "./read-options.ts"
+import {
+  assertKnownNames,
+  environmentName,
+  type Given,
+  readOptions,
+  type Values,
+} from "./read-options.ts"
 import { quoted, refuse } from "./values.ts"
 
 export function commandLine(): Command {
@@ -54,7 +61,7 @@ export function commandLine(): Command {
     program,
     "run",
     "Print one answer.",
-    chatOptions,
+    runOptions,
     async (model, options, prompt) => (await import("./run.ts")).run(model, prompt, options),
     ["[PROMPT]", "What to answer; what is piped in stands behind it. Without either: chat."],
   )
@@ -158,7 +165,7 @@ function withOptions<Table extends Record<string, Option>>(
   command.allowExcessArguments().action(async () => {
     const extra = command.args[most]
     if (extra !== undefined) refuse(command.name(), `${quoted(extra)} is one argument too many.`)
-    const typed: Record<string, string | true> = command.opts()
+    const typed: Record<string, Exclude<Given, undefined>> = command.opts()
     const given = Object.fromEntries(
       command.options.map((flag) => [flag.long!, typed[flag.attributeName()]]),
     )
@@ -168,19 +175,24 @@ function withOptions<Table extends Record<string, Option>>(
   })
 }
 
-function configFile(options: Record<string, Option>, given: string | true | undefined): ConfigFile {
+function configFile(options: Record<string, Option>, given: Given): ConfigFile {
   const path = given ?? process.env[environmentName("--config")]
   const isNamed = "--config" in options && typeof path === "string" && path !== ""
   return isNamed ? readConfigFile(path, options) : { models: [], values: new Map() }
 }
 
 function toFlag(long: string, option: Option): Flag {
-  const { also, value, help } = option
+  const { also, value, many, help } = option
   const spellings = also ? `${also}, ${long}` : long
-  return new Flag(
+  const flag = new Flag(
     value ? `${spellings} <${value}>` : spellings,
     `${help} (default: ${printedDefault(option)}; env: ${environmentName(long)})`,
-  ).argParser(once(long))
+  )
+  return many ? flag.argParser(andBefore) : flag.argParser(once(long))
+}
+
+function andBefore(given: string, before: readonly string[] = []): readonly string[] {
+  return [...before, given]
 }
 
 /** Of a value given twice only one could count, and nobody would see which. */

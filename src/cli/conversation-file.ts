@@ -1,9 +1,16 @@
 // A conversation as a file: the body of a request to /v1/chat/completions, so that it can be sent to a server as well.
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
-import { checkMessages, checkNames } from "../app/requests.ts"
+import { checkNames } from "../app/requests.ts"
 import type { ChatMessage } from "../chat/conversation.ts"
 import { Problem, systemWords, unreadable } from "../errors.ts"
+import { readingMessages } from "../http/apis/chat/messages.ts"
+import { ChatCompletionMessage } from "../http/apis/chat/schema.ts"
+import { check } from "../http/check.ts"
+import type { Json } from "../http/json.ts"
+import { atOnce } from "../http/turns.ts"
+import { Type } from "../http/type.ts"
+import { dataUrl } from "./images.ts"
 import { quoted, refuse } from "./values.ts"
 
 /** Writes over what `saveConversation` has written, and over nothing else. */
@@ -14,12 +21,23 @@ export function saveConversation(
 ): void {
   if (existsSync(path) && !isConversation(path))
     refuse("/save", `${quoted(path)} exists and is no conversation; give it another name.`)
-  const text = JSON.stringify({ model, messages }, undefined, 2)
+  const text = JSON.stringify({ model, messages: messages.map(written) }, undefined, 2)
   try {
     writeFileSync(path, `${text}\n`)
   } catch (error) {
     refuse("/save", `${quoted(path)} cannot be written: ${systemWords(error as Error)}.`)
   }
+}
+
+/** As a client writes it. */
+function written({ parts, ...message }: ChatMessage): object {
+  if (!parts) return message
+  const content = parts.map((part) =>
+    "image" in part
+      ? { type: "image_url", image_url: { url: dataUrl(part.image) } }
+      : { type: "text", ...part },
+  )
+  return { ...message, content }
 }
 
 /** @throws `option_invalid` in words for people */
@@ -31,16 +49,22 @@ export function loadConversation(path: string): ChatMessage[] {
   } catch (error) {
     refuse("/load", `${quoted(path)} is no JSON: ${(error as Error).message}.`)
   }
-  const { messages } = (body ?? {}) as { messages?: unknown }
   try {
-    checkMessages(messages)
-    for (const [i, message] of messages.entries())
-      checkNames(`messages[${i}]`, message, ["role", "content"])
+    return messagesIn(body)
   } catch (error) {
     if (!(error instanceof Problem)) throw error
-    refuse("/load", `${quoted(path)} is no conversation: ${error.message}`)
+    return refuse("/load", `${quoted(path)} is no conversation: ${error.message}`)
   }
-  return [...messages]
+}
+
+const Messages = Type.Array(ChatCompletionMessage)
+
+function messagesIn(body: unknown): ChatMessage[] {
+  const { messages = null } = (body ?? {}) as { messages?: Json }
+  const given = check(Messages, messages, "messages")
+  for (const [i, message] of given.entries())
+    checkNames(`messages[${i}]`, message, ["role", "content"])
+  return atOnce(readingMessages(given, { sees: true }))
 }
 
 function contentOf(path: string): string {

@@ -30,6 +30,8 @@ export interface Option {
   value?: string
   /** A second spelling. */
   also?: string
+  /** Given several times, each counts; its value is a list, of one where the environment has it. */
+  many?: true
   /** Its value when it is not given. */
   absent: unknown
   /** The default in words, where printing `absent` would not say it. */
@@ -349,8 +351,9 @@ export const serveOptions = {
   "--max-body": {
     value: "BYTES",
     absent: defaultHttpOptions.maxBody,
-    shown: "2MiB, or 16 bytes a token of context if that is more",
-    help: "The largest request body.",
+    shown:
+      "2MiB, or 16 bytes a token of context if that is more; at least 32MiB where a model sees",
+    help: "The largest request body, images in Base64 included.",
     read: bytes,
   },
   "--max-connections": {
@@ -426,6 +429,18 @@ export const chatOptions = {
     absent: false,
     help: "Prints on stderr after each answer its speed and how many proposed tokens were accepted.",
     read: flag,
+  },
+} as const satisfies Record<string, Option>
+
+export const runOptions = {
+  ...chatOptions,
+  "--image": {
+    value: "FILE",
+    many: true,
+    absent: [] as string[],
+    shown: "none",
+    help: "An image that the prompt is about, for a model that sees: PNG, JPEG, WebP or GIF. Given several times, they come in that order.",
+    read: text,
   },
 } as const satisfies Record<string, Option>
 
@@ -586,6 +601,7 @@ export const pruneOptions = {
 export const allTables: readonly Readonly<Record<string, Option>>[] = [
   serveOptions,
   chatOptions,
+  runOptions,
   embedOptions,
   compileOptions,
   inspectOptions,

@@ -7,21 +7,28 @@ import { allTables, type Option } from "./options.ts"
 import { refuse } from "./values.ts"
 
 export type Values<Table extends Record<string, Option>> = {
-  [Name in keyof Table]: ReturnType<Table[Name]["read"]> | Table[Name]["absent"]
+  [Name in keyof Table]: Read<Table[Name]> | Table[Name]["absent"]
 }
+
+type Read<Row extends Option> = Row extends { many: true }
+  ? ReturnType<Row["read"]>[]
+  : ReturnType<Row["read"]>
+
+/** What the command line said of an option: a text, of one that may be given several times all of them, or true for a flag. */
+export type Given = string | readonly string[] | true | undefined
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
 /**
  * The values of a command's options.
- * @param given what the command line said, by option name: a text, or true for a flag.
+ * @param given what the command line said, by option name
  * @param environment where an option is looked for that neither was given nor is configured, under `environmentName`; an empty
  * text is as none.
  * @param configured what a file of options says.
  */
 export function readOptions<Table extends Record<string, Option>>(
   table: Table,
-  given: Readonly<Record<string, string | true | undefined>>,
+  given: Readonly<Record<string, Given>>,
   environment: Environment,
   configured: ReadonlyMap<string, Configured> = new Map(),
 ): Values<Table> {
@@ -29,11 +36,17 @@ export function readOptions<Table extends Record<string, Option>>(
   for (const [name, option] of Object.entries(table)) {
     const typed = given[name]
     const { text, where } = configured.get(name) ?? inherited(name, environment)
-    if (typed !== undefined) values[name] = option.read(typed === true ? "true" : typed, name)
-    else if (text !== undefined) values[name] = option.read(text, where)
+    if (typed !== undefined) values[name] = readGiven(option, typed, name)
+    else if (text !== undefined) values[name] = readGiven(option, text, where)
     else values[name] = option.absent
   }
   return values as Values<Table>
+}
+
+function readGiven(option: Option, given: NonNullable<Given>, where: string): unknown {
+  const texts = (given === true ? ["true"] : [given].flat()) as readonly string[]
+  const values = texts.map((text) => option.read(text, where))
+  return option.many ? values : values[0]
 }
 
 function inherited(option: string, environment: Environment) {

@@ -1,29 +1,34 @@
 // `sinter run MODEL [PROMPT]`: one answer on stdout, and nothing else there. What is piped in stands behind the prompt, or is
-// it. Without either, in a terminal, it is `sinter chat`.
+// it; images stand ahead of both. Without any, in a terminal, it is `sinter chat`.
 
 import { text } from "node:stream/consumers"
-import { begunWith, type ChatOptions, counted, openForOne, printAnswer } from "./answer.ts"
+import { begunWith, counted, openForOne, printAnswer } from "./answer.ts"
 import { chat } from "./chat.ts"
+import { imageOf, userMessage } from "./images.ts"
+import type { runOptions } from "./options.ts"
+import type { Values } from "./read-options.ts"
 import { INTERRUPTED } from "./signals.ts"
 import { refuse } from "./values.ts"
 
 export async function run(
   model: string,
   prompt: string | undefined,
-  options: ChatOptions,
+  options: Values<typeof runOptions>,
 ): Promise<void> {
   const { stdin } = process
-  if (prompt === undefined && stdin.isTTY) return chat(model, options)
+  const images = options["--image"].map((file) => imageOf(file, "--image"))
+  if (prompt === undefined && images.length === 0 && stdin.isTTY) return chat(model, options)
   const piped = stdin.isTTY ? "" : (await text(stdin)).trimEnd()
   const content = [prompt ?? "", piped].filter((part) => part !== "").join("\n\n")
-  if (content.trim() === "") refuse("run", "there is no PROMPT, here or on stdin.")
+  if (content.trim() === "" && images.length === 0)
+    refuse("run", "there is no PROMPT, here or on stdin.")
   const app = await openForOne(model, options)
   const interruption = new AbortController()
   const interrupt = () => interruption.abort()
   try {
     const { chat, engine } = await app.ready
     process.once("SIGINT", interrupt)
-    const messages = [...begunWith(options), { role: "user", content } as const]
+    const messages = [...begunWith(options), userMessage(content, images)]
     await counted(options["--stats"] ? () => engine.stats() : undefined, () =>
       printAnswer(chat, messages, options, interruption.signal),
     )

@@ -69,12 +69,14 @@ function readBody({ options, state, bodies }: Room, { raw }: FastifyRequest) {
 }
 
 const MIN_BODY_LIMIT = 2 * 1024 * 1024 // bytes
+const MIN_WITH_IMAGES = 32 * 1024 * 1024 // bytes: an image of the largest size in Base64, and some beside it
 const BYTES_A_TOKEN = 16
 
-/** Which model a body is for stands in the body: the longest context counts. */
+/** Which model a body is for stands in the body: the longest context counts, and whether one of them sees. */
 function bodyLimit({ models }: State): number {
+  const least = models.some(({ card }) => card.sees) ? MIN_WITH_IMAGES : MIN_BODY_LIMIT
   const contexts = models.map(({ card }) => BYTES_A_TOKEN * card.contextLength)
-  return Math.max(MIN_BODY_LIMIT, ...contexts)
+  return Math.max(least, ...contexts)
 }
 
 // Of the request's own signals none is of use: they fire when the body has been read, or never.

@@ -78,6 +78,7 @@ beforeAll(async () => {
       vocabularySize: vocabulary,
       details: {},
       capabilities: [],
+      sees: false,
     },
     fingerprint: "fp_test",
     defaults: {},

@@ -30,7 +30,6 @@ function isFilled(value: Json): boolean {
   return Boolean(value)
 }
 
-const TEXT_ONLY = "the model reads and writes text only."
 const OTHER_SAMPLER = "no sampler of this server; temperature, top_p, top_k and min_p are."
 const USE_MAX_TOKENS = "the length of a reply is bounded by max_tokens."
 const USE_FORMAT = "a reply is held to a JSON Schema by response_format."
@@ -67,7 +66,24 @@ export const unsupported: readonly Refusal[] = [
     asked: (value) => !Array.isArray(value) || value.some((kind) => kind !== "text"),
     because: "the model writes text only.",
   },
-  { params: ["audio", "images", "mm_processor_kwargs"], asked: isFilled, because: TEXT_ONLY },
+  { params: ["audio"], asked: isFilled, because: "the model neither hears nor speaks." },
+  {
+    params: ["images", "image_data", "multi_modal_data"],
+    by: "chat",
+    asked: isFilled,
+    because: "an image is a part of a message's content, with its data: URL as image_url.",
+  },
+  {
+    params: ["images", "image_data", "multi_modal_data"],
+    by: "completions",
+    asked: isFilled,
+    because: "a text has no images; POST /v1/chat/completions takes them.",
+  },
+  {
+    params: ["mm_processor_kwargs"],
+    asked: isFilled,
+    because: "images are prepared as the model's own files say.",
+  },
   {
     params: ["prompt_embeds", "input_embeds"],
     asked: isFilled,

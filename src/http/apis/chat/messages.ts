@@ -1,27 +1,43 @@
 // The conversation as clients write it, turned into our own messages: texts from strings, lists of maps or OpenAI's
-// parts, calls with their arguments as a map or as text. The model takes text; pictures and sound are refused.
+// parts, images as parts or beside the text, calls with their arguments as a map or as text. Sound is refused, and so are images
+// where a model does not see.
 
-import type { ChatMessage, ToolCall } from "../../../chat/conversation.ts"
+import type { ChatMessage, MessagePart, ToolCall } from "../../../chat/conversation.ts"
 import { writeCallList } from "../../../chat/formats/call-list.ts"
-import { type Problem, problem } from "../../../errors.ts"
 import { fault, mustBe, show } from "../../check.ts"
 import { isMembers, type Json, type Members, reading, writing } from "../../json.ts"
 import type { Work } from "../../turns.ts"
+import {
+  contentOf,
+  misplaced,
+  readingImage,
+  readingImages,
+  type Seeing,
+  untaken,
+  withImages,
+} from "../images.ts"
 import type { ChatCompletionMessage } from "./schema.ts"
 
 const PIECE = 512 // messages read between two turns
 
 /** Yields what it has read: messages, or of what is longer than those as much as a piece of JSON holds. */
-export function* readingMessages(given: readonly ChatCompletionMessage[]): Work<ChatMessage[]> {
+export function* readingMessages(
+  given: readonly ChatCompletionMessage[],
+  model: Seeing,
+): Work<ChatMessage[]> {
   const messages: ChatMessage[] = []
   for (const [index, message] of given.entries()) {
     if (index > 0 && index % PIECE === 0) yield PIECE
-    messages.push(yield* readingMessage(message, `messages[${index}]`))
+    messages.push(yield* readingMessage(message, `messages[${index}]`, model))
   }
   return messages
 }
 
-function* readingMessage(given: ChatCompletionMessage, path: string): Work<ChatMessage> {
+function* readingMessage(
+  given: ChatCompletionMessage,
+  path: string,
+  model: Seeing,
+): Work<ChatMessage> {
   const { role, content, name, tool_calls, tool_call_id } = given
   if (tool_calls?.length && role !== "assistant") {
     throw fault(`${path}.tool_calls`, "belongs to messages of the assistant")
@@ -29,15 +45,14 @@ function* readingMessage(given: ChatCompletionMessage, path: string): Work<ChatM
   if (typeof tool_call_id === "string" && role !== "tool") {
     throw fault(`${path}.tool_call_id`, "belongs to messages of the tool role")
   }
-  const { images } = given as Part
-  if (Array.isArray(images) && images.length > 0) {
-    throw unsupported(`${path}.images`, "is not supported; the model takes text only")
-  }
+  const said = Array.isArray(content)
+    ? yield* readingParts(content as Part[], role, `${path}.content`, model)
+    : { content: content ?? null }
+  const images = yield* readingImages((given as Part).images, `${path}.images`, model)
+  if (images.length > 0 && !MAY_SHOW.has(role)) throw misplaced(`${path}.images`)
   const message: ChatMessage = {
     role: role === "developer" ? "system" : role,
-    content: Array.isArray(content)
-      ? yield* readingParts(content as Part[], role, `${path}.content`)
-      : (content ?? null),
+    ...withImages(images, said),
   }
   if (typeof name === "string") message.name = name
   const reasoning = given.reasoning || given.reasoning_content
@@ -68,9 +83,40 @@ function withoutList(content: string | null, calls: readonly ToolCall[]): string
 type Part = Members
 
 // Structured data of a tool reaches the template as its JSON, with all that it says.
-function* readingParts(parts: readonly Part[], role: string, path: string): Work<string> {
-  if (role === "tool" && isStructured(parts)) return yield* writing(parts)
-  return parts.map((part, index) => readPart(part, `${path}[${index}]`)).join("")
+function* readingParts(
+  given: readonly Part[],
+  role: string,
+  path: string,
+  model: Seeing,
+): Work<Pick<ChatMessage, "content" | "parts">> {
+  const hasImages = model.sees && given.some(isImage)
+  if (role === "tool" && !hasImages && isStructured(given))
+    return { content: yield* writing(given) }
+  const parts: MessagePart[] = []
+  for (const [index, part] of given.entries()) {
+    const place = `${path}[${index}]`
+    if (!isImage(part) || !model.sees) parts.push({ text: readPart(part, place, model) })
+    else if (MAY_SHOW.has(role)) parts.push(yield* readingImage(...imageIn(part, place)))
+    else throw misplaced(place)
+  }
+  return contentOf(parts)
+}
+
+/** Whose messages hold images. */
+const MAY_SHOW: ReadonlySet<string> = new Set(["user", "tool"])
+
+/** Types of parts that are images: this API's own, that of Responses, and that of transformers' templates. */
+const IMAGES: ReadonlySet<unknown> = new Set(["image_url", "input_image", "image"])
+
+function isImage(part: Part): boolean {
+  return IMAGES.has(part.type) || (part.type === undefined && "image_url" in part)
+}
+
+/** Where a part has its image, and what the request calls that place. */
+function imageIn({ image_url: url, image }: Part, path: string): [image: Json, field: string] {
+  if (url === undefined && image !== undefined) return [image, `${path}.image`]
+  if (isMembers(url)) return [url.url ?? null, `${path}.image_url.url`]
+  return [url ?? null, `${path}.image_url`]
 }
 
 /** Maps of which none has a `text`; or maps of strings, as long as one of them is more than a text. */
@@ -87,12 +133,12 @@ function isText(part: Part): boolean {
   return typeof part.text === "string" && (TEXTS.has(part.type) || Object.keys(part).length === 1)
 }
 
-function readPart(part: Part, path: string): string {
+function readPart(part: Part, path: string, model: Seeing): string {
   const { type = "text", text, refusal } = part
   if (TEXTS.has(type) && typeof text === "string") return text
   if (type === "refusal" && typeof refusal === "string") return refusal
   if (TEXTS.has(type)) throw fault(path, "must have a text, which must be a string")
-  throw unsupported(path, `is a part of type ${show(type)}; the model takes text only`)
+  throw untaken(path, `is a part of type ${show(type)}`, model)
 }
 
 type Call = NonNullable<ChatCompletionMessage["tool_calls"]>[number]
@@ -115,8 +161,4 @@ function* readingArguments(given: Call["function"]["arguments"], path: string): 
     // Said below: to the client it is the same fault.
   }
   throw mustBe(path, "a map, or a string that holds one as JSON", given)
-}
-
-function unsupported(path: string, what: string): Problem {
-  return problem("unsupported_value", { problem: `${path} ${what}.` }, path)
 }

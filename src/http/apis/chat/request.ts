@@ -37,7 +37,7 @@ export function* readingChat(
   const format = yield* readingFormats(body)
   return {
     ...origin,
-    messages: yield* readingMessages(body.messages),
+    messages: yield* readingMessages(body.messages, model),
     choices: body.n ?? 1,
     maxTokens: body.max_completion_tokens ?? body.max_tokens ?? undefined,
     ...readEnds(body, model),

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest"
 import { parrot } from "../../../../test/parrot.ts"
 import type { ChatRequest } from "../../../chat/conversation.ts"
+import type { TemplateMessage } from "../../../chat/rendering.ts"
 import { openTemplate } from "../../../chat/template.ts"
 import { Problem } from "../../../errors.ts"
 import { MessagesRequest } from "../messages/schema.ts"
@@ -61,7 +62,7 @@ test.each([
     for (const times of [1, 100]) {
       const turns = Array.from({ length: times }, () => messages).flat()
       const rendering = {
-        messages: turns,
+        messages: turns as TemplateMessage[], // none has images
         tools: definitions,
         variables: {},
         generationPrompt: true,

@@ -31,8 +31,8 @@ export async function messages(exchange: Exchange): Promise<Answer> {
 
 export async function countTokens(exchange: Exchange): Promise<Answer> {
   const body = await bodyOf(exchange, CountTokensRequest)
-  const { chat } = await serviceOf(exchange, body.model)
-  const conversation = await inTurns(readingConversation(body))
+  const { chat, model } = await serviceOf(exchange, body.model)
+  const conversation = await inTurns(readingConversation(body, model))
   reportIgnored(exchange, CountTokensRequest)
   reportIgnoredTools(exchange, serverTools(body))
   const tokens = await chat.tokenizeChat(conversation, exchange)

@@ -5,6 +5,8 @@ import type {
   ChatMessage,
   ChatRequest,
   ConversationRequest,
+  ImagePart,
+  MessagePart,
   Tool,
   ToolCall,
   ToolChoice,
@@ -17,6 +19,14 @@ import type { Work } from "../../turns.ts"
 import { type Origin, readTemplateArguments } from "../chat/request.ts"
 import { assertNames, assertOfObjects, known } from "../chat/tools.ts"
 import { readingFormat } from "../format.ts"
+import {
+  contentOf,
+  misplaced,
+  readingBase64,
+  readingImage,
+  type Seeing,
+  untaken,
+} from "../images.ts"
 import { readEnds, readSampling } from "../sampling.ts"
 import type { CountTokensRequest, MessagesRequest } from "./schema.ts"
 
@@ -29,7 +39,7 @@ export function* readingMessagesRequest(
   assertWhole(body)
   return {
     ...origin,
-    ...(yield* readingConversation(body)),
+    ...(yield* readingConversation(body, model)),
     choices: 1,
     maxTokens: body.max_tokens,
     ...readEnds({ stop: body.stop_sequences ?? null }, model),
@@ -50,10 +60,13 @@ function assertWhole({ thread }: MessagesRequest): void {
 }
 
 /** What becomes the prompt, the same for a reply and for a count. */
-export function* readingConversation(body: CountTokensRequest): Work<ConversationRequest> {
-  const messages = readSystem(body.system)
+export function* readingConversation(
+  body: CountTokensRequest,
+  model: Seeing,
+): Work<ConversationRequest> {
+  const messages = readSystem(body.system, model)
   for (const [index, message] of body.messages.entries()) {
-    messages.push(...(yield* readingMessage(message, `messages[${index}]`)))
+    messages.push(...(yield* readingMessage(message, `messages[${index}]`, model)))
   }
   return { messages, templateArguments: readThinking(body), ...readTools(body) }
 }
@@ -69,8 +82,10 @@ type Content = CountTokensRequest["messages"][number]["content"]
 // Claude Code's first block is a line for Anthropic's accounts, another in each request: no prefix would ever be found again.
 const BILLING = /^x-anthropic-billing-header:.*(\n|$)/
 
-function readSystem(given: CountTokensRequest["system"]): ChatMessage[] {
-  const texts = blocksOf(given ?? []).map((block, index) => textOf(block, `system[${index}]`))
+function readSystem(given: CountTokensRequest["system"], model: Seeing): ChatMessage[] {
+  const texts = blocksOf(given ?? []).map((block, index) =>
+    textOf(block, `system[${index}]`, model),
+  )
   const content = texts.map((text) => text.replace(BILLING, "")).join("")
   return content === "" ? [] : [{ role: "system", content }]
 }
@@ -82,10 +97,11 @@ function blocksOf(content: Content): readonly Block[] {
 function* readingMessage(
   { role, content }: CountTokensRequest["messages"][number],
   path: string,
+  model: Seeing,
 ): Work<ChatMessage[]> {
   const results: ChatMessage[] = []
   const calls: ToolCall[] = []
-  const texts: Text[] = []
+  const pieces: Piece[] = []
   let thought = ""
   for (const [index, block] of blocksOf(content).entries()) {
     const place = `${path}.content[${index}]`
@@ -97,13 +113,15 @@ function* readingMessage(
         calls.push(yield* readingCall(block, place))
         break
       case "tool_result":
-        results.push(readResult(block, place))
+        results.push(yield* readingResult(block, place, model))
         break
       case "redacted_thinking":
       case "server_tool_use":
         break
       default:
-        if (!isServerResult(block)) texts.push(readText(block, place))
+        if (block.type === "image" && model.sees && role !== "user")
+          throw misplaced(mediaPath(block, place))
+        if (!isServerResult(block)) pieces.push(yield* readingPiece(block, place, model))
     }
   }
   if (calls.length > 0 && role !== "assistant") {
@@ -112,8 +130,8 @@ function* readingMessage(
   if (results.length > 0 && role !== "user") {
     throw fault(path, "has a tool_result block, which belongs to messages of the user")
   }
-  if (results.length > 0 && texts.length === 0) return results
-  const message: ChatMessage = { role, content: joined(texts) }
+  if (results.length > 0 && pieces.length === 0) return results
+  const message: ChatMessage = { role, ...contentOf(partsOf(pieces)) }
   if (thought !== "") message.reasoning = thought
   if (calls.length > 0) message.toolCalls = calls
   return [...results, message]
@@ -131,20 +149,37 @@ interface Text {
   isApart: boolean
 }
 
-function readText(block: Block, path: string): Text {
+type Piece = Text | ImagePart
+
+function* readingPiece(block: Block, path: string, model: Seeing): Work<Piece> {
+  if (block.type === "image" && model.sees)
+    return yield* readingSource(block.source ?? null, mediaPath(block, path))
   switch (block.type) {
     case "document": {
       const { title, context, source } = block
       return titled(
         [title, context],
-        documentText(source ?? null, `${mediaPath(block, path)}.source`),
+        documentText(source ?? null, `${mediaPath(block, path)}.source`, model),
       )
     }
     case "search_result":
-      return titled([block.title, block.source], textsIn(block.content, `${path}.content`))
+      return titled([block.title, block.source], textsIn(block.content, `${path}.content`, model))
     default:
-      return { text: textOf(block, path), isApart: false }
+      return { text: textOf(block, path, model), isApart: false }
   }
+}
+
+/** @param path of the image's block: its place is what clients take out and go on without */
+function* readingSource(source: Json, path: string): Work<ImagePart> {
+  if (!isMembers(source)) throw mustBe(`${path}.source`, "an object", source)
+  const { type = null, data = null, url = null } = source
+  if (type === "url") return yield* readingImage(url, path)
+  if (type !== "base64") {
+    const what = `is a source of type ${show(type)}; send the image itself, as base64`
+    throw problem("unsupported_value", { problem: `${path} ${what}.` }, path)
+  }
+  if (typeof data !== "string") throw mustBe(`${path}.source.data`, "a string", data)
+  return yield* readingBase64(data, 0, path)
 }
 
 /** Media with its type behind its place, as in Anthropic's errors: Claude Code takes out the block of such a place, and goes on. */
@@ -157,29 +192,40 @@ function titled(heads: readonly (Json | undefined)[], text: string): Text {
   return { text: said.join("\n\n"), isApart: true }
 }
 
-function joined(texts: readonly Text[]): string {
-  return texts.reduce((said, { text, isApart }, index) => {
-    const stands = index > 0 && (isApart || texts[index - 1]!.isApart)
-    return said + (stands ? "\n\n" : "") + text
-  }, "")
+/** Texts that no image stands between are one. */
+function partsOf(pieces: readonly Piece[]): MessagePart[] {
+  const parts: MessagePart[] = []
+  for (const [index, piece] of pieces.entries()) {
+    const [last, before] = [parts.at(-1), pieces[index - 1]]
+    if ("image" in piece) parts.push(piece)
+    else if (!last || !before || "image" in last || "image" in before)
+      parts.push({ text: piece.text })
+    else {
+      const stands = piece.isApart || before.isApart
+      parts.splice(-1, 1, { text: last.text + (stands ? "\n\n" : "") + piece.text })
+    }
+  }
+  return parts
 }
 
 /** Of a document that is text, whole or in blocks. */
-function documentText(source: Json, path: string): string {
+function documentText(source: Json, path: string, model: Seeing): string {
   if (typeof source !== "object" || source === null) throw mustBe(path, "an object", source)
   const { type = null, content } = source as Block
   if (type === "text") return member(source as Block, "data", path)
-  if (type === "content") return textsIn(content, `${path}.content`)
-  const what = `is a source of type ${show(type)}; the model takes text only`
-  throw problem("unsupported_value", { problem: `${path} ${what}.` }, path)
+  if (type === "content") return textsIn(content, `${path}.content`, model)
+  throw untaken(path, `is a source of type ${show(type)}`, model)
 }
 
 /** A text, or blocks of texts. */
-function textsIn(content: Json | undefined, path: string): string {
+function textsIn(content: Json | undefined, path: string, model: Seeing): string {
   if (typeof content === "string") return content
   if (!Array.isArray(content)) throw mustBe(path, "a string or a list of blocks", content ?? null)
   return content
-    .map((block: Json, index) => textOf(blockAt(block, `${path}[${index}]`), `${path}[${index}]`))
+    .map((block: Json, index) => {
+      const place = `${path}[${index}]`
+      return textOf(blockAt(block, place), place, model)
+    })
     .join("")
 }
 
@@ -188,11 +234,11 @@ function blockAt(block: Json, path: string): Block {
   throw mustBe(path, "an object", block)
 }
 
-function textOf(block: Block, path: string): string {
+function textOf(block: Block, path: string, model: Seeing): string {
   if (block.type === "text") return member(block, "text", path)
   const place = mediaPath(block, path)
-  const what = `is a block of type ${show(block.type ?? null)}; the model takes text only`
-  throw problem("unsupported_value", { problem: `${place} ${what}.` }, place)
+  if (block.type === "image" && model.sees) throw misplaced(place)
+  throw untaken(place, `is a block of type ${show(block.type ?? null)}`, model)
 }
 
 function member(block: Block, name: string, path: string): string {
@@ -211,19 +257,20 @@ function* readingCall(block: Block, path: string): Work<ToolCall> {
   }
 }
 
-function readResult(block: Block, path: string): ChatMessage {
+function* readingResult(block: Block, path: string, model: Seeing): Work<ChatMessage> {
   const content = block.content ?? ""
   if (typeof content !== "string" && !Array.isArray(content)) {
     throw mustBe(`${path}.content`, "a string or a list of blocks", content)
   }
-  const texts = blocksOf(content as Content).map((given, index) => {
+  const pieces: Piece[] = []
+  for (const [index, given] of blocksOf(content as Content).entries()) {
     const place = `${path}.tool_result.content[${index}]`
     const inner = blockAt(given as Json, place)
-    if (inner.type !== "tool_reference") return readText(inner, place)
-    return { text: member(inner, "tool_name", place), isApart: false }
-  })
+    if (inner.type !== "tool_reference") pieces.push(yield* readingPiece(inner, place, model))
+    else pieces.push({ text: member(inner, "tool_name", place), isApart: false })
+  }
   const toolCallId = member(block, "tool_use_id", path)
-  return { role: "tool", content: joined(texts), toolCallId }
+  return { role: "tool", ...contentOf(partsOf(pieces)), toolCallId }
 }
 
 function readThinking({ thinking, output_config }: CountTokensRequest) {

@@ -11,7 +11,7 @@ const Message = Type.Object(
     role: Type.Enum(["user", "assistant", "system"], { description: "Who speaks." }),
     content: Type.Union([text, Type.Array(anything)], {
       description:
-        "A text, or blocks: text, thinking, tool_use, tool_result, search_result and documents that are text. Pictures and other documents are refused.",
+        "A text, or blocks: text, thinking, tool_use, tool_result, search_result, documents that are text, and images where the model sees. Other documents are refused.",
     }),
   },
   { title: "MessagesMessage" },

@@ -17,6 +17,11 @@ export function showModel(exchange: Exchange): Answer {
   return json(writeJson(entry(exchange.parameter, card)))
 }
 
+/** What can be asked of it, images among it. */
+export function capabilitiesOf({ capabilities, sees }: ModelCard): readonly string[] {
+  return sees ? [...capabilities, "vision"] : capabilities
+}
+
 function entry(id: string, card: ModelCard) {
   return {
     id,
@@ -31,7 +36,7 @@ function entry(id: string, card: ModelCard) {
     max_input_tokens: card.contextLength, // this and the next two: what Anthropic's clients read
     max_tokens: card.contextLength,
     lifecycle: "active",
-    capabilities: card.capabilities,
+    capabilities: capabilitiesOf(card),
     ...card.details,
   }
 }

@@ -20,6 +20,7 @@ import { originOf } from "../chat/request.ts"
 import { embedded, floats } from "../embeddings/endpoint.ts"
 import { reportIgnored, reportUnenforced } from "../ignored.ts"
 import { assertLogprobsFit, MAX_LOGPROBS_AT_ONCE } from "../logprob-budget.ts"
+import { capabilitiesOf } from "../models/endpoint.ts"
 import { stream } from "../stream.ts"
 import { whole } from "../whole.ts"
 import { ollamaApi } from "./api.ts"
@@ -58,7 +59,7 @@ export async function ollamaGenerate(exchange: Exchange): Promise<Answer> {
   const service = await serviceOf(exchange, body.model)
   reportIgnored(exchange, OllamaGenerateRequest)
   const shape = { model: body.model, write: shapes.generate }
-  if (!body.prompt) return loaded(exchange, body, shape)
+  if (!body.prompt && !body.images?.length) return loaded(exchange, body, shape)
   const { chat } = service
   const origin = originOf(exchange)
   const { signal, client } = exchange
@@ -179,12 +180,12 @@ export function listRunning({ state }: Exchange): Answer {
   return json(writeJson({ models }))
 }
 
-const OF_OLLAMA = new Set(["completion", "tools", "insert", "thinking", "embedding"])
+const OF_OLLAMA = new Set(["completion", "tools", "insert", "thinking", "embedding", "vision"])
 
 export async function showModelInfo(exchange: Exchange): Promise<Answer> {
   const name = await nameIn(exchange)
   const { card } = modelOf(exchange, name)
-  const { details, contextLength, capabilities, created, template = "" } = card
+  const { details, contextLength, created, template = "" } = card
   const family = String(details.architecture ?? "unknown")
   return json(
     writeJson({
@@ -200,7 +201,7 @@ export async function showModelInfo(exchange: Exchange): Promise<Answer> {
         [`${family}.context_length`]: contextLength,
         [`${family}.embedding_length`]: details.embedding_length ?? 0,
       },
-      capabilities: capabilities.filter((each) => OF_OLLAMA.has(each)),
+      capabilities: capabilitiesOf(card).filter((each) => OF_OLLAMA.has(each)),
       modified_at: timeOf(created),
     }),
   )

@@ -222,7 +222,7 @@ test.each<[string, string, object, number]>([
 test.each<[object, string | RegExp]>([
   [
     { images: ["aGk="] },
-    "images must be an empty list, not a list of 1: the model takes text only.",
+    "images is not supported; the model takes text only.",
   ],
   [
     { context: [1, 2] },

@@ -10,6 +10,7 @@ import { type Origin, readTemplateArguments } from "../chat/request.ts"
 import type { ChatCompletionMessage } from "../chat/schema.ts"
 import { readTools } from "../chat/tools.ts"
 import { readingFormat } from "../format.ts"
+import { readingImages, withImages } from "../images.ts"
 import { readEnds, readSampling } from "../sampling.ts"
 import type { OllamaChatRequest, OllamaGenerateRequest, OllamaMessage } from "./schema.ts"
 
@@ -19,7 +20,7 @@ export function* readingOllamaChat(
   service: Service,
   origin: Origin,
 ): Work<ChatRequest> {
-  const messages = yield* readingMessages(renamed(body.messages ?? []))
+  const messages = yield* readingMessages(renamed(body.messages ?? []), service.model)
   const { tools = null, tool_choice = null } = body
   const common = yield* readingCommon(body, service)
   const templateArguments = readThink(body)
@@ -34,7 +35,8 @@ export function* readingOllamaText(
 ): Work<ChatRequest> {
   const { system, prompt } = body
   const common = yield* readingCommon(body, service)
-  const user = { role: "user" as const, content: prompt ?? "" }
+  const images = yield* readingImages(body.images ?? [], "images", service.model)
+  const user = { role: "user" as const, ...withImages(images, { content: prompt ?? "" }) }
   const messages = system ? [{ role: "system" as const, content: system }, user] : [user]
   return { ...origin, ...common, messages, templateArguments: readThink(body) }
 }
@@ -45,6 +47,7 @@ export function* readingOllamaRaw(
   service: Service,
   { id, scope }: Origin,
 ): Work<CompletionRequest> {
+  if (body.images?.length) throw fault("images", "stand in no raw text; leave raw and suffix out")
   const common = yield* readingCommon(body, service)
   const { prompt, suffix } = body
   return { id, scope, ...common, prompt: prompt ?? "", echo: false, ...(suffix && { suffix }) }
@@ -89,7 +92,7 @@ function readThink({ think }: Common) {
 function renamed(messages: readonly OllamaMessage[]): ChatCompletionMessage[] {
   const waiting: Waiting[] = []
   return messages.map((message, index) => {
-    const { role, content, thinking, tool_calls } = message
+    const { role, content, thinking, images, tool_calls } = message
     const calls = (tool_calls ?? []).map((call, at) => ({
       ...call,
       id: call.id ?? `call_${index}_${at}`,
@@ -98,6 +101,7 @@ function renamed(messages: readonly OllamaMessage[]): ChatCompletionMessage[] {
     return {
       role,
       content: content ?? null,
+      ...(images && { images }),
       ...(thinking && { reasoning_content: thinking }),
       ...(calls.length > 0 && { tool_calls: calls }),
       ...(role === "tool" && { tool_call_id: answered(message, waiting) }),

@@ -56,7 +56,10 @@ const Message = Type.Object(
     role: Type.Enum(["system", "user", "assistant", "tool"], { description: "Who speaks." }),
     content: optional(text, "The text."),
     thinking: optional(text, "An assistant's earlier thinking."),
-    images: optional(Type.Array(anything, { maxItems: 0 }), "The model takes text only."),
+    images: optional(
+      Type.Array(text),
+      "Images that the text is about, in Base64, where the model sees; of users and tools.",
+    ),
     tool_calls: optional(
       Type.Array(
         Type.Object({
@@ -98,7 +101,10 @@ export const OllamaGenerateRequest = Type.Object(
       "Whether the prompt is taken as it is, without the model's template.",
       false,
     ),
-    images: optional(Type.Array(anything, { maxItems: 0 }), "The model takes text only."),
+    images: optional(
+      Type.Array(text),
+      "Images that the prompt is about, in Base64, where the model sees; not with raw.",
+    ),
     context: optional(
       Type.Array(anything, { maxItems: 0 }),
       "Nothing is remembered between requests.",

@@ -21,12 +21,13 @@ import {
 } from "./reply.ts"
 import { type Asked, readingAsked, readingResponse } from "./request.ts"
 import { ResponsesRequest } from "./schema.ts"
-import type { Kept } from "./store.ts"
+import { type Kept, sizeOf } from "./store.ts"
 
 export async function respond(exchange: Exchange): Promise<Answer> {
   const body = await bodyOf(exchange, ResponsesRequest)
   const service = await serviceOf(exchange, body.model)
-  const asked = await inTurns(readingAsked(body, exchange.responses, exchange.scope))
+  const { responses, scope } = exchange
+  const asked = await inTurns(readingAsked(body, responses, scope, service.model))
   const request = await inTurns(readingResponse(body, asked, service, originOf(exchange)))
   const { temperature, topP, seed, topLogprobs } = request.sampling
   if (topLogprobs !== undefined) {
@@ -92,8 +93,8 @@ function failing(error: Problem): AsyncIterable<ReplyEvent> {
 
 export async function countInput(exchange: Exchange): Promise<Answer> {
   const body = await bodyOf(exchange, ResponsesRequest)
-  const { chat } = await serviceOf(exchange, body.model)
-  const asked = await inTurns(readingAsked(body, exchange.responses, exchange.scope))
+  const { chat, model } = await serviceOf(exchange, body.model)
+  const asked = await inTurns(readingAsked(body, exchange.responses, exchange.scope, model))
   report(exchange, asked)
   const { length } = await chat.tokenizeChat(asked.conversation, exchange)
   return json(writeJson({ object: "response.input_tokens", input_tokens: length }))
@@ -139,7 +140,7 @@ function keeping(
     if (store === false) return
     const items = inputItems(input, head.stem)
     const history = [...(previous?.history ?? []), ...items, ...output]
-    const own = writeJson([response, ...items]).length
+    const own = sizeOf([response, ...items])
     const size = own + (previous?.size ?? 0)
     responses.add({ id: responseId(head), scope, response, input: items, history, size })
   }

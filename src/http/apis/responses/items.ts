@@ -1,11 +1,12 @@
 // Items become messages. What the assistant said, thought and called stands in neighbouring items and is one message, even where
 // a text stands between a call and its output.
 
-import type { ChatMessage, ToolCall } from "../../../chat/conversation.ts"
+import type { ChatMessage, MessagePart, ToolCall } from "../../../chat/conversation.ts"
 import { Problem, problem } from "../../../errors.ts"
 import { fault, mustBe, show } from "../../check.ts"
 import { isMembers, type Json, type Members, reading, writeJson } from "../../json.ts"
 import type { Work } from "../../turns.ts"
+import { contentOf, misplaced, readingImage, type Seeing, untaken } from "../images.ts"
 import { joinedName, membersOf } from "./tools.ts"
 
 const PIECE = 512 // items read between two turns
@@ -15,7 +16,11 @@ const SKIPPED =
   /^(web_search_call|file_search_call|code_interpreter_call|image_generation_call|local_shell_call|tool_search_|mcp_)/
 
 /** @param field where the items stand; those before `from` come from a kept response. */
-export function* readingItems(items: readonly Json[], from: number): Work<ChatMessage[]> {
+export function* readingItems(
+  items: readonly Json[],
+  from: number,
+  model: Seeing,
+): Work<ChatMessage[]> {
   const messages: ChatMessage[] = []
   let said: Said | undefined
   const close = () => {
@@ -26,7 +31,7 @@ export function* readingItems(items: readonly Json[], from: number): Work<ChatMe
     if (index > 0 && index % PIECE === 0) yield PIECE
     const path = index < from ? "previous_response_id" : `input[${index - from}]`
     const members = membersOf(item, path)
-    const other = yield* readingItem(members, path, () => (said ??= nothingSaid()))
+    const other = yield* readingItem(members, path, model, () => (said ??= nothingSaid()))
     if (!other) continue
     close()
     messages.push(other)
@@ -63,14 +68,17 @@ function messageOf({ content, hasContent, isCut, reasoning, calls }: Said): Chat
 function* readingItem(
   item: Members,
   path: string,
+  model: Seeing,
   assistant: () => Said,
 ): Work<ChatMessage | undefined> {
   const type = item.type ?? ("role" in item ? "message" : null)
   switch (type) {
     case "message": {
       const role = roleOf(item, path)
-      const content = contentOf(item.content, `${path}.content`)
-      if (role !== "assistant") return { role, content }
+      const place = `${path}.content`
+      if (role === "user") return { role, ...(yield* readingContent(item.content, place, model)) }
+      const content = textsIn(item.content, place, model)
+      if (role === "system") return { role, content }
       const said = assistant()
       said.content += content
       said.hasContent = true
@@ -78,7 +86,7 @@ function* readingItem(
       return undefined
     }
     case "reasoning":
-      assistant().reasoning += thinkingOf(item)
+      assistant().reasoning += thinkingOf(item, model)
       return undefined
     case "function_call":
       assistant().calls.push(yield* readingCall(item, path))
@@ -92,7 +100,7 @@ function* readingItem(
     case "custom_tool_call_output":
       return {
         role: "tool",
-        content: contentOf(item.output, `${path}.output`),
+        ...(yield* readingContent(item.output, `${path}.output`, model)),
         toolCallId: textOf(item, "call_id", path),
       }
   }
@@ -113,31 +121,59 @@ function roleOf({ role }: Members, path: string): "system" | "user" | "assistant
 
 const TEXT_PARTS = ["input_text", "output_text", "text", "summary_text", "reasoning_text"]
 
-function contentOf(content: Json | undefined, path: string): string {
-  if (typeof content === "string") return content
-  if (!Array.isArray(content)) throw mustBe(path, "a string or a list of parts", content ?? null)
-  return content
-    .map((part: Json, index) => {
-      const place = `${path}[${index}]`
-      const { type = null, text, refusal } = membersOf(part, place)
-      if (type === "refusal" && typeof refusal === "string") return refusal
-      if (!TEXT_PARTS.includes(type as string)) {
-        const what = `${place} is a part of type ${show(type)}; the model takes text only.`
-        throw problem("unsupported_value", { problem: what }, place)
-      }
-      if (typeof text !== "string") throw mustBe(`${place}.text`, "a string", text ?? null)
-      return text
-    })
+function partsIn(content: Json | undefined, path: string): readonly Json[] {
+  if (typeof content === "string") return [{ type: "text", text: content }]
+  if (Array.isArray(content)) return content
+  throw mustBe(path, "a string or a list of parts", content ?? null)
+}
+
+/** Of a user, or a tool: images may stand among the texts. */
+function* readingContent(content: Json | undefined, path: string, model: Seeing) {
+  const parts: MessagePart[] = []
+  for (const [index, given] of partsIn(content, path).entries()) {
+    const place = `${path}[${index}]`
+    const part = membersOf(given, place)
+    if (part.type === IMAGE && model.sees) parts.push(yield* readingImagePart(part, place))
+    else parts.push({ text: textIn(part, place, model) })
+  }
+  return contentOf(parts)
+}
+
+const IMAGE = "input_image"
+
+function* readingImagePart({ image_url: url, file_id }: Members, path: string) {
+  if (typeof file_id === "string") {
+    const what = `${path}.file_id names a file, and this server keeps none; send the image as image_url.`
+    throw problem("unsupported_value", { problem: what }, `${path}.file_id`)
+  }
+  return yield* readingImage(url ?? null, `${path}.image_url`)
+}
+
+function textsIn(content: Json | undefined, path: string, model: Seeing): string {
+  return partsIn(content, path)
+    .map((part, index) => textIn(membersOf(part, `${path}[${index}]`), `${path}[${index}]`, model))
     .join("")
 }
 
+function textIn({ type = null, text, refusal }: Members, path: string, model: Seeing): string {
+  if (type === "refusal" && typeof refusal === "string") return refusal
+  if (type === IMAGE && model.sees) throw misplaced(path)
+  if (!TEXT_PARTS.includes(type as string))
+    throw untaken(path, `is a part of type ${show(type)}`, model)
+  if (typeof text === "string") return text
+  throw mustBe(`${path}.text`, "a string", text ?? null)
+}
+
 /** Whatever a client hands back of it: the text, else what was given it unread, else the summary. */
-function thinkingOf({ content, encrypted_content: encrypted, summary }: Members): string {
-  if (Array.isArray(content) && content.length > 0) return contentOf(content, "content")
+function thinkingOf(
+  { content, encrypted_content: encrypted, summary }: Members,
+  model: Seeing,
+): string {
+  if (Array.isArray(content) && content.length > 0) return textsIn(content, "content", model)
   if (typeof encrypted === "string" && encrypted.startsWith(MARK)) {
     return Buffer.from(encrypted.slice(MARK.length), "base64").toString("utf8")
   }
-  return Array.isArray(summary) ? contentOf(summary, "summary") : ""
+  return Array.isArray(summary) ? textsIn(summary, "summary", model) : ""
 }
 
 const MARK = "sinter:"

@@ -9,6 +9,7 @@ import type { Service } from "../../service.ts"
 import type { Work } from "../../turns.ts"
 import { type Origin, readTemplateArguments } from "../chat/request.ts"
 import { readingFormat } from "../format.ts"
+import type { Seeing } from "../images.ts"
 import { readEnds, readSampling } from "../sampling.ts"
 import { readingItems } from "./items.ts"
 import type { ResponsesRequest } from "./schema.ts"
@@ -29,6 +30,7 @@ export function* readingAsked(
   body: ResponsesRequest,
   store: ResponseStore,
   scope: string,
+  model: Seeing,
 ): Work<Asked> {
   assertSupported(body)
   const previous = previousOf(body, store, scope)
@@ -36,7 +38,7 @@ export function* readingAsked(
   if (input.length === 0 && !previous) throw fault("input", "must not be empty")
   const callables = readCallables([...((body.tools ?? []) as Members[]), ...added])
   const before = previous?.history ?? []
-  const items = yield* readingItems([...before, ...input], before.length)
+  const items = yield* readingItems([...before, ...input], before.length, model)
   const messages = withInstructions(body.instructions, items)
   if (messages.length === 0) throw fault("input", "holds no message")
   const tools = callables.all.map(({ tool }) => tool)

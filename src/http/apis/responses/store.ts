@@ -12,8 +12,19 @@ export interface Kept {
   input: readonly Json[]
   /** What a next one goes on from: all input and output. */
   history: readonly Json[]
-  size: number // characters of the history's JSON and the response's
+  size: number // characters, as `sizeOf` counts those of the history and the response
 }
+
+/** About as many characters as its JSON has, which would take long to write: images are megabytes. */
+export function sizeOf(value: Json | undefined): number {
+  if (typeof value === "string") return value.length + QUOTES
+  if (typeof value !== "object" || value === null) return SMALL
+  const own = Object.entries(value).map(([name, member]) => name.length + sizeOf(member as Json))
+  return own.reduce((sum, size) => sum + size + QUOTES, QUOTES)
+}
+
+const QUOTES = 2 // and brackets, and what stands between members
+const SMALL = 8
 
 const MAX_SIZE = 32 * 1024 * 1024 // characters: at two bytes, 64 MiB
 const MAX_SIZE_OF_ONE = MAX_SIZE / 4 // of one key

@@ -25,7 +25,7 @@ export async function tokenize(exchange: Exchange): Promise<Answer> {
   } else if (messages && typeof prompt !== "string") {
     refuse(exchange.body, "chat")
     const conversation = {
-      messages: await inTurns(readingMessages(messages)),
+      messages: await inTurns(readingMessages(messages, model)),
       templateArguments: readTemplateArguments(body),
       ...readTools(body),
     }

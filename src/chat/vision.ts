@@ -1,0 +1,190 @@
+// Images on their way into a prompt. A template writes a mark for each; where the mark stands among the template's own
+// characters, and never where somebody's text spells it, the model's processor says what stands there instead, soft tokens among
+// it. The rows that take the places of those come from a tower, which is asked once the prompt is known to fit.
+
+import { createHash } from "node:crypto"
+import { type Problem, problem } from "../errors.ts"
+import type { Caller } from "../worker/lane.ts"
+import type { ChatMessage, ImagePart } from "./conversation.ts"
+import { Text, TextBuilder } from "./jinja/text.ts"
+
+/** What chat is given of a model that sees. */
+export interface ChatVision {
+  /** What the model's template writes in the place of an image. */
+  mark: string
+  /** The token that stands for each of an image's rows in the prompt: its text and its id. */
+  soft: { text: string; id: number }
+  /** Decodes and prepares an image. @throws a Problem (`invalid_value`, naming `field`) where it is none, or too large */
+  prepare(bytes: Uint8Array, field: string, signal: AbortSignal): Promise<PreparedImage>
+}
+
+export interface PreparedImage {
+  /** SHA-256 of its bytes, hex: equal images have equal rows. */
+  hash: string
+  /** What stands in the prompt in the place of its mark. */
+  text: string
+  /** How many soft tokens the text has, and rows come out of the tower. */
+  rows: number
+  /** The tower's rows [rows, hidden]; computed once, kept for a while. */
+  encode(signal: AbortSignal): Promise<Float32Array>
+}
+
+/** The images of a prompt, as the engine wants them. */
+export interface PromptImages {
+  /** Positions of the prompt's soft tokens, ascending. */
+  at: Int32Array // [rows of all images]
+  /** Of each a negative number that its image and its row decide. */
+  keys: Int32Array // [rows of all images]
+  /** What is computed at these positions in the place of the soft token's row. */
+  encode(signal: AbortSignal): Promise<Float32Array> // [rows of all images, hidden]
+}
+
+/** Bytes of an image file; few photographs have half as many. */
+export const MAX_IMAGE = 20 * 1024 * 1024
+
+/** Of an image file that has more than that. */
+export function tooManyBytes(field: string, bytes: number): Problem {
+  const words = `${field} has ${bytes} bytes; an image may have at most ${MAX_IMAGE}.`
+  return problem("invalid_value", { problem: words }, field)
+}
+
+export function imagesIn(messages: readonly ChatMessage[]): ImagePart[] {
+  return messages.flatMap(({ parts = [] }) => parts.filter((part) => "image" in part))
+}
+
+const WHERE = "messages"
+const NEVER = new AbortController().signal
+
+/** Throws the Problem that refuses so many tokens or more; absent: there is room for any number. */
+type AssertRoom = ((tokens: number, field: string) => void) | undefined
+
+/** The images of one conversation. */
+export class Sight {
+  /** What its template writes in the place of an image. */
+  readonly mark: string
+  readonly #vision: ChatVision
+  readonly #given: readonly ImagePart[]
+  readonly #assertRoom: AssertRoom
+  readonly #signal: AbortSignal
+
+  /** @param given in the order in which the conversation has them */
+  constructor(
+    vision: ChatVision,
+    given: readonly ImagePart[],
+    assertRoom: AssertRoom,
+    { signal = NEVER }: Partial<Caller> = {},
+  ) {
+    this.mark = vision.mark
+    this.#vision = vision
+    this.#given = given
+    this.#assertRoom = assertRoom
+    this.#signal = signal
+  }
+
+  /** @throws `template_failed` where a template has written more or fewer marks than there are images */
+  assertShown(rendered: Text): void {
+    const written = this.#marksIn(rendered).length
+    const { length } = this.#given
+    if (written === length) return
+    const words = `it writes ${JSON.stringify(this.mark)} ${written} times for ${length} images.`
+    throw problem("template_failed", { problem: words }, WHERE)
+  }
+
+  /**
+   * The text with each mark's place taken by what stands for its image, and its images.
+   * @param order whose mark each is: places in the list of images
+   * @throws the problem that refuses an image, or that all of them are too long
+   */
+  async shown(
+    rendered: Text,
+    order: readonly number[],
+  ): Promise<{ text: Text; images: readonly PreparedImage[] }> {
+    this.assertShown(rendered)
+    const images = await this.#prepared(order)
+    const text = new TextBuilder()
+    let at = 0
+    for (const [index, mark] of this.#marksIn(rendered).entries()) {
+      text.add(rendered.slice(at, mark))
+      text.add(new Text(images[index]!.text))
+      at = mark + this.mark.length
+    }
+    text.add(rendered.slice(at, rendered.length))
+    return { text: text.done(), images }
+  }
+
+  /** Where a prompt has its images. @throws `template_failed` where it has other soft tokens beside theirs */
+  found(tokens: Int32Array, images: readonly PreparedImage[]): PromptImages {
+    const { soft } = this.#vision
+    const at = tokens.map((token, position) => (token === soft.id ? position : -1))
+    const places = at.filter((position) => position >= 0)
+    const keys = images.flatMap(keysOf)
+    if (places.length !== keys.length) {
+      const words = `it writes ${JSON.stringify(soft.text)}, which stands for rows of images, beside them.`
+      throw problem("template_failed", { problem: words }, WHERE)
+    }
+    return { at: places, keys: Int32Array.from(keys), encode: (signal) => encoded(images, signal) }
+  }
+
+  /** One after the other, until they are known not to fit: each takes a processor a while. */
+  async #prepared(order: readonly number[]): Promise<PreparedImage[]> {
+    const images: PreparedImage[] = []
+    let rows = 0
+    for (const [index, place] of order.entries()) {
+      const { image, field = WHERE } = this.#given[place]!
+      if (image.length > MAX_IMAGE) throw tooManyBytes(field, image.length)
+      this.#assertRoom?.(rows + order.length - index, WHERE) // each to come has a row at least
+      this.#signal.throwIfAborted()
+      const prepared = await this.#vision.prepare(image, field, this.#signal)
+      rows += prepared.rows
+      images.push(prepared)
+    }
+    this.#assertRoom?.(rows, WHERE)
+    return images
+  }
+
+  /** Where the template's own characters spell the mark. */
+  #marksIn(rendered: Text): number[] {
+    const places: number[] = []
+    for (const { from, to, source } of rendered.runs()) {
+      if (source !== 0) continue
+      const run = rendered.value.slice(from, to)
+      for (let at = run.indexOf(this.mark); at >= 0; ) {
+        places.push(from + at)
+        at = run.indexOf(this.mark, at + this.mark.length)
+      }
+    }
+    return places
+  }
+}
+
+const WORDS = 8 // of 32 bits in a SHA-256
+
+/** Negative, so that none is a token's id; equal images have equal keys, and others do not. */
+function keysOf({ hash, rows }: PreparedImage): number[] {
+  const keys: number[] = []
+  for (let block = 0; keys.length < rows; block++) {
+    const digest = createHash("sha256").update(`${hash} ${block}`).digest()
+    for (let word = 0; word < WORDS && keys.length < rows; word++)
+      keys.push(digest.readInt32LE(4 * word) | -(2 ** 31))
+  }
+  return keys
+}
+
+/** All rows, in the order of the images. The signal ends what is being computed. */
+async function encoded(
+  images: readonly PreparedImage[],
+  signal: AbortSignal,
+): Promise<Float32Array> {
+  const pieces: Float32Array[] = []
+  for (const image of images) {
+    signal.throwIfAborted()
+    pieces.push(await image.encode(signal))
+  }
+  const rows = new Float32Array(pieces.reduce((sum, { length }) => sum + length, 0))
+  let at = 0
+  for (const piece of pieces) {
+    rows.set(piece, at)
+    at += piece.length
+  }
+  return rows
+}

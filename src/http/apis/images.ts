@@ -1,0 +1,118 @@
+// Images as clients send them: a data: URL, or Base64 alone. Nothing is fetched, as this server connects to nobody on a request's
+// behalf. What the bytes are is looked at where they are decoded, whatever a client calls them.
+
+import type { ChatMessage, ImagePart, MessagePart } from "../../chat/conversation.ts"
+import { MAX_IMAGE, tooManyBytes } from "../../chat/vision.ts"
+import { type Problem, problem } from "../../errors.ts"
+import { cut, fault, mustBe } from "../check.ts"
+import type { Json } from "../json.ts"
+import type { ModelCard } from "../service.ts"
+import type { Work } from "../turns.ts"
+
+/** Whether a model takes images, of which each API has its own kinds. */
+export type Seeing = Pick<ModelCard, "sees">
+
+/** What a model takes, for refusals of anything else. */
+export function taken({ sees }: Seeing): string {
+  return sees ? "the model takes text and images only" : "the model takes text only"
+}
+
+/** Of an image where a model reads text alone, or of any other part. @param what "is a part of type …" */
+export function untaken(path: string, what: string, model: Seeing): Problem {
+  return problem("unsupported_value", { problem: `${path} ${what}; ${taken(model)}.` }, path)
+}
+
+/** Of an image that somebody else shows than a user or a tool. */
+export function misplaced(path: string): Problem {
+  return fault(path, "is an image, which belongs to messages of the user or results of tools")
+}
+
+/** Texts and images in their order, as a message has them: what its texts say together, and the parts where there are images. */
+export function contentOf(parts: readonly MessagePart[]): Pick<ChatMessage, "parts"> & {
+  content: string
+} {
+  const content = parts.map((part) => ("text" in part ? part.text : "")).join("")
+  return parts.some((part) => "image" in part) ? { content, parts } : { content }
+}
+
+/** The same of images that stand beside a content, which come ahead of it. */
+export function withImages(
+  images: readonly ImagePart[],
+  said: Pick<ChatMessage, "content" | "parts">,
+): Pick<ChatMessage, "content" | "parts"> {
+  if (images.length === 0) return said
+  const { content, parts = content ? [{ text: content }] : [] } = said
+  return contentOf([...images, ...parts])
+}
+
+const DATA = /^data:([^,;]*)((?:;[^,;]*)*),/i
+const MAX_HEADER = 256 // characters of what stands before a data: URL's comma
+
+/** From a data: URL; a program in this process may have the bytes themselves. Yields the characters read. */
+export function* readingImage(given: Json | Uint8Array, field: string): Work<ImagePart> {
+  if (given instanceof Uint8Array) return { image: given, field }
+  if (typeof given !== "string") throw mustBe(field, "a data: URL", given)
+  if (/^https?:/i.test(given)) {
+    const words = `${field} is an address, and this server connects to nobody on a request's behalf; send the image itself, as a data: URL.`
+    throw problem("unsupported_value", { problem: words }, field)
+  }
+  const [header, type, parameters] = DATA.exec(given.slice(0, MAX_HEADER)) ?? []
+  if (header === undefined || type === undefined)
+    throw mustBe(field, "a data: URL (data:image/png;base64,…)", cut(given, 60))
+  if (type !== "" && !/^image\//i.test(type))
+    throw fault(field, `is data of the type ${JSON.stringify(cut(type, 60))}, which is no image`)
+  if (!/;base64$/i.test(parameters ?? "")) throw fault(field, "must be in Base64 (;base64)")
+  return yield* readingBase64(given, header.length, field)
+}
+
+/** A list of images beside a text, as Ollama has them. */
+export function* readingImages(
+  given: Json | undefined,
+  field: string,
+  model: Seeing,
+): Work<ImagePart[]> {
+  if (!Array.isArray(given) || given.length === 0) return []
+  if (!model.sees) throw untaken(field, "is not supported", model)
+  const images: ImagePart[] = []
+  for (const [index, image] of given.entries())
+    images.push(yield* readingPlainImage(image, `${field}[${index}]`))
+  return images
+}
+
+/** From Base64 alone, or a data: URL. */
+function* readingPlainImage(given: Json, field: string): Work<ImagePart> {
+  if (typeof given !== "string") throw mustBe(field, "a string with an image in Base64", given)
+  if (/^[a-z]+:/i.test(given)) return yield* readingImage(given, field)
+  return yield* readingBase64(given, 0, field)
+}
+
+const PIECE = 32 * 1024 // characters read between two turns: a tenth of a millisecond or two
+const ALPHABET = /^[A-Za-z0-9+/]*$/
+
+/** By RFC 4648, section 4: no character beside the alphabet, and padded. @param from where it begins in the text */
+export function* readingBase64(given: string, from: number, field: string): Work<ImagePart> {
+  const length = given.length - from
+  if (length === 0) throw fault(field, "is empty")
+  const padding = given.endsWith("==") ? 2 : given.endsWith("=") ? 1 : 0
+  const size = Math.floor(length / 4) * 3 - padding
+  if (size > MAX_IMAGE) throw tooManyBytes(field, size)
+  if (length % 4 !== 0) {
+    throw fault(field, `is no Base64: it has ${length} characters, which is no multiple of 4`)
+  }
+  const image = Buffer.allocUnsafe(size)
+  const end = given.length - padding
+  for (let at = from, written = 0; at < end; at += PIECE) {
+    if (at > from) yield PIECE
+    const piece = given.slice(at, Math.min(at + PIECE, end))
+    if (!ALPHABET.test(piece)) throw unencoded(piece, at - from, field)
+    written += image.write(piece, written, "base64")
+  }
+  return { image, field }
+}
+
+/** @param before characters that stand before the piece */
+function unencoded(piece: string, before: number, field: string): Problem {
+  const at = piece.search(/[^A-Za-z0-9+/]/)
+  const character = JSON.stringify(String.fromCodePoint(piece.codePointAt(at)!))
+  return fault(field, `is no Base64: character ${before + at + 1} is ${character}`)
+}
