@@ -1,0 +1,151 @@
+// A picture becomes tiles as the tower takes them, and the grid in which they lie. What comes out is what the processors of
+// transformers make, sizes rounded as Python rounds them: image_processing_idefics3.py (and smolvlm), image_processing_got_ocr2.py,
+// image_processing_cohere2_vision.py, and for the others image_processing_backends.py.
+
+import type { Cutting, ImageProcessing, Picture, Size } from "./image.ts"
+import { resize, type Window } from "./resample.ts"
+
+/** How many tiles lie beside and below each other; one more behind them, where they are several, holds all of the picture. */
+export type Grid = Size
+
+export interface Cut {
+  grid: Grid
+  tiles: Picture[]
+}
+
+export function cut(picture: Picture, processing: ImageProcessing): Cut {
+  const { cutting, tile } = processing
+  if (cutting.kind === "split") return split(picture, cutting, processing)
+  if (cutting.kind === "grid") return inGrid(picture, cutting, processing)
+  const only = cutting.kind === "crop" ? crop(picture, cutting.shortest, processing) : undefined
+  return { grid: ONE, tiles: [only ?? resize(picture, tile, processing.filter)] }
+}
+
+const ONE: Grid = { width: 1, height: 1 }
+
+/** Of the resized picture nothing but the tile is computed: of a very long one it would not fit into memory. */
+function crop(picture: Picture, shortest: number, { tile, filter }: ImageProcessing): Picture {
+  const { width, height } = picture
+  const longest = Math.trunc((shortest * Math.max(width, height)) / Math.min(width, height))
+  const to =
+    width <= height ? { width: shortest, height: longest } : { width: longest, height: shortest }
+  const left = Math.trunc((to.width - tile.width) / 2)
+  const top = Math.trunc((to.height - tile.height) / 2)
+  return resize(picture, to, filter, { left, top, ...tile })
+}
+
+type Of<Kind extends Cutting["kind"]> = Extract<Cutting, { kind: Kind }>
+
+/** Resized twice before it is cut, first with its proportions, then to whole tiles. */
+function split(picture: Picture, cutting: Of<"split">, processing: ImageProcessing): Cut {
+  const { tile, filter } = processing
+  const first = resize(picture, withLongest(picture, cutting.longest), filter)
+  if (!cutting.isSplit) return { grid: ONE, tiles: [resize(first, tile, filter)] }
+  const whole = resize(first, wholeTiles(first, tile.width), filter)
+  return withWhole(whole, gridOf(whole, tile), processing, whole)
+}
+
+const MAX_LONGEST = 4096 // of Idefics 3, whatever its configuration says
+
+function withLongest({ width, height }: Size, longest: number): Size {
+  const ratio = width / height
+  const even = (side: number) => side + (side % 2)
+  const to =
+    width >= height
+      ? { width: longest, height: even(Math.trunc(longest / ratio)) }
+      : { width: even(Math.trunc(longest * ratio)), height: longest }
+  return belowLongest({ width: Math.max(to.width, 1), height: Math.max(to.height, 1) })
+}
+
+function belowLongest({ width, height }: Size): Size {
+  const ratio = width / height
+  if (width >= height && width > MAX_LONGEST)
+    return { width: MAX_LONGEST, height: Math.max(Math.trunc(MAX_LONGEST / ratio), 1) }
+  if (height > width && height > MAX_LONGEST)
+    return { width: Math.max(Math.trunc(MAX_LONGEST * ratio), 1), height: MAX_LONGEST }
+  return { width, height }
+}
+
+function wholeTiles({ width, height }: Size, edge: number): Size {
+  const ratio = width / height
+  const up = (side: number) => Math.ceil(side / edge) * edge
+  if (width >= height) return { width: up(width), height: up(Math.trunc(up(width) / ratio)) }
+  return { width: up(Math.trunc(up(height) * ratio)), height: up(height) }
+}
+
+function gridOf(size: Size, tile: Size): Grid {
+  return { width: size.width / tile.width, height: size.height / tile.height }
+}
+
+function inGrid(picture: Picture, cutting: Of<"grid">, processing: ImageProcessing): Cut {
+  const { tile, filter } = processing
+  const grid = choices[cutting.choice](picture, tile, cutting)
+  const size = { width: grid.width * tile.width, height: grid.height * tile.height }
+  return withWhole(resize(picture, size, filter), grid, processing, picture)
+}
+
+/** @param all what the last tile is made of */
+function withWhole(
+  picture: Picture,
+  grid: Grid,
+  { tile, filter }: ImageProcessing,
+  all: Picture,
+): Cut {
+  const tiles: Picture[] = []
+  for (let row = 0; row < grid.height; row++)
+    for (let column = 0; column < grid.width; column++)
+      tiles.push(part(picture, { left: column * tile.width, top: row * tile.height, ...tile }))
+  if (tiles.length > 1) tiles.push(resize(all, tile, filter))
+  return { grid, tiles }
+}
+
+function part(
+  { width: whole, data: from }: Picture,
+  { left, top, width, height }: Window,
+): Picture {
+  const data = new Uint8Array(width * height * 3)
+  for (let y = 0; y < height; y++) {
+    const at = ((top + y) * whole + left) * 3
+    data.set(from.subarray(at, at + width * 3), y * width * 3)
+  }
+  return { width, height, data }
+}
+
+/** All grids of so many tiles, those of few first. */
+function grids(least: number, most: number): Grid[] {
+  const all: Grid[] = []
+  for (let width = 1; width <= most; width++)
+    for (let height = 1; width * height <= most; height++)
+      if (width * height >= least) all.push({ width, height })
+  return all.sort((one, other) => one.width * one.height - other.width * other.height)
+}
+
+const choices = { ratio: byRatio, scale: byScale } satisfies Record<Of<"grid">["choice"], unknown>
+
+/** Whose proportions are nearest; of equal ones the largest whose area is less than twice the picture's. */
+function byRatio({ width, height }: Size, tile: Size, { least, most }: Of<"grid">): Grid {
+  let best = ONE
+  let nearest = Number.POSITIVE_INFINITY
+  for (const grid of grids(least, most)) {
+    const distance = Math.abs(width / height - grid.width / grid.height)
+    const isLarge = width * height > 0.5 * tile.width * tile.height * grid.width * grid.height
+    if (distance < nearest || (distance === nearest && isLarge)) best = grid
+    nearest = Math.min(nearest, distance)
+  }
+  return best
+}
+
+/** In which the picture grows least; where it must shrink, shrinks least. */
+function byScale({ width, height }: Size, tile: Size, { most }: Of<"grid">): Grid {
+  const scaled = grids(1, most).map((grid) => {
+    const scale = Math.min((grid.width * tile.height) / width, (grid.height * tile.height) / height)
+    return { grid, scale }
+  })
+  const growing = scaled.filter(({ scale }) => scale >= 1)
+  const best = growing.length > 0 ? least(growing, 1) : least(scaled, -1)
+  return best.grid
+}
+
+function least<Scaled extends { scale: number }>(of: readonly Scaled[], sign: 1 | -1): Scaled {
+  return of.reduce((best, each) => (sign * each.scale < sign * best.scale ? each : best))
+}

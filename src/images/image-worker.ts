@@ -1,0 +1,39 @@
+// What runs in the process of images.ts: decodes and cuts an image, keeps its tiles, and hands their rows over.
+
+import { serve } from "../worker/serve.ts"
+import { cut } from "./cut.ts"
+import { decode } from "./decode.ts"
+import type { ImageProcessing, Picture } from "./image.ts"
+import type { Answer, Order } from "./images.ts"
+import { pixelsOf } from "./patches.ts"
+
+let processing: ImageProcessing
+let tiles: readonly Picture[] = []
+
+/** One after the other, also where nobody waits for the first any more: the tiles are those of the last. */
+let last: Promise<unknown> = Promise.resolve()
+
+serve({
+  open(opening: ImageProcessing): void {
+    processing = opening
+  },
+  answer(order: Order): Promise<Answer> {
+    const answer = last.then(() => answerTo(order))
+    last = answer.catch(() => {})
+    return answer
+  },
+})
+
+async function answerTo(order: Order): Promise<Answer> {
+  if (order.kind === "rows") {
+    const tile = tiles[order.tile]
+    if (!tile) throw new Error("internal: rows of a tile that is not there")
+    return { pixels: pixelsOf(tile, processing, order.from, order.to) }
+  }
+  tiles = []
+  const picture = await decode(order.bytes)
+  if ("refusal" in picture) return picture
+  const { grid, tiles: parts } = cut(picture, processing)
+  tiles = parts
+  return { grid, tiles: parts.length }
+}

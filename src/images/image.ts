@@ -1,0 +1,82 @@
+// What an image is to the rest of the house: how a model wants its images prepared, and what comes of one. Plain data: all of it
+// travels to the process that does the work (image-worker.ts).
+
+export type Filter = "bilinear" | "bicubic" | "lanczos"
+
+/** Columns and rows: of pixels, of patches or of tiles. */
+export interface Size {
+  width: number
+  height: number
+}
+
+/** How an image becomes tiles, each as large as the tower's image. */
+export type Cutting =
+  /** One tile: stretched to it. */
+  | { kind: "stretch" }
+  /** One tile: the shorter edge becomes so many pixels, and what the tile does not hold around the centre is cut off. */
+  | { kind: "crop"; shortest: number }
+  /** As Idefics 3: the longer edge becomes so many pixels, then both a multiple of the tile's; all of it as the last tile. */
+  | { kind: "split"; longest: number; isSplit: boolean }
+  /** In a grid of so many tiles, chosen by `choice`; with more than one, all of it as the last tile. */
+  | { kind: "grid"; choice: "ratio" | "scale"; least: number; most: number }
+
+/** What stands in the prompt for an image, around the soft tokens of its tiles. */
+export interface Wording {
+  opening: string
+  closing: string
+  /** Before the only tile. */
+  only: string
+  /** Before each of several: `{row}`, `{column}` and `{number}` are counted from 1. */
+  part: string
+  /** Before the tile that holds all of it, where there are others. */
+  whole: string
+  /** Behind each tile, and behind each row of several. */
+  behindTile: string
+  behindRow: string
+}
+
+/** How pixels become what a tower takes, as a model's processor does it. */
+export interface ImageProcessing {
+  cutting: Cutting
+  filter: Filter
+  /** What a byte is multiplied with, and then less `mean` and divided by `std`, one for each of red, green and blue. */
+  rescale: number
+  mean: readonly [number, number, number]
+  std: readonly [number, number, number]
+  /** Of each tile, in pixels. */
+  tile: Size
+  /** A patch's edge in pixels: so many to each side as a tile holds whole ones. */
+  patch: number
+  /** Of so many patches a side one row comes out; they lie one behind the other. */
+  joined: number
+  /** A row of the tower's own stands before the patches. */
+  hasClassRow: boolean
+  /** So many of the first rows do not come out. */
+  skipped: number
+  /** What the chat template writes in the place of an image. */
+  mark: string
+  /** The text of the token that stands for each row that comes out. */
+  soft: string
+  wording: Wording
+}
+
+/** An image as a tower takes it. */
+export interface SeenImage {
+  /** One sequence of the tower each, in the order of the soft tokens. */
+  tiles: readonly Tile[]
+  /** What stands in the prompt in the place of the mark: its soft tokens among whatever else, as text. */
+  text: string
+  /** How many soft tokens `text` has: as many as rows come out of the tower. */
+  rows: number
+}
+
+export interface Tile {
+  pixels: Float32Array // [rows, taken]
+  places: Int32Array // [rows] into the tower's table of positions
+  wanted: Int32Array // [rows that come out] the first of the rows that are joined to one
+}
+
+/** Pixels of red, green and blue. */
+export interface Picture extends Size {
+  data: Uint8Array // [height, width, 3]
+}

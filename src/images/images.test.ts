@@ -1,0 +1,103 @@
+// Through the process that does it. What the pixels must be is told in resample.test.ts, decode.test.ts and, with the
+// processors of transformers, in model/vision/processing.test.ts.
+
+import { readFileSync } from "node:fs"
+import { afterAll, expect, test } from "vitest"
+import { cut } from "./cut.ts"
+import { decode } from "./decode.ts"
+import type { ImageProcessing } from "./image.ts"
+import { openImages } from "./images.ts"
+import { pixelsOf, placesOf, rowsOf, wantedOf } from "./patches.ts"
+
+const read = (name: string) =>
+  readFileSync(new URL(`../../test/golden/images/${name}`, import.meta.url))
+
+const processing: ImageProcessing = {
+  cutting: { kind: "grid", choice: "ratio", least: 1, most: 12 },
+  filter: "bicubic",
+  rescale: 1 / 255,
+  mean: [0.5, 0.5, 0.5],
+  std: [0.25, 0.25, 0.25],
+  tile: { width: 448, height: 448 },
+  patch: 14,
+  joined: 2,
+  hasClassRow: true,
+  skipped: 1,
+  mark: "<image>",
+  soft: "<soft>",
+  wording: {
+    opening: "<img>",
+    closing: "</img>",
+    only: "",
+    part: "",
+    whole: "",
+    behindTile: "",
+    behindRow: "",
+  },
+}
+
+const never = new AbortController().signal
+const images = openImages(processing)
+afterAll(() => images.close())
+
+test("an image comes as tiles, text and as many soft tokens as rows come out", async () => {
+  const seen = await images.see(read("rgb.jpg"), "image", never)
+  const picture = await decode(read("rgb.jpg"))
+  if ("refusal" in picture) throw new Error(picture.refusal)
+  const { tiles } = cut(picture, processing)
+  expect(seen.tiles).toHaveLength(tiles.length)
+  seen.tiles.forEach((tile, i) => {
+    expect(tile.places).toEqual(placesOf(processing))
+    expect(tile.wanted).toEqual(wantedOf(processing))
+    const pixels = pixelsOf(tiles[i]!, processing, 0, rowsOf(processing)) // 2.3 MB, which come in pieces
+    expect(Buffer.compare(Buffer.from(tile.pixels.buffer), Buffer.from(pixels.buffer))).toBe(0)
+  })
+  expect(seen.rows).toBe(256 * tiles.length)
+  expect(seen.text).toBe(`<img>${"<soft>".repeat(seen.rows)}</img>`)
+})
+
+test("what is none is refused by the name of its field, and the next is seen", async () => {
+  const bad = images.see(new TextEncoder().encode("<svg/>"), "messages[0].content[1]", never)
+  const good = images.see(read("one.png"), "image", never)
+  await expect(bad).rejects.toMatchObject({
+    code: "invalid_value",
+    param: "messages[0].content[1]",
+    message: "messages[0].content[1] is SVG; send PNG, JPEG, WebP or GIF.",
+  })
+  expect((await good).tiles).toHaveLength(1)
+})
+
+test("several at once do not get each other's rows, and one whose client leaves gets none", async () => {
+  const leaving = new AbortController()
+  const left = images.see(read("large.jpg"), "image", leaving.signal)
+  const [wide, tall] = [read("rgb.png"), read("tall.png")]
+  const both = [images.see(wide, "image", never), images.see(tall, "image", never)]
+  leaving.abort(new Error("left"))
+  await expect(left).rejects.toThrow("left")
+  const [first, second] = await Promise.all(both)
+  const alone = [await images.see(wide, "image", never), await images.see(tall, "image", never)]
+  expect(first!.tiles.map(({ pixels }) => hash(pixels))).toEqual(
+    alone[0]!.tiles.map(({ pixels }) => hash(pixels)),
+  )
+  expect(second!.tiles.map(({ pixels }) => hash(pixels))).toEqual(
+    alone[1]!.tiles.map(({ pixels }) => hash(pixels)),
+  )
+})
+
+test("closed, it refuses whoever waits and whoever comes", async () => {
+  const other = openImages(processing)
+  const waiting = other.see(read("rgb.png"), "image", never)
+  const refused = expect(waiting).rejects.toMatchObject({ code: "server_closing" })
+  await other.close()
+  await refused
+  await expect(other.see(read("rgb.png"), "image", never)).rejects.toMatchObject({
+    code: "server_closing",
+  })
+})
+
+/** FNV-1a of the numbers' bits. */
+function hash(pixels: Float32Array): number {
+  let value = 0x811c9dc5
+  for (const bits of new Int32Array(pixels.buffer)) value = Math.imul(value ^ bits, 0x01000193)
+  return value >>> 0
+}

@@ -1,0 +1,110 @@
+// Images as a tower takes them. Decoding, resizing and cutting are done in a process of its own, which begins with the first
+// image: the decoders are native code that reads what strangers sent, and whatever they do costs one request. One image after
+// the other; its rows come in pieces, so that no piece holds up the event loop.
+
+import { codeRoot } from "../code-root.ts"
+import { type Problem, problem } from "../errors.ts"
+import type { Log } from "../log.ts"
+import { Lane } from "../worker/lane.ts"
+import { Worker, WorkerLost } from "../worker/worker.ts"
+import type { Grid } from "./cut.ts"
+import type { ImageProcessing, SeenImage, Tile } from "./image.ts"
+import { rowsOf, takenOf, tileOf, wantedOf } from "./patches.ts"
+import { textOf } from "./wording.ts"
+
+export type Order =
+  | { kind: "cut"; bytes: Uint8Array }
+  /** Of the image that was cut last. */
+  | { kind: "rows"; tile: number; from: number; to: number }
+
+export type Answer = { grid: Grid; tiles: number } | { refusal: string } | { pixels: Float32Array }
+
+export interface Images {
+  /**
+   * @param field of the request that holds the image, for sentences
+   * Rejects with `invalid_value` where it is no image or too large, with `queue_full`, with WorkerLost, or with the signal's reason.
+   */
+  see(bytes: Uint8Array, field: string, signal: AbortSignal): Promise<SeenImage>
+  close(): Promise<void>
+}
+
+/** Sixteen of the largest bodies that are read unless the operator says otherwise. */
+const MAX_WAITING = 32 * 2 ** 20
+
+/** The largest image that is decoded takes some four seconds. */
+const MILLISECONDS = 60_000
+/** For one whose client has left. */
+const UNWANTED = 1000
+/** The largest image takes half of it. */
+const MEGABYTES = 2048
+
+/** Bytes of rows that come at once: one or two milliseconds of the event loop. */
+const PIECE = 2 * 2 ** 20
+
+export function openImages(processing: ImageProcessing, log?: Log): Images {
+  const lane = new Lane({ size: MAX_WAITING })
+  const worker = new Worker<Order, Answer>({
+    name: "image decoder",
+    file: new URL("images/image-worker", codeRoot),
+    host: "process",
+    nice: 5, // an image is not worth others' next tokens
+    afterLoss: "resume",
+    opening: processing,
+    milliseconds: MILLISECONDS,
+    unwantedMilliseconds: UNWANTED,
+    megabytes: MEGABYTES,
+    log,
+  })
+
+  async function see(bytes: Uint8Array, field: string, signal: AbortSignal): Promise<SeenImage> {
+    const answer = await worker.ask({ kind: "cut", bytes }, { signal })
+    if ("refusal" in answer) throw refused(field, answer.refusal)
+    if (!("grid" in answer)) throw new Error("internal: an image was cut, and no grid came of it")
+    const tiles: Tile[] = []
+    for (let tile = 0; tile < answer.tiles; tile++)
+      tiles.push(tileOf(await pixelsOf(tile, signal), processing))
+    const rows = wantedOf(processing).length
+    return {
+      tiles,
+      text: textOf(processing, answer.grid, rows),
+      rows: rows * tiles.length,
+    }
+  }
+
+  async function pixelsOf(tile: number, signal: AbortSignal): Promise<Float32Array> {
+    const taken = takenOf(processing)
+    const rows = rowsOf(processing)
+    const pixels = new Float32Array(rows * taken)
+    const step = Math.max(1, Math.floor(PIECE / (4 * taken)))
+    for (let from = 0; from < rows; from += step) {
+      const to = Math.min(from + step, rows)
+      const answer = await worker.ask({ kind: "rows", tile, from, to }, { signal })
+      if (!("pixels" in answer)) throw new Error("internal: rows of an image came without pixels")
+      pixels.set(answer.pixels, from * taken)
+    }
+    return pixels
+  }
+
+  return {
+    see(bytes, field, signal) {
+      const work = () =>
+        see(bytes, field, signal).catch((error: unknown) => {
+          // What an image costs is the image's own fault.
+          throw error instanceof WorkerLost && error.isCost ? tooCostly(field, error.why) : error
+        })
+      return lane.run(work, bytes.length, { client: "", signal })
+    },
+    async close() {
+      lane.close()
+      await worker.close()
+    },
+  }
+}
+
+function refused(field: string, why: string): Problem {
+  return problem("invalid_value", { problem: `${field} ${why}.` }, field)
+}
+
+function tooCostly(field: string, why: string): Problem {
+  return refused(field, `is an image that cannot be decoded: ${why}; send it smaller`)
+}

@@ -1,0 +1,206 @@
+// What the files say is held to what transformers' processors do with them: test/golden/images/make.py.
+
+import { createHash } from "node:crypto"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, expect, test } from "vitest"
+import { cut } from "../../images/cut.ts"
+import { decode } from "../../images/decode.ts"
+import type { ImageProcessing, Picture } from "../../images/image.ts"
+import { pixelsOf, placesOf, rowsOf, takenOf, wantedOf } from "../../images/patches.ts"
+import { textOf } from "../../images/wording.ts"
+import { Fields } from "../fields.ts"
+import { Folder, type Json } from "../folder.ts"
+import { readProcessing } from "./processing.ts"
+
+const golden = new URL("../../../test/golden/images/", import.meta.url)
+const { seen } = JSON.parse(readFileSync(new URL("golden.json", golden), "utf8")) as {
+  seen: Record<string, Case>
+}
+
+interface Case {
+  config: Json
+  image: Json
+  tokenizer?: Json
+  images: Record<string, Seen>
+}
+
+/** Hashes are of joined rows: of what is handed to the projector, were the tower to change nothing. */
+interface Seen {
+  tiles: number
+  rows: number
+  text: string
+  textBegins: string
+  places: string
+  pixels: string[]
+  middle: number[]
+}
+
+const folder = mkdtempSync(join(tmpdir(), "sinter-processing-"))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+function read(config: Json, files: Record<string, Json>): Promise<ImageProcessing | undefined> {
+  const model = new Folder(mkdtempSync(join(folder, "model-")))
+  for (const [name, json] of Object.entries(files))
+    writeFileSync(join(model.path, name), JSON.stringify(json))
+  return readProcessing(new Fields(config, (what) => model.broken("config.json", what)), model)
+}
+
+/** The files of the golden case, with changes. */
+function readCase(name: string, changes: { config?: Json; image?: Json; vision?: Json } = {}) {
+  const { config, image, tokenizer = {} } = seen[name]!
+  const vision = { ...(config.vision_config as Json), ...changes.vision }
+  return read(
+    { ...config, vision_config: vision, ...changes.config },
+    {
+      "preprocessor_config.json": { ...image, ...changes.image },
+      "tokenizer_config.json": tokenizer,
+    },
+  )
+}
+
+async function pictureOf(name: string): Promise<Picture> {
+  const picture = await decode(readFileSync(new URL(name, golden)))
+  if ("refusal" in picture) throw new Error(picture.refusal)
+  return picture
+}
+
+const sha256 = (data: string | NodeJS.ArrayBufferView) =>
+  createHash("sha256").update(data).digest("hex")
+
+/** A tile's rows as `select` joins them: those wanted, each with those behind it. */
+function joined<Rows extends Float32Array | Int32Array>(
+  rows: Rows,
+  columns: number,
+  processing: ImageProcessing,
+): Rows {
+  const each = processing.joined ** 2 * columns
+  const from = [...wantedOf(processing)].map((row) => row * columns)
+  const all = rows.slice(0, from.length * each) as Rows
+  from.forEach((at, i) => {
+    all.set(rows.subarray(at, at + each), i * each)
+  })
+  return all
+}
+
+const cases = Object.entries(seen).flatMap(([name, { images }]) =>
+  Object.entries(images).map(([image, expected]) => ({ name, image, expected })),
+)
+
+test.each(cases)("$name sees $image as transformers does", async ({ name, image, expected }) => {
+  const processing = (await readCase(name))!
+  const { grid, tiles } = cut(await pictureOf(image), processing)
+  const rows = wantedOf(processing).length
+  const text = textOf(processing, grid, rows)
+  const count = rowsOf(processing)
+  const pixels = tiles.map((tile) =>
+    joined(pixelsOf(tile, processing, 0, count), takenOf(processing), processing),
+  )
+  const middle = Math.floor(rows / 2) * processing.joined ** 2 * takenOf(processing)
+  expect({
+    tiles: tiles.length,
+    rows,
+    text: sha256(text),
+    textBegins: text.slice(0, 60),
+    places: sha256(joined(placesOf(processing), 1, processing)),
+    pixels: pixels.map(sha256),
+    middle: Array.from(pixels[0]!.subarray(middle, middle + 4)),
+  }).toEqual(expected)
+  expect(text.split(processing.soft).length - 1).toBe(rows * tiles.length)
+})
+
+test("a class row stands in front, takes zeros and comes out where it is asked for", async () => {
+  const processing = (await readCase("llava"))!
+  const tile = await pictureOf("rgb.png")
+  const first = pixelsOf(tile, processing, 0, 2)
+  expect(rowsOf(processing)).toBe(17)
+  expect(placesOf(processing).slice(0, 3)).toEqual(Int32Array.of(0, 1, 2))
+  expect(first.subarray(0, takenOf(processing)).every((value) => value === 0)).toBe(true)
+  expect(first[takenOf(processing)]).not.toBe(0)
+  expect(wantedOf(processing)[0]).toBe(1)
+  const full = await readCase("llava", { config: { vision_feature_select_strategy: "full" } })
+  expect(wantedOf(full!)).toEqual(Int32Array.from({ length: 17 }, (_, row) => row))
+})
+
+test("rows are the same in pieces", async () => {
+  const processing = (await readCase("internvl"))!
+  const { tiles } = cut(await pictureOf("rgb.png"), processing)
+  const whole = pixelsOf(tiles[1]!, processing, 0, rowsOf(processing))
+  const taken = takenOf(processing)
+  expect(pixelsOf(tiles[1]!, processing, 3, 9)).toEqual(whole.slice(3 * taken, 9 * taken))
+})
+
+test("what transformers 5 writes is read as what 4 wrote", async () => {
+  const { config, image } = seen["smolvlm-512"]!
+  const four = await read(config, { "preprocessor_config.json": image })
+  const processor = {
+    image_processor: image,
+    image_seq_len: 64,
+    processor_class: "SmolVLMProcessor",
+  }
+  expect(await read(config, { "processor_config.json": processor })).toEqual(four)
+  const older = { "preprocessor_config.json": { ...image, max_image_size: { longest_edge: 9 } } }
+  expect(await read(config, { ...older, "processor_config.json": processor })).toEqual(four)
+  expect(four).toMatchObject({ mark: "<image>", soft: "<image>", joined: 4, patch: 16 })
+})
+
+test("sizes that are one number are read as they were written once", async () => {
+  const size = { size: 56, crop_size: 56 }
+  expect(await readCase("llava", { image: size })).toEqual(await readCase("llava"))
+})
+
+test("tokens have the names that the tokenizer gives them", async () => {
+  const { config, image } = seen.internvl!
+  const named = {
+    extra_special_tokens: { context_image_token: "<ctx>", start_image_token: { content: "<i>" } },
+    end_image_token: "</i>",
+  }
+  const files = { "preprocessor_config.json": image, "tokenizer_config.json": named }
+  expect(await read(config, files)).toMatchObject({
+    mark: "<ctx>",
+    soft: "<ctx>",
+    wording: { opening: "<i>", closing: "</i>" },
+  })
+})
+
+test("a folder that says nothing of images, or is of no family, has no processing", async () => {
+  const { config, image } = seen.llava!
+  expect(await read(config, {})).toBeUndefined()
+  const files = { "preprocessor_config.json": image }
+  expect(await read({ ...config, model_type: "llama" }, files)).toBeUndefined()
+  expect(await read({ model_type: "llava" }, files)).toBeUndefined()
+})
+
+test.each([
+  ["llava", { image: { do_resize: false } }, "preprocessor_config.json: do_resize is false"],
+  ["llava", { image: { do_pad: true } }, "do_pad is true, which changes the pixels"],
+  ["llava", { image: { do_center_crop: false } }, "do_center_crop is false"],
+  ["llava", { image: { crop_size: 64 } }, "crop_size is larger than size"],
+  ["llava", { image: { resample: 0 } }, "resample is 0; known: 1 (Lanczos)"],
+  ["llava", { image: { image_std: [1, 0, 1] } }, "image_std is not three numbers"],
+  ["llava", { image: { image_mean: [0.5] } }, "image_mean is not three numbers"],
+  ["llava", { image: { size: { shortest_edge: 1e9 } } }, "size.shortest_edge is 1000000000"],
+  ["llava", { image: { image_processor_type: "ViTImageProcessor" } }, 'is "ViTImageProcessor"'],
+  ["llava", { vision: { image_size: 112 } }, "size makes tiles of 56 x 56 pixels, but the tower"],
+  ["llava", { vision: { model_type: "pixtral" } }, 'vision_config.model_type is "pixtral"'],
+  ["llava", { config: { vision_feature_select_strategy: "cls" } }, 'strategy is "cls"'],
+  ["internvl", { vision: { patch_size: [14, 7] } }, "patch_size is not one number"],
+  ["internvl", { config: { downsample_ratio: 0.4 } }, "downsample_ratio does not join"],
+  ["internvl", { config: { vision_feature_select_strategy: "full" } }, "cannot be joined by 2"],
+  ["internvl", { image: { max_patches: 1000 } }, "max_patches is 1000"],
+  ["idefics3", { config: { scale_factor: 3 } }, "makes 4 patches a side, which cannot be joined"],
+  ["idefics3", { image: { max_image_size: { longest_edge: 64 } } }, "max_image_size makes tiles"],
+  ["gemma3", { config: { mm_tokens_per_image: 5 } }, "mm_tokens_per_image does not join"],
+  ["gemma3", { image: { size: { shortest_edge: 64 } } }, "size has no height and width"],
+] as const)("%s with %j is refused", async (name, changes, sentence) => {
+  await expect(readCase(name, changes)).rejects.toThrow(sentence)
+})
+
+test("a count of soft tokens that is not what the tower makes is refused", async () => {
+  const { config, image } = seen.gemma3!
+  const processor = { image_processor: image, image_seq_length: 256 }
+  await expect(read(config, { "processor_config.json": processor })).rejects.toThrow(
+    "processor_config.json: image_seq_length is 256, but 4 rows of a tile come out of the tower",
+  )
+})

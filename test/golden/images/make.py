@@ -1,0 +1,503 @@
+"""What Pillow, torchvision and transformers make of small images: the images, golden.json and resized.bin beside this file.
+
+    python make.py        needs torch, torchvision, transformers, pillow and numpy
+"""
+
+import hashlib
+import io
+import json
+import struct
+import tempfile
+import zlib
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import PIL
+import torch
+import torchvision
+import transformers
+from PIL import Image
+from torchvision.transforms.v2 import functional as tv
+from transformers import AutoImageProcessor
+from transformers.image_utils import load_image
+from transformers.models.aya_vision import modeling_aya_vision, processing_aya_vision
+from transformers.models.cohere2_vision import modeling_cohere2_vision, processing_cohere2_vision
+from transformers.models.gemma3 import processing_gemma3
+from transformers.models.idefics3 import modeling_idefics3, processing_idefics3
+from transformers.models.internvl import modeling_internvl, processing_internvl
+from transformers.models.llava import processing_llava
+from transformers.models.smolvlm import processing_smolvlm
+
+HERE = Path(__file__).parent
+rng = np.random.default_rng(1)
+
+
+def waves(height, width, channels, noise=4):
+    y, x = np.mgrid[0:height, 0:width].astype(float)
+    planes = [127 + 120 * np.sin((k + 1) * x / 9 + y / (7 + k)) for k in range(channels)]
+    noisy = np.stack(planes, -1) + rng.normal(0, noise, (height, width, channels))
+    return np.clip(noisy, 0, 255).astype(np.uint8)
+
+
+# ---- images
+
+
+def write_images():
+    colours = Image.fromarray(waves(61, 83, 3))
+    clear = Image.fromarray(waves(40, 30, 4))
+    grey = Image.fromarray(waves(33, 20, 1)[..., 0])
+    few = colours.quantize(32)
+    few_bytes = bytes([0, 128, 255, 3])
+    images = {
+        "rgb.png": (colours, {}),
+        "rgb.jpg": (colours, {"quality": 85}),
+        "444.jpg": (colours, {"quality": 92, "subsampling": 0}),
+        "progressive.jpg": (colours, {"progressive": True}),
+        "lossy.webp": (colours, {"quality": 80}),
+        "lossless.webp": (colours, {"lossless": True}),
+        "rgba.png": (clear, {}),
+        "rgba.webp": (clear, {"quality": 80}),
+        "grey.png": (grey, {}),
+        "grey.jpg": (grey, {}),
+        "grey-alpha.png": (Image.fromarray(waves(33, 20, 2), "LA"), {}),
+        "bits.png": (grey.convert("1"), {}),
+        "palette.png": (colours.quantize(37), {}),
+        "palette-clear.png": (few, {"transparency": few_bytes}),
+        "key.png": (colours, {"transparency": tuple(np.asarray(colours)[0, 0].tolist())}),
+        "cmyk.jpg": (Image.fromarray(waves(40, 50, 4), "CMYK"), {"quality": 90}),
+        "gif.gif": (few, {}),
+        "clear.gif": (few, {"transparency": 5}),
+        "moving.gif": (few, {"save_all": True, "append_images": [colours.rotate(90).quantize(8)]}),
+        "one.png": (colours.crop((0, 0, 1, 1)), {}),
+        "wide.png": (Image.fromarray(waves(2, 900, 3)), {}),
+        "tall.png": (Image.fromarray(waves(700, 5, 3)), {}),
+        "large.jpg": (Image.fromarray(waves(430, 610, 3, 0)), {"quality": 8}),
+    }
+    small = colours.crop((0, 0, 23, 17))
+    for turn in range(1, 9):
+        images[f"turned-{turn}.jpg"] = (small, {"exif": turned(turn)})
+    images["turned-6.png"] = (small, {"exif": turned(6)})
+    images["turned-6.webp"] = (small, {"exif": turned(6), "lossless": True})
+    for name, (image, options) in images.items():
+        image.save(HERE / name, **options)
+    deep = rng.integers(0, 65536, (11, 13, 4)).astype(np.uint16)
+    write_deep("deep-rgb.png", deep[..., :3], 2)
+    write_deep("deep-rgba.png", deep, 6)
+    write_deep("deep-grey.png", deep[..., :1], 0)
+    write_deep("deep-grey-alpha.png", deep[..., :2], 4)
+    return [*images, *(path.name for path in sorted(HERE.glob("deep-*.png")))]
+
+
+def turned(orientation):
+    exif = Image.Exif()
+    exif[0x112] = orientation
+    return exif
+
+
+def write_deep(name, pixels, colour_type):
+    """A PNG of 16 bits, which Pillow writes of greys alone."""
+    height, width = pixels.shape[:2]
+
+    def chunk(kind, data):
+        check = zlib.crc32(kind + data)
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", check)
+
+    lines = b"".join(b"\0" + line.astype(">u2").tobytes() for line in pixels)
+    header = struct.pack(">IIBBBBB", width, height, 16, colour_type, 0, 0, 0)
+    chunks = [chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(lines)), chunk(b"IEND", b"")]
+    (HERE / name).write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(chunks))
+
+
+def decoded(name):
+    image = load_image(str(HERE / name))
+    pixels = np.asarray(image)
+    if name == "deep-grey.png":  # where Pillow cuts off at 255
+        upper = (np.asarray(Image.open(HERE / name)) >> 8).astype(np.uint8)
+        pixels = np.stack([upper] * 3, -1)
+    return {"width": image.width, "height": image.height, "sha256": sha256(pixels)}
+
+
+def sha256(array):
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+# ---- resizing
+
+FILTERS = {"bilinear": 2, "bicubic": 3, "lanczos": 1}
+SIZES = [
+    # from width and height, to width and height
+    (83, 61, 32, 32),
+    (9, 17, 40, 64),
+    (300, 5, 48, 48),
+    (1, 1, 16, 16),
+    (3, 200, 90, 10),
+    (610, 430, 336, 336),
+    (64, 64, 20, 64),
+    (80, 100, 80, 99),
+    (41, 37, 333, 300),
+    (2000, 7, 56, 8),
+]
+
+
+def formula(width, height):
+    """The same numbers in the test: bytes of a linear congruential generator, over slow slopes."""
+    count = width * height * 3
+    state, noise = 1, np.empty(count, np.int64)
+    for i in range(count):
+        state = (state * 1103515245 + 12345) % 2**31
+        noise[i] = state >> 23
+    slope = np.arange(count) * 7 // (width * 3) % 200
+    return ((noise // 4 + slope) % 256).astype(np.uint8).reshape(height, width, 3)
+
+
+def resized():
+    cases, kept = [], b""
+    for width, height, to_width, to_height in SIZES:
+        pixels = formula(width, height)
+        for name, number in FILTERS.items():
+            planes = torch.from_numpy(pixels).permute(2, 0, 1).contiguous()
+            mode = tv.InterpolationMode(name)
+            fast = tv.resize(planes, [to_height, to_width], interpolation=mode, antialias=True)
+            fast = fast.permute(1, 2, 0).numpy()
+            pillow = np.asarray(Image.fromarray(pixels).resize((to_width, to_height), number))
+            case = {"from": [width, height], "to": [to_width, to_height], "filter": name}
+            case["sha256"] = sha256(fast)
+            if (width, height) == SIZES[0][:2]:
+                case["pillow"] = [len(kept), pillow.nbytes]
+                kept += pillow.tobytes()
+            cases.append(case)
+    (HERE / "resized.bin").write_bytes(kept)
+    return cases
+
+
+# ---- what processors make
+
+
+def identity(rows, side, joined):
+    return rows
+
+
+def of_idefics(rows, side, joined):
+    return modeling_idefics3.Idefics3Connector.pixel_shuffle(None, rows[None], joined)[0]
+
+
+def of_internvl(rows, side, joined):
+    square = rows.reshape(1, side, side, -1)
+    shuffled = modeling_internvl.InternVLModel.pixel_shuffle(None, square, 1 / joined)
+    return shuffled.reshape((side // joined) ** 2, -1)
+
+
+def of_aya(rows, side, joined):
+    projector = modeling_aya_vision.AyaVisionMultiModalProjector
+    return flat(projector.pixel_shuffle(SimpleNamespace(downsample_factor=joined), rows[None]))
+
+
+def of_cohere(rows, side, joined):
+    projector = modeling_cohere2_vision.Cohere2VisionMultiModalProjector
+    return flat(projector.pixel_shuffle(SimpleNamespace(downsample_factor=joined), rows[None]))
+
+
+def flat(shuffled):
+    return shuffled.reshape(-1, shuffled.shape[-1])
+
+
+def of_gemma(rows, side, joined):
+    """The squares that AvgPool2d takes the mean of."""
+    planes = rows.T.reshape(1, -1, side, side)
+    squares = torch.nn.functional.unfold(planes, joined, stride=joined)[0]
+    width = rows.shape[1]
+    return squares.reshape(width, joined * joined, -1).permute(2, 1, 0).reshape(squares.shape[1], -1)
+
+
+def said_by_idefics(tokens, made, tower):
+    self = SimpleNamespace(
+        fake_image_token="<fake_token_around_image>",
+        global_image_tag="<global-img>",
+        image_token="<image>",
+        image_seq_len=tokens,
+    )
+    return processing_idefics3.Idefics3Processor.replace_image_token(self, made, 0)
+
+
+def said_by_smolvlm(tokens, made, tower):
+    self = SimpleNamespace(
+        fake_image_token="<fake>", global_image_token="<global-img>", image_token="<image>"
+    )
+    self.image_seq_len = tokens
+    return processing_smolvlm.SmolVLMProcessor.replace_image_token(self, made, 0)
+
+
+def said_by_internvl(tokens, made, tower):
+    self = SimpleNamespace(start_image_token="<img>", end_image_token="</img>")
+    self.image_token, self.image_seq_length = "<IMG_CONTEXT>", tokens
+    return processing_internvl.InternVLProcessor.replace_image_token(self, made, 0)
+
+
+def said_by_llava(tokens, made, tower):
+    self = SimpleNamespace(image_token="<image>", patch_size=tower["patch_size"])
+    self.vision_feature_select_strategy = tower.get("strategy", "default")
+    self.num_additional_image_tokens = 1 if tower["model_type"] == "clip_vision_model" else 0
+    return processing_llava.LlavaProcessor.replace_image_token(self, made, 0)
+
+
+def said_by_gemma(tokens, made, tower):
+    tokenizer = SimpleNamespace(
+        boi_token="<start_of_image>",
+        boi_token_id=1,
+        image_token="<image_soft_token>",
+        eoi_token="<end_of_image>",
+    )
+    sequence = f"\n\n{tokenizer.boi_token}{tokenizer.image_token * tokens}{tokenizer.eoi_token}\n\n"
+    self = SimpleNamespace(full_image_sequence=sequence)
+    return processing_gemma3.Gemma3Processor.replace_image_token(self, made, 0)
+
+
+def said_by_aya(tokens, made, tower):
+    self = SimpleNamespace(
+        start_of_img_token="<|START_OF_IMG|>",
+        end_of_img_token="<|END_OF_IMG|>",
+        img_patch_token="<|IMG_PATCH|>",
+        tile_token="TILE",
+        tile_global_token="TILE_GLOBAL",
+        img_size=tower["image_size"],
+        patch_size=tower["patch_size"] * 2,
+    )
+    return processing_aya_vision.AyaVisionProcessor.replace_image_token(self, made, 0)
+
+
+def said_by_cohere(tokens, made, tower):
+    self = SimpleNamespace(
+        patch_size=int(tokens**0.5),
+        boi_token="<|START_OF_IMG|>",
+        eoi_token="<|END_OF_IMG|>",
+        image_token="<|IMG_PATCH|>",
+        img_line_break_token="<|IMG_LINE_BREAK|>",
+    )
+    return processing_cohere2_vision.Cohere2VisionProcessor.replace_image_token(self, made, 0)
+
+
+def family(model_type, processor, shuffle, said, joined, tower, image, config=None, **files):
+    return {
+        "config": {"model_type": model_type, "vision_config": tower, **(config or {})},
+        "image": image,
+        "of": (processor, shuffle, said, joined),
+        **files,
+    }
+
+
+CLIP = {"model_type": "clip_vision_model", "image_size": 56, "patch_size": 14}
+SIGLIP = {"model_type": "siglip_vision_model", "image_size": 64, "patch_size": 16}
+IDEFICS = {"model_type": "idefics3", "image_size": 56, "patch_size": 14}
+HALVES = {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}
+
+
+def families():
+    llava = processing_llava.LlavaProcessor
+    idefics = processing_idefics3.Idefics3Processor
+    smolvlm = processing_smolvlm.SmolVLMProcessor
+    internvl = processing_internvl.InternVLProcessor
+    aya = processing_aya_vision.AyaVisionProcessor
+    cohere = processing_cohere2_vision.Cohere2VisionProcessor
+    gemma = processing_gemma3.Gemma3Processor
+    smol = {"fake_image_token": "<fake>"}
+    return {
+        "llava": family(
+            *("llava", llava, identity, said_by_llava, 1, CLIP),
+            {
+                "image_processor_type": "CLIPImageProcessor",
+                "size": {"shortest_edge": 56},
+                "crop_size": {"height": 56, "width": 56},
+                "resample": 3,
+            },
+        ),
+        # Shaped as llava-hf/llava-1.5-7b-hf.
+        "llava-336": family(
+            *("llava", llava, identity, said_by_llava, 1),
+            {"model_type": "clip_vision_model", "image_size": 336, "patch_size": 14},
+            {
+                "image_processor_type": "CLIPImageProcessorFast",
+                "size": {"shortest_edge": 336},
+                "crop_size": {"height": 336, "width": 336},
+                "image_mean": [0.48145466, 0.4578275, 0.40821073],
+                "image_std": [0.26862954, 0.26130258, 0.27577711],
+                "rescale_factor": 0.00392156862745098,
+            },
+        ),
+        "llava-siglip": family(
+            *("llava", llava, identity, said_by_llava, 1, {**SIGLIP, "strategy": "full"}),
+            {"image_processor_type": "SiglipImageProcessor", "size": {"height": 64, "width": 64}},
+            {"vision_feature_select_strategy": "full"},
+        ),
+        "idefics3": family(
+            *("idefics3", idefics, of_idefics, said_by_idefics, 2, IDEFICS),
+            {
+                "image_processor_type": "Idefics3ImageProcessor",
+                "size": {"longest_edge": 4 * 56},
+                "max_image_size": {"longest_edge": 56},
+            },
+            {"scale_factor": 2},
+        ),
+        "idefics3-whole": family(
+            *("idefics3", idefics, of_idefics, said_by_idefics, 2, IDEFICS),
+            {
+                "image_processor_type": "Idefics3ImageProcessor",
+                "size": {"longest_edge": 4 * 56},
+                "max_image_size": {"longest_edge": 56},
+                "do_image_splitting": False,
+            },
+            {"scale_factor": 2},
+        ),
+        # Shaped as HuggingFaceTB/SmolVLM-256M-Instruct and SmolVLM-Instruct.
+        "smolvlm-512": family(
+            *("smolvlm", smolvlm, of_idefics, said_by_smolvlm, 4),
+            {"model_type": "smolvlm_vision", "image_size": 512, "patch_size": 16},
+            {
+                "image_processor_type": "SmolVLMImageProcessor",
+                "size": {"longest_edge": 2048},
+                "max_image_size": {"longest_edge": 512},
+                **HALVES,
+                "resample": 1,
+                "do_pad": True,
+            },
+            {"scale_factor": 4},
+            tokenizer=smol,
+        ),
+        "smolvlm-384": family(
+            *("smolvlm", smolvlm, of_idefics, said_by_smolvlm, 3),
+            {"model_type": "smolvlm_vision", "image_size": 384, "patch_size": 14},
+            {
+                "image_processor_type": "SmolVLMImageProcessor",
+                "size": {"longest_edge": 1536},
+                "max_image_size": {"longest_edge": 384},
+                **HALVES,
+            },
+            {"scale_factor": 3},
+            tokenizer=smol,
+        ),
+        "internvl": family(
+            *("internvl", internvl, of_internvl, said_by_internvl, 2),
+            {"model_type": "internvl_vision", "image_size": [56, 56], "patch_size": [14, 14]},
+            {
+                "image_processor_type": "GotOcr2ImageProcessorFast",
+                "size": {"height": 56, "width": 56},
+                "crop_to_patches": False,
+                "max_patches": 12,
+                "min_patches": 1,
+                "image_mean": [0.485, 0.456, 0.406],
+                "image_std": [0.229, 0.224, 0.225],
+            },
+            {"downsample_ratio": 0.5},
+        ),
+        # Shaped as OpenGVLab/InternVL3-1B-hf.
+        "internvl-448": family(
+            *("internvl", internvl, of_internvl, said_by_internvl, 2),
+            {"model_type": "internvl_vision", "image_size": [448, 448], "patch_size": [14, 14]},
+            {
+                "image_processor_type": "GotOcr2ImageProcessorFast",
+                "size": {"height": 448, "width": 448},
+                "image_mean": [0.485, 0.456, 0.406],
+                "image_std": [0.229, 0.224, 0.225],
+            },
+        ),
+        # Shaped as google/gemma-3-4b-it.
+        "gemma3-896": family(
+            *("gemma3", gemma, of_gemma, said_by_gemma, 4),
+            {"model_type": "siglip_vision_model", "image_size": 896, "patch_size": 14},
+            {
+                "image_processor_type": "Gemma3ImageProcessor",
+                "size": {"height": 896, "width": 896},
+                "do_convert_rgb": None,
+                "do_pan_and_scan": None,
+                **HALVES,
+                "resample": 2,
+            },
+            {"mm_tokens_per_image": 256},
+        ),
+        "gemma3": family(
+            *("gemma3", gemma, of_gemma, said_by_gemma, 2, SIGLIP),
+            {"image_processor_type": "Gemma3ImageProcessor", "size": {"height": 64, "width": 64}},
+            {"mm_tokens_per_image": 4},
+        ),
+        "aya": family(
+            *("aya_vision", aya, of_aya, said_by_aya, 2, SIGLIP),
+            {
+                "image_processor_type": "GotOcr2ImageProcessor",
+                "size": {"height": 64, "width": 64},
+                **HALVES,
+            },
+        ),
+        "cohere2": family(
+            *("cohere2_vision", cohere, of_cohere, said_by_cohere, 2, SIGLIP),
+            {
+                "image_processor_type": "Cohere2VisionImageProcessor",
+                "size": {"height": 64, "width": 64},
+                **HALVES,
+            },
+        ),
+    }
+
+
+SEEN = ["rgb.png", "large.jpg", "tall.png", "wide.png", "turned-6.jpg", "one.png", "grey.png"]
+LARGE = 100  # towers that see more pixels a side see but the first three
+
+
+def seen(case, name):
+    processor, shuffle, said, joined = case["of"]
+    tower = case["config"]["vision_config"]
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "preprocessor_config.json").write_text(json.dumps(case["image"]))
+        prepare = AutoImageProcessor.from_pretrained(folder)
+    options = dict(getattr(processor, "images_kwargs", None) or {})
+    made = prepare(images=[load_image(str(HERE / name))], return_tensors="pt", **options)
+    pixels = made["pixel_values"]
+    tiles = pixels.reshape(-1, *pixels.shape[-3:])
+    patch = tower["patch_size"]
+    patch = patch[0] if isinstance(patch, list) else patch
+    side = tiles.shape[-1] // patch
+    patches = torch.nn.functional.unfold(tiles, patch, stride=patch).transpose(1, 2)  # [tiles, patches, 3 p p]
+    rows = [shuffle(each.contiguous(), side, joined) for each in patches]
+    has_class = tower["model_type"] in ("clip_vision_model", "internvl_vision")
+    numbers = torch.arange(side * side, dtype=torch.float64)[:, None] + int(has_class)
+    places = shuffle(numbers, side, joined).to(torch.int32).numpy()
+    text = said(rows[0].shape[0], made, tower)
+    middle = rows[0].shape[0] // 2
+    return {
+        "tiles": len(rows),
+        "rows": rows[0].shape[0],
+        "text": hashlib.sha256(text.encode()).hexdigest(),
+        "textBegins": text[:60],
+        "places": sha256(places),
+        "pixels": [sha256(each.numpy()) for each in rows],
+        "middle": [float(value) for value in rows[0][middle, :4]],
+    }
+
+
+def is_small(case):
+    size = case["config"]["vision_config"]["image_size"]
+    return (size[0] if isinstance(size, list) else size) < LARGE
+
+
+def main():
+    names = write_images()
+    told = {
+        "made": {
+            "pillow": PIL.__version__,
+            "torch": torch.__version__.split("+")[0],
+            "torchvision": torchvision.__version__.split("+")[0],
+            "transformers": transformers.__version__,
+        },
+        "decoded": {name: decoded(name) for name in names},
+        "resized": resized(),
+        "seen": {},
+    }
+    for name, case in families().items():
+        told["seen"][name] = {
+            **{key: value for key, value in case.items() if key != "of"},
+            "images": {image: seen(case, image) for image in SEEN[: None if is_small(case) else 3]},
+        }
+    (HERE / "golden.json").write_text(json.dumps(told, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
