@@ -37,6 +37,8 @@ export interface HistoryOptions {
   hasStates?: boolean
   /** Rows may stand in the place of tokens: what it then reads is the first number of the row. */
   sees?: true
+  /** And those of an image see each other: a row's second number is the position of its image's last one. */
+  mutual?: true
   /** Whether it takes a step while one runs, and whether that one's tokens are told to it or had where they are drawn. */
   chains?: "told" | "drawn"
   /** Event-loop turns that a step takes; the cancel word is looked at in each. */
@@ -68,7 +70,7 @@ export interface HistoryProgram extends Program {
 }
 
 export function historyProgram(options: HistoryOptions): HistoryProgram {
-  const { limits, sinks = 0, turns = 0, hasStates, sees } = options
+  const { limits, sinks = 0, turns = 0, hasStates, sees, mutual } = options
   const windows = windowsOf(options)
   const stores = limits.blocks.slice(0, windows.length).map((blocks) => ({
     states: new Uint32Array(blocks * BLOCK),
@@ -108,6 +110,7 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
       },
       sinks,
       ...(sees && { takes: "some" as const }),
+      ...(mutual && { mutual }),
       kv: {
         dtype: "f32",
         groups: [
@@ -310,6 +313,20 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
     if (input.logitRows.length > limits.rows) faults.push("too many rows")
     for (const group of stores.keys()) checkReaders(input, group)
     if (hasStates) checkStates(input)
+    if (mutual) checkImages(input)
+  }
+
+  /** Images are whole, and who is none of theirs sees itself last. */
+  function checkImages({ tokens, starts, positions, seenTo, hiddenIn }: StepInput): void {
+    for (let s = 0; s + 1 < starts.length; s++) {
+      const last = positions[starts[s + 1]! - 1]!
+      for (let i = starts[s]!; i < starts[s + 1]!; i++) {
+        const row = tokens[i]! - SEEN
+        const end = row < 0 ? positions[i]! : hiddenIn![row * HIDDEN + 1]!
+        if (end > last) faults.push(`position ${end} of an image is in another step`)
+        if ((seenTo ?? positions)[i] !== end) faults.push(`${positions[i]} does not see to ${end}`)
+      }
+    }
   }
 
   function checkReaders(input: StepInput, group: number): void {

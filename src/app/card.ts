@@ -23,7 +23,7 @@ export function cardOf(prepared: PreparedModel, created: number): ModelCard {
     names: namesOf(prepared),
     created,
     capabilities: capabilitiesOf(files),
-    sees: false,
+    sees: prepared.vision !== undefined,
     contextLength: limits.context.value,
     vocabularySize: files.config.shapes.vocabulary,
     template: files.texts.templates.get("default")?.text,

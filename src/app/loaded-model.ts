@@ -25,6 +25,7 @@ import { cardOf, fingerprintFor } from "./card.ts"
 import type { PreparedModel, Summary } from "./prepared-model.ts"
 import { samplesOf } from "./samples.ts"
 import { openTemplates, type Templates } from "./texts.ts"
+import { type OpenVision, openVision } from "./vision.ts"
 
 export interface LoadedModel {
   summary: Summary
@@ -79,14 +80,15 @@ async function load(loading: Loading): Promise<LoadedModel> {
   const { settings, files, summary, reasoning, now, closing } = loading
   const templates = closing.add(openTemplates(files, now))
   const [tokenizer, running] = await openBoth(loading)
-  const { engine, weights, program } = closing.add(running)
+  const { engine, weights, program, vision } = closing.add(running)
   const endTokens = endsOf(files, tokenizer)
-  const chat = closing.add(chatOver(engine, tokenizer, templates, endTokens, loading))
+  const chat = closing.add(chatOver({ engine, vision }, tokenizer, templates, endTokens, loading))
   closing.add(running) // before the chat, which it asks for masks
   const defaults = settings.generationDefaults === "model" ? files.texts.sampling : {}
   const { hash, prefix } = tokenizer
   const texts = { tokenizer: hash, prefix, endTokens, templates, now }
-  const decided = { program, weights: weights.hash, sampling: defaults, reasoning }
+  const sees = vision && [vision.fingerprint, vision.hash]
+  const decided = { program, weights: weights.hash, sees, sampling: defaults, reasoning }
   const fingerprint = fingerprintFor(loading, { ...decided, ...texts })
   running.finish()
   const model = cardOf(loading, Math.floor(now.getTime() / 1000))
@@ -125,6 +127,7 @@ interface Running {
   weights: Loaded
   /** Its program's fingerprint. */
   program: string
+  vision: OpenVision | undefined
   /** Begins what replies need not wait for. */
   finish(): void
   close(): Promise<void>
@@ -141,16 +144,20 @@ async function openEngine(loading: Loading): Promise<Running> {
     finishing.programs.push(program)
     closing.add(finishing)
     await warmUp(program, loading)
+    const vision = await openEye(loading, finishing)
+    if (vision) closing.add(vision)
     const engine = createEngine(program, {
       ...engineOptions(loading),
       speculative: await openDrafter(loading, finishing),
     })
     const running = new Closing() // the program is the engine's from here on
+    if (vision) running.add(vision)
     running.add({ close: () => endEngine(engine, settings.log) })
     running.add(finishing)
     const { fingerprint } = program.manifest
     const close = () => running.close()
-    return { engine, weights, program: fingerprint, finish: () => finishing.begin(engine), close }
+    const finish = () => finishing.begin(engine)
+    return { engine, weights, program: fingerprint, vision, finish, close }
   })
   return opening.catch((error: unknown) => {
     if (!(error instanceof ProgramLost || error instanceof DriverObstacle)) throw error
@@ -265,24 +272,43 @@ function weightOptions({ settings, ending }: Loading): WeightOptions {
   return { shelf: openShelf(), shelfSize, log, progress, signal: ending.signal }
 }
 
+/** What reads images, with its weights in; undefined where the model reads none. */
+async function openEye(loading: Loading, { programs }: Finishing): Promise<OpenVision | undefined> {
+  const { vision, files, ending, settings } = loading
+  if (!vision) return undefined
+  const load = (from: WeightSource, program: LoadableProgram) =>
+    loadWhole(loading, programs, from, program)
+  return openVision(vision, files, { load, signal: ending.signal, log: settings.log })
+}
+
+/** Until the copy is on the shelf: what stands beside a model is small, and its program ends with it. @returns the weights' hash */
+async function loadWhole(
+  loading: Loading,
+  programs: LoadableProgram[],
+  from: WeightSource,
+  program: LoadableProgram,
+): Promise<string> {
+  const { finish, hash } = await loadWeights(from, program, weightOptions(loading))
+  await finish()
+  await warmUp(program, loading)
+  programs.push(program)
+  return hash
+}
+
 /** Who proposes, with a model's weights in if there is one. */
 async function openDrafter(loading: Loading, { programs }: Finishing): Promise<Speculative> {
   const { drafting, summary, ending } = loading
   const { mode, thrifty = false, length } = drafting
   const { drafts: room, program: limits } = summary.limits
-  /** Until the copy is on the shelf: drafts are small, and their programs end with them. */
   const load = async (from: WeightSource, program: LoadableProgram) => {
-    const { finish } = await loadWeights(from, program, weightOptions(loading))
-    await finish()
-    await warmUp(program, loading)
-    programs.push(program)
+    await loadWhole(loading, programs, from, program)
   }
   const { signal } = ending
   return { mode, thrifty, length, room, drafter: await drafting.open({ limits, signal, load }) }
 }
 
 function chatOver(
-  engine: Engine,
+  { engine, vision }: Pick<Running, "engine" | "vision">,
   tokenizer: Tokenizer,
   { template, toolTemplate }: Templates,
   endTokens: ReadonlySet<number>,
@@ -292,6 +318,7 @@ function chatOver(
   return createChat({
     engine,
     tokenizer,
+    vision,
     vocabulary: files.config.shapes.vocabulary,
     embedding: {
       made: files.ranks ? "to rank" : files.pooling ? "to embed" : "to write",

@@ -32,6 +32,7 @@ import { type PreparedDrafting, prepareDrafting } from "./drafting.ts"
 import { findModel } from "./find-model.ts"
 import { type ModelOptions, type ModelSettings, settingsOf } from "./options.ts"
 import { planOf } from "./plan.ts"
+import { type PreparedVision, prepareVision } from "./vision.ts"
 
 /** What was opened and what was chosen, for people. */
 export interface Summary {
@@ -53,6 +54,8 @@ export interface Summary {
   mode: Mode
   /** What proposes tokens, in words; absent: nothing does. */
   drafting?: string | undefined
+  /** What reads images, in words; absent: nothing does. */
+  vision?: string | undefined
   limits: EngineLimits
   /** Whose memory bounds them. */
   memoryOf: Memory["limitedBy"]
@@ -74,6 +77,8 @@ export interface PreparedModel {
   tokenizer: Promise<Tokenizer>
   program: Prepared
   drafting: PreparedDrafting
+  /** Absent: it sees no images. */
+  vision: PreparedVision | undefined
   summary: Summary
   place: Place
   close(): Promise<void>
@@ -100,20 +105,24 @@ export async function prepareModel(
     const { target, trustLibraries, overrides, log } = settings
     const encoder = closing.add(new Encoder(log)) // what takes longest goes first
     readAhead([...changes.adapters, path], encoder)
-    const files = closing.add(await openModel(path, { verify: false, ...changes })) // when it is read
+    const files = closing.add(await openModel(path, { verify: false, sees: true, ...changes })) // when it is read
+    if (files.blind) log.warn(`Images are refused: ${files.blind}`)
     const tokenizer = readTokenizer(files, encoder, log)
     const format = settings.quantization ?? files.format
     checkFormat(files, format)
-    const plan = planOf(files, format, overrides, traitsOf(device.name))
+    const traits = traitsOf(device.name)
+    const plan = planOf(files, format, overrides, traits)
+    const alone = { device, target, library: undefined, trustLibraries, log, folder: files.path }
     const wish = { device, shards: shards.map(({ id }) => id), target, trustLibraries, log }
     const own = { library: settings.modelLib, folder: files.path }
     const program = await prepareProgram(plan, { ...wish, ...own })
     const { repeats } = targetOf(program.manifest.target)!.steps
     const drafts = { ...settings.drafting, model: files, format, repeats, overrides, onDownload }
     const drafting = closing.add(await prepareDrafting({ ...wish, ...drafts }))
+    const vision = files.vision && (await prepareVision(files.vision, alone, overrides, traits))
     const budget = "budget" in room ? room.budget : budgetFor(program, shards, room.sharers)
     const place = { device, shards, budget }
-    const chosen = chooseWithin(settings, place, program, drafting)
+    const chosen = chooseWithin(settings, place, program, { drafting, vision })
     const parameters = parameterCount(plan)
     return {
       settings,
@@ -121,6 +130,7 @@ export async function prepareModel(
       tokenizer,
       program,
       drafting,
+      vision,
       summary: {
         ...describe(files, format),
         ...chosen,
@@ -131,6 +141,7 @@ export async function prepareModel(
         shards,
         mode: settings.mode,
         drafting: drafting.title && `${drafting.mode}: ${drafting.title}`,
+        vision: vision?.title,
       },
       place,
       close: () => closing.close(),
@@ -215,16 +226,18 @@ function chooseWithin(
   { mode, overrides }: ModelSettings,
   { shards, budget: { device, host } }: Place,
   { manifest, weightBytes, bufferBytes }: Prepared,
-  { demand: drafts, kv }: PreparedDrafting,
+  { drafting, vision }: Pick<PreparedModel, "drafting" | "vision">,
 ): Pick<Summary, "limits" | "memoryOf"> {
   const target = targetOf(manifest.target)!
+  const { demand: drafts, kv } = drafting
   const kvs = kv ? [manifest.kv, kv] : [manifest.kv]
   const [mostBlocks] = shards
     .flatMap((on) => target.mostBlocks?.(on, kvs) ?? [])
     .sort((a, b) => a.value - b.value)
   const traits = { ...target.steps, ...(mostBlocks && { mostBlocks }) }
   const room = { mode, overrides, traits, available: device.available, host }
-  const limits = chooseLimits({ ...room, manifest, weightBytes, bufferBytes, drafts })
+  const fixed = weightBytes + (vision?.bytes ?? 0)
+  const limits = chooseLimits({ ...room, manifest, weightBytes: fixed, bufferBytes, drafts })
   return { limits, memoryOf: device.limitedBy }
 }
 

@@ -89,8 +89,8 @@ export function manifestOf(
   { target, kv, shards, bytes, features, sources }: TargetFacts,
 ): Manifest {
   const { architecture, format, shapes, sinks, parameters } = plan
-  const bidirectional = plan.steps.some(
-    (step) => step.op === "attend" && step.attention.bidirectional,
+  const [bidirectional, mutual] = (["bidirectional", "mutual"] as const).map((direction) =>
+    plan.steps.some((step) => step.op === "attend" && step.attention[direction]),
   )
   const [takes, joined] = [takenBy(plan), joinedBy(plan)]
   const computes = planHash(plan)
@@ -104,6 +104,7 @@ export function manifestOf(
     shapes,
     sinks,
     ...(bidirectional ? { bidirectional } : {}),
+    ...(mutual ? { mutual } : {}),
     ...(takes ? { takes } : {}),
     ...(joined > 1 ? { joined } : {}),
     kv,

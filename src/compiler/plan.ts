@@ -21,6 +21,7 @@ import {
   type Attention,
   type Delta,
   deltaText,
+  directionText,
   type ExpertBiases,
   functionText,
   type Routing,
@@ -425,13 +426,12 @@ function printStep(plan: Plan, step: Step): string {
         `${view(step.output)} = headMatmul ${view(step.input)} ${p(step.weight)} heads ${step.heads} kept ${step.kept}`,
       )
     case "attend": {
-      const { heads, kvHeads, headDim, latent, cap, bidirectional } = step.attention
-      const seen = windowText(step.attention)
-        .map((text) => ` ${text}`)
-        .join("")
+      const { heads, kvHeads, headDim, latent, cap } = step.attention
+      const spaced = (texts: readonly string[]) => texts.map((text) => ` ${text}`).join("")
+      const [seen, direction] = [windowText, directionText].map((of) => spaced(of(step.attention)))
       const sunk = step.sinkLogits === undefined ? "" : ` sinks ${p(step.sinkLogits)}`
       return on(
-        `${view(step.output)} = attend ${placeText(step.place)} ${view(step.query)} heads ${heads}/${kvHeads} x ${headDim}${latent === undefined ? "" : ` values ${latent}`}${cap === undefined ? "" : ` cap ${cap}`}${seen}${sunk}${bidirectional ? " bidirectional" : ""}${step.arithmetic === "codes" ? " in codes" : ""}${step.span === undefined ? "" : ` span ${step.span}`}`,
+        `${view(step.output)} = attend ${placeText(step.place)} ${view(step.query)} heads ${heads}/${kvHeads} x ${headDim}${latent === undefined ? "" : ` values ${latent}`}${cap === undefined ? "" : ` cap ${cap}`}${seen}${sunk}${direction}${step.arithmetic === "codes" ? " in codes" : ""}${step.span === undefined ? "" : ` span ${step.span}`}`,
       )
     }
     case "convolve":

@@ -35,6 +35,8 @@ export interface BatchShape {
   draws: boolean
   /** Rows of images stand in the place of their tokens. */
   sees?: boolean
+  /** And see each other. */
+  mutual?: boolean
 }
 
 export class Batch {
@@ -48,6 +50,7 @@ export class Batch {
   readonly #visibleFrom: Int32Array
   readonly #logitRows: Int32Array
   readonly #hiddenRows: Int32Array
+  readonly #seenTo: Int32Array
   #blocks: Int32Array
   #hiddenIn = new Float32Array(0)
 
@@ -63,6 +66,7 @@ export class Batch {
     this.#visibleFrom = new Int32Array(groups.length * limits.sequences)
     this.#logitRows = new Int32Array(limits.rows)
     this.#hiddenRows = new Int32Array(limits.tokens)
+    this.#seenTo = new Int32Array(limits.tokens)
     this.#blocks = new Int32Array(0)
   }
 
@@ -91,6 +95,7 @@ export class Batch {
       this.#starts[i + 1] = tokens
     }
     const lists = this.#listBlocks(parts)
+    const seenTo = seen > 0 && this.#shape.mutual ? this.#lastSeen(parts) : undefined
     const hiddenIn = seen > 0 ? this.#taken(seen) : this.#takeIn(parts, tokens)
     const isChained = parts.some(({ drawnBy }) => drawnBy !== undefined)
     return {
@@ -103,6 +108,7 @@ export class Batch {
       visibleFrom: this.#visibleFrom.subarray(0, lists),
       logitRows: this.#logitRows.subarray(0, rows),
       hiddenRows: this.#hiddenRows.subarray(0, hidden),
+      ...(seenTo && { seenTo }),
       ...(hiddenIn && { hiddenIn }),
       sampling: this.#sampler.rows(),
     }
@@ -152,6 +158,15 @@ export class Batch {
     this.#hiddenIn = withRoom(this.#hiddenIn, (seen + 1) * hidden)
     this.#hiddenIn.set(rows.subarray(row * hidden, (row + 1) * hidden), seen * hidden)
     return seen
+  }
+
+  /** Of each token the last position that it sees: of a row of an image its image's last one. */
+  #lastSeen(parts: readonly Part[]): Int32Array {
+    let at = 0
+    for (const { sequence, from, end } of parts)
+      for (let position = from; position < end; position++)
+        this.#seenTo[at++] = sequence.imageEnd(position) - 1
+    return this.#seenTo.subarray(0, at)
   }
 
   #takeIn(parts: readonly Part[], tokens: number): Float32Array | undefined {

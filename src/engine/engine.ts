@@ -15,7 +15,7 @@ import { reachOf } from "../runtime/manifest.ts"
 import { type CancelWord, type Program, ProgramLost, type StepOutput } from "../runtime/program.ts"
 import { Batch, type Part } from "./batch.ts"
 import { Endings, failure } from "./endings.ts"
-import type { Generation, GenerationRequest } from "./generation.ts"
+import type { Generation, GenerationImages, GenerationRequest } from "./generation.ts"
 import { type Context, type EngineLimits, spareBlocks } from "./limits.ts"
 import { Memory } from "./memory.ts"
 import { Outbox } from "./outbox.ts"
@@ -141,12 +141,13 @@ class Loop implements Engine {
         sequences,
         chunk: options.limits.chunk.value,
         whole: manifest.bidirectional,
+        wholeImages: manifest.mutual,
       },
       options,
     )
     const { vocabulary, hidden } = manifest.shapes
-    const sees = manifest.takes === "some"
-    const shape = { limits, vocabulary, hidden, groups, sinks, draws: true, sees }
+    const [sees, mutual] = [manifest.takes === "some", manifest.mutual ?? false]
+    const shape = { limits, vocabulary, hidden, groups, sinks, draws: true, sees, mutual }
     this.#batch = new Batch(shape)
     // A state is left for the step behind, not beside it; and drafts are proposed behind tokens that are known.
     const isAlone =
@@ -266,6 +267,7 @@ class Loop implements Engine {
     const { prompt, images, field = "prompt", maxTokens, readHidden, client, choices } = request
     if (images && this.#program.manifest.takes !== "some")
       throw new Error("internal: images for a model that sees none")
+    if (images && this.#program.manifest.mutual) this.#checkImages(images, field)
     if (this.#lost) throw this.#lost
     if (this.#isClosing) throw problem("server_closing", {})
     const tokens = prompt.length
@@ -280,6 +282,18 @@ class Loop implements Engine {
     const last = this.#scheduler.lastInQueue(client, choices)
     if (!last) throw full
     this.#stopAll(last, full)
+  }
+
+  /** Each must find room in a step beside everybody's next token. */
+  #checkImages({ at }: GenerationImages, field: string): void {
+    const room = this.#scheduler.roomForImage
+    let run = 0
+    for (let row = 0; row < at.length; row++) {
+      run = row > 0 && at[row] === at[row - 1]! + 1 ? run + 1 : 1
+      if (run <= room) continue
+      const words = `${field} has an image of more than ${room} tokens, which a step has no room for; start the server with a larger --overrides "prefill_chunk_size=…".`
+      throw problem("invalid_value", { problem: words }, field)
+    }
   }
 
   #tooLong(tokens: number | string, limit: number, field: string): Problem {

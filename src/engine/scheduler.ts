@@ -6,7 +6,7 @@ import type { Log } from "../log.ts"
 import { BLOCK, type ProgramLimits } from "../runtime/program.ts"
 import type { Memory } from "./memory.ts"
 import { Pace } from "./pace.ts"
-import type { Sequence, SequenceGroup } from "./sequence.ts"
+import { NO_ROW, type Sequence, type SequenceGroup } from "./sequence.ts"
 import type { Trace } from "./trace.ts"
 import { byPrecedence, outranks, precedes, Turns } from "./turns.ts"
 
@@ -21,6 +21,8 @@ export interface SchedulerLimits extends Omit<ProgramLimits, "blocks"> {
   chunk: number
   /** A prompt is never cut: it is no longer than `chunk`. */
   whole?: true | undefined
+  /** Rows of an image are never in two steps. */
+  wholeImages?: true | undefined
 }
 
 export class Scheduler {
@@ -47,6 +49,11 @@ export class Scheduler {
 
   get sequenceGroups(): readonly SequenceGroup[] {
     return this.#sequenceGroups
+  }
+
+  /** The most rows of an image that is whole in a step. */
+  get roomForImage(): number {
+    return this.#limits.tokens - this.#limits.sequences
   }
 
   get running(): number {
@@ -257,14 +264,32 @@ export class Scheduler {
     // The last token's row is drawn from, which takes the mask.
     const ready = sequence.remaining - (sequence.constraint?.pending ? 1 : 0)
     const last = Math.min(sequence.computed + Math.min(most, ready), this.#scorable(sequence))
-    const end = memory.stop(sequence, last)
+    const end = this.#throughImage(sequence, memory.stop(sequence, last))
     while (memory.reach(sequence) < end) if (!this.#preempt(sequence, () => true)) break
-    const chunk = Math.min(end, memory.reach(sequence)) - sequence.computed
+    const reached = this.#beforeImage(sequence, Math.min(end, memory.reach(sequence)))
+    const chunk = reached - sequence.computed
     if (chunk <= 0) return 0
     memory.grow(sequence, sequence.computed + chunk)
     sequence.chunk = chunk
     this.#step.push(sequence)
     return chunk
+  }
+
+  /** Where an image is whole in a step, a chunk ends before one that it would cut, or behind one that it begins with. */
+  #throughImage(sequence: Sequence, end: number): number {
+    const before = this.#beforeImage(sequence, end)
+    if (before === end || before > sequence.computed) return before
+    const behind = sequence.imageEnd(end - 1)
+    const room = this.#limits.tokens - this.#step.reduce((sum, { chunk }) => sum + chunk, 0)
+    return behind - sequence.computed <= room ? behind : before
+  }
+
+  #beforeImage(sequence: Sequence, end: number): number {
+    if (!this.#limits.wholeImages || end <= sequence.computed) return end
+    let at = end
+    if (sequence.imageEnd(end - 1) > end)
+      while (at > sequence.computed && sequence.rowAt(at - 1) !== NO_ROW) at--
+    return at
   }
 
   /** Where its chunk must end to leave everybody else's rows alone, each token of a prompt that is scored wanting one. */

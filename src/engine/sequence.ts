@@ -219,6 +219,13 @@ export class Sequence {
     return this.sequenceGroup.rowAt?.[position] ?? NO_ROW
   }
 
+  /** Where the rows of an image end of which one stands at a position; elsewhere the position behind it. */
+  imageEnd(position: number): number {
+    let end = position + 1
+    if (this.rowAt(position) !== NO_ROW) while (this.rowAt(end) !== NO_ROW) end++
+    return end
+  }
+
   /** Its own token at a position, or the one that is proposed there. */
   tokenAt(position: number): number {
     return position < this.length ? this.tokens[position]! : this.drafts[position - this.length]!

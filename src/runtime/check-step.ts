@@ -37,6 +37,7 @@ export function checkStep(
   checkTaken(input, shapes, takes)
   requireBelow("logitRows", input.logitRows, total)
   requireBelow("hiddenRows", input.hiddenRows, total - joined + 1)
+  if (input.seenTo) requireLength("seenTo", input.seenTo, total)
   for (let s = 0; s < sequences; s++) checkSequence(input, s, shapes.context)
   for (const [group, blocks] of limits.blocks.entries())
     if (groups[group]!.state === undefined) checkBlocks(input, group, blocks, sinks)
@@ -79,8 +80,18 @@ function checkSequence(input: StepInput, s: number, context: number): void {
     if (input.positions[i] !== first + i - from)
       refuse(`positions[${i}] does not follow the one before`)
   const last = first + to - from - 1
+  if (input.seenTo) checkSeen(input.seenTo.subarray(from, to), first, last)
   if (first < 0 || last >= context)
     refuse(`positions ${first} … ${last} of a context of ${context}`)
+}
+
+/** Each token sees itself, no less than the one before it, and nothing behind the last one. */
+function checkSeen(seenTo: Int32Array, first: number, last: number): void {
+  for (let i = 0; i < seenTo.length; i++)
+    if (seenTo[i]! < Math.max(first + i, seenTo[i - 1] ?? first) || seenTo[i]! > last)
+      refuse(
+        `seenTo[${i}] of a sequence is ${seenTo[i]}, it is at ${first + i} and ends at ${last}`,
+      )
 }
 
 /** A block of the group is there for each position. */

@@ -32,6 +32,8 @@ export interface Manifest {
   sinks: number
   /** A position sees those after it, too: a sequence is whole in one step, and there is no next one. */
   bidirectional?: true
+  /** A row of an image sees those behind it: an image is whole in one step. */
+  mutual?: true
   /** Which tokens bring a row of `hiddenIn`: all of them, or those that say so; absent: none can. */
   takes?: "all" | "some"
   /** Of a token in `hiddenRows` so many rows become the one that is handed out, its own and those behind it; absent: one. */
@@ -168,6 +170,7 @@ export const manifestShape = record<Manifest>({
   }),
   sinks: count,
   bidirectional: absentOr(isTrue),
+  mutual: absentOr(isTrue),
   takes: absentOr(oneOf(["all", "some"])),
   joined: absentOr(positive),
   kv: record<Manifest["kv"]>({

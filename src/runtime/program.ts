@@ -162,6 +162,7 @@ export interface StepInput {
   blocks: Int32Array // [blockStarts.at(-1)]  KV block ids, list after list, in position order: see `blockIndex`
   blockStarts: Int32Array // [groups * sequences + 1]
   visibleFrom: Int32Array // [groups * sequences] no earlier position is read, but the manifest's `sinks` first ones
+  seenTo?: Int32Array // [total]              the last position that a token sees in mutual layers; absent: its own
   logitRows: Int32Array // [rows]             indices into tokens whose logits are wanted; several per sequence when drafts are verified
   hiddenRows: Int32Array // [n]               indices into tokens whose last hidden row is handed out
   /** Rows taken in: [total, taken] beside the tokens (EAGLE; the pixels of images), or [n, taken] in the place of those that say so. */

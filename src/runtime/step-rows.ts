@@ -22,6 +22,8 @@ export interface Visible {
   sinks: number
   /** Whether it sees those after it, too. */
   bidirectional?: true | undefined
+  /** Whether it sees as far as the step says. */
+  mutual?: true | undefined
   /** Positions that are one work item's, from one multiple to the next; absent: all of them. */
   span: number | undefined
 }
@@ -144,9 +146,14 @@ export class StepRows {
   /** The last position that a token sees. */
   lastSeen(
     token: number,
-    { window = Number.POSITIVE_INFINITY, bidirectional }: Pick<Visible, "window" | "bidirectional">,
+    {
+      window = Number.POSITIVE_INFINITY,
+      bidirectional,
+      mutual,
+    }: Pick<Visible, "window" | "bidirectional" | "mutual">,
   ): number {
-    const { positions, starts } = this.#input
+    const { positions, starts, seenTo = positions } = this.#input
+    if (mutual) return seenTo[token]!
     const position = positions[token]!
     if (!bidirectional) return position
     return Math.min(position + window - 1, positions[starts[this.#sequences[token]! + 1]! - 1]!)

@@ -36,6 +36,7 @@ const arrays: Record<string, (step: StepArrays) => ArrayBufferView | undefined> 
   visible_from: ({ input }) => input.visibleFrom,
   logit_rows: ({ input }) => input.logitRows,
   hidden_rows_of: ({ input }) => input.hiddenRows,
+  seen_to: ({ input }) => input.seenTo,
   hidden_in: ({ input }) => input.hiddenIn,
   temperature: ({ input }) => input.sampling.temperature,
   top_k: ({ input }) => input.sampling.topK,

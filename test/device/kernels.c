@@ -632,6 +632,9 @@ static __attribute__((noinline)) void write_one(struct attention a, uint8_t *hea
   write_kv(a, head, place, key, value);
 }
 
+// Positions of an image, which see each other.
+enum { IMAGE = 20, IMAGE_END = 47 };
+
 // Every head has a score of what is not there, or none has.
 static void attention_case(struct attention a, int with_tiles, int64_t length, int is_sunk) {
   // The matrix unit keeps 16 bits of queries and weights.
@@ -644,12 +647,13 @@ static void attention_case(struct attention a, int with_tiles, int64_t length, i
   uint8_t *cache = memory((size_t)(2 * blocks + 1) * block_bytes(a));
   memset(cache, 0xff, (size_t)(2 * blocks + 1) * block_bytes(a));
   int32_t *ids = memory((size_t)blocks * 4), *list = memory((size_t)(blocks + 1) * 4),
-          *positions = memory((size_t)length * 4);
+          *positions = memory((size_t)length * 4), *lasts = memory((size_t)length * 4);
   for (int64_t b = 0; b < blocks; b++) ids[b] = (int32_t)(2 * blocks - 2 * b);
   float *q = memory((size_t)(length * q_stride) * 4), *k = memory((size_t)(length * kv_stride) * 4);
   float *v = memory((size_t)(length * kv_stride) * 4);
   for (int64_t t = 0; t < length; t++) {
     positions[t] = (int32_t)t;
+    lasts[t] = t >= IMAGE && t < IMAGE_END && IMAGE_END <= length ? IMAGE_END - 1 : (int32_t)t;
     for (int64_t h = 0; h < a.heads; h++)
       for (int64_t d = 0; d < a.head_dim; d++) q[t * q_stride + h * a.head_dim + d] = uniform() * 2;
     for (int64_t h = 0; h < a.kv_heads; h++) {
@@ -691,9 +695,9 @@ static void attention_case(struct attention a, int with_tiles, int64_t length, i
       struct attention_item item = {.cache = cache,
                                     .blocks = list,
                                     .positions = positions + t,
+                                    .lasts = lasts + t,
                                     .tokens = tokens,
                                     .kept = kept,
-                                    .end = length - 1,
                                     .query = q + t * q_stride,
                                     .query_stride = q_stride,
                                     .out = out + t * out_stride,
@@ -710,7 +714,7 @@ static void attention_case(struct attention a, int with_tiles, int64_t length, i
     for (int64_t h = 0; h < a.heads; h++) {
       double largest = sunk ? sunk[h] : -1e300;
       const float *query = q + t * q_stride + h * a.head_dim;
-      for (int64_t s = 0; s <= t; s++) {
+      for (int64_t s = 0; s <= lasts[t]; s++) {
         double dot = 0;
         for (int64_t d = 0; d < a.head_dim; d++)
           dot += query[d] * keys[s * kv_stride + h / group * width + d];
@@ -719,15 +723,15 @@ static void attention_case(struct attention a, int with_tiles, int64_t length, i
         if (weights[s] > largest) largest = weights[s];
       }
       double total = sunk ? exp(sunk[h] - largest) : 0;
-      for (int64_t s = 0; s <= t; s++) total += weights[s] = exp(weights[s] - largest);
+      for (int64_t s = 0; s <= lasts[t]; s++) total += weights[s] = exp(weights[s] - largest);
       for (int64_t d = 0; d < a.head_dim; d++) {
         double sum = 0;
-        for (int64_t s = 0; s <= t; s++)
+        for (int64_t s = 0; s <= lasts[t]; s++)
           if (weights[s]) sum += weights[s] / total * values[s * kv_stride + h / group * width + d];
         near(whole[t * out_stride + h * a.head_dim + d], sum, 1, tolerance, "attention");
       }
     }
-  free(cache), free(ids), free(list), free(positions), free(q), free(k), free(v), free(keys),
+  free(cache), free(ids), free(list), free(positions), free(lasts), free(q), free(k), free(v), free(keys),
       free(values), free(whole), free(again), free(scratch), free(weights), free(sunk);
 }
 
@@ -763,7 +767,7 @@ static void attend_all(struct attention a, int with_tiles, struct attention_item
   for (int64_t t = 0; t < all.tokens; t += most) {
     struct attention_item item = all;
     item.tokens = all.tokens - t < most ? all.tokens - t : most;
-    item.positions += t, item.query += t * all.query_stride, item.out += t * all.out_stride;
+    item.positions += t, item.lasts += t, item.query += t * all.query_stride, item.out += t * all.out_stride;
     for (int64_t h = 0; h < a.kv_heads; h++) attend_one(a, with_tiles, &item, h, scratch);
   }
 }
@@ -789,8 +793,8 @@ static void broken_key_case(struct attention a, int with_tiles) {
   struct attention_item all = {.cache = cache,
                                .blocks = ids,
                                .positions = positions,
+                               .lasts = positions,
                                .tokens = LENGTH,
-                               .end = LENGTH - 1,
                                .query = q,
                                .query_stride = stride,
                                .out = sound,

@@ -186,6 +186,8 @@ export interface Attention {
   chunked?: true
   sinks: number
   bidirectional?: true
+  /** It sees as far as the step says: rows of an image those behind them (`StepInput.seenTo`). */
+  mutual?: true
 }
 
 /** A layer that remembers its last rows, which lie where keys do. */
@@ -332,7 +334,7 @@ function details(node: Node): string[] {
       ]
     }
     case "attention": {
-      const { layer, heads, kvHeads, headDim, latent, scale, cap, bidirectional } = node.attention
+      const { layer, heads, kvHeads, headDim, latent, scale, cap } = node.attention
       return [
         `layer ${layer}`,
         `heads ${heads}/${kvHeads} x ${headDim}`,
@@ -341,7 +343,7 @@ function details(node: Node): string[] {
         ...(cap === undefined ? [] : [`cap ${cap}`]),
         ...windowText(node.attention),
         ...(node.sinkLogits ? [`sinks ${shown(node.sinkLogits)}`] : []),
-        ...(bidirectional ? ["bidirectional"] : []),
+        ...directionText(node.attention),
       ]
     }
     case "convolve": {
@@ -425,6 +427,10 @@ export function windowText({ window, chunked, sinks }: Attention): string[] {
   if (window === undefined) return []
   return [`window ${window}${chunked ? " chunked" : ""}`, `sinks ${sinks}`]
 }
+
+/** Whether it sees what is behind a token. */
+export const directionText = ({ bidirectional, mutual }: Attention): string[] =>
+  bidirectional ? ["bidirectional"] : mutual ? ["mutual"] : []
 
 /** "2 of the highest softmax, normalized" */
 

@@ -109,6 +109,7 @@ const regionShapes: { [Name in Region["name"]]: Shape } = {
     chunked: absentOr(isTrue),
   }),
   lastSeen: record<RegionOf<"lastSeen">>({ window: absentOr(positive) }),
+  seenTo: record({}),
   blocks: record({}),
   items: record<RegionOf<"items">>({
     of: text,
@@ -120,6 +121,7 @@ const regionShapes: { [Name in Region["name"]]: Shape } = {
         chunked: absentOr(isTrue),
         sinks: count,
         bidirectional: absentOr(isTrue),
+        mutual: absentOr(isTrue),
         span: positive,
       }),
       height: positive,

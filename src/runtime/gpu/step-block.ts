@@ -252,6 +252,8 @@ export class StepBlock {
           take: ofTokens(rows, tokens, (token) => rows.lastSeen(token, visible)),
         }
       }
+      case "seenTo":
+        return { capacity: tokens, take: ({ seenTo, positions }) => seenTo ?? positions }
       case "blocks":
         return { capacity: 16 * sequences, take: (input) => input.blocks }
       case "items": {

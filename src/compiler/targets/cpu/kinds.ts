@@ -241,6 +241,7 @@ export const attention = struct("attention", {
   chunked: int,
   sinks: int,
   bidirectional: int,
+  mutual: int,
   number,
   scale: single,
   cap: single,

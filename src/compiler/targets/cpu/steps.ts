@@ -381,6 +381,7 @@ class Code implements StepCode {
       chunked: a.chunked ? 1 : undefined,
       sinks: a.sinks || undefined,
       bidirectional: a.bidirectional ? 1 : undefined,
+      mutual: a.mutual ? 1 : undefined,
     }
   }
 

@@ -22,6 +22,7 @@ struct attention {
   int chunked;     // it sees from the last multiple of the window on
   int64_t sinks;   // first positions that it sees in any case
   int bidirectional;  // it sees those after it, too, with a window as many as before it
+  int mutual;         // it sees as far as the step says
   enum number number;
   float scale;
   float cap;  // a score s becomes cap * tanh(s / cap); 0: it stays
@@ -116,7 +117,7 @@ INLINE void write_kv(const struct attention a, uint8_t *head, int64_t place, con
 // Rows of one sequence and one KV head: query heads that share it, at neighbouring positions.
 struct attention_rows {
   const float *query[ATTENTION_ROWS];  // [head_dim]
-  int64_t position[ATTENTION_ROWS], end;
+  int64_t position[ATTENTION_ROWS], last[ATTENTION_ROWS];  // the last position that each of them sees
   float *sum;            // [rows, value_width]  what softmax has weighed so far
   float *largest;        // [rows]
   float *total;          // [rows]
@@ -130,8 +131,9 @@ INLINE uint32_t first_bits(int64_t n) {
   return n <= 0 ? 0 : n >= BLOCK ? (1u << BLOCK) - 1 : (1u << n) - 1;
 }
 
-// The last position that a query at `position` of a sequence that ends at `end` sees.
+// The last position that a query at `position` sees; `end`: its sequence's last one, or where it is mutual, as the step says.
 INLINE int64_t last_seen(const struct attention a, int64_t position, int64_t end) {
+  if (a.mutual) return end;
   if (!a.bidirectional) return position;
   return a.window && position + a.window - 1 < end ? position + a.window - 1 : end;
 }
@@ -143,11 +145,11 @@ INLINE int64_t first_seen(const struct attention a, int64_t position, int64_t ke
   return from > kept ? from : kept;
 }
 
-// Bits of the 16 positions from `first` on that a query at `position` sees.
-INLINE uint32_t visible(const struct attention a, int64_t first, int64_t position, int64_t end,
+// Bits of the 16 positions from `first` on that a query at `position` sees, up to `last`.
+INLINE uint32_t visible(const struct attention a, int64_t first, int64_t position, int64_t last,
                         int64_t kept) {
   const int64_t from = first_seen(a, position, kept);
-  return first_bits(last_seen(a, position, end) + 1 - first) &
+  return first_bits(last + 1 - first) &
          (~first_bits(from - first) | first_bits(a.sinks - first));
 }
 
@@ -306,7 +308,7 @@ INLINE void attend_rows(const struct attention a, const int rows, int64_t first,
   for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
     for (int b = 0; b < 4; b++)
-      seen[b] |= bits[i][b] = visible(a, first + b * BLOCK, r->position[i], r->end, kept);
+      seen[b] |= bits[i][b] = visible(a, first + b * BLOCK, r->position[i], r->last[i], kept);
   if (!(seen[0] | seen[1] | seen[2] | seen[3])) return;
   score_step(a, rows, 0, heads, r, scores);
   weigh_rows(a, rows, 0, (int)(value_width(a) / 16), heads, values, NULL, bits, seen, scores, r);
@@ -324,8 +326,8 @@ struct attention_item {
   uint8_t *cache;
   const int32_t *blocks;     // the sequence's, in position order: see block_index
   const int32_t *positions;  // of the item's tokens
+  const int32_t *lasts;      // the last position that each of them sees, none before the one in front of it
   int64_t tokens, kept;      // kept: first position still held besides the sinks
-  int64_t end;               // the last position of the sequence in this step
   const float *query;        // [tokens, query_stride]: head h at h * head_dim
   int64_t query_stride;
   float *out;  // [tokens, out_stride]: head h at h * value_dim
@@ -343,14 +345,12 @@ INLINE float first_total(const struct attention_item *item, int64_t head) {
 }
 
 // The last position that any of its tokens sees.
-INLINE int64_t item_end(const struct attention a, const struct attention_item *item) {
-  return last_seen(a, item->positions[item->tokens - 1], item->end);
-}
+INLINE int64_t item_end(const struct attention_item *item) { return item->lasts[item->tokens - 1]; }
 
 // Where the four blocks of the step from `first` on lie.
 INLINE void step_heads(const struct attention a, const struct attention_item *item, int64_t kv_head,
                        int64_t first, uint8_t *heads[4]) {
-  const int64_t last = item_end(a, item);
+  const int64_t last = item_end(item);
   for (int b = 0; b < 4; b++) {
     int64_t begins = first + b * BLOCK;
     // Where nothing is held any more, or nothing yet, the last block stands in: its scores are masked.
@@ -392,7 +392,7 @@ INLINE void attend(const struct attention a, const struct attention_item *item, 
     largest[i] = first_largest(item, head), total[i] = first_total(item, head);
   }
 
-  const int64_t last = item_end(a, item), begin = first_seen(a, item->positions[0], item->kept);
+  const int64_t last = item_end(item), begin = first_seen(a, item->positions[0], item->kept);
   for (int64_t first = 0; first <= last; first += STEP) {
     if (first >= a.sinks && first + STEP <= begin) continue;
     uint8_t *heads[4], *next[4];
@@ -407,13 +407,12 @@ INLINE void attend(const struct attention a, const struct attention_item *item, 
       struct attention_rows r = {.sum = sums + row * width,
                                  .largest = largest + row,
                                  .total = total + row,
-                                 .end = item->end,
                                  .next = row == 0 && first + STEP <= last ? next : NULL};
       int64_t count = rows - row < ATTENTION_ROWS ? rows - row : ATTENTION_ROWS;
       for (int64_t i = 0; i < count; i++) {
         int64_t token = (row + i) / group, head = kv_head * group + (row + i) % group;
         r.query[i] = item->query + token * item->query_stride + head * a.head_dim;
-        r.position[i] = item->positions[token];
+        r.position[i] = item->positions[token], r.last[i] = item->lasts[token];
       }
       switch (count) {
         case 4:

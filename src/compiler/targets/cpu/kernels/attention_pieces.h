@@ -20,7 +20,7 @@ INLINE struct attention_rows piece_rows(const struct attention a, const struct a
                                         int64_t kv_head, int64_t row, const int count,
                                         uint8_t *const *next, float *scratch) {
   const int64_t group = a.heads / a.kv_heads, width = value_width(a);
-  struct attention_rows r = {.end = item->end, .next = next};
+  struct attention_rows r = {.next = next};
   if (scratch) {
     r.sum = scratch + row * width;
     r.largest = scratch + group * width + row;
@@ -28,7 +28,7 @@ INLINE struct attention_rows piece_rows(const struct attention a, const struct a
   }
   for (int i = 0; i < count; i++) {
     r.query[i] = item->query + (kv_head * group + row + i) * a.head_dim;
-    r.position[i] = item->positions[0];
+    r.position[i] = item->positions[0], r.last[i] = item->lasts[0];
   }
   return r;
 }
@@ -50,7 +50,7 @@ INLINE struct attention_rows piece_rows(const struct attention a, const struct a
 
 INLINE void score_piece(const struct attention a, const struct attention_item *item,
                         int64_t kv_head, const struct attention_piece p) {
-  const int64_t group = a.heads / a.kv_heads, last = item_end(a, item);
+  const int64_t group = a.heads / a.kv_heads, last = item_end(item);
   for (int64_t first = p.from; first < p.to && first <= last; first += STEP) {
     uint8_t *heads[4], *next[4];
     step_heads(a, item, kv_head, first, heads);
@@ -74,7 +74,7 @@ INLINE void score_piece(const struct attention a, const struct attention_item *i
 // `scratch`: attention_scratch floats.
 INLINE void weigh_piece(const struct attention a, const struct attention_item *item,
                         int64_t kv_head, const struct attention_piece p, float *scratch) {
-  const int64_t group = a.heads / a.kv_heads, width = value_width(a), last = item_end(a, item);
+  const int64_t group = a.heads / a.kv_heads, width = value_width(a), last = item_end(item);
   float *largest = scratch + group * width, *total = largest + group;
   for (int64_t i = 0; i < group; i++) {
     for (int64_t d = 16 * p.from; d < 16 * p.to; d++) scratch[i * width + d] = 0;
@@ -90,7 +90,7 @@ INLINE void weigh_piece(const struct attention a, const struct attention_item *i
       values[b] = heads[b] + keys_bytes(a), next[b] = ahead[b] + keys_bytes(a);
     uint32_t seen[4], bits[ATTENTION_ROWS][4];
     for (int b = 0; b < 4; b++) {
-      seen[b] = visible(a, first + b * BLOCK, item->positions[0], item->end, item->kept);
+      seen[b] = visible(a, first + b * BLOCK, item->positions[0], item->lasts[0], item->kept);
       for (int i = 0; i < ATTENTION_ROWS; i++) bits[i][b] = seen[b];
     }
     if (!(seen[0] | seen[1] | seen[2] | seen[3])) continue;

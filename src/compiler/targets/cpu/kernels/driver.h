@@ -40,9 +40,13 @@ static int32_t check_sequence(sinter_model *m, const sinter_step_arrays *s, int6
     return refuse(m, SINTER_BAD_INDEX, "position %lld is beyond the context of %d", (long long)last,
                   CONTEXT);
   if (position < 0) return refuse(m, SINTER_BAD_INDEX, "a position is below zero");
-  for (int64_t t = first; t < end; t++)
+  for (int64_t t = first; t < end; t++) {
     if (s->positions[t] != position + t - first)
       return refuse(m, SINTER_BAD_INDEX, "positions of a sequence do not follow each other");
+    if (s->seen_to && (s->seen_to[t] < s->positions[t] || s->seen_to[t] > last ||
+                       (t > first && s->seen_to[t] < s->seen_to[t - 1])))
+      return refuse(m, SINTER_BAD_INDEX, "a token sees to where nothing is");
+  }
   return SINTER_OK;
 }
 
@@ -208,7 +212,8 @@ static int64_t positions_in_pieces(const sinter_model *m, const struct attention
   int64_t most = 0;
   for (int64_t i = 0; i < set->run_count; i++) {
     if (set->runs[i].count > 1) return 0;
-    const int64_t sees = m->step->positions[set->token[set->runs[i].row]] + 1;
+    const int32_t token = set->token[set->runs[i].row];
+    const int64_t sees = 1 + (m->step->seen_to ? m->step->seen_to : m->step->positions)[token];
     if (sees > most) most = sees;
   }
   most = round_up(most, STEP);

@@ -144,22 +144,32 @@ struct attention_loop {
   const struct attention *attention;  // where it is no constant
 };
 
-// One run of rows and one KV head. Late positions, which have most to read, come first. `positions`: room for the run's.
+// What `last_seen` is told.
+INLINE int64_t step_end(const sinter_step_arrays *step, const struct attention a, int32_t sequence,
+                        int32_t token) {
+  if (!a.mutual) return step->positions[step->starts[sequence + 1] - 1];
+  return step->seen_to ? step->seen_to[token] : step->positions[token];
+}
+
+// One run of rows and one KV head. Late positions, which have most to read, come first. `positions`, `lasts`: room for the run's.
 INLINE struct attention_item attention_item_of(const struct attention_loop *loop,
                                                const struct attention a, int64_t index,
-                                               int32_t *positions) {
+                                               int32_t *positions, int32_t *lasts) {
   const sinter_step_arrays *step = loop->step;
   const struct attention_run *run = &loop->set->runs[loop->set->run_count - 1 - index / a.kv_heads];
   const int64_t list = loop->lists + run->sequence;
-  for (int32_t i = 0; i < run->count; i++)
-    positions[i] = step->positions[loop->set->token[run->row + i]];
+  for (int32_t i = 0; i < run->count; i++) {
+    const int32_t token = loop->set->token[run->row + i];
+    positions[i] = step->positions[token];
+    lasts[i] = (int32_t)last_seen(a, positions[i], step_end(step, a, run->sequence, token));
+  }
   return (struct attention_item){
       .cache = loop->cache + (size_t)(loop->layer * a.kv_heads) * head_bytes(a),
       .blocks = step->blocks + step->block_starts[list],
       .positions = positions,
+      .lasts = lasts,
       .tokens = run->count,
       .kept = step->visible_from[list],
-      .end = step->positions[step->starts[run->sequence + 1] - 1],
       .query = loop->query + run->row * loop->query_stride,
       .query_stride = loop->query_stride,
       .out = loop->out + run->row * loop->out_stride,
@@ -170,8 +180,8 @@ INLINE struct attention_item attention_item_of(const struct attention_loop *loop
 INLINE void attention_item(const struct attention_loop *loop, const struct attention a,
                            int64_t index, int64_t thread) {
   if (is_set(loop->step->cancel)) return;
-  int32_t positions[MAX_POSITIONS];
-  const struct attention_item item = attention_item_of(loop, a, index, positions);
+  int32_t positions[MAX_POSITIONS], lasts[MAX_POSITIONS];
+  const struct attention_item item = attention_item_of(loop, a, index, positions, lasts);
   attend_item(a, loop->tiles, &item, index % a.kv_heads, loop->scratch + thread * loop->scratch_stride);
 }
 
@@ -191,8 +201,8 @@ INLINE void attention_piece_item(const struct pieces_loop *loop, const struct at
   if (is_set(items->step->cancel)) return;
   const int64_t index = number / loop->pieces, piece = number % loop->pieces,
                 kv_head = index % a.kv_heads, vectors = value_width(a) / 16;
-  int32_t position;
-  const struct attention_item item = attention_item_of(items, a, index, &position);
+  int32_t position, last;
+  const struct attention_item item = attention_item_of(items, a, index, &position, &last);
   struct attention_piece p = {.scores = loop->scores + index * (a.heads / a.kv_heads) * loop->stride,
                               .stride = loop->stride};
   if (loop->weighs) {

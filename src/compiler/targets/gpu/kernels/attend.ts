@@ -79,19 +79,20 @@ export function attentionOrder(
     throw new Error(`internal: ${rows} rows are not those of tokens`)
   if (span === undefined || span > MAX_SPAN || span % STEP !== 0)
     throw new Error(`internal: attention in spans of ${span}`)
-  const { window, chunked, sinks, bidirectional } = attention
+  const { window, chunked, sinks, bidirectional, mutual } = attention
   const { height, isWide } = together(plan, step, units)
   const most = height * Math.ceil(plan.shapes.context / span)
   const bytes = isWide ? PARTIAL_BYTES_WIDE : PARTIAL_BYTES
   const fitting = Math.floor(bytes / (attention.heads * partialBytes(attention)))
   return {
-    name: `${rows} g${place.group} w${window ?? "all"} s${sinks}${chunked ? " chunked" : ""}${bidirectional ? " bidirectional" : ""}`,
+    name: `${rows} g${place.group} w${window ?? "all"} s${sinks}${chunked ? " chunked" : ""}${bidirectional ? " bidirectional" : mutual ? " mutual" : ""}`,
     order: {
       set: rows,
       visible: {
         ...{ group: place.group, window, sinks, span },
         ...(chunked && { chunked }),
         ...(bidirectional && { bidirectional }),
+        ...(mutual && { mutual }),
       },
       height,
       slots: Math.max(most, fitting),
@@ -198,7 +199,7 @@ function launchesOf(
 ): readonly Launch[] {
   const { rows, query, attention, place, output } = step
   const { name, order } = attentionOrder(plan, step, units)
-  const { heads, kvHeads, window, chunked, sinks, bidirectional } = attention
+  const { heads, kvHeads, window, chunked, sinks, bidirectional, mutual } = attention
   const layout = kvLayout(plan.kv, plan.groups[place.group]!)
   const { heads: each, isWide } = together(plan, step, units)
   const ratio = heads / kvHeads
@@ -234,7 +235,13 @@ function launchesOf(
     { kind: "kv", place } as const,
     ...work,
     // A token of a causal layer sees itself last.
-    region(bidirectional ? { name: "lastSeen", window } : { name: "positions" }),
+    region(
+      mutual
+        ? { name: "seenTo" }
+        : bidirectional
+          ? { name: "lastSeen", window }
+          : { name: "positions" },
+    ),
     region({ name: "firstSeen", group: place.group, window, ...(chunked && { chunked }) }),
     ...(rows === "wanted" ? [region({ name: "tokensOf", set: "wanted" })] : []),
     region({ name: "blocks" }),

@@ -1,0 +1,131 @@
+// The tower of a model that sees: a program that reads tiles of images. A tile is a sequence that is whole in one step, and no step
+// has two, so that its rows are the same whatever else is seen. Tiles of several requests take turns.
+
+import { problem } from "../errors.ts"
+import {
+  BLOCK,
+  type CancelWord,
+  type Program,
+  type ProgramLimits,
+  type SamplingRows,
+  type StepInput,
+  type StepOutput,
+} from "../runtime/program.ts"
+import { type Caller, Lane } from "../worker/lane.ts"
+import { failure } from "./endings.ts"
+
+/** Some patches of an image, as rows that are read together. */
+export interface Tile {
+  pixels: Float32Array // [rows, taken]
+  places: Int32Array // [rows]  rows of the tower's table of positions
+  wanted: Int32Array // [rows that come out]  the first of the rows that become one
+}
+
+export interface Tower {
+  /**
+   * What the model reads in the place of the tiles' soft tokens. Rejects with the signal's reason, with `server_closing`, and where
+   * the program fails.
+   */
+  read(tiles: readonly Tile[], caller: Caller): Promise<Float32Array> // [rows of all tiles, hidden]
+  /** Ends what runs, and the program, which belongs to it. */
+  close(): Promise<void>
+}
+
+/** What a tower is opened for: one tile of at most so many rows. */
+export const towerLimits = (groups: number, rows: number): ProgramLimits => ({
+  blocks: Array.from({ length: groups }, () => Math.ceil(rows / BLOCK)),
+  tokens: rows,
+  sequences: 1,
+  rows: 1,
+})
+
+export function createTower(program: Program): Tower {
+  const lane = new Lane()
+  const { groups } = program.manifest.kv
+  const { hidden } = program.manifest.shapes
+  let running: { cancel: CancelWord; step: Promise<StepOutput> } | undefined
+  let isClosed = false
+
+  async function take(tile: Tile, signal: AbortSignal | undefined): Promise<Float32Array> {
+    signal?.throwIfAborted()
+    const cancel: CancelWord = new Int32Array(new SharedArrayBuffer(4))
+    const abort = () => Atomics.store(cancel, 0, 1)
+    signal?.addEventListener("abort", abort, { once: true })
+    const step = program.step(stepOf(tile, groups.length), cancel)
+    running = { cancel, step }
+    try {
+      const output = await step
+      if (output.kind === "done") return output.hidden
+    } catch (error) {
+      throw failure(error)
+    } finally {
+      signal?.removeEventListener("abort", abort)
+      running = undefined
+    }
+    throw signal?.aborted ? signal.reason : problem("server_closing", {})
+  }
+
+  return {
+    async read(tiles, caller) {
+      const rows = tiles.reduce((sum, { wanted }) => sum + wanted.length, 0)
+      const all = new Float32Array(rows * hidden)
+      let at = 0
+      for (const tile of tiles) {
+        const own = await lane.run(() => take(tile, caller.signal), tile.places.length, caller)
+        all.set(own, at)
+        at += own.length
+      }
+      return all
+    },
+    async close() {
+      if (isClosed) return
+      isClosed = true
+      lane.close()
+      if (running) Atomics.store(running.cancel, 0, 1)
+      await running?.step.catch(() => {}) // whoever asked for it is told
+      await program.close()
+    },
+  }
+}
+
+/** Blocks are the tile's alone, in order. */
+function stepOf({ pixels, places, wanted }: Tile, groups: number): StepInput {
+  const rows = places.length
+  const blocks = Math.ceil(rows / BLOCK)
+  return {
+    tokens: places,
+    starts: Int32Array.of(0, rows),
+    positions: Int32Array.from({ length: rows }, (_, row) => row),
+    blocks: Int32Array.from({ length: groups * blocks }, (_, at) => at % blocks),
+    blockStarts: Int32Array.from({ length: groups + 1 }, (_, group) => group * blocks),
+    visibleFrom: new Int32Array(groups),
+    logitRows: new Int32Array(0),
+    hiddenRows: wanted,
+    hiddenIn: pixels,
+    sampling: nothingDrawn,
+  }
+}
+
+const [integers, floats] = [new Int32Array(0), new Float32Array(0)]
+
+const nothingDrawn: SamplingRows = {
+  temperature: floats,
+  topK: integers,
+  topP: floats,
+  minP: floats,
+  presence: floats,
+  frequency: floats,
+  repetition: floats,
+  countStarts: Int32Array.of(0),
+  countTokens: integers,
+  counts: integers,
+  biasStarts: Int32Array.of(0),
+  biasTokens: integers,
+  biases: floats,
+  masks: new Uint32Array(0),
+  maskRow: integers,
+  seed: new BigUint64Array(0),
+  choice: integers,
+  position: integers,
+  topLogprobs: integers,
+}
