@@ -15,6 +15,8 @@ export interface Block {
   parallel: boolean
   /** What is multiplied with before it is added. */
   residual: number
+  /** Each column of it is multiplied with a learned number of its own, too. */
+  layerScale?: true
   attention: SelfAttention
   /** It stands in the place of attention, with so many taps. */
   convolution?: { taps: number }

@@ -192,10 +192,11 @@ const activationNames: Readonly<Record<string, Activation>> = {
   gelu: "gelu",
   gelu_new: "gelu_tanh",
   gelu_pytorch_tanh: "gelu_tanh",
+  quick_gelu: "quick_gelu",
   relu2: "relu2",
 }
 
-function readActivation(
+export function readActivation(
   fields: Fields,
   { field = "hidden_act", otherwise = "silu", tanh }: NonNullable<Differences["activation"]>,
 ): Activation {

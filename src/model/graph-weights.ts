@@ -1,6 +1,7 @@
 // The weights that a graph reads, each once, in the order in which it reads them.
 
 import { expertWeights, type Graph, type Weight } from "../compiler/graph/graph.ts"
+import type { Weights } from "./weights/weights.ts"
 
 export function weightsOf({ nodes }: Graph): Weight[] {
   const weights = new Map<string, Weight>()
@@ -25,4 +26,12 @@ export function weightsOf({ nodes }: Graph): Weight[] {
     if (node.op === "experts") for (const weight of expertWeights(node)) read(weight)
   }
   return [...weights.values()]
+}
+
+/** The names of all tensors that it reads, which are there and as it wants them. */
+export function readTensors(graph: Graph, weights: Weights): string[] {
+  const read = weightsOf(graph)
+  for (const { sources, columns } of read)
+    for (const { tensor, rows } of sources) weights.tensor(tensor, rows, columns)
+  return read.flatMap(({ sources }) => sources.map(({ tensor }) => tensor))
 }

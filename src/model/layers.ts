@@ -142,6 +142,10 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
   const { norms, only, parallel, residual } = block
   const normIf = (wanted: boolean, value: Node, name: string, tensor: string) =>
     wanted ? normed(value, block.norm, layer, name, tensor) : value
+  const weighed = (value: Node, name: string) =>
+    block.layerScale
+      ? weigh(value, layer(`${name}_scale`, `${name}.layer_scale.weight`, value.columns))
+      : value
   const read = normIf(norms.beforeAttention, x, "attention_norm", "input_layernorm")
   if (only) {
     const made =
@@ -156,13 +160,14 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
   )
   const sumOf = (name: string, value: Node) =>
     normIf(norms.sums ?? false, value, `${name}_sum_norm`, `${name}.sum_norm`)
-  const sum = add(x, scaled(mixed, residual))
+  const sum = add(x, scaled(weighed(mixed, "attention"), residual))
   const between = parallel ? x : sumOf("attention", withLaurel(block, layer, sum, read))
   const before = normIf(norms.beforeMlp, between, "mlp_norm", "post_attention_layernorm")
   const given = block.experts?.beside
     ? mlpAndExperts(block, block.experts, layer, { normed: before, row: between }, place)
     : feedForward(block, layer, parallel && !norms.beforeMlp ? read : before, place)
-  const out = scaled(normIf(norms.afterMlp, given, "mlp_post_norm", "mlp.output_norm"), residual)
+  const behind = normIf(norms.afterMlp, given, "mlp_post_norm", "mlp.output_norm")
+  const out = scaled(weighed(behind, "mlp"), residual)
   const left = parallel ? add(sum, out) : sumOf("mlp", add(between, out))
   return finished(block, layer, left, place)
 }

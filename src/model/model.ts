@@ -7,9 +7,7 @@ import { basename, dirname, resolve } from "node:path"
 import { openWhole } from "../closing.ts"
 import type { CodecOf } from "../compiler/graph/codecs.ts"
 import type { Graph } from "../compiler/graph/graph.ts"
-import { splitExperts } from "../compiler/graph/split-experts.ts"
-import type { Problem } from "../errors.ts"
-import { type CodecName, type FloatType, type FormatName, isGroupCodec } from "../runtime/format.ts"
+import type { FormatName } from "../runtime/format.ts"
 import { withAdapters } from "./adapters/adapted.ts"
 import type { Adapter } from "./adapters/adapter.ts"
 import { withLowRank } from "./adapters/low-rank.ts"
@@ -18,18 +16,19 @@ import { placeAdapter, vocabularyBy } from "./adapters/place.ts"
 import { type ArchitectureName, architectures } from "./architectures.ts"
 import { type ModelConfig, readDirection, seesBothWays } from "./config.ts"
 import { Fields } from "./fields.ts"
-import { Folder, isObject, type Json } from "./folder.ts"
+import { Folder, type Json } from "./folder.ts"
 import { openGguf } from "./gguf/gguf.ts"
-import { weightsOf } from "./graph-weights.ts"
+import { readTensors } from "./graph-weights.ts"
 import { decoder } from "./layers.ts"
 import { ggufsIn, someOf } from "./locate.ts"
 import { MLC, readMlcConfig } from "./mlc-config.ts"
 import { withOwnHead } from "./own-head.ts"
 import { withOrders } from "./packed/orders.ts"
-import { floatsOf, type Packing, packingFiles, readPacking } from "./packed/packing.ts"
+import { floatsOf, packingOf } from "./packed/packing.ts"
 import { type Pooling, readPooling } from "./pooling.ts"
 import { ranks, readRanking } from "./ranking.ts"
 import { architectureOf, textFields } from "./seeing.ts"
+import { storedFormat } from "./stored-format.ts"
 import { bringsTokenizer, type ModelTexts, readMlcTexts, readTexts } from "./texts.ts"
 import { openMlc } from "./weights/mlc.ts"
 import { mlcNames } from "./weights/mlc-names.ts"
@@ -97,6 +96,7 @@ export async function openModel(
     weights.refuseOthers?.(read)
     if (verify) await weights.verify()
     const broken = (what: string) => folder.broken(configuration, what)
+    const { format, mixture } = source
     return {
       path: folder.path,
       name: name ?? source.name ?? folder.name,
@@ -106,7 +106,7 @@ export async function openModel(
       fields: fields.json,
       configuration,
       isGguf: source.ggufSources !== undefined,
-      ...storedFormat(source, graph, weights, broken),
+      ...(format === undefined ? storedFormat(graph, weights, mixture, broken) : { format }),
       graph,
       weights,
       texts: await textsBy(adapters, source),
@@ -142,22 +142,6 @@ async function textsBy(adapters: readonly Adapter[], source: Source): Promise<Mo
     return { ...its, sampling, endTokens, beginToken }
   }
   return own
-}
-
-/** As the configuration names it, else as the weights are: each matrix may be in a codec of its own. */
-function storedFormat(
-  { format, mixture }: Pick<Source, "format" | "mixture">,
-  graph: Graph,
-  weights: Weights,
-  broken: (what: string) => Problem,
-): Pick<Model, "format" | "codecOf"> {
-  if (format !== undefined) return { format }
-  const codecs = codecsOf(weights, graph)
-  const codecOf: CodecOf = ({ columns, sources: [first], exact }) =>
-    columns > 1 && !exact ? codecs.get(first!.tensor)! : "f32"
-  checkStacks(splitExperts(graph, codecOf), codecs, broken)
-  const isMixed = [...codecs.values()].some(isGroupCodec)
-  return isMixed ? { format: mixture, codecOf } : { format: formatOfFloats(codecs) }
 }
 
 /** Of a model that sees both ways, and so writes nothing, where its folder says nothing of it. */
@@ -250,7 +234,7 @@ async function plainSource(folder: Folder, adapters: readonly Adapter[]): Promis
   const whole = new Fields(await folder.json(PLAIN), (what) => folder.broken(PLAIN, what))
   const architecture = architectureOf(whole)
   const fields = textFields(whole).over(vocabularyBy(adapters))
-  const packing = readPacking(whole) ?? readPacking(fields) ?? (await packingBeside(folder))
+  const packing = await packingOf(folder, [whole, fields])
   const { read, naming } = architectures[architecture]
   const config = readDirection(fields, read(fields))
   return {
@@ -263,18 +247,6 @@ async function plainSource(folder: Folder, adapters: readonly Adapter[]): Promis
     openWeights: () => openSafetensors(folder, withMlxNames(naming(config), config), packing),
     readTexts: () => readTexts(folder, fields, config.shapes.vocabulary),
   }
-}
-
-/** In a file of its own. */
-async function packingBeside(folder: Folder): Promise<Packing | undefined> {
-  for (const [file, quant_method] of Object.entries(packingFiles)) {
-    const json = await folder.jsonIfThere(file)
-    const its = json && (isObject(json.quantization) ? json.quantization : json)
-    if (!its) continue
-    const fields = { quantization_config: { quant_method, ...its } }
-    return readPacking(new Fields(fields, (what) => folder.broken(file, what)))
-  }
-  return undefined
 }
 
 async function mlcSource(folder: Folder): Promise<Source> {
@@ -301,45 +273,4 @@ function checkLayers(fields: Fields, { shapes }: ModelConfig, { entries }: Weigh
       "num_hidden_layers",
       `is ${shapes.layers}, but the weights are ${entries.length} tensors in all`,
     )
-}
-
-/** The names of all tensors that it reads, which are there and as it wants them. */
-function readTensors(graph: Graph, weights: Weights): string[] {
-  const read = weightsOf(graph)
-  for (const { sources, columns } of read)
-    for (const { tensor, rows } of sources) weights.tensor(tensor, rows, columns)
-  return read.flatMap(({ sources }) => sources.map(({ tensor }) => tensor))
-}
-
-/** Of all experts gates are kept as one matrix, so in one codec, and so are up and down. */
-function checkStacks(
-  graph: Graph,
-  codecs: ReadonlyMap<string, CodecName>,
-  broken: (what: string) => Error,
-): void {
-  for (const { sources } of weightsOf(graph)) {
-    const [first, ...others] = sources.map(({ tensor }) => ({ tensor, codec: codecs.get(tensor) }))
-    const other = others.find(({ codec }) => codec !== first!.codec)
-    if (other?.codec && [first!.codec!, other.codec].some(isGroupCodec))
-      throw broken(
-        `tensors ${first!.tensor} and ${other.tensor} are packed in different ways, and are one matrix here; use another quantisation of the model`,
-      )
-  }
-}
-
-/** What each matrix that the graph reads is stored in. */
-function codecsOf(weights: Weights, graph: Graph): Map<string, CodecName> {
-  const matrices = weightsOf(graph).filter(({ columns, exact }) => columns > 1 && !exact)
-  return new Map(
-    matrices.flatMap(({ sources, columns }) =>
-      sources.map(({ tensor, rows }) => [tensor, weights.tensor(tensor, rows, columns).codec]),
-    ),
-  )
-}
-
-/** The format of a folder of floats: that of its matrices, or where they differ the one that holds them all exactly. */
-function formatOfFloats(codecs: ReadonlyMap<string, CodecName>): FormatName {
-  const types = new Set([...codecs.values()] as FloatType[])
-  const [only] = types
-  return types.size === 1 ? `q0${only!}` : "q0f32"
 }

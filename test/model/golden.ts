@@ -5,7 +5,16 @@ import { join, resolve } from "node:path"
 
 const root = resolve(import.meta.dirname, "../golden")
 
-type Kind = "." | "adapters" | "models" | "embeddings" | "ranking" | "mlc" | "broken" | "gguf"
+type Kind =
+  | "."
+  | "adapters"
+  | "models"
+  | "embeddings"
+  | "ranking"
+  | "mlc"
+  | "broken"
+  | "gguf"
+  | "vision"
 
 /** Golden models that are compiled: between them every operation. The others the generic library computes (generic.test.ts). */
 export const compiledModels = [

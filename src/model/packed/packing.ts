@@ -3,8 +3,8 @@
 // seen there is here. What is not read is refused by name.
 
 import type { FloatType } from "../../runtime/format.ts"
-import type { Fields } from "../fields.ts"
-import { isObject } from "../folder.ts"
+import { Fields } from "../fields.ts"
+import { type Folder, isObject } from "../folder.ts"
 
 export type Packing =
   | { method: "gptq"; group: number; symmetric: boolean; zeroOffset: 0 | 1 }
@@ -54,6 +54,28 @@ export function readPacking(fields: Fields): Packing | undefined {
     name,
     `says the weights are packed by ${method}, which cannot be read (known: ${known}); use the original weights`,
   )
+}
+
+/**
+ * How a folder's matrices are packed, as the first of `configurations` says that says it, or else a file of its own.
+ * @throws `model_broken` for a way of packing that is not known
+ */
+export async function packingOf(
+  folder: Folder,
+  configurations: readonly Fields[],
+): Promise<Packing | undefined> {
+  for (const fields of configurations) {
+    const packing = readPacking(fields)
+    if (packing) return packing
+  }
+  for (const [file, quant_method] of Object.entries(packingFiles)) {
+    const json = await folder.jsonIfThere(file)
+    const its = json && (isObject(json.quantization) ? json.quantization : json)
+    if (!its) continue
+    const fields = { quantization_config: { quant_method, ...its } }
+    return readPacking(new Fields(fields, (what) => folder.broken(file, what)))
+  }
+  return undefined
 }
 
 /** The first version stores zeros less one. */

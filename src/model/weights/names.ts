@@ -12,6 +12,8 @@ export interface Source {
   taps?: number
   /** They are [rows / taps, taps, 1], which are the same bytes. */
   tapsLastButOne?: true
+  /** It is stored in this shape, which are the same values in the same order: a convolution's filters, a table of one sequence. */
+  shape?: readonly number[]
   /** It is stored [columns, rows], and so is each matrix of a stack. */
   transposed?: true
   /**
@@ -30,8 +32,8 @@ export interface Source {
   softplus?: true
   /** Added to every value. */
   plus?: number
-  /** A row of another tensor, which is added to each of its rows. */
-  plusRow?: { tensor: string; row: number }
+  /** A row of another tensor, which is added to each of its rows; `shape`: that tensor is this row, stored in this shape. */
+  plusRow?: { tensor: string; row: number; shape?: readonly number[] }
   /** It is not stored: this is every value. */
   constant?: number
 }
@@ -215,8 +217,9 @@ export function sourcesOf(
     const place = inside ? root + (number === undefined ? "" : `${layers}${number}.`) : head
     const whole = `${stem}.${kind}`
     if (Object.hasOwn(parts, whole)) {
-      const { name: own, bare: _, ...rest } = partOf(whole)
-      return { tensor: place + own, ...rest }
+      const { name: own, bare: _, plusRow, ...rest } = partOf(whole)
+      const added = plusRow && { plusRow: { ...plusRow, tensor: place + plusRow.tensor } }
+      return { tensor: place + own, ...rest, ...added }
     }
     const {
       name: own,

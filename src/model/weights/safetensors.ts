@@ -281,7 +281,7 @@ function find(opened: Opened, source: Source, rows: number, columns: number): Te
   const turned = stacked ? [stacked, columns, all / stacked] : [columns, all]
   const matrix = source.transposed ? turned : straight
   const vector = source.taps ? filters(all, source) : straight.slice(0, -1)
-  const wanted = columns === 1 ? vector : matrix
+  const wanted = source.shape ?? (columns === 1 ? vector : matrix)
   const isAlone = shape.length === 0 && rows === 1 && columns === 1
   if (!isAlone && (shape.length !== wanted.length || shape.some((n, i) => n !== wanted[i])))
     throw folder.broken(
@@ -295,7 +295,7 @@ function find(opened: Opened, source: Source, rows: number, columns: number): Te
       `tensor ${source.tensor} is of type ${dtype}; F32, F16 and BF16 can be read`,
     )
   const size = floatBytes[codec]
-  const rowBytes = columns === 1 ? size : wanted.at(-1)! * size
+  const rowBytes = (columns === 1 ? 1 : source.shape ? columns : wanted.at(-1)!) * size
   const stored: StoredTensor = {
     codec,
     async read(first, count, room = new Room()) {
@@ -315,7 +315,8 @@ function filters(all: number, { taps = 1, tapsLastButOne }: Source): readonly nu
 /** The row of another tensor that a source adds. */
 function addendOf(opened: Opened, { plusRow }: Source, columns: number): Tensor | undefined {
   if (!plusRow) return undefined
-  const { tensor, row: from } = plusRow
+  const { tensor, row: from, shape } = plusRow
+  if (shape) return find(opened, { tensor, shape }, 1, columns)
   const of = opened.tensors.get(tensor)?.shape[0] ?? 1
   return find(opened, { tensor, rows: { of, from, run: 1, every: of } }, 1, columns)
 }

@@ -1,0 +1,143 @@
+// The graph of a vision tower with its projector: a row of pixels for each patch of a tile goes in, rows of the text model's width
+// come out, and go where its tokens' rows do. Its tokens are places: rows of the table of positions. Patches that become one
+// row lie behind one another, and `hiddenRows` names the first of each. Nobody asks for its logits: a graph has some, so they are
+// read off the table of positions, which costs nothing.
+
+import {
+  add,
+  apply,
+  embed,
+  finish,
+  hiddenIn,
+  linear,
+  select,
+  slice,
+  stacked,
+  weight,
+} from "../../compiler/graph/builder.ts"
+import type { Activation } from "../../compiler/graph/elementwise.ts"
+import type { Graph, Node, Weight } from "../../compiler/graph/graph.ts"
+import type { Shapes } from "../../runtime/manifest.ts"
+import type { Block, NormKind } from "../block.ts"
+import { decoderLayer } from "../layers.ts"
+import { named, normed, scaled } from "../tensors.ts"
+import type { Naming } from "../weights/names.ts"
+
+export interface TowerConfig {
+  /** What its configuration calls it. */
+  architecture: string
+  /** Of a patch, in pixels. */
+  patch: number
+  /** Of a tile, in patches. */
+  side: number
+  /** In front of the patches is a row that has none, whose pixels are zeros; its place is the first. */
+  hasClass: boolean
+  /** Patches are projected with a bias, which the class has not. */
+  patchBias: boolean
+  /** Of a row between the layers. */
+  width: number
+  blocks: readonly Block[]
+  /** Of patches with their positions, before the first layer. */
+  firstNorm: NormKind | undefined
+  /** Behind the last one. */
+  lastNorm: NormKind | undefined
+  merge: Merge
+  projector: Projector
+  /** The token in whose place a row that comes out stands in a prompt. */
+  softToken: number
+  naming: Naming
+}
+
+/** How many patches of a tile, along each of its sides, become one row: side by side, row after row of them, or as their mean. */
+export interface Merge {
+  side: number
+  by: "columns" | "mean"
+}
+
+/** A norm, and one matrix, or two about an activation. */
+export interface Projector {
+  norm: NormKind | undefined
+  activation: Activation | undefined
+  bias: boolean
+  /** Of a row that comes out: the text model's. */
+  width: number
+  /** What it is multiplied with. */
+  factor: number
+}
+
+const COLOURS = 3
+
+export function tower(config: TowerConfig): Graph {
+  const { architecture, width, patch, patchBias, hasClass, firstNorm, lastNorm } = config
+  const own = named("", "model.")
+  const taken = COLOURS * patch * patch
+  const table = positionsOf(config)
+  const matrix = own("patches", "patch_embedding.weight", width, taken)
+  // Where there is a class, the bias is in the table: the class has none.
+  const bias = patchBias && !hasClass && own("patches_bias", "patch_embedding.bias", width)
+  const seen = add(linear(hiddenIn(taken), matrix, bias || undefined), embed(table)) // [tokens, width]
+  const first = firstNorm ? normed(seen, firstNorm, own, "embed_norm", "embed_norm") : seen
+  const layers = config.blocks.length
+  const place = { layers, prefix: "model.", hidden: width, sinks: 0 }
+  const left = config.blocks.reduce(
+    (x, block, index) => decoderLayer(block, x, { ...place, index }),
+    first,
+  )
+  const last = lastNorm ? normed(left, lastNorm, own, "norm", "norm") : left
+  const hidden = projected(merged(last, config.merge), config.projector)
+  const shapes = shapesOf(config, { taken, vocabulary: table.rows })
+  return finish({ architecture, shapes, window: undefined, sinks: 0 }, last, table, { hidden })
+}
+
+function shapesOf(
+  { blocks, projector }: TowerConfig,
+  { taken, vocabulary }: Pick<Shapes, "vocabulary" | "taken">,
+): Shapes {
+  const { attention, mlp } = blocks[0]!
+  const { heads, kvHeads, headDim } = attention
+  return {
+    vocabulary,
+    hidden: projector.width,
+    ...(taken === undefined ? {} : { taken }),
+    layers: blocks.length,
+    heads,
+    kvHeads,
+    headDim,
+    intermediate: mlp.intermediate,
+    context: vocabulary,
+  }
+}
+
+/** A class's row is its position's and its own; it makes a table of sums, which are kept as exactly as they are added. */
+function positionsOf({ side, width, hasClass }: TowerConfig): Weight {
+  const patches = side * side
+  if (!hasClass) return weight("positions", "model.positions.weight", patches, width)
+  const rows = [
+    weight("class", "model.class_position.weight", 1, width),
+    weight("places", "model.patch_positions.weight", patches, width),
+  ]
+  return { ...stacked("positions", rows), exact: true }
+}
+
+/** [rows that come out, columns of as many patches as become one, or of their mean] */
+function merged(x: Node, { side, by }: Merge): Node {
+  const count = side * side
+  const whole = select(x, "hidden", count)
+  if (by === "columns" || count === 1) return whole
+  const patches = Array.from({ length: count }, (_, i) => slice(whole, i * x.columns, x.columns))
+  return scaled(patches.reduce(add), 1 / count)
+}
+
+function projected(x: Node, { norm: kind, activation, bias, width, factor }: Projector): Node {
+  const own = named("projector.", "")
+  const project = (name: string, input: Node) =>
+    linear(
+      input,
+      own(name, `${name}.weight`, width, input.columns),
+      bias ? own(`${name}_bias`, `${name}.bias`, width) : undefined,
+    )
+  const even = kind ? normed(x, kind, own, "norm", "projector_norm") : x
+  const first = project("linear_1", even)
+  const second = activation ? project("linear_2", apply(activation, first)) : first
+  return scaled(second, factor)
+}
