@@ -2,6 +2,7 @@
 
 import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
+import sharp from "sharp"
 import { expect, test } from "vitest"
 import { decode } from "./decode.ts"
 
@@ -54,6 +55,12 @@ test("it is read by its first bytes alone, and what is not read is called by its
     `is a web page; ${send}`,
     `is no image that is known; ${send}`,
   ])
+})
+
+test("libvips itself reads no other format any more", async () => {
+  const svg = Buffer.from('<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>')
+  await expect(sharp(svg).metadata()).rejects.toThrow("unsupported image format")
+  expect(await sharp(read("rgb.png")).metadata()).toMatchObject({ width: 83, height: 61 })
 })
 
 test("a PNG's header is not taken at its word", async () => {

@@ -84,6 +84,24 @@ test("several at once do not get each other's rows, and one whose client leaves 
   )
 })
 
+test("one that takes too long is refused, and the next is seen", async () => {
+  const endless = { width: 4096, height: 4096 }
+  const slow = openImages(
+    { ...processing, cutting: { kind: "stretch" }, filter: "lanczos", tile: endless },
+    undefined,
+    { milliseconds: 1 },
+  )
+  await expect(slow.see(read("rgb.png"), "image", never)).rejects.toMatchObject({
+    code: "invalid_value",
+    param: "image",
+    message:
+      "image is an image that cannot be decoded: it took more than 0.001 seconds; send it smaller.",
+  })
+  const none = slow.see(new Uint8Array(3), "image", never)
+  await expect(none).rejects.toThrow("image is no image that is known")
+  await slow.close()
+})
+
 test("closed, it refuses whoever waits and whoever comes", async () => {
   const other = openImages(processing)
   const waiting = other.see(read("rgb.png"), "image", never)

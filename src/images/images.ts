@@ -31,17 +31,25 @@ export interface Images {
 /** Sixteen of the largest bodies that are read unless the operator says otherwise. */
 const MAX_WAITING = 32 * 2 ** 20
 
-/** The largest image that is decoded takes some four seconds. */
-const MILLISECONDS = 60_000
-/** For one whose client has left. */
+interface Limits {
+  milliseconds: number // for one image
+  megabytes: number // of the process
+}
+
+/** The largest image that is decoded takes some four seconds, and a third of the memory. */
+const LIMITS: Limits = { milliseconds: 60_000, megabytes: 2048 }
+
+/** Milliseconds after which an image whose client has left is given up, and the process with it. */
 const UNWANTED = 1000
-/** The largest image takes half of it. */
-const MEGABYTES = 2048
 
 /** Bytes of rows that come at once: one or two milliseconds of the event loop. */
 const PIECE = 2 * 2 ** 20
 
-export function openImages(processing: ImageProcessing, log?: Log): Images {
+export function openImages(
+  processing: ImageProcessing,
+  log?: Log,
+  limits: Partial<Limits> = {},
+): Images {
   const lane = new Lane({ size: MAX_WAITING })
   const worker = new Worker<Order, Answer>({
     name: "image decoder",
@@ -50,9 +58,9 @@ export function openImages(processing: ImageProcessing, log?: Log): Images {
     nice: 5, // an image is not worth others' next tokens
     afterLoss: "resume",
     opening: processing,
-    milliseconds: MILLISECONDS,
+    ...LIMITS,
+    ...limits,
     unwantedMilliseconds: UNWANTED,
-    megabytes: MEGABYTES,
     log,
   })
 

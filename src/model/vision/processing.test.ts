@@ -164,12 +164,14 @@ test("tokens have the names that the tokenizer gives them", async () => {
   })
 })
 
-test("a folder that says nothing of images, or is of no family, has no processing", async () => {
+test("a folder that says nothing of images, or is of no family or tower, has no processing", async () => {
   const { config, image } = seen.llava!
   expect(await read(config, {})).toBeUndefined()
   const files = { "preprocessor_config.json": image }
-  expect(await read({ ...config, model_type: "llama" }, files)).toBeUndefined()
+  for (const model_type of ["llama", "constructor"])
+    expect(await read({ ...config, model_type }, files)).toBeUndefined()
   expect(await read({ model_type: "llava" }, files)).toBeUndefined()
+  expect(await readCase("llava", { vision: { model_type: "pixtral" } })).toBeUndefined()
 })
 
 test.each([
@@ -183,7 +185,6 @@ test.each([
   ["llava", { image: { size: { shortest_edge: 1e9 } } }, "size.shortest_edge is 1000000000"],
   ["llava", { image: { image_processor_type: "ViTImageProcessor" } }, 'is "ViTImageProcessor"'],
   ["llava", { vision: { image_size: 112 } }, "size makes tiles of 56 x 56 pixels, but the tower"],
-  ["llava", { vision: { model_type: "pixtral" } }, 'vision_config.model_type is "pixtral"'],
   ["llava", { config: { vision_feature_select_strategy: "cls" } }, 'strategy is "cls"'],
   ["internvl", { vision: { patch_size: [14, 7] } }, "patch_size is not one number"],
   ["internvl", { config: { downsample_ratio: 0.4 } }, "downsample_ratio does not join"],

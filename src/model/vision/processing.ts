@@ -201,8 +201,15 @@ const families: Readonly<Record<string, Family>> = {
   },
 }
 
-/** Towers, by their `model_type`: whether they have a class row, and what they have where nothing is said. */
-const towers: Readonly<Record<string, { hasClassRow: boolean; image: number; patch: number }>> = {
+interface Tower {
+  hasClassRow: boolean
+  /** Edges of image and patch in pixels, where nothing is said. */
+  image: number
+  patch: number
+}
+
+/** By their `model_type`. */
+const towers: Readonly<Record<string, Tower>> = {
   clip_vision_model: { hasClassRow: true, image: 224, patch: 32 },
   siglip_vision_model: { hasClassRow: false, image: 224, patch: 16 },
   idefics3: { hasClassRow: false, image: 224, patch: 32 }, // as Idefics 3 and SmolVLM were published
@@ -218,27 +225,33 @@ const TOKENIZER = "tokenizer_config.json"
 
 /**
  * @param config of the whole model, what is around `text_config`
- * @returns undefined where it is of no family whose images are known, or the folder says nothing of images
+ * @returns undefined where family or tower are not known, or the folder says nothing of images
  * @throws `model_broken`, which names file and field, where images are prepared in a way that is not known
  */
 export async function readProcessing(
   config: Fields,
   folder: Folder,
 ): Promise<ImageProcessing | undefined> {
-  const family = families[config.text("model_type")]
+  const family = own(families, config.text("model_type"))
   const vision = config.object("vision_config")
-  if (!family || !vision) return undefined
+  const tower = family && vision && own(towers, vision.text("model_type", family.tower))
+  if (!tower) return undefined
   const processor = await read(folder, PROCESSOR)
   const image = processor?.object("image_processor") ?? (await read(folder, IMAGE))
   if (!image) return undefined
   const tokens = namedTokens((await folder.jsonIfThere(TOKENIZER)) ?? {})
-  return processingOf(family, {
+  return processingOf(family, tower, {
     config,
     vision,
     image,
     processor: processor ?? fieldsOf(folder, PROCESSOR, {}),
     tokens,
   })
+}
+
+/** What a table has by a name that a file says. */
+function own<Value>(table: Readonly<Record<string, Value>>, name: string): Value | undefined {
+  return Object.hasOwn(table, name) ? table[name] : undefined
 }
 
 async function read(folder: Folder, file: string): Promise<Fields | undefined> {
@@ -263,12 +276,12 @@ function namedTokens(json: Json): Tokens {
   }
 }
 
-function processingOf(family: Family, sources: Sources): ImageProcessing {
+function processingOf(family: Family, tower: Tower, sources: Sources): ImageProcessing {
   const { config, vision, image, processor } = sources
   const chosen: ImageProcessor = processors[processorOf(image, family)]
   refuseUnknown(image, chosen)
   const { tile, cutting } = chosen.cutting(image)
-  const { hasClassRow, ...absent } = towerOf(vision, family)
+  const { hasClassRow, ...absent } = tower
   const seen = edge(vision, "image_size", absent.image)
   const patch = edge(vision, "patch_size", absent.patch)
   if (tile.width !== seen || tile.height !== seen)
@@ -300,12 +313,6 @@ function processingOf(family: Family, sources: Sources): ImageProcessing {
     skipped,
     ...family.words(sources),
   }
-}
-
-function towerOf(vision: Fields, { tower }: Family): (typeof towers)[string] {
-  const name = vision.text("model_type", tower)
-  if (Object.hasOwn(towers, name)) return towers[name]!
-  throw vision.wrong("model_type", `is "${name}"; known: ${Object.keys(towers).join(", ")}`)
 }
 
 /** Names end in Fast where transformers 4 wrote them, in Pil where 5 was asked for that one. */
