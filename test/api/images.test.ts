@@ -7,6 +7,7 @@ import { Ollama } from "ollama"
 import OpenAI from "openai"
 import { pino } from "pino"
 import { expect, onTestFinished, test } from "vitest"
+import { startChat } from "../../src/app/library-requests.ts"
 import { createHttp } from "../../src/http/http.ts"
 import { defaultHttpOptions, type Service } from "../../src/http/service.ts"
 import { served } from "../parrot.ts"
@@ -43,7 +44,7 @@ async function serving(seeing: Seeing = {}) {
   await http.server.listen({ port: 0, host: "127.0.0.1" })
   if (!http.server.server.listening) await once(http.server.server, "listening")
   const { port } = http.server.server.address() as AddressInfo
-  return { ...open, address: `http://127.0.0.1:${port}` }
+  return { ...open, service, address: `http://127.0.0.1:${port}` }
 }
 
 /** That the engine was asked what the golden prompt is, with the cat's rows. */
@@ -122,6 +123,18 @@ test("Ollama's client: chat and generate, and what it is told of the model", asy
   expect(response).toBe("A cat.")
   expectAsked(running)
   expect((await client.show({ model })).capabilities).toContain("vision")
+})
+
+test("a program in the same process hands bytes over, or what HTTP takes", async () => {
+  const running = await serving()
+  for (const part of [
+    { type: "image", image: cat },
+    { type: "image_url", image_url: url },
+  ]) {
+    const content = [part, { type: "text", text: question }]
+    await startChat(running.service, [{ role: "user", content }], {}, new AbortController().signal)
+    expectAsked(running)
+  }
 })
 
 test("a conversation's tokens are told with those of its images", async () => {
