@@ -43,7 +43,7 @@ export function modelNamed(name: string): GoldenModel {
 let opened: Promise<Tokenizer> | undefined
 
 /** One for a file's tests. */
-export function seeingTokenizer(): Promise<Tokenizer> {
+function seeingTokenizer(): Promise<Tokenizer> {
   const json = JSON.parse(readFileSync(`${golden}/tokenizers/qwen/tokenizer.json`, "utf8"))
   const flags = { single_word: false, lstrip: false, rstrip: false, normalized: false }
   for (const token of added) json.added_tokens.push({ ...token, ...flags, special: true })
