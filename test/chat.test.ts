@@ -87,6 +87,27 @@ test("commands of a chat: settings, files, and what they refuse", async () => {
   ])
 })
 
+test("images go to models that see, and are refused for others by what is wrong", async () => {
+  const file = join(scratch, "cat.png")
+  writeFileSync(file, Uint8Array.of(137, 80, 78, 71))
+  const words = "This model sees no images; leave them out, or ask one that does.\n"
+  const shown = await run(["run", "tiny", "What is this?", "--image", file, "--image", file])
+  expect(shown).toMatchObject({ code: 2, out: "\n", err: `sinter: ${words}` })
+  const none = await run(["run", "tiny", "x", "--image", join(scratch, "no.png")])
+  expect(none).toMatchObject({ code: 2, err: expect.stringMatching(/^sinter: --image: .+no.png/) })
+  const said = `/image ${file}\n/image ${file}\n/image none.png\nWhat?\n/reset\nHello!\n`
+  const { code, err } = await run(["chat", "tiny", "--temperature", "0"], said)
+  expect(code).toBe(2)
+  expect(err.split("\n")).toEqual([
+    "the next message shows an image",
+    "the next message shows 2 images",
+    '/image: "none.png" cannot be read: there is no such file; check its path.',
+    words.trimEnd(),
+    "forgotten",
+    "",
+  ])
+})
+
 test("without options answers are drawn as the model's folder advises", async () => {
   const folder = join(scratch, "greedy")
   cpSync(resolve(import.meta.dirname, "../models/tiny"), folder, { recursive: true })

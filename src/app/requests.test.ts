@@ -47,6 +47,15 @@ test.each([
   ],
   [{ messages: [{ role: "me", content: "" }] }, "messages[0].role must be one of system, user"],
   [{ messages: [{ role: "user" }] }, "messages[0].content must be a text or null."],
+  [{ messages: [{ role: "user", content: "", parts: [1] }] }, "messages[0].parts must be a list"],
+  [
+    { messages: [{ role: "assistant", content: "", parts: [{ text: "" }] }] },
+    "messages[0].parts belongs to messages of the user or of tools.",
+  ],
+  [
+    { messages: [{ role: "user", content: "", parts: [{ image: Uint8Array.of(1) }] }] },
+    "This model sees no images; leave them out, or ask one that does.",
+  ],
   [
     { messages, max_tokens: 3 },
     "max_tokens is no field of reply; known: messages, id, choices, max",

@@ -163,7 +163,7 @@ const WORDS = 8 // of 32 bits in a SHA-256
 function keysOf({ hash, rows }: PreparedImage): number[] {
   const keys: number[] = []
   for (let block = 0; keys.length < rows; block++) {
-    const digest = createHash("sha256").update(`${hash} ${block}`).digest()
+    const digest = createHash("sha256").update(hash).update(` ${block}`).digest()
     for (let word = 0; word < WORDS && keys.length < rows; word++)
       keys.push(digest.readInt32LE(4 * word) | -(2 ** 31))
   }

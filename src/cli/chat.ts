@@ -163,7 +163,7 @@ async function react(
   else if (text.trim() !== "") {
     const { chat, messages, images, sampling, stats } = conversation
     const asked: ChatMessage[] = [...messages, userMessage(text, images)]
-    conversation.images = []
+    conversation.images = [] // also of a message that is refused: one of them may be why
     const content = await counted(stats, () => printAnswer(chat, asked, sampling, signal))
     conversation.messages = [...asked, { role: "assistant", content }]
   }

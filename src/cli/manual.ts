@@ -13,6 +13,7 @@ import {
   printedDefault,
   pruneOptions,
   psOptions,
+  runOptions,
   serveOptions,
 } from "./options.ts"
 import { overrideFields } from "./overrides.ts"
@@ -37,12 +38,17 @@ ${table(serveOptions)}
 ${table(chatOptions)}
 
 A line is a message; so is all that stands between two \`"""\`, and what is pasted. \`/help\` lists the commands: \`/set temperature 0.5\`,
-\`/save FILE\` and \`/load FILE\`, which is the body of a request to \`/v1/chat/completions\`, \`/reset\`, \`/exit\`.
+\`/image FILE\`, which the next message shows to a model that sees, \`/save FILE\` and \`/load FILE\`, which is the body of a request to
+\`/v1/chat/completions\`, \`/reset\`, \`/exit\`.
 
 ## sinter run MODEL [PROMPT]
 
 One answer on stdout. What is piped in stands behind the prompt, or is it: \`sinter run MODEL "Summarise:" < notes.txt\`. Without either it is
-\`sinter chat\`, whose options it takes.
+\`sinter chat\`, whose options it takes, and one more:
+
+${table({ "--image": runOptions["--image"] })}
+
+\`sinter run MODEL "What is this?" --image cat.png\` asks a model that sees.
 
 ## sinter embed MODEL
 

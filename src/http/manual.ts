@@ -2,6 +2,7 @@
 // dialects differ, which headers mean what) stand here once.
 
 import type { TSchema } from "typebox"
+import { MAX_IMAGE } from "../chat/vision.ts"
 import { errors } from "../errors.ts"
 import { CLIENTS } from "./apis/chat/dialects/choose.ts"
 import { ChatCompletionMessage } from "./apis/chat/schema.ts"
@@ -67,8 +68,29 @@ ${routes
 ${fieldsTable(ChatCompletionMessage)}
 
 Maps with a \`text\` are joined. A tool's list of maps of strings of which one says more than a text, or of maps without any
-\`text\`, reaches the model's template as its JSON. Pictures and sound are 400: the model takes text. Arguments of earlier calls
-may be a map or a string that holds one.
+\`text\`, reaches the model's template as its JSON. Sound is 400, and so are [images](#images) where the model does not see. Arguments of
+earlier calls may be a map or a string that holds one.
+
+## Images
+
+A model that sees has \`vision\` among the \`capabilities\` that \`GET /v1/models\` lists. It takes images in messages of the user and in
+results of tools, as PNG, JPEG, WebP or GIF of at most ${MAX_IMAGE / 2 ** 20} MiB:
+
+| API | An image is |
+|---|---|
+| \`/v1/chat/completions\`, \`/tokenize\` | a part of a \`content\`: \`{"type": "image_url", "image_url": {"url": "data:image/png;base64,…"}}\`, or with the URL itself as \`image_url\` |
+| \`/v1/responses\` | a part of a message or of an output: \`{"type": "input_image", "image_url": "data:…"}\`; no \`file_id\`, as no files are kept |
+| \`/v1/messages\` | a block of a message or of a \`tool_result\`: \`{"type": "image", "source": {"type": "base64", "media_type": …, "data": …}}\`, or \`{"type": "url", "url": "data:…"}\` |
+| \`/api/chat\`, \`/api/generate\` | an entry of \`images\`, in Base64, ahead of the text |
+
+- This server connects to nobody on a request's behalf: an \`http\` or \`https\` address is 400.
+- Base64 is that of RFC 4648 with its padding, without line breaks. What a file is shows in its bytes; what its client calls it does not count,
+  and \`detail\` has no effect: an image is prepared as the model's own files say.
+- An image stands where it is sent, among the texts before and behind it. Its rows count as tokens of the prompt; \`/tokenize\` and the
+  other counts tell them, too, by the id of the token that stands for each in the prompt. So images are bounded by the context, and a
+  prompt that is too long is refused before the model looks at any of them.
+- A prompt that begins with the same images finds them in the prefix cache.
+- A text that spells what a template writes for an image is a text like any other.
 
 ## Embeddings
 
@@ -116,7 +138,7 @@ of vLLM and Cohere's own ask, are the same.
   \`{"type":"error","error":{"type","message"}}\`, also of paths below that this server does not have.
 - \`max_tokens\` is a bound and not a demand: it may be larger than the context.
 - Blocks of text are joined. Thinking comes first, in a block of its own. Server tools (\`web_search_…\` and the like) beside others
-  are left out, and \`x-ignored-tools\` lists them; alone they are refused, as are pictures.
+  are left out, and \`x-ignored-tools\` lists them; alone they are refused.
   Documents that are text, and results of a search, are read as their title and their text; other documents are refused.
 - A first line \`x-anthropic-billing-header:\` of a system text is left out: it differs in each request of Claude Code, and no prefix
   would be found again.
@@ -219,7 +241,12 @@ const DIALECTS = [
 const seconds = (milliseconds: number) => `${milliseconds / 1000} s`
 
 const LIMITS = [
-  ["size of a body", "2 MiB, or 16 bytes a token of context if that is more", "413"],
+  [
+    "size of a body",
+    "2 MiB, or 16 bytes a token of context if that is more; at least 32 MiB where a model sees",
+    "413",
+  ],
+  ["bytes of an image", String(MAX_IMAGE), "400"],
   ["depth of its JSON", String(MAX_DEPTH), "400"],
   ["objects, lists and texts in it, names included", String(MAX_VALUES), "400"],
   ["members of one object", String(MAX_MEMBERS), "400"],

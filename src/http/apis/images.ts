@@ -13,7 +13,7 @@ import type { Work } from "../turns.ts"
 export type Seeing = Pick<ModelCard, "sees">
 
 /** What a model takes, for refusals of anything else. */
-export function taken({ sees }: Seeing): string {
+function taken({ sees }: Seeing): string {
   return sees ? "the model takes text and images only" : "the model takes text only"
 }
 

@@ -220,10 +220,7 @@ test.each<[string, string, object, number]>([
 })
 
 test.each<[object, string | RegExp]>([
-  [
-    { images: ["aGk="] },
-    "images is not supported; the model takes text only.",
-  ],
+  [{ images: ["aGk="] }, "images is not supported; the model takes text only."],
   [
     { context: [1, 2] },
     "context must be an empty list, not a list of 2: nothing is remembered between requests.",
