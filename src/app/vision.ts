@@ -12,7 +12,7 @@ import { rowsOf } from "../images/patches.ts"
 import type { Log } from "../log.ts"
 import type { Model } from "../model/model.ts"
 import type { WeightSource } from "../model/packed-copy.ts"
-import type { Vision } from "../model/vision/open-vision.ts"
+import type { Sight } from "../model/vision/open-vision.ts"
 import type { LoadableProgram, ProgramLimits } from "../runtime/program.ts"
 import { planOf } from "./plan.ts"
 
@@ -25,7 +25,7 @@ export interface Opening {
 
 /** A tower that fits, not opened yet. */
 export interface PreparedVision {
-  vision: Vision
+  vision: Sight
   program: Prepared
   limits: ProgramLimits
   /** What its program takes, keys and values of a tile included. */
@@ -36,7 +36,7 @@ export interface PreparedVision {
 
 /** @param wish what the model's own program was prepared with */
 export async function prepareVision(
-  vision: Vision,
+  vision: Sight,
   wish: ProgramWish,
   overrides: Overrides,
   traits: PlanTraits,

@@ -14,7 +14,7 @@ function seeing(image: number, changes: Partial<GenerationRequest> = {}) {
     at,
     keys: at.map((_, row) => -1 - 100 * image - row),
     rows: Float32Array.from({ length: 40 * HIDDEN }, (_, i) =>
-      i % HIDDEN ? 0 : read[i / HIDDEN]!,
+      i % HIDDEN ? 49 : read[i / HIDDEN]!,
     ),
   }
   const input = request(0, { prompt, images, ...changes })
@@ -67,6 +67,29 @@ test("who was preempted reads its images again", async () => {
   expect(replies.map(({ tokens }) => tokens)).toEqual(all.map(({ expected }) => expected))
   expect(engine.stats().preemptions).toBeGreaterThan(0)
   isClean()
+})
+
+test("where rows of an image see each other, no step cuts one", async () => {
+  const { engine, program, isClean } = setUp({ sees: true, mutual: true, chunk: 15, blocks: 24 })
+  const all = [1, 2, 3].map((image) => seeing(image, { maxTokens: 50 }))
+  const text = request(50)
+  const replies = await Promise.all(
+    [...all.map(({ input }) => input), text].map((each) =>
+      collect(engine.generate(each).choices[0]!),
+    ),
+  )
+  const expected = [...all.map((each) => each.expected), expectedReply(text, 0).tokens]
+  expect(replies.map(({ tokens }) => tokens)).toEqual(expected)
+  expect(Math.max(...program.steps.map(({ tokens }) => tokens))).toBeGreaterThanOrEqual(40)
+
+  // A prefix may end within one: the rest of it is read in one step.
+  const again = seeing(1, { maxTokens: 50 })
+  const generation = engine.generate(again.input)
+  expect((await collect(generation.choices[0]!)).tokens).toEqual(again.expected)
+  isClean()
+
+  const narrow = setUp({ sees: true, mutual: true, tokens: 43 }).engine
+  expect(() => narrow.generate(all[0]!.input)).toThrow("an image of more than 39 tokens")
 })
 
 test("a model that sees nothing is given no images", () => {

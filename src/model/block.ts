@@ -66,6 +66,8 @@ export interface SelfAttention {
   chunked?: true
   /** It sees as many after it. */
   bidirectional?: true
+  /** A row of an image sees those behind it. */
+  mutual?: true
   /** How queries and keys are turned; undefined: they are not. */
   rotation: { query: Rotation; key: Rotation | undefined } | undefined
   /** Of queries and keys, before or after they are turned. */

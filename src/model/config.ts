@@ -17,6 +17,8 @@ export interface ModelConfig {
   embedding: {
     /** What a token's row is multiplied with. */
     factor: number
+    /** A row of an image may stand in a token's place. */
+    sees?: true
     /** Learned positions are added to it, whose table has so many rows before the first; undefined: none are. */
     positions: { skipped: number } | undefined
     /** Of the sum. */

@@ -10,6 +10,7 @@ import {
   convolve,
   deltaRule,
   embed,
+  embedOrSee,
   experts,
   finish,
   headLinear,
@@ -49,7 +50,7 @@ export function decoder(architecture: string, config: ModelConfig): Graph {
   const { shapes, embedding, head, sinks } = config
   const { vocabulary, hidden } = shapes
   const table = embeddingTable(config)
-  let x = scaled(embed(table), embedding.factor) // [tokens, hidden]
+  let x = scaled(embedding.sees ? embedOrSee(table) : embed(table), embedding.factor) // [tokens, hidden]
   if (embedding.positions) x = add(x, embedPositions(config))
   if (embedding.norm) x = normed(x, embedding.norm, named("", "model."), "embed_norm", "embed_norm")
   const inputs = layerInputs(config, x)
@@ -218,7 +219,8 @@ function selfAttention(
   x: Node,
   { index, hidden, sinks }: LayerPlace,
 ): Node {
-  const { heads, kvHeads, headDim, scale, cap, window, chunked, bidirectional, rotation } = shape
+  const { heads, kvHeads, headDim, scale, cap, window, rotation } = shape
+  const { chunked, bidirectional, mutual } = shape
   const { norms, bias, gated, gate, sinkLogits, valuesAreKeys, normsValues, reads, clip } = shape
   const clipped = (x: Node) => (clip === undefined ? x : apply("clip", x, clip))
   const project = (name: string, input: Node, rows: number, biased: boolean, own = name) =>
@@ -245,7 +247,12 @@ function selfAttention(
       normsValues ? norm(v, ones, norms!.epsilon) : v,
     ] as const
   }
-  const seen = { ...memory, ...(chunked && { chunked }), ...(bidirectional && { bidirectional }) }
+  const seen = {
+    ...memory,
+    ...(chunked && { chunked }),
+    ...(bidirectional && { bidirectional }),
+    ...(mutual && { mutual }),
+  }
   const queries = prepared("q", q, rotation?.query)
   const [keys, values] = reads === undefined ? remembered() : []
   const given = attention(queries, keys, values, seen, sunk)

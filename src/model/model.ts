@@ -30,6 +30,8 @@ import { ranks, readRanking } from "./ranking.ts"
 import { architectureOf, textFields } from "./seeing.ts"
 import { storedFormat } from "./stored-format.ts"
 import { bringsTokenizer, type ModelTexts, readMlcTexts, readTexts } from "./texts.ts"
+import { openSight, type Sight } from "./vision/open-vision.ts"
+import { seeingImages } from "./vision/tower.ts"
 import { openMlc } from "./weights/mlc.ts"
 import { mlcNames } from "./weights/mlc-names.ts"
 import { withMlxNames } from "./weights/mlx-names.ts"
@@ -61,6 +63,9 @@ export interface Model {
   pooling: Pooling | undefined
   /** Two texts are pooled to one number: how well the second answers the first. */
   ranks: boolean
+  /** What reads images, where that was asked for; or why nothing does, though something is there. */
+  vision?: Sight
+  blind?: string
   close(): Promise<void>
 }
 
@@ -71,12 +76,14 @@ export interface OpenOptions {
   adapters?: readonly string[]
   /** What it is called; absent: as its folder or its file. */
   name?: string | undefined
+  /** Whether it is to read images where it can. */
+  sees?: boolean
 }
 
 /** @throws `model_broken`, naming the file and what is wrong with it. */
 export async function openModel(
   path: string,
-  { verify = true, adapters: paths = [], name }: OpenOptions = {},
+  { verify = true, adapters: paths = [], name, sees = false }: OpenOptions = {},
 ): Promise<Model> {
   return openWhole(async (closing) => {
     const adapters: Adapter[] = []
@@ -86,8 +93,12 @@ export async function openModel(
     const isRanker = ranks(fields)
     const pooling = source.pooling ?? (await readPooling(folder)) ?? usualPooling(source.config)
     const weights = changedBy(adapters, source, closing.add(await source.openWeights()))
-    const config = pooling ? withoutHead(source.config) : await withOwnHead(source.config, weights)
-    checkLayers(fields, config, weights)
+    const alone = pooling ? withoutHead(source.config) : await withOwnHead(source.config, weights)
+    checkLayers(fields, alone, weights)
+    const place = { path: folder.path, configuration, config: alone }
+    const sight = sees && !pooling ? await openSight(place) : {}
+    if (sight.vision) closing.add(sight.vision)
+    const config = sight.vision ? seeingImages(alone, sight.vision.config) : alone
     const graph = withOrders(withLowRank(decoder(architecture, config), weights), weights)
     const read = readTensors(graph, weights)
     const pooled = isRanker
@@ -112,6 +123,7 @@ export async function openModel(
       texts: await textsBy(adapters, source),
       pooling: pooled,
       ranks: isRanker,
+      ...sight,
       close: () => closing.close(),
     }
   })

@@ -31,6 +31,7 @@ interface Family {
   ending(fields: Fields, eye: Eye, text: ModelConfig): Ending
   /** Where it is not said. */
   softToken: number
+  mutual?: true
   /** What may stand before the names of tensors: the tower's, and the projector's. */
   roots: Naming["roots"]
   /** What the projector's parts are called, where these have other names. */
@@ -62,6 +63,7 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
     merge,
     projector: { ...projector, width: text.shapes.hidden },
     softToken: softTokenOf(fields, family, text),
+    ...(family.mutual && { mutual: family.mutual }),
     naming: {
       roots: family.roots,
       layers: names.layers,
@@ -135,6 +137,7 @@ const families = {
     towers: ["siglip_vision_model"],
     ending: gemma3Ending,
     softToken: 262144,
+    mutual: true,
     roots: LLAVA.roots,
     parts: {
       projector_norm: { name: "mm_soft_emb_norm", plus: 1 },

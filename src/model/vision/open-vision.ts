@@ -4,6 +4,8 @@
 import { openWhole } from "../../closing.ts"
 import type { CodecOf } from "../../compiler/graph/codecs.ts"
 import type { Graph } from "../../compiler/graph/graph.ts"
+import { Problem } from "../../errors.ts"
+import type { ImageProcessing } from "../../images/image.ts"
 import type { FormatName } from "../../runtime/format.ts"
 import { Fields } from "../fields.ts"
 import { Folder } from "../folder.ts"
@@ -15,6 +17,7 @@ import { storedFormat } from "../stored-format.ts"
 import { openSafetensors } from "../weights/safetensors.ts"
 import type { Weights } from "../weights/weights.ts"
 import { readTower } from "./families.ts"
+import { readProcessing } from "./processing.ts"
 import { type TowerConfig, tower } from "./tower.ts"
 
 export interface Vision {
@@ -27,7 +30,51 @@ export interface Vision {
   close(): Promise<void>
 }
 
+/** A tower, and how images are made ready for it. */
+export interface Sight extends Vision {
+  images: ImageProcessing
+}
+
 const PLAIN = "config.json"
+
+/**
+ * What a model sees with. A model whose tower or whose images are told of in a way that is not known is served without: `blind` says
+ * why.
+ */
+export async function openSight(
+  model: Pick<Model, "path" | "configuration" | "config">,
+): Promise<{ vision?: Sight; blind?: string }> {
+  try {
+    return await openWhole(async (closing) => {
+      const vision = await openVision(model)
+      if (!vision) return {}
+      closing.add(vision)
+      const folder = new Folder(model.path)
+      const fields = new Fields(await folder.json(PLAIN), (what) => folder.broken(PLAIN, what))
+      const images = await readProcessing(fields, folder)
+      if (!images) {
+        await closing.close()
+        return { blind: `${model.path} does not say how images are prepared.` }
+      }
+      checkTiles(fields, vision.config, images)
+      return { vision: { ...vision, images } }
+    })
+  } catch (error) {
+    if (error instanceof Problem && error.code === "model_broken") return { blind: error.message }
+    throw error
+  }
+}
+
+/** Both were read from the same fields, but each has ways of its own. */
+function checkTiles(fields: Fields, tower: TowerConfig, images: ImageProcessing): void {
+  const { patch, joined, hasClassRow, tile } = images
+  const isOne =
+    patch === tower.patch &&
+    joined === tower.merge.side &&
+    hasClassRow === tower.hasClass &&
+    Math.floor(tile.width / patch) === tower.side
+  if (!isOne) throw fields.wrong("vision_config", "is of other tiles than images are cut into")
+}
 
 /**
  * @returns nothing where the model has no tower, or none that is known, or its folder does not hold it

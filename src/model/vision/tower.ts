@@ -18,7 +18,8 @@ import {
 import type { Activation } from "../../compiler/graph/elementwise.ts"
 import type { Graph, Node, Weight } from "../../compiler/graph/graph.ts"
 import type { Shapes } from "../../runtime/manifest.ts"
-import type { Block, NormKind } from "../block.ts"
+import { type Block, type NormKind, withAttention, withBlocks } from "../block.ts"
+import type { ModelConfig } from "../config.ts"
 import { decoderLayer } from "../layers.ts"
 import { named, normed, scaled } from "../tensors.ts"
 import type { Naming } from "../weights/names.ts"
@@ -45,6 +46,8 @@ export interface TowerConfig {
   projector: Projector
   /** The token in whose place a row that comes out stands in a prompt. */
   softToken: number
+  /** In the text model the rows of a tile see each other. */
+  mutual?: true
   naming: Naming
 }
 
@@ -66,6 +69,12 @@ export interface Projector {
 }
 
 const COLOURS = 3
+
+/** The text model, in whose prompts rows may stand for tokens. */
+export function seeingImages(text: ModelConfig, { mutual }: TowerConfig): ModelConfig {
+  const seeing = { ...text, embedding: { ...text.embedding, sees: true } as const }
+  return mutual ? withBlocks(seeing, (block) => withAttention(block, { mutual })) : seeing
+}
 
 export function tower(config: TowerConfig): Graph {
   const { architecture, width, patch, patchBias, hasClass, firstNorm, lastNorm } = config
