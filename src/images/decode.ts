@@ -3,7 +3,8 @@
 //
 // The pixels are those that transformers' load_image has, which is Pillow's convert("RGB") behind exif_transpose: palettes and
 // greys become colours, what is transparent is opaque, colour profiles are not looked at, of 16 bits the upper 8 count. But for
-// greys of 16 bits, which Pillow cuts off at 255: almost all of them would be white.
+// greys of 16 bits, which Pillow cuts off at 255: almost all of them would be white. And what the first frame of a GIF leaves
+// empty is black; Pillow has a colour of the palette there.
 
 import sharp from "sharp"
 import { formatOf, withoutTransparency } from "./format.ts"

@@ -36,7 +36,7 @@ interface Limits {
   megabytes: number // of the process
 }
 
-/** The largest image that is decoded takes some four seconds, and a third of the memory. */
+/** The largest image takes 5 to 16 seconds on two busy cores, and a third of the memory. */
 const LIMITS: Limits = { milliseconds: 60_000, megabytes: 2048 }
 
 /** Milliseconds after which an image whose client has left is given up, and the process with it. */
