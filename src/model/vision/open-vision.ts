@@ -7,10 +7,10 @@ import type { Graph } from "../../compiler/graph/graph.ts"
 import { Problem } from "../../errors.ts"
 import type { ImageProcessing } from "../../images/image.ts"
 import type { FormatName } from "../../runtime/format.ts"
+import type { ModelConfig } from "../config.ts"
 import { Fields } from "../fields.ts"
 import { Folder } from "../folder.ts"
 import { readTensors } from "../graph-weights.ts"
-import type { Model } from "../model.ts"
 import { packingOf } from "../packed/packing.ts"
 import { textFields } from "../seeing.ts"
 import { storedFormat } from "../stored-format.ts"
@@ -30,6 +30,14 @@ export interface Vision {
   close(): Promise<void>
 }
 
+/** What of a model is known before its graph is made. */
+interface Seeing {
+  path: string
+  /** The file that the configuration is in. */
+  configuration: string
+  config: ModelConfig
+}
+
 /** A tower, and how images are made ready for it. */
 export interface Sight extends Vision {
   images: ImageProcessing
@@ -41,9 +49,7 @@ const PLAIN = "config.json"
  * What a model sees with. A model whose tower or whose images are told of in a way that is not known is served without: `blind` says
  * why.
  */
-export async function openSight(
-  model: Pick<Model, "path" | "configuration" | "config">,
-): Promise<{ vision?: Sight; blind?: string }> {
+export async function openSight(model: Seeing): Promise<{ vision?: Sight; blind?: string }> {
   try {
     return await openWhole(async (closing) => {
       const vision = await openVision(model)
@@ -80,9 +86,7 @@ function checkTiles(fields: Fields, tower: TowerConfig, images: ImageProcessing)
  * @returns nothing where the model has no tower, or none that is known, or its folder does not hold it
  * @throws `model_broken`, naming the file and what is wrong with it.
  */
-export async function openVision(
-  model: Pick<Model, "path" | "configuration" | "config">,
-): Promise<Vision | undefined> {
+export async function openVision(model: Seeing): Promise<Vision | undefined> {
   if (model.configuration !== PLAIN) return undefined
   const folder = new Folder(model.path)
   const broken = (what: string) => folder.broken(PLAIN, what)
