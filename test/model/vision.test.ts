@@ -5,14 +5,15 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, describe, expect, onTestFinished, test } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
-import type { Plan } from "../../src/compiler/plan.ts"
+import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
 import { targets } from "../../src/compiler/targets/targets.ts"
 import { openModel } from "../../src/model/model.ts"
 import { openVision, type Vision } from "../../src/model/vision/open-vision.ts"
 import type { TowerConfig } from "../../src/model/vision/tower.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
-import type { LoadableProgram, ProgramLimits } from "../../src/runtime/program.ts"
+import type { LoadableProgram } from "../../src/runtime/program.ts"
+import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
 import { goldenFolder, readTensors } from "./golden.ts"
 import { batch, blocksFor, limitsFor, type Part, take } from "./steps.ts"
 
@@ -97,17 +98,18 @@ async function seen(
   return (await take(program, { ...batch(parts), hiddenIn })).hidden
 }
 
-async function judge(
-  name: string,
-  open: (plan: Plan, limits: ProgramLimits) => LoadableProgram | Promise<LoadableProgram>,
-): Promise<void> {
+async function judge(name: string, on: "reference" | "cpu" | "vulkan"): Promise<void> {
   const vision = await visionOf(name)
-  const { graph, format, codecOf, weights } = vision
-  const options = { format, ...(codecOf && { codecOf }), activations: "float", kv: "f32" } as const
-  const plan = compile(graph, options)
+  const { graph, format, weights } = vision
+  const { sums } = on === "vulkan" ? traitsOf(on) : { sums: undefined }
+  const options = { format, activations: "float", kv: "f32" } as const
+  const plan = compile(graph, { ...options, ...(sums && { sums }) })
   const { context } = graph.shapes
   const limits = { blocks: 20, tokens: 2 * context, sequences: 2, rows: 2 * context }
-  const program = await open(plan, limitsFor(plan, limits))
+  const program =
+    on === "reference"
+      ? openReference(plan, limitsFor(plan, limits))
+      : await (await targets[on].prepare(plan)).open(limitsFor(plan, limits))
   onTestFinished(() => program.close())
   await loadParameters(weights, program.manifest, program)
   for (const golden of goldens(name)) {
@@ -122,13 +124,15 @@ async function judge(
 }
 
 describe.each(names)("%s", (name) => {
-  test("on reference", () => judge(name, openReference))
+  test("on reference", () => judge(name, "reference"))
 
-  test(
-    "on cpu",
-    () => judge(name, async (plan, limits) => (await targets.cpu.prepare(plan)).open(limits)),
-    120_000,
-  )
+  test("on cpu", () => judge(name, "cpu"), 120_000)
+})
+
+/** A class, rows of a table in float32 beside matrices in bf16, layer scale; rows of which a mean is taken. */
+describe.each(["internvl", "gemma3"])("%s", (name) => {
+  const { isSkipped, why } = lackOf("vulkan")
+  test.skipIf(isSkipped)(`on vulkan${why}`, () => judge(name, "vulkan"), GPU_MILLISECONDS)
 })
 
 const scratch = mkdtempSync(join(tmpdir(), "sinter-vision-"))
@@ -186,13 +190,15 @@ test.each<[string, string, (config: Json, vision: Json) => void]>([
   ["idefics3", "vision_config.num_hidden_layers is 20000", (_, v) => (v.num_hidden_layers = 20000)],
   ["idefics3", "makes 9999 layers", (_, vision) => (vision.num_hidden_layers = 9999)],
   ["idefics3", "position_embedding.weight has shape", (_, vision) => (vision.image_size = 56)],
-  ["llava-clip", "vision_feature_layer is [-2,-5]", (c) => (c.vision_feature_layer = [-2, -5])],
-  ["llava-clip", "vision_feature_layer is -4", (config) => (config.vision_feature_layer = -4)],
-  ["llava-clip", "vision_feature_layer is 0", (config) => (config.vision_feature_layer = 0)],
+  ["llava-clip", "vision_feature_layer holds -5", (c) => (c.vision_feature_layer = [-2, -5])],
+  ["llava-clip", "vision_feature_layer holds 0", (config) => (config.vision_feature_layer = 0)],
+  ["llava-clip", 'vision_feature_layer holds "last"', (c) => (c.vision_feature_layer = "last")],
+  ["llava-clip", "vision_feature_layer names no layer", (c) => (c.vision_feature_layer = [])],
   ["llava-clip", 'vision_config.hidden_act is "mish"', (_, vision) => (vision.hidden_act = "mish")],
   ["internvl", "vision_config.image_size is [24, 30]", (_, v) => (v.image_size = [24, 30])],
   ["internvl", "vision_config.norm_type", (_, vision) => (vision.norm_type = "batch_norm")],
   ["internvl", "select_strategy", (config) => (config.vision_feature_select_strategy = "full")],
+  ["aya-vision", "alignment_intermediate_size", (c) => (c.alignment_intermediate_size = 41)],
   ["gemma3", "mm_tokens_per_image is 5", (config) => (config.mm_tokens_per_image = 5)],
 ])("%s: %s is refused", async (name, what, change) => {
   await expect(openChanged(name, change)).rejects.toMatchObject({
