@@ -141,13 +141,13 @@ afterAll(() => rmSync(scratch, { recursive: true }))
 /** The golden model with other words in its configuration. */
 async function openChanged(
   name: string,
-  change: (config: Json, vision: Json) => void,
+  change: (config: Json, vision: Json, folder: string) => void,
 ): Promise<Vision | undefined> {
   const folder = mkdtempSync(join(scratch, `${name}-`))
   cpSync(goldenFolder("vision", name), folder, { recursive: true })
   const file = join(folder, "config.json")
   const config = JSON.parse(readFileSync(file, "utf8"))
-  change(config, config.vision_config)
+  change(config, config.vision_config, folder)
   writeFileSync(file, JSON.stringify(config))
   const model = await openModel(folder)
   onTestFinished(() => model.close())
@@ -157,6 +157,38 @@ async function openChanged(
 }
 
 type Json = Record<string, unknown>
+
+test("filters are read with their channels last, as MLX keeps them", async () => {
+  const [vision, changed] = [
+    await visionOf("llava-siglip"),
+    (await openChanged("llava-siglip", (_, __, folder) => turnFilters(join(folder, WEIGHTS))))!,
+  ]
+  const patches = ({ weights }: Vision) =>
+    weights.tensor("model.patch_embedding.weight", 48, 3 * 7 * 7).read(5, 40)
+  expect((await patches(changed)).values).toEqual((await patches(vision)).values)
+})
+
+const WEIGHTS = "model.safetensors"
+
+/** [48, 3, 7, 7] of bf16 as [48, 7, 7, 3]. */
+function turnFilters(path: string): void {
+  const bytes = readFileSync(path)
+  const data = 8 + Number(bytes.readBigUInt64LE(0))
+  const header = bytes.toString("latin1", 8, data)
+  const [, offset] = /"shape":\[48,3,7,7\],"data_offsets":\[(\d+),/.exec(header)!
+  bytes.write(header.replace("[48,3,7,7]", "[48,7,7,3]"), 8, "latin1")
+  const filters = new Uint16Array(48 * 49 * 3)
+  const at = data + Number(offset)
+  const stored = new Uint16Array(
+    bytes.buffer.slice(bytes.byteOffset + at).slice(0, filters.byteLength),
+  )
+  for (let row = 0; row < 48; row++)
+    for (let point = 0; point < 49; point++)
+      for (let colour = 0; colour < 3; colour++)
+        filters[(row * 49 + point) * 3 + colour] = stored[(row * 3 + colour) * 49 + point]!
+  bytes.set(new Uint8Array(filters.buffer), at)
+  writeFileSync(path, bytes)
+}
 
 test("a tower that is not known is none", async () => {
   const isNone = async (name: string, change: (config: Json, vision: Json) => void) =>
