@@ -104,7 +104,7 @@ export const errors = {
   bodies_full: {
     status: 429,
     type: "rate_limit_error",
-    text: "This server is reading bodies of {held} bytes already, its limit; try again in a moment.",
+    text: "This server has bodies of {held} bytes in memory already, its limit; try again in a moment.",
   },
   unsupported_media_type: {
     status: 415,

@@ -852,8 +852,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a model's files stay open",
     file: "src/app/prepared-model.ts",
-    text: "closing.add(await openModel(path, { verify: false, ...changes }))",
-    fault: "await openModel(path, { verify: false, ...changes })",
+    text: "closing.add(await openModel(path, { verify: false, sees: true, ...changes }))",
+    fault: "await openModel(path, { verify: false, sees: true, ...changes })",
     test: "src/app/loaded-model.test.ts",
   },
   {
@@ -1564,8 +1564,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a query sees the position after its own",
     file: "src/compiler/targets/cpu/kernels/attention.h",
-    text: "return first_bits(last_seen(a, position, end) + 1 - first) &",
-    fault: "return first_bits(last_seen(a, position, end) + 2 - first) &",
+    text: "return first_bits(last + 1 - first) &",
+    fault: "return first_bits(last + 2 - first) &",
     test: "test/model/cpu.test.ts",
     name: "models/llama-tied",
   },

@@ -7,6 +7,7 @@ import { type ProgramWish, parameterCount, prepareProgram } from "../compiler/ta
 import type { PlanTraits, Prepared } from "../compiler/targets/target.ts"
 import type { Overrides } from "../engine/limits.ts"
 import { createTower, type Tower, towerLimits } from "../engine/tower.ts"
+import type { SeenImage } from "../images/image.ts"
 import { type Images, openImages } from "../images/images.ts"
 import { rowsOf } from "../images/patches.ts"
 import type { Log } from "../log.ts"
@@ -99,25 +100,33 @@ interface Seen extends Omit<PreparedImage, "encode"> {
   features: Float32Array
 }
 
+/**
+ * A request's images are all prepared before the first is encoded, and tiles are large: those of the last one alone are kept until
+ * then, and others are cut once more.
+ */
 function preparing(images: Images, tower: Tower): ChatVision["prepare"] {
   const kept = new KeptRows()
+  let last: { hash: string; image: SeenImage } | undefined
   return async (bytes, field, signal) => {
     const hash = hex(await crypto.subtle.digest("SHA-256", bytes as Uint8Array<ArrayBuffer>))
     const known = kept.get(hash)
     if (known) return { ...known, encode: async () => known.features }
-    const { tiles, text, rows } = await images.see(bytes, field, signal)
-    return {
-      hash,
-      text,
-      rows,
-      async encode(signal) {
-        const seen = kept.get(hash)
-        if (seen) return seen.features
-        const features = await tower.read(tiles, { client: "", signal })
-        kept.put({ hash, text, rows, features })
-        return features
-      },
+    const image = await images.see(bytes, field, signal)
+    last = { hash, image }
+    const { text, rows } = image
+    const encode = async (signal: AbortSignal) => {
+      const seen = kept.get(hash)
+      if (seen) return seen.features
+      const tiles = async () => {
+        const { tiles } = last?.hash === hash ? last.image : await images.see(bytes, field, signal)
+        last = undefined
+        return tiles
+      }
+      const features = await tower.read(rows, tiles, { client: "", signal })
+      kept.put({ hash, text, rows, features })
+      return features
     }
+    return { hash, text, rows, encode }
   }
 }
 

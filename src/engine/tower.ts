@@ -1,5 +1,6 @@
 // The tower of a model that sees: a program that reads tiles of images. A tile is a sequence that is whole in one step, and no step
-// has two, so that its rows are the same whatever else is seen. Tiles of several requests take turns.
+// has two, so that its rows are the same whatever else is seen. Images take turns, and only the one whose turn it is has its tiles
+// in memory: they are many times as large as its file.
 
 import { problem } from "../errors.ts"
 import {
@@ -23,10 +24,12 @@ export interface Tile {
 
 export interface Tower {
   /**
-   * What the model reads in the place of the tiles' soft tokens. Rejects with the signal's reason, with `server_closing`, and where
-   * the program fails.
+   * What the model reads in the place of an image's soft tokens. Rejects with the signal's reason, with `server_closing`, with what
+   * its tiles reject with, and where the program fails.
+   * @param rows that come out of all its tiles
+   * @param tiles asked for when its turn comes
    */
-  read(tiles: readonly Tile[], caller: Caller): Promise<Float32Array> // [rows of all tiles, hidden]
+  read(rows: number, tiles: () => Promise<readonly Tile[]>, caller: Caller): Promise<Float32Array> // [rows, hidden]
   /** Ends what runs, and the program, which belongs to it. */
   close(): Promise<void>
 }
@@ -48,6 +51,7 @@ export function createTower(program: Program): Tower {
 
   async function take(tile: Tile, signal: AbortSignal | undefined): Promise<Float32Array> {
     signal?.throwIfAborted()
+    if (isClosed) throw problem("server_closing", {})
     const cancel: CancelWord = new Int32Array(new SharedArrayBuffer(4))
     const abort = () => Atomics.store(cancel, 0, 1)
     signal?.addEventListener("abort", abort, { once: true })
@@ -66,16 +70,18 @@ export function createTower(program: Program): Tower {
   }
 
   return {
-    async read(tiles, caller) {
-      const rows = tiles.reduce((sum, { wanted }) => sum + wanted.length, 0)
-      const all = new Float32Array(rows * hidden)
-      let at = 0
-      for (const tile of tiles) {
-        const own = await lane.run(() => take(tile, caller.signal), tile.places.length, caller)
-        all.set(own, at)
-        at += own.length
+    read(rows, tiles, caller) {
+      const work = async () => {
+        const all = new Float32Array(rows * hidden)
+        let at = 0
+        for (const tile of await tiles()) {
+          const own = await take(tile, caller.signal)
+          all.set(own, at)
+          at += own.length
+        }
+        return all
       }
-      return all
+      return lane.run(work, rows, caller)
     },
     async close() {
       if (isClosed) return

@@ -8,9 +8,14 @@ import { Problem } from "../errors.ts"
 import { Bodies } from "./body.ts"
 
 /** A server that reads bodies and says what became of them. */
-async function reader(bodies: Bodies, most: number): Promise<number> {
+async function reader(
+  bodies: Bodies,
+  most: number,
+  releases: (() => void)[] = [],
+): Promise<number> {
   const server = createServer((message: IncomingMessage, response) => {
-    bodies.read(message, most, 1000).then(
+    const answered = (release: () => void) => void releases.push(release)
+    bodies.read(message, most, 1000, answered).then(
       () => response.end("read"),
       (error: unknown) => response.end(error instanceof Problem ? error.code : String(error)),
     )
@@ -63,6 +68,23 @@ test("bodies that are being read hold a bounded number of bytes together", async
   const third = begin(port, `"${"x".repeat(800)}`, 400)
   third.end('"')
   expect(await third.answer).toBe("read")
+})
+
+test("large ones count until they are answered; one alone always fits, and small ones do", async () => {
+  const releases: (() => void)[] = []
+  const MiB = 2 ** 20
+  const port = await reader(new Bodies(64 * MiB, 5 * MiB), 8 * MiB, releases)
+  const sent = (size: number) => {
+    const body = begin(port, `"${"x".repeat(size)}"`, 64 * 1024)
+    body.end("")
+    return body.answer
+  }
+  expect(await sent(6 * MiB)).toBe("read")
+  expect(await sent(3 * MiB)).toBe("bodies_full")
+  expect(await sent(1 * MiB)).toBe("read")
+  for (const release of releases.splice(0)) release()
+  expect([await sent(2.4 * MiB), await sent(2.4 * MiB)]).toEqual(["read", "read"])
+  expect(await sent(2.4 * MiB)).toBe("bodies_full")
 })
 
 test("a body in ever so many pieces of a byte is refused, one that begins with small ones is not", async () => {

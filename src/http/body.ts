@@ -18,23 +18,39 @@ const MIN_PIECE = 64 // bytes, on average beyond these
 
 const MAX_HELD = 256 * 1024 * 1024 // bytes
 
+// A request that waits or streams keeps its body. Texts are small beside what they cost; images are not.
+const LARGE = 2 * 1024 * 1024 // bytes
+const MAX_LARGE = 512 * 1024 * 1024 // bytes
+
 const DECODED_AT_ONCE = 64 * 1024 // bytes
 
 /** The bodies of one server. */
 export class Bodies {
   #held = 0 // bytes
+  #large = 0 // bytes of large ones whose requests are not answered yet
   readonly #most: number
+  readonly #mostLarge: number
 
-  /** @param most bytes that they may take together, unless one alone may be as large */
-  constructor(most = MAX_HELD) {
+  /**
+   * @param most bytes that they may take together while they are read, unless one alone may be as large
+   * @param mostLarge bytes that large ones may take together until their requests are answered
+   */
+  constructor(most = MAX_HELD, mostLarge = MAX_LARGE) {
     this.#most = most
+    this.#mostLarge = mostLarge
   }
 
   /**
    * @param most bytes
    * @param timeout milliseconds for the whole body
+   * @param onEnd calls what it is given when the request has been answered
    */
-  async read(raw: IncomingMessage, most: number, timeout: number): Promise<Json> {
+  async read(
+    raw: IncomingMessage,
+    most: number,
+    timeout: number,
+    onEnd: (release: () => void) => void,
+  ): Promise<Json> {
     assertJsonKind(raw)
     const declared = Number(raw.headers["content-length"])
     if (declared > most) throw problem("body_too_large", { size: declared, most })
@@ -51,10 +67,21 @@ export class Bodies {
     try {
       await collect(raw, take, timeout)
       if (body.size === 0) throw problem("invalid_json", { problem: "it is empty." })
+      if (body.size > LARGE) this.#keep(body.size, onEnd)
       return await inTurns(parsing(body))
     } finally {
       this.#held -= body.size
     }
+  }
+
+  /** One alone may be as large as it is read at all. */
+  #keep(size: number, onEnd: (release: () => void) => void): void {
+    if (this.#large > 0 && this.#large + size > this.#mostLarge)
+      throw problem("bodies_full", { held: this.#large })
+    this.#large += size
+    onEnd(() => {
+      this.#large -= size
+    })
   }
 }
 

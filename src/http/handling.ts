@@ -15,43 +15,55 @@ export async function handle(
   request: FastifyRequest,
   reply: FastifyReply,
 ) {
-  const { options, state, log, running, trace } = room
+  const { options, state, trace } = room
   const isOpen = route.open === true || (route.open === "metrics" && options.openMetrics)
   const scope = isOpen ? "" : readScope(room.keys, request.headers)
   if (!route.early) assertReady(state)
   if (route.body) trace?.mark(request.id, "received")
   const signal = leavingSignal(reply)
-  const body = route.body ? await readBody(room, request) : null
   const ends: (() => void)[] = []
-  const exchange: Exchange = {
+  const onEnd = (release: () => void) => void ends.push(release)
+  try {
+    const body = route.body ? await readBody(room, request, onEnd) : null
+    const answer = await route.handle(
+      exchangeOf(room, route, request, reply, { body, scope, signal, onEnd }),
+    )
+    return answer === "sent" ? undefined : send(reply, answer)
+  } finally {
+    for (const release of ends) release()
+  }
+}
+
+type Begun = Pick<Exchange, "body" | "scope" | "signal" | "onEnd">
+
+function exchangeOf(
+  { options, state, log, responses, running, trace }: Room,
+  route: Route,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  begun: Begun,
+): Exchange {
+  const { body, scope } = begun
+  return {
+    ...begun,
     id: request.id,
     api: route.api ?? openaiApi,
     parameter: (request.params as { "*"?: string })["*"] ?? "",
     query: request.query as Exchange["query"],
-    body,
     dialect: setDialect(options, request, reply, body),
-    scope,
     client: scope || connectionName(request.raw.socket),
     options,
     state,
-    responses: room.responses,
+    responses,
     log,
     metrics: running.metrics,
     trace,
     account: running.accountOf(request),
-    signal,
-    onEnd: (release) => ends.push(release),
     setHeader: (name, value) => void reply.header(name, value),
     takeOver: () => {
       reply.hijack()
       return { raw: reply.raw, headers: reply.getHeaders() }
     },
-  }
-  try {
-    const answer = await route.handle(exchange)
-    return answer === "sent" ? undefined : send(reply, answer)
-  } finally {
-    for (const release of ends) release()
   }
 }
 
@@ -64,8 +76,12 @@ function assertReady({ models, draining }: State): void {
   if (models.length === 0) throw problem("not_ready", { state: "loading its model" })
 }
 
-function readBody({ options, state, bodies }: Room, { raw }: FastifyRequest) {
-  return bodies.read(raw, options.maxBody ?? bodyLimit(state), options.timeouts.body)
+function readBody(
+  { options, state, bodies }: Room,
+  { raw }: FastifyRequest,
+  onEnd: Exchange["onEnd"],
+) {
+  return bodies.read(raw, options.maxBody ?? bodyLimit(state), options.timeouts.body, onEnd)
 }
 
 const MIN_BODY_LIMIT = 2 * 1024 * 1024 // bytes

@@ -252,6 +252,7 @@ const LIMITS = [
   ["members of one object", String(MAX_MEMBERS), "400"],
   ["digits of one number", String(MAX_DIGITS), "400"],
   ["bodies that are being read, together", "256 MiB", "429"],
+  ["bodies of more than 2 MiB whose requests are not answered yet, together", "512 MiB", "429"],
   ["headers", "16 KiB", "431"],
   ["time for the headers", seconds(defaultTimeouts.header), "408"],
   ["time for the body", seconds(defaultTimeouts.body), "408"],

@@ -5,14 +5,15 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, describe, expect, onTestFinished, test } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
-import type { Plan } from "../../src/compiler/plan.ts"
+import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
 import { targets } from "../../src/compiler/targets/targets.ts"
 import { openModel } from "../../src/model/model.ts"
 import { openVision, type Vision } from "../../src/model/vision/open-vision.ts"
 import type { TowerConfig } from "../../src/model/vision/tower.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
-import type { LoadableProgram, ProgramLimits } from "../../src/runtime/program.ts"
+import type { LoadableProgram } from "../../src/runtime/program.ts"
+import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
 import { goldenFolder, readTensors } from "./golden.ts"
 import { batch, blocksFor, limitsFor, type Part, take } from "./steps.ts"
 
@@ -97,17 +98,18 @@ async function seen(
   return (await take(program, { ...batch(parts), hiddenIn })).hidden
 }
 
-async function judge(
-  name: string,
-  open: (plan: Plan, limits: ProgramLimits) => LoadableProgram | Promise<LoadableProgram>,
-): Promise<void> {
+async function judge(name: string, on: "reference" | "cpu" | "vulkan"): Promise<void> {
   const vision = await visionOf(name)
-  const { graph, format, codecOf, weights } = vision
-  const options = { format, ...(codecOf && { codecOf }), activations: "float", kv: "f32" } as const
-  const plan = compile(graph, options)
+  const { graph, format, weights } = vision
+  const { sums } = on === "vulkan" ? traitsOf(on) : { sums: undefined }
+  const options = { format, activations: "float", kv: "f32" } as const
+  const plan = compile(graph, { ...options, ...(sums && { sums }) })
   const { context } = graph.shapes
   const limits = { blocks: 20, tokens: 2 * context, sequences: 2, rows: 2 * context }
-  const program = await open(plan, limitsFor(plan, limits))
+  const program =
+    on === "reference"
+      ? openReference(plan, limitsFor(plan, limits))
+      : await (await targets[on].prepare(plan)).open(limitsFor(plan, limits))
   onTestFinished(() => program.close())
   await loadParameters(weights, program.manifest, program)
   for (const golden of goldens(name)) {
@@ -122,13 +124,15 @@ async function judge(
 }
 
 describe.each(names)("%s", (name) => {
-  test("on reference", () => judge(name, openReference))
+  test("on reference", () => judge(name, "reference"))
 
-  test(
-    "on cpu",
-    () => judge(name, async (plan, limits) => (await targets.cpu.prepare(plan)).open(limits)),
-    120_000,
-  )
+  test("on cpu", () => judge(name, "cpu"), 120_000)
+})
+
+/** A class, rows of a table in float32 beside matrices in bf16, layer scale; rows of which a mean is taken. */
+describe.each(["internvl", "gemma3"])("%s", (name) => {
+  const { isSkipped, why } = lackOf("vulkan")
+  test.skipIf(isSkipped)(`on vulkan${why}`, () => judge(name, "vulkan"), GPU_MILLISECONDS)
 })
 
 const scratch = mkdtempSync(join(tmpdir(), "sinter-vision-"))
@@ -137,13 +141,13 @@ afterAll(() => rmSync(scratch, { recursive: true }))
 /** The golden model with other words in its configuration. */
 async function openChanged(
   name: string,
-  change: (config: Json, vision: Json) => void,
+  change: (config: Json, vision: Json, folder: string) => void,
 ): Promise<Vision | undefined> {
   const folder = mkdtempSync(join(scratch, `${name}-`))
   cpSync(goldenFolder("vision", name), folder, { recursive: true })
   const file = join(folder, "config.json")
   const config = JSON.parse(readFileSync(file, "utf8"))
-  change(config, config.vision_config)
+  change(config, config.vision_config, folder)
   writeFileSync(file, JSON.stringify(config))
   const model = await openModel(folder)
   onTestFinished(() => model.close())
@@ -153,6 +157,38 @@ async function openChanged(
 }
 
 type Json = Record<string, unknown>
+
+test("filters are read with their channels last, as MLX keeps them", async () => {
+  const [vision, changed] = [
+    await visionOf("llava-siglip"),
+    (await openChanged("llava-siglip", (_, __, folder) => turnFilters(join(folder, WEIGHTS))))!,
+  ]
+  const patches = ({ weights }: Vision) =>
+    weights.tensor("model.patch_embedding.weight", 48, 3 * 7 * 7).read(5, 40)
+  expect((await patches(changed)).values).toEqual((await patches(vision)).values)
+})
+
+const WEIGHTS = "model.safetensors"
+
+/** [48, 3, 7, 7] of bf16 as [48, 7, 7, 3]. */
+function turnFilters(path: string): void {
+  const bytes = readFileSync(path)
+  const data = 8 + Number(bytes.readBigUInt64LE(0))
+  const header = bytes.toString("latin1", 8, data)
+  const [, offset] = /"shape":\[48,3,7,7\],"data_offsets":\[(\d+),/.exec(header)!
+  bytes.write(header.replace("[48,3,7,7]", "[48,7,7,3]"), 8, "latin1")
+  const filters = new Uint16Array(48 * 49 * 3)
+  const at = data + Number(offset)
+  const stored = new Uint16Array(
+    bytes.buffer.slice(bytes.byteOffset + at).slice(0, filters.byteLength),
+  )
+  for (let row = 0; row < 48; row++)
+    for (let point = 0; point < 49; point++)
+      for (let colour = 0; colour < 3; colour++)
+        filters[(row * 49 + point) * 3 + colour] = stored[(row * 3 + colour) * 49 + point]!
+  bytes.set(new Uint8Array(filters.buffer), at)
+  writeFileSync(path, bytes)
+}
 
 test("a tower that is not known is none", async () => {
   const isNone = async (name: string, change: (config: Json, vision: Json) => void) =>
@@ -186,13 +222,15 @@ test.each<[string, string, (config: Json, vision: Json) => void]>([
   ["idefics3", "vision_config.num_hidden_layers is 20000", (_, v) => (v.num_hidden_layers = 20000)],
   ["idefics3", "makes 9999 layers", (_, vision) => (vision.num_hidden_layers = 9999)],
   ["idefics3", "position_embedding.weight has shape", (_, vision) => (vision.image_size = 56)],
-  ["llava-clip", "vision_feature_layer is [-2,-5]", (c) => (c.vision_feature_layer = [-2, -5])],
-  ["llava-clip", "vision_feature_layer is -4", (config) => (config.vision_feature_layer = -4)],
-  ["llava-clip", "vision_feature_layer is 0", (config) => (config.vision_feature_layer = 0)],
+  ["llava-clip", "vision_feature_layer holds -5", (c) => (c.vision_feature_layer = [-2, -5])],
+  ["llava-clip", "vision_feature_layer holds 0", (config) => (config.vision_feature_layer = 0)],
+  ["llava-clip", 'vision_feature_layer holds "last"', (c) => (c.vision_feature_layer = "last")],
+  ["llava-clip", "vision_feature_layer names no layer", (c) => (c.vision_feature_layer = [])],
   ["llava-clip", 'vision_config.hidden_act is "mish"', (_, vision) => (vision.hidden_act = "mish")],
   ["internvl", "vision_config.image_size is [24, 30]", (_, v) => (v.image_size = [24, 30])],
   ["internvl", "vision_config.norm_type", (_, vision) => (vision.norm_type = "batch_norm")],
   ["internvl", "select_strategy", (config) => (config.vision_feature_select_strategy = "full")],
+  ["aya-vision", "alignment_intermediate_size", (c) => (c.alignment_intermediate_size = 41)],
   ["gemma3", "mm_tokens_per_image is 5", (config) => (config.mm_tokens_per_image = 5)],
 ])("%s: %s is refused", async (name, what, change) => {
   await expect(openChanged(name, change)).rejects.toMatchObject({

@@ -2,7 +2,8 @@
 // beside it what stands between tower and text model, which the family decides. A tower that is not known is none: its model is
 // served as the text model inside of it. Of a known one, what would change the mathematics is read or refused.
 //
-// Sources: configuration_*.py and modeling_*.py of transformers (siglip, clip, idefics3, smolvlm, llava, internvl, gemma3).
+// Sources: configuration_*.py and modeling_*.py of transformers (siglip, clip, aya_vision, cohere2_vision, gemma3, idefics3,
+// internvl, llava, smolvlm, vipllava).
 
 import { NORMS, type NormKind, withAttention, withBlocks, withMlp } from "../block.ts"
 import { type ModelConfig, readActivation, readDecoder, seeingBothWays } from "../config.ts"
@@ -18,8 +19,7 @@ interface Eye extends Omit<TowerConfig, "architecture" | "softToken" | "naming" 
 
 /** What stands behind it. */
 interface Ending {
-  /** How many of its layers are read; absent: all, and the last norm. */
-  layers?: number
+  layersRead: TowerConfig["layersRead"]
   merge: Merge
   projector: Omit<Projector, "width">
 }
@@ -53,13 +53,14 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
   const name = family.towers.find((tower) => tower === architecture)
   if (!name) return undefined
   const eye = towers[name](vision)
-  const { layers, merge, projector } = family.ending(fields, eye, text)
+  const { layersRead, merge, projector } = family.ending(fields, eye, text)
   const { names, ...own } = eye
   return {
     ...own,
     architecture,
-    blocks: own.blocks.slice(0, layers),
-    lastNorm: layers === undefined ? own.lastNorm : undefined,
+    blocks: layersRead ? own.blocks.slice(0, Math.max(...layersRead)) : own.blocks,
+    lastNorm: layersRead ? undefined : own.lastNorm,
+    layersRead,
     merge,
     projector: { ...projector, width: text.shapes.hidden },
     softToken: softTokenOf(fields, family, text),
@@ -122,8 +123,9 @@ const idefics3Family: Family = {
   ending(fields, eye) {
     const side = fields.count("scale_factor", 2)
     return {
+      layersRead: undefined,
       merge: { side: dividing(fields, "scale_factor", side, eye), by: "columns" },
-      projector: { norm: undefined, activation: undefined, bias: false, factor: 1 },
+      projector: { norm: undefined, inner: undefined, bias: false, factor: 1 },
     }
   },
   softToken: 128257,
@@ -133,6 +135,22 @@ const idefics3Family: Family = {
 
 /** By the `model_type` of the whole. */
 const families = {
+  aya_vision: {
+    towers: ["siglip_vision_model"],
+    ending: ayaEnding,
+    softToken: 255036,
+    roots: LLAVA.roots,
+    parts: { projector_norm: "layernorm" },
+  },
+  cohere2_vision: {
+    towers: ["siglip_vision_model"],
+    ending: (fields, eye) => ({
+      layersRead: undefined,
+      ...gatedEnding(fields, eye, fields.count("alignment_intermediate_size", 36864)),
+    }),
+    softToken: 255036,
+    ...LLAVA,
+  },
   gemma3: {
     towers: ["siglip_vision_model"],
     ending: gemma3Ending,
@@ -154,12 +172,12 @@ const families = {
   },
   llava: {
     towers: ["clip_vision_model", "siglip_vision_model"],
-    ending: (fields, eye) => ({
-      layers: layersRead(fields, eye, -2),
+    ending: (fields, eye, text) => ({
+      layersRead: readLayers(fields, eye, [-2]),
       merge: { side: 1, by: "columns" },
       projector: {
         norm: undefined,
-        activation: projectorActivation(fields),
+        inner: readInner(fields, text),
         bias: fields.flag("multimodal_projector_bias", true),
         factor: 1,
       },
@@ -168,6 +186,13 @@ const families = {
     ...LLAVA,
   },
   smolvlm: idefics3Family,
+  vipllava: {
+    towers: ["clip_vision_model"],
+    ending: vipLlavaEnding,
+    softToken: 32000,
+    roots: LLAVA.roots,
+    parts: { projector_norm: "projector_layernorm" },
+  },
 } satisfies Record<string, Family>
 
 /** With and without what transformers 5 puts before all of them. */
@@ -362,18 +387,16 @@ function placesOf({ side }: CommonEye) {
   }
 }
 
-function internVlEnding(fields: Fields, eye: Eye): Ending {
-  const strategy = fields.text("vision_feature_select_strategy", "default")
-  if (strategy !== "default")
-    throw fields.wrong("vision_feature_select_strategy", `is "${strategy}"; known: default`)
+function internVlEnding(fields: Fields, eye: Eye, text: ModelConfig): Ending {
+  checkStrategy(fields, "default")
   const last = fields.json.vision_feature_layer ?? -1
   const side = Math.trunc(1 / fields.positive("downsample_ratio", 0.5))
   return {
-    ...(last === -1 ? {} : { layers: layersRead(fields, eye, -1) }),
+    layersRead: last === -1 ? undefined : readLayers(fields, eye, [-1]),
     merge: { side: dividing(fields, "downsample_ratio", side, eye), by: "columns" },
     projector: {
       norm: { kind: "layer", bias: true, epsilon: 1e-5 },
-      activation: projectorActivation(fields),
+      inner: readInner(fields, text),
       bias: true,
       factor: 1,
     },
@@ -391,25 +414,85 @@ function gemma3Ending(fields: Fields, eye: Eye, text: ModelConfig): Ending {
   if (!Number.isInteger(across) || !Number.isInteger(side))
     throw fields.wrong(name, `is ${across ** 2}, which are no squares of ${eye.side ** 2} patches`)
   return {
+    layersRead: undefined,
     merge: { side, by: "mean" },
     projector: {
       norm: { kind: "rms", bias: false, epsilon: eye.lastNorm!.epsilon },
-      activation: undefined,
+      inner: undefined,
       bias: false,
       factor: 1 / text.embedding.factor,
     },
   }
 }
 
-const projectorActivation = (fields: Fields) =>
-  readActivation(fields, { field: "projector_hidden_act", otherwise: "gelu" })
+function ayaEnding(fields: Fields, eye: Eye, { shapes }: ModelConfig): Ending {
+  checkStrategy(fields, "full")
+  const columns = fields.count("alignment_intermediate_size", shapes.hidden)
+  const { merge, projector } = gatedEnding(fields, eye, columns)
+  const epsilon = fields.positive("adapter_layer_norm_eps", 1e-6)
+  return {
+    layersRead: readLayers(fields, eye, [-1]),
+    merge,
+    projector: { ...projector, norm: { kind: "layer", bias: true, epsilon } },
+  }
+}
 
-/** Layers up to that one; 1 is the first, -1 the last. What they leave is read as it is, without the last norm. */
-function layersRead(fields: Fields, { blocks }: Eye, otherwise: number): number {
+/** @param columns between the matrices */
+function gatedEnding(fields: Fields, eye: Eye, columns: number): Omit<Ending, "layersRead"> {
+  if (columns % 2 !== 0)
+    throw fields.wrong("alignment_intermediate_size", `is ${columns}, of which there are no halves`)
+  const name = "downsample_factor"
+  return {
+    merge: { side: dividing(fields, name, fields.count(name, 2), eye), by: "columns" },
+    projector: {
+      norm: undefined,
+      inner: { columns, activation: "silu", gated: true },
+      bias: true,
+      factor: 1,
+    },
+  }
+}
+
+/** Rows of five layers, unless others are named. */
+function vipLlavaEnding(fields: Fields, eye: Eye, text: ModelConfig): Ending {
+  const epsilon = fields.positive("projector_layernorm_eps", 1e-5)
+  return {
+    layersRead: readLayers(fields, eye, [-2, -5, -8, -11, 6]),
+    merge: { side: 1, by: "columns" },
+    projector: {
+      norm: { kind: "layer", bias: true, epsilon },
+      inner: readInner(fields, text),
+      bias: true,
+      factor: 1,
+    },
+  }
+}
+
+/** As many columns as the text model has. */
+function readInner(fields: Fields, { shapes }: ModelConfig): Projector["inner"] {
+  const activation = readActivation(fields, { field: "projector_hidden_act", otherwise: "gelu" })
+  return { columns: shapes.hidden, activation, gated: false }
+}
+
+/** Whether a class's row comes out, or the first patch's: "full" has all rows, "default" leaves the first one out. */
+function checkStrategy(fields: Fields, known: string): void {
+  const name = "vision_feature_select_strategy"
+  const strategy = fields.text(name, known)
+  if (strategy !== known) throw fields.wrong(name, `is "${strategy}"; known: ${known}`)
+}
+
+/** One layer or several, counted from 1; -1 is the last, whose rows are read without the norm behind it. */
+function readLayers(fields: Fields, { blocks }: Eye, otherwise: readonly number[]): number[] {
   const name = "vision_feature_layer"
-  const layer = fields.count(name, otherwise, -blocks.length, blocks.length)
-  if (layer === 0) throw fields.wrong(name, "is 0, which is before the first layer")
-  return layer > 0 ? layer : blocks.length + 1 + layer
+  const given = fields.json[name] ?? otherwise
+  const listed: readonly unknown[] = Array.isArray(given) ? given : [given]
+  const count = blocks.length
+  if (listed.length === 0) throw fields.wrong(name, "names no layer")
+  return listed.map((layer) => {
+    if (typeof layer === "number" && Number.isInteger(layer) && layer !== 0)
+      if (Math.abs(layer) <= count) return layer > 0 ? layer : count + 1 + layer
+    throw fields.wrong(name, `holds ${JSON.stringify(layer)}, which is none of ${count} layers`)
+  })
 }
 
 function dividing(fields: Fields, name: string, joined: number, { side }: Eye): number {

@@ -6,10 +6,12 @@
 import {
   add,
   apply,
+  concat,
   embed,
   finish,
   hiddenIn,
   linear,
+  multiply,
   select,
   slice,
   stacked,
@@ -42,6 +44,8 @@ export interface TowerConfig {
   firstNorm: NormKind | undefined
   /** Behind the last one. */
   lastNorm: NormKind | undefined
+  /** Layers whose rows are read as they leave them, side by side, counted from 1; undefined: those of the last, normed. */
+  layersRead: readonly number[] | undefined
   merge: Merge
   projector: Projector
   /** The token in whose place a row that comes out stands in a prompt. */
@@ -57,10 +61,14 @@ export interface Merge {
   by: "columns" | "mean"
 }
 
-/** A norm, and one matrix, or two about an activation. */
+/** A norm, and one matrix or two. */
 export interface Projector {
   norm: NormKind | undefined
-  activation: Activation | undefined
+  /**
+   * So many columns between two matrices are activated; or where they are `gated` the second half of them is, and the first is
+   * multiplied with it. Undefined: there is one matrix.
+   */
+  inner: { columns: number; activation: Activation; gated: boolean } | undefined
   bias: boolean
   /** Of a row that comes out: the text model's. */
   width: number
@@ -89,12 +97,13 @@ export function tower(config: TowerConfig): Graph {
   const first = firstNorm ? normed(seen, firstNorm, own, "embed_norm", "embed_norm") : seen
   const layers = config.blocks.length
   const place = { layers, prefix: "model.", hidden: width, sinks: 0 }
-  const left = config.blocks.reduce(
-    (x, block, index) => decoderLayer(block, x, { ...place, index }),
-    first,
-  )
-  const last = lastNorm ? normed(left, lastNorm, own, "norm", "norm") : left
-  const hidden = projected(merged(last, config.merge), config.projector)
+  const left: Node[] = []
+  for (const [index, block] of config.blocks.entries())
+    left.push(decoderLayer(block, left.at(-1) ?? first, { ...place, index }))
+  const end = left.at(-1)!
+  const last = lastNorm ? normed(end, lastNorm, own, "norm", "norm") : end
+  const read = config.layersRead?.map((layer) => left[layer - 1]!).reduce(concat) ?? last
+  const hidden = projected(merged(read, config.merge), config.projector)
   return finish({ architecture, shapes, window: undefined, sinks: 0 }, last, table, { hidden })
 }
 
@@ -135,16 +144,21 @@ function merged(x: Node, { side, by }: Merge): Node {
   return scaled(patches.reduce(add), 1 / count)
 }
 
-function projected(x: Node, { norm: kind, activation, bias, width, factor }: Projector): Node {
+function projected(x: Node, { norm: kind, inner, bias, width, factor }: Projector): Node {
   const own = named("projector.", "")
-  const project = (name: string, input: Node) =>
+  const project = (name: string, input: Node, rows: number) =>
     linear(
       input,
-      own(name, `${name}.weight`, width, input.columns),
-      bias ? own(`${name}_bias`, `${name}.bias`, width) : undefined,
+      own(name, `${name}.weight`, rows, input.columns),
+      bias ? own(`${name}_bias`, `${name}.bias`, rows) : undefined,
     )
   const even = kind ? normed(x, kind, own, "norm", "projector_norm") : x
-  const first = project("linear_1", even)
-  const second = activation ? project("linear_2", apply(activation, first)) : first
-  return scaled(second, factor)
+  if (!inner) return scaled(project("linear_1", even, width), factor)
+  const { columns, activation, gated } = inner
+  const made = project("linear_1", even, columns)
+  const half = columns / 2
+  const activated = gated
+    ? multiply(apply(activation, slice(made, half, half)), slice(made, 0, half))
+    : apply(activation, made)
+  return scaled(project("linear_2", activated, width), factor)
 }

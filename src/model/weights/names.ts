@@ -12,7 +12,10 @@ export interface Source {
   taps?: number
   /** They are [rows / taps, taps, 1], which are the same bytes. */
   tapsLastButOne?: true
-  /** It is stored in this shape, which are the same values in the same order: a convolution's filters, a table of one sequence. */
+  /**
+   * It is stored in this shape, which are the same values in the same order: a table of one sequence, or a convolution's filters
+   * [rows, channels, height, width], which MLX keeps as [rows, height, width, channels].
+   */
   shape?: readonly number[]
   /** It is stored [columns, rows], and so is each matrix of a stack. */
   transposed?: true

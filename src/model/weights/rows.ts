@@ -66,6 +66,27 @@ export function rowsOf(
   }
 }
 
+/** Of filters [rows, height, width, channels] each row as [channels, height, width]. */
+export function channelsFirst(stored: StoredTensor, channels: number): StoredTensor {
+  const size = elementBytes(stored.codec)
+  return {
+    codec: stored.codec,
+    async read(first, rows, room) {
+      const { values } = await stored.read(first, rows, room)
+      const filter = values.length / rows / size
+      const points = filter / channels
+      const turned = new Uint8Array(values.length)
+      for (let to = 0; to < rows * filter; to++) {
+        const [row, at] = [Math.floor(to / filter), to % filter]
+        const from = row * filter + (at % points) * channels + Math.floor(at / points)
+        for (let byte = 0; byte < size; byte++)
+          turned[to * size + byte] = values[from * size + byte]!
+      }
+      return { rows, values: turned }
+    },
+  }
+}
+
 const GAP = 8 // so many rows that nobody asked for are read along, rather than reading twice
 
 async function readScattered(

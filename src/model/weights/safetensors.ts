@@ -20,7 +20,7 @@ import type { Packing } from "../packed/packing.ts"
 import { type Naming, type Source, sameNames, sourcesOf } from "./names.ts"
 import { pickled, pickleIn } from "./pickles.ts"
 import { Room } from "./room.ts"
-import { constantTensor, rowsOf, type StoredTensor } from "./rows.ts"
+import { channelsFirst, constantTensor, rowsOf, type StoredTensor } from "./rows.ts"
 import type { Entry, Tensor, Weights } from "./weights.ts"
 
 /** The last part of a matrix's name, plain or as quantisers have it. */
@@ -283,7 +283,12 @@ function find(opened: Opened, source: Source, rows: number, columns: number): Te
   const vector = source.taps ? filters(all, source) : straight.slice(0, -1)
   const wanted = source.shape ?? (columns === 1 ? vector : matrix)
   const isAlone = shape.length === 0 && rows === 1 && columns === 1
-  if (!isAlone && (shape.length !== wanted.length || shape.some((n, i) => n !== wanted[i])))
+  const isChannelsLast = source.shape !== undefined && hasChannelsLast(shape, source.shape)
+  if (
+    !isAlone &&
+    !isChannelsLast &&
+    (shape.length !== wanted.length || shape.some((n, i) => n !== wanted[i]))
+  )
     throw folder.broken(
       file,
       `tensor ${source.tensor} has shape [${shape.join(", ")}], the configuration says [${wanted.join(", ")}]`,
@@ -305,7 +310,14 @@ function find(opened: Opened, source: Source, rows: number, columns: number): Te
     readPart: (row, first, count) =>
       readExactly(handle, position + row * rowBytes + first * size, count * size),
   }
-  return rowsOf(stored, source, columns, addendOf(opened, source, columns))
+  const kept = isChannelsLast ? channelsFirst(stored, source.shape![1]!) : stored
+  return rowsOf(kept, source, columns, addendOf(opened, source, columns))
+}
+
+/** Whether they are filters as MLX has them, where `wanted` are filters as others have them. */
+function hasChannelsLast(shape: readonly number[], wanted: readonly number[]): boolean {
+  const [rows, channels, height, width] = wanted
+  return wanted.length === 4 && [rows, height, width, channels].join() === shape.join()
 }
 
 function filters(all: number, { taps = 1, tapsLastButOne }: Source): readonly number[] {

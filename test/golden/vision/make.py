@@ -28,6 +28,30 @@ REPLY = 16  # tokens of the reply to a question
 
 LLAMA = {**COMMON, "model_type": "llama", "rms_norm_eps": 1e-5, "tie_word_embeddings": False}
 EYE = dict(hidden_size=48, intermediate_size=56, num_hidden_layers=3, num_attention_heads=4, num_channels=3)
+SIGLIP = {
+    **EYE,
+    "model_type": "siglip_vision_model",
+    "hidden_act": "gelu_pytorch_tanh",
+    "layer_norm_eps": 1e-6,
+    "vision_use_head": False,
+}
+CLIP = {
+    **EYE,
+    "model_type": "clip_vision_model",
+    "image_size": 20,
+    "patch_size": 5,
+    "hidden_act": "quick_gelu",
+    "layer_norm_eps": 1e-5,
+    "projection_dim": 32,
+}
+COHERE2 = {
+    **{key: value for key, value in COMMON.items() if key != "rms_norm_eps"},
+    "model_type": "cohere2",
+    "layer_norm_eps": 1e-5,
+    "logit_scale": 0.5,
+    "sliding_window": 24,
+    "layer_types": ["sliding_attention", "full_attention"],
+}
 IDEFICS3 = {
     "architectures": ["Idefics3ForConditionalGeneration"],
     "model_type": "idefics3",
@@ -98,15 +122,7 @@ MODELS = {
         **LLAVA,
         "vision_feature_layer": -2,
         "vision_feature_select_strategy": "default",
-        "vision_config": {
-            **EYE,
-            "model_type": "clip_vision_model",
-            "image_size": 20,
-            "patch_size": 5,
-            "hidden_act": "quick_gelu",
-            "layer_norm_eps": 1e-5,
-            "projection_dim": 32,
-        },
+        "vision_config": CLIP,
     },
     "llava-siglip": {
         **LLAVA,
@@ -114,15 +130,38 @@ MODELS = {
         "vision_feature_layer": -1,
         "vision_feature_select_strategy": "full",
         "text_config": {**COMMON, "model_type": "qwen2", "sliding_window": None, "tie_word_embeddings": False},
-        "vision_config": {
-            **EYE,
-            "model_type": "siglip_vision_model",
-            "image_size": 21,
-            "patch_size": 7,
-            "hidden_act": "gelu_pytorch_tanh",
-            "layer_norm_eps": 1e-6,
-            "vision_use_head": False,
-        },
+        "vision_config": {**SIGLIP, "image_size": 21, "patch_size": 7},
+    },
+    "vipllava": {
+        **LLAVA,
+        "architectures": ["VipLlavaForConditionalGeneration"],
+        "model_type": "vipllava",
+        "vision_feature_layer": [-2, 1],
+        "projector_layernorm_eps": 1e-5,
+        "vision_config": CLIP,
+    },
+    "aya-vision": {
+        "architectures": ["AyaVisionForConditionalGeneration"],
+        "model_type": "aya_vision",
+        "image_token_index": 319,
+        "downsample_factor": 2,
+        "adapter_layer_norm_eps": 1e-6,
+        "alignment_intermediate_size": 64,
+        "vision_feature_layer": -1,
+        "vision_feature_select_strategy": "full",
+        "tie_word_embeddings": True,
+        "text_config": COHERE2,
+        "vision_config": {**SIGLIP, "patch_size": 6, "image_size": 24},
+    },
+    "cohere2-vision": {
+        "architectures": ["Cohere2VisionForConditionalGeneration"],
+        "model_type": "cohere2_vision",
+        "image_token_id": 319,
+        "downsample_factor": 2,
+        "alignment_intermediate_size": 64,
+        "tie_word_embeddings": True,
+        "text_config": COHERE2,
+        "vision_config": {**SIGLIP, "patch_size": 6, "image_size": 24},
     },
     "internvl": INTERNVL,
     "internvl-rms": {
@@ -151,15 +190,7 @@ MODELS = {
             "sliding_window": 24,
             "layer_types": ["sliding_attention", "full_attention"],
         },
-        "vision_config": {
-            **EYE,
-            "model_type": "siglip_vision_model",
-            "image_size": 24,
-            "patch_size": 4,
-            "hidden_act": "gelu_pytorch_tanh",
-            "layer_norm_eps": 1e-6,
-            "vision_use_head": False,
-        },
+        "vision_config": {**SIGLIP, "image_size": 24, "patch_size": 4},
     },
 }
 FLOATS = {"idefics3": torch.float32, "llava-clip": torch.float16}  # the others: bf16

@@ -100,6 +100,12 @@ export function attentionOrder(
   }
 }
 
+/** A token of a causal layer sees itself last. */
+function lastSeenOf({ mutual, bidirectional, window }: Attend["attention"]): Region {
+  if (mutual) return { name: "seenTo" }
+  return bidirectional ? { name: "lastSeen", window } : { name: "positions" }
+}
+
 /** How many heads of one kv head a group computes together, and how many rows: of several, by wide loads or not. */
 function together(
   plan: Plan,
@@ -199,7 +205,7 @@ function launchesOf(
 ): readonly Launch[] {
   const { rows, query, attention, place, output } = step
   const { name, order } = attentionOrder(plan, step, units)
-  const { heads, kvHeads, window, chunked, sinks, bidirectional, mutual } = attention
+  const { heads, kvHeads, window, chunked, sinks } = attention
   const layout = kvLayout(plan.kv, plan.groups[place.group]!)
   const { heads: each, isWide } = together(plan, step, units)
   const ratio = heads / kvHeads
@@ -234,14 +240,7 @@ function launchesOf(
     buffer(query),
     { kind: "kv", place } as const,
     ...work,
-    // A token of a causal layer sees itself last.
-    region(
-      mutual
-        ? { name: "seenTo" }
-        : bidirectional
-          ? { name: "lastSeen", window }
-          : { name: "positions" },
-    ),
+    region(lastSeenOf(attention)),
     region({ name: "firstSeen", group: place.group, window, ...(chunked && { chunked }) }),
     ...(rows === "wanted" ? [region({ name: "tokensOf", set: "wanted" })] : []),
     region({ name: "blocks" }),

@@ -1,0 +1,96 @@
+// Images take turns at a tower.
+
+import { expect, onTestFinished, test } from "vitest"
+import { compile } from "../../src/compiler/compile.ts"
+import { openReference } from "../../src/compiler/targets/reference/reference.ts"
+import { createTower, type Tile, type Tower, towerLimits } from "../../src/engine/tower.ts"
+import type { LoadableProgram } from "../../src/runtime/program.ts"
+import { loadSmall, smallGraph, smallWeights } from "./small.ts"
+
+const [TAKEN, ROWS, JOINED] = [12, 32, 4]
+
+async function openProgram(): Promise<LoadableProgram> {
+  const graph = smallGraph({ tower: { taken: TAKEN, joined: JOINED }, bidirectional: true })
+  const plan = compile(graph, { format: "q0f32", activations: "float", kv: "f32" })
+  const program = openReference(plan, towerLimits(plan.groups.length, ROWS))
+  await loadSmall(program)
+  return program
+}
+
+async function openTower(changes: Partial<LoadableProgram> = {}): Promise<Tower> {
+  const tower = createTower({ ...(await openProgram()), ...changes })
+  onTestFinished(() => tower.close())
+  return tower
+}
+
+const tileOf = (name: string): Tile => ({
+  pixels: smallWeights(name, ROWS * TAKEN),
+  places: Int32Array.from({ length: ROWS }, (_, row) => row),
+  wanted: Int32Array.from({ length: ROWS / JOINED }, (_, row) => row * JOINED),
+})
+const OUT = (ROWS / JOINED) * 20
+
+test("an image's rows are those of its tiles, alone or among others", async () => {
+  const tower = await openTower()
+  const read = (...names: string[]) =>
+    tower.read((names.length * ROWS) / JOINED, async () => names.map(tileOf), { client: "" })
+  const [a, b] = [await read("first"), await read("another")]
+  expect(a).toHaveLength(OUT)
+  expect(a).not.toEqual(b)
+  const [both, again] = await Promise.all([read("another", "first"), read("first")])
+  expect(both).toEqual(Float32Array.from([...b, ...a]))
+  expect(again).toEqual(a)
+})
+
+test("tiles are asked for when the image before has been read", async () => {
+  const told: string[] = []
+  const program = await openProgram()
+  const tower = await openTower({
+    async step(input, cancel) {
+      const output = await program.step(input, cancel)
+      told.push("read")
+      return output
+    },
+  })
+  const read = (name: string) => {
+    const tiles = async () => {
+      told.push(name)
+      return [tileOf(name)]
+    }
+    return tower.read(ROWS / JOINED, tiles, { client: "" })
+  }
+  await Promise.all([read("first"), read("another")])
+  expect(told).toEqual(["first", "read", "another", "read"])
+  const broken = tower.read(8, () => Promise.reject(new Error("no image")), { client: "" })
+  await expect(broken).rejects.toThrow("no image")
+  expect(await read("first")).toHaveLength(OUT)
+})
+
+test("who leaves ends the step that reads for it, and the next image is read", async () => {
+  let steps = 0
+  const leaving = new AbortController()
+  const own = await openTower()
+  const expected = await own.read(8, async () => [tileOf("another")], { client: "" })
+  const program = await openProgram()
+  const tower = await openTower({
+    step(input, cancel) {
+      if (steps++ === 0) leaving.abort(new Error("left"))
+      return program.step(input, cancel) // which looks at the word before anything else
+    },
+  })
+  const left = tower.read(8, async () => [tileOf("first")], { client: "", signal: leaving.signal })
+  const next = tower.read(8, async () => [tileOf("another")], { client: "" })
+  await expect(left).rejects.toThrow("left")
+  expect(await next).toEqual(expected)
+})
+
+test("what waits when a tower closes is told so", async () => {
+  const tower = await openTower()
+  const read = () => tower.read(8, async () => [tileOf("first")], { client: "" })
+  const [running, waiting] = [read(), read()]
+  running.catch(() => {})
+  const closed = tower.close()
+  await expect(waiting).rejects.toMatchObject({ code: "server_closing" })
+  await expect(running).rejects.toMatchObject({ code: "server_closing" })
+  await closed
+})
