@@ -4,6 +4,7 @@ import { architectures } from "./architectures.ts"
 import { ggufArchitectures } from "./gguf/architectures.ts"
 import { blockTypeNames, codecOfType } from "./gguf/types.ts"
 import { seeing } from "./seeing.ts"
+import { readsImages } from "./vision/families.ts"
 
 const quoted = (name: string) => `\`${name}\``
 
@@ -35,15 +36,16 @@ export function modelsPage(): string {
     "Weights in PyTorch's own files (`.bin`, `.pt`, `.pth`) are pickles, which can run any program: they are refused, with the line that",
     "converts them.",
     "",
-    "Models that also see or hear are served as the text model inside of them:",
+    "Models that also see or hear. Of those that are marked images are read, too ([images.md](images.md)), but of Pixtral; the others are",
+    "served as the text model inside of them:",
     "",
-    "| `model_type` | models | text model |",
-    "|---|---|---|",
+    "| `model_type` | models | text model | images |",
+    "|---|---|---|---|",
     ...Object.entries(seeing)
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(
         ([name, { models, texts }]) =>
-          `| \`${name}\` | ${models} | ${texts.map(quoted).join(", ")} |`,
+          `| \`${name}\` | ${models} | ${texts.map(quoted).join(", ")} | ${readsImages(name) ? "read" : ""} |`,
       ),
     "",
     `GGUF files, whole or split, open where their architecture is ${gguf}. Their matrices stay in the file's own types: ${types.join(", ")}.`,

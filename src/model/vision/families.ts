@@ -47,7 +47,7 @@ type TowerName = keyof typeof towers
 export function readTower(fields: Fields, text: ModelConfig): TowerConfig | undefined {
   const type = fields.text("model_type")
   const vision = fields.object("vision_config")
-  if (!vision || !Object.hasOwn(families, type)) return undefined
+  if (!vision || !readsImages(type)) return undefined
   const family: Family = families[type as keyof typeof families]
   const architecture = vision.text("model_type", family.towers[0])
   const name = family.towers.find((tower) => tower === architecture)
@@ -72,6 +72,9 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
     },
   }
 }
+
+/** Whether images are read of models of that `model_type`. */
+export const readsImages = (type: string) => Object.hasOwn(families, type)
 
 /** Under either name that configurations have for it. */
 function softTokenOf(fields: Fields, { softToken }: Family, { shapes }: ModelConfig): number {
