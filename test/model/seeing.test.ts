@@ -8,22 +8,19 @@ import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
 import { targets } from "../../src/compiler/targets/targets.ts"
 import { createEngine, type Engine } from "../../src/engine/engine.ts"
-import {
-  type Generation,
-  type GenerationRequest,
-  plainSampling,
-} from "../../src/engine/generation.ts"
+import type { GenerationRequest } from "../../src/engine/generation.ts"
 import { chooseLimits } from "../../src/engine/limits.ts"
-import { type Drafter, nobody, type Speculative } from "../../src/engine/speculative.ts"
+import type { Speculative } from "../../src/engine/speculative.ts"
 import { createTower, towerLimits } from "../../src/engine/tower.ts"
 import { decoder } from "../../src/model/layers.ts"
 import { openModel } from "../../src/model/model.ts"
 import { openVision } from "../../src/model/vision/open-vision.ts"
 import { seeingImages } from "../../src/model/vision/tower.ts"
 import { loadParameters, type Weights } from "../../src/model/weights/weights.ts"
-import type { LoadableProgram, ProgramLimits } from "../../src/runtime/program.ts"
+import { BLOCK, type LoadableProgram, type ProgramLimits } from "../../src/runtime/program.ts"
 import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
-import { type GoldenPrompt, goldenFolder } from "./golden.ts"
+import { goldenFolder } from "./golden.ts"
+import { greedily, halfRight, reply } from "./replies.ts"
 import { blocksFor, continueGreedily, limitsFor, take, worstDifference } from "./steps.ts"
 import {
   type GoldenSight,
@@ -186,3 +183,80 @@ describe.each([
   const { isSkipped, why } = lackOf(on)
   test.skipIf(isSkipped)(`${name}${why}: ${GOLDEN}`, () => judge(name, on), GPU_MILLISECONDS)
 })
+
+/** A golden prompt as the engine is asked it: its images have keys of their own. */
+function asked({ tokens, rowAt, features }: SeenPrompt, count: number): GenerationRequest {
+  const at = Int32Array.from([...rowAt.keys()].filter((position) => rowAt[position]! >= 0))
+  const keys = at.map((_, row) => -1 - 1000 * tokens.length - row)
+  return { ...greedily(tokens, count), images: { at, keys, rows: features } }
+}
+
+async function judgeServing(name: string, on: "reference" | "cpu"): Promise<void> {
+  const { plan, weights, sights, prompts } = await see(name, on)
+  const prepared = await targets[on].prepare(plan)
+  const drafts = { length: 4 }
+  const limits = chooseLimits({
+    mode: "local",
+    overrides: { max_num_sequence: 3, max_total_seq_length: 160, prefill_chunk_size: 20 },
+    traits: targets[on].steps,
+    manifest: prepared.manifest,
+    available: 2 ** 30,
+    weightBytes: prepared.weightBytes,
+    bufferBytes: prepared.bufferBytes,
+    drafts,
+  })
+  const open = async (speculative?: Speculative): Promise<Engine> => {
+    const program = await prepared.open(limits.program)
+    await loadParameters(weights, program.manifest, program)
+    const engine = createEngine(program, {
+      limits,
+      maxQueue: 9,
+      ...(speculative && { speculative }),
+    })
+    onTestFinished(() => engine.close())
+    return engine
+  }
+  const told = prompts.map((prompt, i) => asked(prompt, sights[i]!.greedy.length))
+  const text = greedily(words(21, 1).tokens, 30)
+  const engine = await open()
+  const all = [...told, text].map((each) => reply(engine.generate(each).choices[0]!))
+  const replies = await Promise.all(all)
+  const tokens = replies.map((events) => events.map(({ token }) => token))
+  const golden = sights.map(({ greedy }) => [...greedy])
+  expect(tokens.slice(0, -1)).toEqual(golden)
+
+  // What was computed of an image is found again behind it, and by nobody who sees none.
+  const last = told.at(-1)!
+  const { images: _, ...blind } = last
+  const unseeing = engine.generate(blind)
+  expect((await reply(unseeing.choices[0]!)).map(({ token }) => token)).not.toEqual(golden.at(-1))
+  expect(unseeing.cachedTokens).toBe(0)
+  const again = engine.generate({ ...last, choices: 2 })
+  const both = await Promise.all(again.choices.map(reply))
+  expect(both).toEqual([replies.at(-2), replies.at(-2)])
+  expect(again.cachedTokens).toBe(BLOCK * Math.floor((last.prompt.length - 1) / BLOCK))
+  engine.audit()
+
+  const drafting = await open({
+    mode: "lookup",
+    drafter: () => halfRight([...sights, { tokens: text.prompt, greedy: tokens.at(-1)! }]),
+    length: drafts.length,
+    room: limits.drafts,
+  })
+  const drafted = [...told, text].map((each) => reply(drafting.generate(each).choices[0]!))
+  expect(await Promise.all(drafted)).toEqual(replies)
+  const { accepted, drafted: proposed } = drafting.stats().drafts!
+  expect(accepted[0]).toBeGreaterThan(0)
+  expect(accepted[0]).toBeLessThan(proposed[0]!)
+  drafting.audit()
+}
+
+const SERVED = "says the golden tokens, images beside a text, with drafts and without"
+
+test.each(seeingModels)(`%s on reference ${SERVED}`, (name) => judgeServing(name, "reference"))
+
+test.each(["gemma3", "smolvlm"])(
+  `%s on cpu ${SERVED}`,
+  (name) => judgeServing(name, "cpu"),
+  240_000,
+)
