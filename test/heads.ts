@@ -7,20 +7,26 @@ import { join } from "node:path"
 export interface HeadShape {
   hidden?: number
   vocabulary?: number
+  /** Of EAGLE's attention. */
+  headDim?: number
+  /** Of Medusa. */
   heads?: number
 }
 
-export function writeEagle(folder: string, { hidden = 256, vocabulary = 2560 }: HeadShape = {}) {
-  const kv = 64
+export function writeEagle(
+  folder: string,
+  { hidden = 256, vocabulary = 2560, headDim = 32 }: HeadShape = {},
+) {
+  const kv = 2 * headDim
   const config = {
     model_type: "llama",
     architectures: ["LlamaForCausalLM"],
     hidden_size: hidden,
     intermediate_size: 96,
     num_hidden_layers: 1,
-    num_attention_heads: hidden / 32,
+    num_attention_heads: hidden / headDim,
     num_key_value_heads: 2,
-    head_dim: 32,
+    head_dim: headDim,
     max_position_embeddings: 2048,
     rms_norm_eps: 1e-5,
     rope_theta: 10000,
