@@ -516,6 +516,80 @@ test("compile says what is missing or in the way", async () => {
   }
 })
 
+compiling(
+  "what a model sees with is compiled with it, and answers as transformers do",
+  async () => {
+    const seeing = goldenFolder("vision", "smolvlm")
+    const output = join(scratch, "seeing")
+    const dump = join(scratch, "dump-seeing")
+    const options = ["--quantization", "q4f16_1", "--output", output, "--dump", dump]
+    const compiled = await run(
+      ["compile", seeing, ...options, "--target", "cpu,vulkan,opencl,metal"],
+      "",
+      built,
+      cache,
+    )
+    expect(compiled).toMatchObject({ code: 0, err: "" })
+    expect(compiled.out).toBe(`${output}: llama, q4f16_1; sees, q0bf16\n`)
+    const libraries = ["cpu.so", "metal.gpu", "opencl.gpu", "vulkan.gpu"]
+    expect(readdirSync(join(output, "vision")).sort()).toEqual([
+      "config.json",
+      "lib",
+      "params_shard_0.bin",
+      "preprocessor_config.json",
+      "processor_config.json",
+      "tensor-cache.json",
+      "tokenizer_config.json",
+    ])
+    for (const folder of [output, join(output, "vision")])
+      expect(readdirSync(join(folder, "lib")).sort()).toEqual(libraries)
+    for (const folder of [dump, join(dump, "vision")])
+      expect(readdirSync(join(folder, "vulkan"))).toContain("7-plan.txt")
+
+    const exact = join(scratch, "seeing-exact")
+    const { code } = await run(["compile", seeing, "--output", exact], "", built, cache)
+    expect(code).toBe(0)
+    const server = await serving([exact])
+    await expect.poll(server.err).toBe("")
+    expect(server.out()).toMatch(new RegExp(`program +${exact}/lib/cpu.so`))
+    expect(server.out()).toMatch(new RegExp(`images .+ ${exact}/vision/lib/cpu.so`))
+    const asked = JSON.parse(readFileSync(join(seeing, "reply.json"), "utf8"))
+    const image = readFileSync(join(seeing, asked.image)).toString("base64")
+    const content = [
+      { type: "image_url", image_url: { url: `data:image/png;base64,${image}` } },
+      { type: "text", text: asked.question },
+    ]
+    const response = await fetch(`${server.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({
+        model: exact,
+        messages: [{ role: "user", content }],
+        temperature: 0,
+        max_tokens: asked.reply.length,
+        ignore_eos: true,
+        return_token_ids: true,
+      }),
+    })
+    expect(await response.json()).toMatchObject({
+      prompt_token_ids: asked.prompt,
+      choices: [{ token_ids: asked.reply }],
+    })
+    await server.stop()
+
+    for (const folder of [seeing, output]) {
+      const { out } = await run(["inspect", folder])
+      expect(out).toMatch(/^images +smolvlm_vision, 0\.1 M parameters, q0bf16, 0\.1 MiB$/m)
+      expect(out).toMatch(/^tile +24 x 24 pixels, whose 36 patches become 4 rows; at most 5 of an/m)
+    }
+    const tower = await run(["inspect", output, "--tower", "--show", "plan"])
+    expect(tower.out).toMatch(/^plan smolvlm_vision\n/)
+    const none = await run(["inspect", original, "--tower"])
+    expect(none).toMatchObject({ code: 2, err: expect.stringMatching(/--tower: it has no tower/) })
+  },
+  120_000,
+)
+
 /** A PATH that has Node and nothing that compiles. */
 function withoutCompiler() {
   const bin = join(scratch, "bin")
