@@ -6,7 +6,7 @@ import { openWhole } from "../closing.ts"
 import { type ProgramWish, parameterCount, prepareProgram } from "../compiler/targets/prepare.ts"
 import type { PlanTraits, Prepared } from "../compiler/targets/target.ts"
 import type { Overrides } from "../engine/limits.ts"
-import { createTower, type Tower, towerLimits } from "../engine/tower.ts"
+import { type Beside, createTower, type Tower, towerLimits } from "../engine/tower.ts"
 import type { SeenImage } from "../images/image.ts"
 import { type Images, openImages } from "../images/images.ts"
 import { rowsOf } from "../images/patches.ts"
@@ -61,6 +61,8 @@ export async function prepareVision(
 }
 
 export interface OpenVision extends ChatVision {
+  /** Stands back behind the model's steps. */
+  beside: Beside
   /** Of its weights. */
   hash: string
   /** Of its program. */
@@ -86,6 +88,7 @@ export async function openVision(
       mark,
       soft: { text: soft, id: vision.config.softToken },
       prepare: preparing(images, tower),
+      beside: tower,
       hash,
       fingerprint: program.manifest.fingerprint,
       close: () => closing.close(),

@@ -7,7 +7,7 @@
 // A reader that leaves while a step computes its sequence is let go when the step is over. A step that has nobody left is
 // told to give up, and a step with several sequences is short, so both come within 100 ms.
 
-import { setImmediate as breathe } from "node:timers/promises"
+import { setImmediate as breathe, setTimeout as sleep } from "node:timers/promises"
 import { Closing } from "../closing.ts"
 import { type Problem, problem } from "../errors.ts"
 import type { Log } from "../log.ts"
@@ -19,12 +19,14 @@ import type { Generation, GenerationImages, GenerationRequest } from "./generati
 import { type Context, type EngineLimits, spareBlocks } from "./limits.ts"
 import { Memory } from "./memory.ts"
 import { Outbox } from "./outbox.ts"
+import { timeBeside } from "./pace.ts"
 import { Results, scoresOf } from "./results.ts"
 import { ridersOf } from "./riders.ts"
 import { Scheduler } from "./scheduler.ts"
 import { Sequence, SequenceGroup } from "./sequence.ts"
 import { Speculation, type Speculative } from "./speculative.ts"
 import { type EngineStats, noCounts } from "./stats.ts"
+import type { Beside } from "./tower.ts"
 import type { Trace } from "./trace.ts"
 
 const MAX_TIMER = 2 ** 31 - 1 // milliseconds
@@ -42,6 +44,8 @@ export interface EngineOptions {
   maxQueue: number
   /** Milliseconds from a request's arrival to its end; absent: as long as it takes. */
   requestTimeout?: number
+  /** What has a share of the time between steps and none while they run. */
+  beside?: Beside
   /** What proposes tokens; absent: a step draws one for each sequence. It belongs to the engine from here on. */
   speculative?: Speculative
   /** Finished sequences that are remembered for others; 0: none; absent: as many as the blocks allow. */
@@ -361,10 +365,16 @@ class Loop implements Engine {
           return
         }
         await this.#take(step)
+        await this.#share()
       }
     } finally {
       this.#serving = undefined
     }
+  }
+
+  /** Who reads an image has a part of the time, as a prompt has of others' steps (pace.ts). */
+  async #share(): Promise<void> {
+    if (this.#options.beside?.isBusy) await sleep(timeBeside(this.#stepTime))
   }
 
   /** Masks are made while tokens are handed out, and for a moment more. */
@@ -446,6 +456,8 @@ class Loop implements Engine {
 
   /** A step, and those that are chained to it: each begins behind the one before it, whose tokens are handed out meanwhile. */
   async #run(first: readonly Part[], begun: number): Promise<void> {
+    const { beside } = this.#options
+    beside?.hold()
     let step = this.#begin(first, this.#batch)
     let next: RunningStep | undefined
     try {
@@ -468,6 +480,7 @@ class Loop implements Engine {
       }
     } finally {
       await Promise.allSettled([step.output, next?.output])
+      beside?.letGo()
     }
   }
 

@@ -92,6 +92,33 @@ test("where rows of an image see each other, no step cuts one", async () => {
   expect(() => narrow.generate(all[0]!.input)).toThrow("an image of more than 39 tokens")
 })
 
+test("what computes beside the engine is held while a step runs, and no longer", async () => {
+  let isHeld = false
+  const beside = {
+    isBusy: true,
+    hold: () => {
+      isHeld = true
+    },
+    letGo: () => {
+      isHeld = false
+    },
+  }
+  const { engine, program, isClean } = setUp({ options: { beside } })
+  const held: boolean[] = []
+  program.before = () => {
+    held.push(isHeld)
+    if (held.length === 3) throw new Error("it breaks")
+    return undefined
+  }
+  const replies = [request(70), request(20)].map((each) =>
+    collect(engine.generate(each).choices[0]!),
+  )
+  await Promise.all(replies)
+  expect(new Set(held)).toEqual(new Set([true]))
+  expect(isHeld).toBe(false)
+  isClean()
+})
+
 test("a model that sees nothing is given no images", () => {
   const { engine } = setUp()
   expect(() => engine.generate(seeing(1).input)).toThrow("images for a model that sees none")

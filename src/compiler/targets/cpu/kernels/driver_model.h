@@ -33,6 +33,11 @@ struct sinter_model {
   int32_t *sequence_of;  // [tokens]
   int32_t *wanted_of;    // [tokens] which wanted row a token is, or -1
   const sinter_step_arrays *step;
+  struct behind {
+    sinter_host host;  // whose loops stand back
+    sinter_host *own;
+    const int32_t *word;
+  } behind;
   int tiles;  // whether the system lets this process use the matrix unit
   char message[256];
 #ifdef GENERIC
