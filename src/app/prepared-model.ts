@@ -19,6 +19,7 @@ import { Problem, problem } from "../errors.ts"
 import type { Log } from "../log.ts"
 import { checkFormat } from "../model/compile-folder.ts"
 import { type Model, openModel } from "../model/model.ts"
+import { towerFolder } from "../model/vision/open-vision.ts"
 import {
   chooseDevice,
   type Device,
@@ -112,14 +113,15 @@ export async function prepareModel(
     checkFormat(files, format)
     const traits = traitsOf(device.name)
     const plan = planOf(files, format, overrides, traits)
-    const alone = { device, target, library: undefined, trustLibraries, log, folder: files.path }
+    const alone = { device, target, library: undefined, trustLibraries, log }
     const wish = { device, shards: shards.map(({ id }) => id), target, trustLibraries, log }
     const own = { library: settings.modelLib, folder: files.path }
     const program = await prepareProgram(plan, { ...wish, ...own })
     const { repeats } = targetOf(program.manifest.target)!.steps
     const drafts = { ...settings.drafting, model: files, format, repeats, overrides, onDownload }
     const drafting = closing.add(await prepareDrafting({ ...wish, ...drafts }))
-    const vision = files.vision && (await prepareVision(files.vision, alone, overrides, traits))
+    const eye = { ...alone, folder: towerFolder(files.path) }
+    const vision = files.vision && (await prepareVision(files.vision, eye, overrides, traits))
     const budget = "budget" in room ? room.budget : budgetFor(program, shards, room.sharers)
     const place = { device, shards, budget }
     const chosen = chooseWithin(settings, place, program, { drafting, vision })

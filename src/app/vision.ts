@@ -35,7 +35,7 @@ export interface PreparedVision {
   title: string
 }
 
-/** @param wish what the model's own program was prepared with */
+/** @param wish what the model's own program was prepared with, but for its library and its shards */
 export async function prepareVision(
   vision: Sight,
   wish: ProgramWish,
@@ -73,13 +73,12 @@ export interface OpenVision extends ChatVision {
 /** @param load reads the weights into the program */
 export async function openVision(
   { vision, program: prepared, limits }: PreparedVision,
-  model: Pick<Model, "path" | "name" | "configuration">,
+  { name }: Pick<Model, "name">,
   { signal, load, log }: Opening,
 ): Promise<OpenVision> {
   return openWhole(async (closing) => {
     const program = closing.add(await prepared.open(limits, signal))
-    const { format, weights } = vision
-    const { path, name, configuration } = model
+    const { path, configuration, format, weights } = vision
     const hash = await load({ path, name, configuration, format, weights, part: TOWER }, program)
     const tower = closing.add(createTower(program))
     const images = closing.add(openImages(vision.images, log))

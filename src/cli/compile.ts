@@ -1,5 +1,6 @@
 // `sinter compile MODEL --output DIR`: a folder that serves as it stands: weights in one number format, configuration,
-// tokenizer, and lib/ with a library for each target. All of it appears at once, at the end.
+// tokenizer, and lib/ with a library for each target; of a model that sees the same once more, of its tower. All of it appears
+// at once, at the end.
 
 import { renameSync, rmSync, writeFileSync } from "node:fs"
 import { dirname, join, parse, resolve } from "node:path"
@@ -21,6 +22,7 @@ import {
 } from "../model/compile-folder.ts"
 import { headDifference, headKindOf, headTitles, openHead } from "../model/head.ts"
 import { type Model, openModel } from "../model/model.ts"
+import { towerFolder } from "../model/vision/open-vision.ts"
 import type { FormatName } from "../runtime/format.ts"
 import { makeFolder } from "../runtime/scratch.ts"
 import type { compileOptions } from "./options.ts"
@@ -40,19 +42,30 @@ export async function compile(name: string, options: Values<typeof compileOption
     source.check(format)
     const wanted = options["--target"]
     const { tensor_parallel_shards: shards = 1 }: Overrides = options["--overrides"]
-    const kinds = wanted.map(({ name, variants: architectures }) => {
+    const kinds = wanted.map(({ name, variants }) => {
       const { library, traits, divides } = targets[name]
       if (shards > 1 && !divides) {
         refuse("--overrides tensor_parallel_shards", `${name} runs a model alone; only 1 works.`)
       }
-      const dump = dumper(options["--dump"], wanted.length > 1 ? parse(library!.file).name : "")
-      const plan = planOf(source, format, options["--overrides"], traits, dump)
-      const build = () => library!.prepare(plan, shards, undefined, architectures)
-      return { library: library!, build, dump }
+      return { library: library!, traits, variants }
     })
+    const { vision } = source
+    const programs = [
+      { of: source, format, shards, folderIn: (folder: string) => folder, dumped: "" },
+      ...(vision ? [{ ...towerProgram, of: vision, format: vision.format }] : []),
+    ]
+    const libraries = programs.flatMap(({ of, format, shards, folderIn, dumped }) =>
+      kinds.map(({ library, traits, variants }) => {
+        const own = wanted.length > 1 ? parse(library.file).name : ""
+        const dump = dumper(options["--dump"], join(dumped, own))
+        const plan = planOf(of, format, options["--overrides"], traits, dump)
+        const build = () => library.prepare(plan, shards, undefined, variants)
+        return { library, build, dump, folderIn }
+      }),
+    )
     const writeLibraries = async (folder: string) => {
-      for (const { library, build, dump } of kinds)
-        await putLibrary(await build(), library, folder, dump)
+      for (const { library, build, dump, folderIn } of libraries)
+        await putLibrary(await build(), library, folderIn(folder), dump)
     }
     if (options["--library-only"]) {
       await writeLibraries(output).catch(unwritten("--output", output))
@@ -65,14 +78,18 @@ export async function compile(name: string, options: Values<typeof compileOption
       })
       await written.catch(unwritten("--output", output))
     }
-    console.log(`${resolve(output)}: ${source.architecture}, ${format}`)
+    const seeing = vision ? `; sees, ${vision.format}` : ""
+    console.log(`${resolve(output)}: ${source.architecture}, ${format}${seeing}`)
   } finally {
     await source.close()
   }
 }
 
+/** It runs on one device, whatever its model does. */
+const towerProgram = { shards: 1, folderIn: towerFolder, dumped: "vision" }
+
 /** A model, or heads of one. */
-interface Source extends Pick<Model, "graph" | "format" | "close"> {
+interface Source extends Pick<Model, "graph" | "codecOf" | "format" | "vision" | "close"> {
   architecture: string
   check(format: FormatName): void
   write(output: string, options: CompileFolderOptions): Promise<void>
@@ -90,7 +107,8 @@ async function openSource(
     refuse("--base", `${name} holds ${headTitles[kind]}; say which model they propose tokens to.`)
   }
   return openWhole(async (closing) => {
-    const model = closing.add(await openModel(path, changes))
+    const model = closing.add(await openModel(path, { sees: true, ...changes }))
+    if (model.blind) console.warn(`It is compiled without what reads images: ${model.blind}`)
     await checkTexts(model)
     return {
       ...model,

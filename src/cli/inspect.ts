@@ -1,5 +1,6 @@
 // `sinter inspect MODEL`: what a model is and what is made of it, one phase at a time, as text: configuration, parameters,
-// graph, plan, emitted source, manifest, and what each kernel costs by the roofline.
+// graph, plan, emitted source, manifest, and what each kernel costs by the roofline. Of a model that sees the tower is shown in
+// the same way, where that is asked for.
 
 import { basename } from "node:path"
 import { findModel } from "../app/find-model.ts"
@@ -10,10 +11,15 @@ import { libraryPath, parameterCount } from "../compiler/targets/prepare.ts"
 import { targets } from "../compiler/targets/targets.ts"
 import type { Overrides } from "../engine/limits.ts"
 import { printable } from "../errors.ts"
+import { mostTiles } from "../images/cut.ts"
+import { rowsOf, wantedOf } from "../images/patches.ts"
 import { checkFormat } from "../model/compile-folder.ts"
+import type { ModelConfig } from "../model/config.ts"
 import { Folder, type Json } from "../model/folder.ts"
 import { type Model, openModel } from "../model/model.ts"
 import { readOrigin } from "../model/origin.ts"
+import { towerFolder } from "../model/vision/open-vision.ts"
+import type { TowerConfig } from "../model/vision/tower.ts"
 import { readManifest } from "../runtime/library.ts"
 import { type Manifest, type Parameter, parameterBytes } from "../runtime/manifest.ts"
 import { BLOCK } from "../runtime/program.ts"
@@ -21,34 +27,43 @@ import type { inspectOptions } from "./options.ts"
 import { downloadProgress } from "./progress.ts"
 import type { Values } from "./read-options.ts"
 import { table } from "./table.ts"
+import { refuse } from "./values.ts"
 
 export async function inspect(name: string, options: Values<typeof inspectOptions>): Promise<void> {
   const hub = { onDownload: downloadProgress(process.stderr), log: console }
   const { path, ...changes } = await findModel(name, hub, options["--lora"])
-  const model = await openModel(path, { verify: false, ...changes })
+  const model = await openModel(path, { verify: false, sees: true, ...changes })
   try {
-    const format = options["--quantization"] ?? model.format
-    checkFormat(model, format)
+    const isTower = options["--tower"]
+    const of = isTower ? towerOf(model) : model
+    const format = isTower ? of.format : (options["--quantization"] ?? of.format)
+    if (!isTower) checkFormat(model, format)
     const target = targets[options["--target"]]
     const { tensor_parallel_shards: shards }: Overrides = options["--overrides"]
-    const plan = planOf(model, format, options["--overrides"], target.traits)
-    const library = () => target.library!.prepare(plan, target.divides ? shards : 1)
+    const plan = planOf(of, format, options["--overrides"], target.traits)
+    const library = () => target.library!.prepare(plan, target.divides && !isTower ? shards : 1)
     const making = async (): Promise<Making> => ({
       weights: await readOrigin(new Folder(model.path)),
-      libraries: librariesIn(model.path),
+      libraries: librariesIn(isTower ? towerFolder(model.path) : model.path),
     })
     const parts: Record<PartName, () => Promise<Part> | Part> = {
       summary: async () => {
         const kv = await target.library!.kv(plan)
         const costs = await target.library!.costs?.(plan)
-        return summary(model, plan, kv, await making(), costs)
+        const eye = model.vision && planOf(model.vision, model.vision.format, {}, target.traits)
+        return summary(of, plan, {
+          kv,
+          making: await making(),
+          costs,
+          seeing: seeingOf(model, eye),
+        })
       },
-      config: () => ({ json: model.config }),
+      config: () => ({ json: of.config }),
       parameters: () => ({
         json: plan.parameters.map((each) => ({ ...each, bytes: parameterBytes(each) })),
         text: plan.parameters.map(parameterLine).join("\n"),
       }),
-      graph: () => ({ json: flat(model.graph), text: printGraph(model.graph) }),
+      graph: () => ({ json: flat(of.graph), text: printGraph(of.graph) }),
       plan: () => ({ json: plan, text: printPlan(plan) }),
       source: async () => {
         const all = await (await library()).sources()
@@ -89,13 +104,62 @@ function flat(graph: Graph): unknown {
   return { ...rest, nodes: flatNodes, logits: place(logits), hidden: place(hidden) }
 }
 
-function summary(
-  model: Model,
-  plan: Plan,
-  kv: Manifest["kv"],
-  making: Making,
-  costs: readonly (readonly [string, string])[] | undefined,
-): Part {
+/** A model or its tower. */
+interface Inspected extends Pick<Model, "path" | "adapters" | "format" | "graph" | "codecOf"> {
+  architecture: string
+  config: ModelConfig | TowerConfig
+}
+
+function towerOf({ path, vision, blind }: Model): Inspected {
+  if (vision) return { ...vision, path, adapters: [], architecture: vision.config.architecture }
+  const why = blind
+    ? `its tower cannot be used: ${blind}`
+    : "it has no tower that is known; leave it out."
+  return refuse("--tower", why)
+}
+
+/** What a model sees with. */
+interface Seeing {
+  json: unknown
+  rows: readonly (readonly [string, string])[]
+}
+
+function seeingOf({ vision, blind }: Model, plan: Plan | undefined): Seeing {
+  if (!vision || !plan) {
+    const rows = blind ? [["images", printable(`refused: ${blind}`)] as const] : []
+    return { json: blind && { refused: blind }, rows }
+  }
+  const { images, format } = vision
+  const facts = {
+    tower: plan.architecture,
+    parameters: parameterCount(plan),
+    format,
+    weightBytes: weightBytesOf(plan),
+    tile: images.tile,
+    patches: rowsOf(images) - Number(images.hasClassRow),
+    rows: wantedOf(images).length,
+    tiles: mostTiles(images),
+  }
+  const millions = (facts.parameters / 1e6).toFixed(1)
+  const { width, height } = facts.tile
+  const tile = `${facts.patches} patches become ${facts.rows} rows`
+  return {
+    json: facts,
+    rows: [
+      ["images", `${facts.tower}, ${millions} M parameters, ${format}, ${mib(facts.weightBytes)}`],
+      ["tile", `${width} x ${height} pixels, whose ${tile}; at most ${facts.tiles} of an image`],
+    ],
+  }
+}
+
+interface Shown {
+  kv: Manifest["kv"]
+  making: Making
+  costs: readonly (readonly [string, string])[] | undefined
+  seeing: Seeing
+}
+
+function summary(model: Inspected, plan: Plan, { kv, making, costs, seeing }: Shown): Part {
   const { shapes } = plan
   const windows = plan.groups.filter(({ state }) => !state).map(({ window }) => window)
   const stateBytes = kv.groups.reduce((sum, each) => sum + (each.state ? each.bytesPerBlock : 0), 0)
@@ -109,11 +173,12 @@ function summary(
     kv: plan.kv,
     shapes,
     windows: windows.map((window) => window ?? null),
-    weightBytes: plan.parameters.reduce((sum, each) => sum + parameterBytes(each), 0),
+    weightBytes: weightBytesOf(plan),
     kvBytesPerToken: positionBytes(kv),
     ...(stateBytes > 0 ? { stateBytes } : {}),
     steps: plan.steps.length,
     buffers: plan.buffers.length,
+    ...(seeing.json ? { images: seeing.json } : {}),
   }
   const rows: (readonly [string, string])[] = [
     ["folder", facts.folder],
@@ -126,6 +191,7 @@ function summary(
     ["KV", `${(facts.kvBytesPerToken / 1024).toFixed(1)} KiB a token`],
     ...(stateBytes > 0 ? [["state", `${mib(stateBytes)} a sequence`] as const] : []),
     ["steps", `${facts.steps} over ${facts.buffers} buffers`],
+    ...seeing.rows,
     ...madeFrom(making),
     ...(costs ?? []),
   ]
@@ -172,6 +238,10 @@ function madeFrom({ weights, libraries }: Making): (readonly [string, string])[]
     rows.unshift(["made from", `${source}, by sinter ${word(weights.sinter)}`])
   }
   return rows.map(([what, text]) => [what, printable(text)] as const)
+}
+
+function weightBytesOf({ parameters }: Plan): number {
+  return parameters.reduce((sum, each) => sum + parameterBytes(each), 0)
 }
 
 function positionBytes({ groups }: Manifest["kv"]): number {

@@ -485,7 +485,7 @@ export const compileOptions = {
   },
   "--quantization": {
     ...modelOptions["--quantization"],
-    help: `The number format of the weights: ${formatNames.join(", ")}.`,
+    help: `The number format of the weights: ${formatNames.join(", ")}. The tower of a model that sees stays in the one that it is stored in.`,
   },
   "--target": {
     value: "LIST",
@@ -531,6 +531,11 @@ export const inspectOptions = {
     absent: "summary",
     help: "summary, config, parameters, graph, plan, source (what is compiled: C, or kernels and the tape of their launches), library (its manifest) or origin (what a compiled folder says of its making).",
     read: oneOf("summary", "config", "parameters", "graph", "plan", "source", "library", "origin"),
+  },
+  "--tower": {
+    absent: false,
+    help: "Shows the tower that reads a model's images instead of its text model.",
+    read: flag,
   },
   "--quantization": compileOptions["--quantization"],
   "--json": {

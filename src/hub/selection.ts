@@ -22,6 +22,8 @@ const TEXTS = [
   "added_tokens.json",
   "chat_template.jinja",
   "chat_template.json",
+  "preprocessor_config.json",
+  "processor_config.json",
 ]
 /** Templates for a purpose, in a folder of their own. */
 const NAMED_TEMPLATE = /^additional_chat_templates\/[^/]+\.jinja$/
@@ -35,6 +37,9 @@ const MLC = "mlc-chat-config.json"
 const MLC_TABLES = ["tensor-cache.json", "ndarray-cache.json"]
 /** Where a compiled folder says what it was made from. */
 const ORIGIN = "sinter.json"
+/** What a compiled model sees with, in a folder of its own; no library. */
+const TOWER =
+  /^vision\/((tokenizer_|preprocessor_|processor_)?config\.json|tensor-cache\.json|params_shard_\d+\.bin)$/
 /** What was trained on top of a model, as PEFT calls its weights and as MLX does. */
 export const ADAPTER = "adapter_config.json"
 export const ADAPTER_WEIGHTS = ["adapter_model.safetensors", "adapters.safetensors"] as const
@@ -70,7 +75,9 @@ export async function selectModel(
       model: "",
     })
     if (has(MLC)) {
-      const shards = paths.filter((path) => /^params_shard_\d+\.bin$/.test(path))
+      const shards = paths.filter(
+        (path) => /^params_shard_\d+\.bin$/.test(path) || TOWER.test(path),
+      )
       return folder([MLC, ...[...MLC_TABLES, ORIGIN].filter(has), ...shards])
     }
     if (has("config.json") && has(INDEX)) {

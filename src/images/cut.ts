@@ -23,6 +23,16 @@ export function cut(picture: Picture, processing: ImageProcessing): Cut {
 
 const ONE: Grid = { width: 1, height: 1 }
 
+/** Of any picture. */
+export function mostTiles({ cutting, tile }: Pick<ImageProcessing, "cutting" | "tile">): number {
+  const across =
+    cutting.kind === "split" && cutting.isSplit
+      ? Math.ceil(Math.min(cutting.longest, MAX_LONGEST) / tile.width)
+      : 1
+  const most = cutting.kind === "grid" ? cutting.most : across * across
+  return most > 1 ? most + 1 : 1
+}
+
 /** Of the resized picture nothing but the tile is computed: of a very long one it would not fit into memory. */
 function crop(picture: Picture, shortest: number, { tile, filter }: ImageProcessing): Picture {
   const { width, height } = picture

@@ -1,5 +1,5 @@
 // A compiled model folder: weights in MLC's layout and a number format, the configuration that goes with them, and the
-// tokenizer's files as they were. It is written aside and renamed into place when all of it is there, so that a run that
+// tokenizer's files as they were; in a folder of its own what a model sees with (vision/open-vision.ts). It is written aside and renamed into place when all of it is there, so that a run that
 // was killed leaves nothing that loads, and what it left is taken away by the next. What is at that place by then stays.
 
 import {
@@ -16,7 +16,7 @@ import {
   writeFile,
 } from "node:fs/promises"
 import { hostname } from "node:os"
-import { basename, dirname, join, resolve } from "node:path"
+import { basename, dirname, join, relative, resolve } from "node:path"
 import { problem } from "../errors.ts"
 import { isBeside } from "../hub/selection.ts"
 import { type CodecName, type FormatName, formats, isMixed } from "../runtime/format.ts"
@@ -35,6 +35,8 @@ import { poolingFiles, writePooling } from "./pooling.ts"
 import { namedTemplates } from "./texts.ts"
 import { TIKTOKEN_MODEL } from "./tiktoken-model.ts"
 import { TOKENIZER_MODEL } from "./tokenizer-model.ts"
+import { type Sight, towerFolder, towerNames } from "./vision/open-vision.ts"
+import { processingFiles } from "./vision/processing.ts"
 import { convertible } from "./weights/convert.ts"
 import { mlcNames } from "./weights/mlc-names.ts"
 import { writeMlc } from "./weights/write-mlc.ts"
@@ -66,6 +68,7 @@ const PUBLISHED = [
   TOKENIZER_MODEL,
   TIKTOKEN_MODEL,
   ...Object.keys(packingFiles),
+  ...processingFiles,
   ADVICE,
   ...COPIED,
 ]
@@ -90,6 +93,12 @@ export async function compileFolder(
       model.configuration,
       "a model that ranks is not compiled; serve the folder as it was published",
     )
+  const { vision } = model
+  if (vision && isMixed(vision.format) && !isMixed(format))
+    throw problem("option_invalid", {
+      option: "--quantization",
+      problem: `the tower of ${model.path} is packed as ${vision.format} and cannot be unpacked, as beside ${format} it would have to be; serve the folder as it was published`,
+    })
   await writeAside(output, async (directory) => {
     const folder = new Folder(model.path)
     const { isGguf } = model
@@ -98,10 +107,10 @@ export async function compileFolder(
     const pooling = isGguf ? [] : await poolingFiles(folder)
     const named = isGguf ? [] : namedTemplates(talker)
     const texts = isGguf ? [] : [model.configuration, ...PUBLISHED, ...named, ...pooling]
-    await writeOrigin(directory, model, [...texts, ...stored], format)
+    await writeOrigin(directory, model, [...texts, ...stored, ...towerFiles(model)], format)
     if (isMixed(format)) {
       // It is as compiled as weights can be: only the library is added.
-      const files = new Set([...texts, ...stored])
+      const files = new Set([...texts, ...stored, ...towerFiles(model)])
       await copyFiles(folder, files, directory, isGguf ? ggufNaming(model) : undefined)
       await finish?.(directory)
       return
@@ -124,9 +133,28 @@ export async function compileFolder(
       names,
       ...(progress ? { progress } : {}),
     })
+    if (vision) await writeTower(vision, towerFolder(directory))
     await finish?.(directory)
     await writeConfig(directory, chatConfig(model, format))
   })
+}
+
+/** The weights of what it sees with, by their places in the model's folder, and the texts of one that is compiled. */
+function towerFiles({ path, vision }: Model): string[] {
+  if (!vision) return []
+  const { configuration, weights } = vision
+  const inside = relative(path, vision.path)
+  const texts = inside === "" ? [] : [configuration, ...processingFiles]
+  return [...texts, ...weights.entries.map(({ file }) => file)].map((file) => join(inside, file))
+}
+
+/** In the floats that it is stored in, whatever becomes of the text model. */
+async function writeTower(vision: Sight, directory: string): Promise<void> {
+  const { path, configuration, config, graph, format, weights } = vision
+  await mkdir(directory)
+  await copyFiles(new Folder(path), [configuration, ...processingFiles], directory)
+  const names = towerNames(config)
+  await writeMlc(weightsOf(graph), weights, directory, { format, stored: format, names })
 }
 
 /** Whether what adapters add is computed beside matrices, and so is in none of them. */

@@ -142,6 +142,7 @@ test("a folder of models stands for all of them, unless it has a model's name", 
   const options = { cwd, env: {}, packaged: join(cwd, "package") }
   const names = ["a", "b", "c.gguf", "d-00001-of-00002.gguf"]
   expect(modelsAt("all", options)).toEqual(names.map((name) => join("all", name)))
-  for (const given of ["all/a", "m", "absent", "org/name"])
+  model("all/a/vision") // what belongs to a model
+  for (const given of ["all/a", join(cwd, "all/a"), "m", "absent", "org/name"])
     expect(modelsAt(given, options)).toEqual([given])
 })

@@ -48,7 +48,8 @@ export function locateModel(name: string, options: LocateOptions = {}): string {
 export function modelsAt(given: string, options: LocateOptions = {}): string[] {
   const cwd = options.cwd ?? process.cwd()
   const path = resolve(cwd, given)
-  if (!isFolder(path) || placesOf(given, rootsOf(cwd, options)).some(isModel)) return [given]
+  if (!isFolder(path) || [path, ...placesOf(given, rootsOf(cwd, options))].some(isModel))
+    return [given]
   const names = list(path).filter((name) => isModel(join(path, name)) && isFirstPart(name))
   return names.length > 0 ? names.sort().map((name) => join(given, name)) : [given]
 }

@@ -105,7 +105,7 @@ export async function openModel(
       ? await readRanking(fields, config, weights)
       : pooling && { ...pooling, dense: (await source.readDense?.(weights)) ?? pooling.dense }
     weights.refuseOthers?.(read)
-    if (verify) await weights.verify()
+    if (verify) for (const each of [weights, sight.vision?.weights]) await each?.verify()
     const broken = (what: string) => folder.broken(configuration, what)
     const { format, mixture } = source
     return {

@@ -18,6 +18,7 @@ import { join } from "node:path"
 import { afterEach, beforeEach, describe, expect, test } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
+import { placesOf, rowsOf, wantedOf } from "../../src/images/patches.ts"
 import { architectures } from "../../src/model/architectures.ts"
 import { compileFolder } from "../../src/model/compile-folder.ts"
 import { weightsOf } from "../../src/model/graph-weights.ts"
@@ -27,7 +28,7 @@ import { loadParameters } from "../../src/model/weights/weights.ts"
 import { writeMlc } from "../../src/model/weights/write-mlc.ts"
 import { type FormatName, isMixed } from "../../src/runtime/format.ts"
 import { goldenFolder, readGolden } from "./golden.ts"
-import { blocksFor, limitsFor, prefill, worstDifference } from "./steps.ts"
+import { batch, blocksFor, limitsFor, prefill, take, worstDifference } from "./steps.ts"
 
 let scratch: string
 beforeEach(() => {
@@ -58,6 +59,39 @@ async function textsThrough(from: string, change: (folder: string) => void) {
   const compiled = await openModel(join(scratch, "out"))
   await Promise.all([model.close(), compiled.close()])
   return { before: model.texts, after: compiled.texts }
+}
+
+/** With a processor, where the golden folder has none: that of its tower. */
+async function openSeeing(from: string): Promise<Model> {
+  const folder = join(scratch, "seeing")
+  cpSync(from, folder, { recursive: true })
+  const { vision_config: vision } = JSON.parse(readFileSync(join(folder, "config.json"), "utf8"))
+  const [size] = [vision.image_size].flat()
+  const file = join(folder, "preprocessor_config.json")
+  const image = { size: { height: size, width: size }, crop_size: { height: size, width: size } }
+  const split = { max_image_size: { longest_edge: size } }
+  const isSplit = /idefics3|smolvlm/.test(vision.model_type)
+  if (!readdirSync(folder).includes("preprocessor_config.json"))
+    writeFileSync(file, JSON.stringify(isSplit ? split : image))
+  const model = await openModel(folder, { sees: true })
+  expect(model.blind).toBeUndefined()
+  return model
+}
+
+/** What the tower makes of a tile of some pixels, on the reference. */
+async function featuresOf({ vision }: Model): Promise<Float32Array> {
+  const { graph, format, weights, images } = vision!
+  const plan = compile(graph, { format, activations: "float", kv: "f32" })
+  const { taken } = graph.shapes
+  const rows = rowsOf(images)
+  const limits = limitsFor(plan, { blocks: 4, tokens: rows, sequences: 1, rows })
+  const program = openReference(plan, limits)
+  await loadParameters(weights, program.manifest, program)
+  const hiddenIn = Float32Array.from({ length: rows * taken! }, (_, i) => Math.sin(i))
+  const tokens = placesOf(images)
+  const hidden = [...wantedOf(images)]
+  const tile = { tokens, from: 0, blocks: blocksFor(rows), logits: [], hidden }
+  return (await take(program, { ...batch([tile]), hiddenIn })).hidden
 }
 
 function withoutField(folder: string, name: string): void {
@@ -122,6 +156,51 @@ describe("a compiled folder", () => {
     if (!isMixed(model.format)) expect(seen.at(-1)![0]).toBe(seen.at(-1)![1])
     expect(readdirSync(scratch)).toEqual(["out"])
     await Promise.all([model.close(), compiled.close()])
+  })
+
+  const seeing = readdirSync(goldenFolder("vision", "."), { withFileTypes: true })
+  const eyes = seeing.flatMap((entry) => (entry.isDirectory() ? [entry.name] : []))
+  test.each(eyes)("of %s sees what the model sees, packed or not", async (name) => {
+    const model = await openSeeing(goldenFolder("vision", name))
+    const { format } = model.vision!
+    for (const packed of [model.format, "q4f16_1"] as const) {
+      const output = join(scratch, packed)
+      await compileFolder(model, output, { format: packed })
+      const compiled = await openModel(output, { sees: true })
+      expect(compiled.config).toEqual(model.config)
+      expect(compiled.vision).toMatchObject({ format, images: model.vision!.images })
+      expect(compiled.vision!.graph).toEqual(model.vision!.graph)
+      expect(await featuresOf(compiled)).toEqual(await featuresOf(model))
+      await compiled.close()
+
+      const again = join(scratch, `${packed}-again`)
+      const source = await openModel(output, { sees: true })
+      await compileFolder(source, again, { format: packed })
+      await source.close()
+      const twice = await openModel(again, { sees: true })
+      expect(await featuresOf(twice)).toEqual(await featuresOf(model))
+      await twice.close()
+    }
+    await model.close()
+  })
+
+  test("whose tower is damaged, or cut short, does not open to be compiled, and is blind elsewhere", async () => {
+    const model = await openModel(goldenFolder("vision", "smolvlm"), { sees: true })
+    const output = join(scratch, "out")
+    await compileFolder(model, output, { format: "q0f16" })
+    await model.close()
+    const file = join(output, "vision/params_shard_0.bin")
+    const bytes = readFileSync(file)
+    writeFileSync(file, bytes.fill(bytes[999]! ^ 1, 999, 1000))
+    await expect(openModel(output, { sees: true })).rejects.toThrow(
+      /vision\/params_shard_0\.bin: its checksum is .+ it was damaged/,
+    )
+    writeFileSync(file, bytes.subarray(0, 5000))
+    const blind = await openModel(output, { sees: true, verify: false })
+    expect(blind.vision).toBeUndefined()
+    expect(blind.blind).toMatch(/vision\/params_shard_0\.bin: it is 5000 bytes long/)
+    expect(blind.config.embedding.sees).toBeUndefined()
+    await blind.close()
   })
 
   test("of an MLC folder keeps the conversation that only its configuration describes", async () => {

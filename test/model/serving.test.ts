@@ -5,19 +5,14 @@ import { describe, expect, test } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
 import { targets } from "../../src/compiler/targets/targets.ts"
 import { createEngine, type Engine } from "../../src/engine/engine.ts"
-import {
-  type Generation,
-  type GenerationEvent,
-  type GenerationRequest,
-  plainSampling,
-  type TokenEvent,
-} from "../../src/engine/generation.ts"
+import type { Generation } from "../../src/engine/generation.ts"
 import { chooseLimits } from "../../src/engine/limits.ts"
-import { type Drafter, nobody, type Speculative } from "../../src/engine/speculative.ts"
+import type { Speculative } from "../../src/engine/speculative.ts"
 import { openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
 import { compiledModels, type GoldenPrompt, goldenFolder, readGolden } from "./golden.ts"
+import { greedily, halfRight, reply } from "./replies.ts"
 
 /** What differs in blocks, groups and rows remembered; all models are judged by their logits (reference.test.ts). */
 const remembering = [
@@ -120,47 +115,4 @@ async function scores(generation: Generation): Promise<Float32Array> {
   for await (const _ of generation.choices[0]!) {
   }
   return generation.scores!.logprobs
-}
-
-function greedily(prompt: Int32Array, maxTokens: number): GenerationRequest {
-  return {
-    id: "golden",
-    prompt,
-    choices: 1,
-    maxTokens,
-    stopTokens: new Set(),
-    sampling: { ...plainSampling, temperature: 0, seed: 0n },
-    scope: "",
-  }
-}
-
-/** Knows what will be said, and every third time says something else from some place on. */
-function halfRight(prompts: readonly GoldenPrompt[]): Drafter {
-  let asked = 0
-  return {
-    ...nobody,
-    longest: 4,
-    async propose(step) {
-      for (const { wish, drafts, tokens, length } of step) {
-        const { tokens: prompt, greedy } = prompts.find((each) =>
-          each.tokens.every((token, i) => token === tokens[i]),
-        )!
-        // Only who wants a draft counts: how many do depends on the times of steps.
-        const wrongFrom = wish > 0 && asked++ % 3 === 0 ? asked % 4 : wish
-        for (let i = 0; i < wish; i++) {
-          const right = greedy[length - prompt.length + i] ?? 0
-          drafts.push(i < wrongFrom ? right : right ^ 1)
-        }
-      }
-    },
-  }
-}
-
-async function reply(events: AsyncIterable<GenerationEvent>): Promise<TokenEvent[]> {
-  const tokens: TokenEvent[] = []
-  for await (const event of events) {
-    if (event.kind === "token") tokens.push(event)
-    else if (event.kind === "end" && event.problem) throw event.problem
-  }
-  return tokens
 }

@@ -26,6 +26,7 @@ import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { openReference, openShards } from "../../src/compiler/targets/reference/reference.ts"
 import { targets } from "../../src/compiler/targets/targets.ts"
 import { type ArchitectureName, architectures } from "../../src/model/architectures.ts"
+import { withAttention, withBlocks } from "../../src/model/block.ts"
 import { Fields } from "../../src/model/fields.ts"
 import { decoder } from "../../src/model/layers.ts"
 import { openModel } from "../../src/model/model.ts"
@@ -36,9 +37,10 @@ import { isLeftOut } from "../left-out.ts"
 import { type FamilyName, familyGraph } from "./families.ts"
 import { goldenFolder } from "./golden.ts"
 import { results, sizes, tokensOf } from "./sharded.ts"
-import { loadSmall, smallGraph } from "./small.ts"
+import { loadSmall, smallGraph, smallWeights } from "./small.ts"
 import { batch, blocksFor, limitsFor, take } from "./steps.ts"
 import { tinyFolder } from "./tiny.ts"
+import { seeingStep } from "./vision.ts"
 
 const found = (await findDevices(60_000)).flatMap(({ devices }) => devices)
 const { sums } = traitsOf("vulkan")
@@ -130,18 +132,18 @@ function wideGraph(shape: WideShape = {}): Graph {
   return finish({ architecture: "wide", shapes, window: undefined, sinks: 0 }, last, table)
 }
 
+const WIDE = {
+  vocab_size: 70,
+  hidden_size: 64,
+  num_hidden_layers: 3,
+  num_attention_heads: 4,
+  intermediate_size: 512,
+  max_position_embeddings: 512,
+}
+
 /** Of a model that embeds, wide enough for two shards. */
 function encoderGraph(architecture: ArchitectureName): Graph {
-  const json = {
-    vocab_size: 70,
-    hidden_size: 64,
-    num_hidden_layers: 3,
-    num_attention_heads: 4,
-    intermediate_size: 512,
-    max_position_embeddings: 512,
-    local_attention: 14,
-  }
-  const fields = new Fields(json, (what) => new Error(what) as never)
+  const fields = new Fields({ ...WIDE, local_attention: 14 }, (what) => new Error(what) as never)
   const config = architectures[architecture].read(fields)
   return decoder(architecture, { ...config, head: { ...config.head, tied: true, bias: false } })
 }
@@ -175,6 +177,61 @@ async function judgeEncoder(
   for (const program of programs) await loadSmall(program)
   const [expected, made] = await Promise.all(programs.map(embedded))
   expect(new Set(expected).size).toBeGreaterThan(70 * 32)
+  expect(made).toEqual(expected)
+  for (const program of programs) await program.close()
+}
+
+/** Of a model that sees, wide enough for two shards; in one of its layers rows of an image see each other. */
+function seeingGraph(): Graph {
+  const fields = new Fields(WIDE, (what) => new Error(what) as never)
+  const config = architectures.llama.read(fields)
+  const seeing = { ...config, embedding: { ...config.embedding, sees: true } as const }
+  return decoder(
+    "llama",
+    withBlocks(seeing, (block, layer) =>
+      layer === 1 ? withAttention(block, { mutual: true }) : block,
+    ),
+  )
+}
+
+/** An image between words beside a text, a second image behind, then a token of each: every logit and every hidden row. */
+async function seen(program: Program): Promise<unknown> {
+  const isImage = (i: number) => (i >= 5 && i < 21) || (i >= 30 && i < 37)
+  const tokens = tokensOf(40, 1)
+  let row = 0
+  const rowAt = tokens.map((_, i) => (isImage(i) ? row++ : -1))
+  const features = smallWeights("images", row * WIDE.hidden_size)
+  const image = { prompt: { tokens, rowAt, features }, blocks: blocksFor(48) }
+  const text = { tokens: tokensOf(21, 2), rowAt: new Int32Array(21).fill(-1), features }
+  const own = { hidden: WIDE.hidden_size, isMutual: true }
+  const made: unknown[] = []
+  for (const parts of [
+    [
+      { ...image, from: 0, to: 25, logits: [4, 20, 24] },
+      { prompt: text, blocks: blocksFor(40, 4), from: 0, to: 20 },
+    ],
+    [{ ...image, from: 25, to: 39, logits: [5, 13] }],
+    [
+      { prompt: text, blocks: blocksFor(40, 4), from: 20, to: 21 },
+      { ...image, from: 39, to: 40 },
+    ],
+  ]) {
+    const step = seeingStep(parts, own)
+    const hiddenRows = Int32Array.of(0, step.tokens.length - 1)
+    const { logits, hidden } = await take(program, { ...step, hiddenRows })
+    made.push({ logits, hidden })
+  }
+  return made
+}
+
+async function judgeSeeing(
+  open: (plan: Plan, limits: ProgramLimits) => LoadableProgram | Promise<LoadableProgram>,
+): Promise<void> {
+  const plan = compile(seeingGraph(), { ...floats, sums: sums! })
+  const limits = limitsFor(plan, sizes)
+  const programs = [openReference(plan, limits), await open(plan, limits)]
+  for (const program of programs) await loadSmall(program)
+  const [expected, made] = await Promise.all(programs.map(seen))
   expect(made).toEqual(expected)
   for (const program of programs) await program.close()
 }
@@ -273,6 +330,10 @@ describe("the reference", () => {
   test.each(["bert", "modernbert"] as const)("reads both ways in two shards: %s", async (name) => {
     await judgeEncoder(name, (plan, limits) => openShards(plan, shard(plan, 2)!, limits))
   })
+
+  test("reads rows of images in two shards", async () => {
+    await judgeSeeing((plan, limits) => openShards(plan, shard(plan, 2)!, limits))
+  })
 })
 
 const vulkan = found.find(({ name, obstacle }) => name === "vulkan" && !obstacle)
@@ -303,6 +364,17 @@ test.skipIf(left)(
   async () => {
     const devices = [vulkan!.id, vulkan!.id]
     await judgeEncoder("modernbert", async (plan, limits) =>
+      (await targets.vulkan.prepare(plan, devices)).open(limits),
+    )
+  },
+  240_000,
+)
+
+test.skipIf(left)(
+  `on Vulkan: two shards of a model that sees${left ? " (skipped: none of Vulkan)" : ""}`,
+  async () => {
+    const devices = [vulkan!.id, vulkan!.id]
+    await judgeSeeing(async (plan, limits) =>
       (await targets.vulkan.prepare(plan, devices)).open(limits),
     )
   },

@@ -1,6 +1,6 @@
 // Towers of models that see make of pixels what transformers' make of them (test/golden/vision).
 
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, describe, expect, onTestFinished, test } from "vitest"
@@ -10,34 +10,12 @@ import { openReference } from "../../src/compiler/targets/reference/reference.ts
 import { targets } from "../../src/compiler/targets/targets.ts"
 import { openModel } from "../../src/model/model.ts"
 import { openVision, type Vision } from "../../src/model/vision/open-vision.ts"
-import type { TowerConfig } from "../../src/model/vision/tower.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import type { LoadableProgram } from "../../src/runtime/program.ts"
 import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
-import { goldenFolder, readTensors } from "./golden.ts"
+import { goldenFolder } from "./golden.ts"
 import { batch, blocksFor, limitsFor, type Part, take } from "./steps.ts"
-
-const names = readdirSync(goldenFolder("vision", "."), { withFileTypes: true })
-  .filter((entry) => entry.isDirectory())
-  .map(({ name }) => name)
-
-/** Some tiles, and the rows that come out of all of them. */
-interface Golden {
-  tiles: number
-  pixels: Float32Array // [tiles, 3, side, side]
-  features: Float32Array // [rows, hidden]
-}
-
-function goldens(name: string): Golden[] {
-  const folder = goldenFolder("vision", name)
-  const { prompts } = JSON.parse(readFileSync(join(folder, "golden.json"), "utf8"))
-  const tensors = readTensors(join(folder, "golden.safetensors"))
-  return (prompts as { tiles: number }[]).map(({ tiles }, i) => ({
-    tiles,
-    pixels: new Float32Array(tensors(`pixels.${i}`)),
-    features: new Float32Array(tensors(`features.${i}`)),
-  }))
-}
+import { type GoldenSight, readSights, seeingModels, tilesOf } from "./vision.ts"
 
 async function visionOf(name: string): Promise<Vision> {
   const model = await openModel(goldenFolder("vision", name))
@@ -47,54 +25,18 @@ async function visionOf(name: string): Promise<Vision> {
   return vision!
 }
 
-/**
- * The patches of a tile [3, pixels, pixels] as a tower takes them: those that become one row behind one another, and a class's
- * row before them.
- */
-function cut(
-  { patch, side, hasClass, merge }: TowerConfig,
-  tile: Float32Array,
-): { rows: number[][]; places: number[]; wanted: number[] } {
-  const across = Math.sqrt(tile.length / 3)
-  const [rows, places, wanted]: [number[][], number[], number[]] = [[], [], []]
-  if (hasClass) {
-    rows.push(Array<number>(3 * patch * patch).fill(0))
-    places.push(0)
-  }
-  const inBlocks = side / merge.side
-  for (let block = 0; block < inBlocks * inBlocks; block++) {
-    wanted.push(rows.length)
-    for (let i = 0; i < merge.side * merge.side; i++) {
-      const y = Math.floor(block / inBlocks) * merge.side + Math.floor(i / merge.side)
-      const x = (block % inBlocks) * merge.side + (i % merge.side)
-      places.push((hasClass ? 1 : 0) + y * side + x)
-      rows.push(
-        Array.from({ length: 3 * patch * patch }, (_, n) => {
-          const colour = Math.floor(n / (patch * patch))
-          const down = y * patch + (Math.floor(n / patch) % patch)
-          return tile[(colour * across + down) * across + x * patch + (n % patch)]!
-        }),
-      )
-    }
-  }
-  return { rows, places, wanted }
-}
-
 /** What comes out of all tiles in one step. */
 async function seen(
   program: LoadableProgram,
   { config }: Vision,
-  { tiles, pixels }: Golden,
+  golden: GoldenSight,
 ): Promise<Float32Array> {
-  const size = pixels.length / tiles
-  const cuts = Array.from({ length: tiles }, (_, tile) =>
-    cut(config, pixels.subarray(tile * size, (tile + 1) * size)),
-  )
-  const parts = cuts.map(({ places, wanted }, tile): Part => {
+  const tiles = tilesOf(config, golden)
+  const parts = tiles.map(({ places, wanted }, tile): Part => {
     const blocks = blocksFor(places.length, tile * blocksFor(places.length).length)
-    return { tokens: places, from: 0, blocks, logits: [], hidden: wanted }
+    return { tokens: places, from: 0, blocks, logits: [], hidden: [...wanted] }
   })
-  const hiddenIn = Float32Array.from(cuts.flatMap(({ rows }) => rows.flat()))
+  const hiddenIn = Float32Array.from(tiles.flatMap(({ pixels }) => [...pixels]))
   return (await take(program, { ...batch(parts), hiddenIn })).hidden
 }
 
@@ -112,7 +54,7 @@ async function judge(name: string, on: "reference" | "cpu" | "vulkan"): Promise<
       : await (await targets[on].prepare(plan)).open(limitsFor(plan, limits))
   onTestFinished(() => program.close())
   await loadParameters(weights, program.manifest, program)
-  for (const golden of goldens(name)) {
+  for (const golden of readSights(name)) {
     const hidden = await seen(program, vision, golden)
     // Gemma's text model multiplies what comes out, here and not there.
     const { factor } = vision.config.projector
@@ -123,7 +65,7 @@ async function judge(name: string, on: "reference" | "cpu" | "vulkan"): Promise<
   }
 }
 
-describe.each(names)("%s", (name) => {
+describe.each(seeingModels)("%s", (name) => {
   test("on reference", () => judge(name, "reference"))
 
   test("on cpu", () => judge(name, "cpu"), 120_000)

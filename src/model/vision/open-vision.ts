@@ -1,6 +1,10 @@
 // Opens the tower of a model that sees, which lies in the folder that the model was opened from: a graph of its own, and weights by
 // the tower's names. It is kept in the floats, or the codes, that it is stored in, whatever becomes of the text model.
+//
+// A compiled folder has a folder in it for the tower: configuration and processor as they were published, the tower's weights in MLC's
+// layout, and libraries in a lib/ of its own.
 
+import { join } from "node:path"
 import { openWhole } from "../../closing.ts"
 import type { CodecOf } from "../../compiler/graph/codecs.ts"
 import type { Graph } from "../../compiler/graph/graph.ts"
@@ -11,16 +15,23 @@ import type { ModelConfig } from "../config.ts"
 import { Fields } from "../fields.ts"
 import { Folder } from "../folder.ts"
 import { readTensors } from "../graph-weights.ts"
+import { MLC } from "../mlc-config.ts"
 import { packingOf } from "../packed/packing.ts"
 import { textFields } from "../seeing.ts"
 import { storedFormat } from "../stored-format.ts"
+import { openMlc } from "../weights/mlc.ts"
+import type { MlcNames } from "../weights/mlc-names.ts"
 import { openSafetensors } from "../weights/safetensors.ts"
 import type { Weights } from "../weights/weights.ts"
 import { readTower } from "./families.ts"
 import { readProcessing } from "./processing.ts"
-import { type TowerConfig, tower } from "./tower.ts"
+import { type TowerConfig, tower, towerShapes } from "./tower.ts"
 
 export interface Vision {
+  /** The folder that its configuration, its processor and its weights are in. */
+  path: string
+  /** The file of the first. */
+  configuration: string
   config: TowerConfig
   graph: Graph
   format: FormatName
@@ -45,6 +56,9 @@ export interface Sight extends Vision {
 
 const PLAIN = "config.json"
 
+/** What of a compiled model's tower lies in its folder, libraries in lib/ as the model's own. */
+export const towerFolder = (folder: string) => join(folder, "vision")
+
 /**
  * What a model sees with. A model whose tower or whose images are told of in a way that is not known is served without: `blind` says
  * why.
@@ -55,8 +69,7 @@ export async function openSight(model: Seeing): Promise<{ vision?: Sight; blind?
       const vision = await openVision(model)
       if (!vision) return {}
       closing.add(vision)
-      const folder = new Folder(model.path)
-      const fields = new Fields(await folder.json(PLAIN), (what) => folder.broken(PLAIN, what))
+      const { folder, fields } = await readFolder(vision.path)
       const images = await readProcessing(fields, folder)
       if (!images) {
         await closing.close()
@@ -69,6 +82,12 @@ export async function openSight(model: Seeing): Promise<{ vision?: Sight; blind?
     if (error instanceof Problem && error.code === "model_broken") return { blind: error.message }
     throw error
   }
+}
+
+async function readFolder(path: string): Promise<{ folder: Folder; fields: Fields }> {
+  const folder = new Folder(path)
+  const fields = new Fields(await folder.json(PLAIN), (what) => folder.broken(PLAIN, what))
+  return { folder, fields }
 }
 
 /** Both were read from the same fields, but each has ways of its own. */
@@ -86,26 +105,41 @@ function checkTiles(fields: Fields, tower: TowerConfig, images: ImageProcessing)
  * @returns nothing where the model has no tower, or none that is known, or its folder does not hold it
  * @throws `model_broken`, naming the file and what is wrong with it.
  */
-export async function openVision(model: Seeing): Promise<Vision | undefined> {
-  if (model.configuration !== PLAIN) return undefined
-  const folder = new Folder(model.path)
-  const broken = (what: string) => folder.broken(PLAIN, what)
-  const fields = new Fields(await folder.json(PLAIN), broken)
-  const config = readTower(fields, model.config)
+export async function openVision({
+  path: whole,
+  configuration,
+  config: text,
+}: Seeing): Promise<Vision | undefined> {
+  const isCompiled = configuration === MLC
+  const path = isCompiled ? towerFolder(whole) : whole
+  if (isCompiled ? !(await new Folder(path).has(PLAIN)) : configuration !== PLAIN) return undefined
+  const { folder, fields } = await readFolder(path)
+  const config = readTower(fields, text)
   if (!config) return undefined
-  const packing = await packingOf(folder, [fields, textFields(fields)])
+  const packing = isCompiled ? undefined : await packingOf(folder, [fields, textFields(fields)])
   return openWhole(async (closing) => {
-    const weights = closing.add(await openSafetensors(folder, config.naming, packing))
-    if (!weights.holds?.("model.embed_tokens.weight")) {
+    const weights = closing.add(
+      isCompiled
+        ? await openMlc(folder, { format: "q0f32", names: towerNames(config) })
+        : await openSafetensors(folder, config.naming, packing),
+    )
+    if (weights.holds && !weights.holds("model.embed_tokens.weight")) {
       await closing.close()
       return undefined
     }
     checkLayers(fields, config, weights)
     const graph = tower(config)
     readTensors(graph, weights)
+    const broken = (what: string) => folder.broken(PLAIN, what)
     const stored = storedFormat(graph, weights, packing?.method ?? "q0f32", broken)
-    return { config, graph, ...stored, weights, close: () => closing.close() }
+    const close = () => closing.close()
+    return { path, configuration: PLAIN, config, graph, ...stored, weights, close }
   })
+}
+
+/** In MLC's layout nothing of a tower is joined. */
+export function towerNames(config: TowerConfig): MlcNames {
+  return { shapes: towerShapes(config), attention: undefined, gated: false }
 }
 
 /** Before anything is made for each layer: every layer has tensors of its own. */

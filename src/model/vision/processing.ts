@@ -223,6 +223,9 @@ const IMAGE = "preprocessor_config.json"
 const PROCESSOR = "processor_config.json"
 const TOKENIZER = "tokenizer_config.json"
 
+/** What is read beside the configuration, as far as it is there. */
+export const processingFiles = [IMAGE, PROCESSOR, TOKENIZER]
+
 /**
  * @param config of the whole model, what is around `text_config`
  * @returns undefined where family or tower are not known, or the folder says nothing of images

@@ -85,9 +85,10 @@ export function seeingImages(text: ModelConfig, { mutual }: TowerConfig): ModelC
 }
 
 export function tower(config: TowerConfig): Graph {
-  const { architecture, width, patch, patchBias, hasClass, firstNorm, lastNorm } = config
+  const { architecture, width, patchBias, hasClass, firstNorm, lastNorm } = config
   const own = named("", "model.")
-  const taken = COLOURS * patch * patch
+  const shapes = towerShapes(config)
+  const { taken } = shapes
   const table = positionsOf(config)
   const matrix = own("patches", "patch_embedding.weight", width, taken)
   // Where there is a class, the bias is in the table: the class has none.
@@ -103,26 +104,23 @@ export function tower(config: TowerConfig): Graph {
   const last = lastNorm ? normed(end, lastNorm, own, "norm", "norm") : end
   const read = config.layersRead?.map((layer) => left[layer - 1]!).reduce(concat) ?? last
   const hidden = projected(merged(read, config.merge), config.projector)
-  const shapes = shapesOf(config, { taken, vocabulary: table.rows })
   return finish({ architecture, shapes, window: undefined, sinks: 0 }, last, table, { hidden })
 }
 
-function shapesOf(
-  { blocks, projector }: TowerConfig,
-  { taken, vocabulary }: Pick<Shapes, "vocabulary" | "taken">,
-): Shapes {
-  const { attention, mlp } = blocks[0]!
+export function towerShapes(config: TowerConfig): Shapes & { taken: number } {
+  const { attention, mlp } = config.blocks[0]!
   const { heads, kvHeads, headDim } = attention
+  const places = config.side * config.side + Number(config.hasClass)
   return {
-    vocabulary,
-    hidden: projector.width,
-    ...(taken === undefined ? {} : { taken }),
-    layers: blocks.length,
+    vocabulary: places,
+    hidden: config.projector.width,
+    taken: COLOURS * config.patch * config.patch,
+    layers: config.blocks.length,
     heads,
     kvHeads,
     headDim,
     intermediate: mlp.intermediate,
-    context: vocabulary,
+    context: places,
   }
 }
 
