@@ -456,7 +456,9 @@ INLINE void copy_row(const struct elements e) {
 
 // ------------------------------------------------------------------ a step
 
-#ifndef GENERIC
+#ifdef GENERIC
+enum { HAS_EXPERTS = 1, HAS_HEAD_PRODUCTS = 1, HAS_DELTAS = 1 };
+#else
 // The plan, at the end of the emitted file.
 static const struct step plan_steps[PLAN_STEPS];
 #endif
@@ -478,16 +480,16 @@ static int32_t run_plan(sinter_model *m) {
         product_step(m, s);
         break;
       case EXPERTS:
-        experts_step(m, s);
+        if (HAS_EXPERTS) experts_step(m, s);
         break;
       case HEAD_PRODUCT:
-        head_step(m, s);
+        if (HAS_HEAD_PRODUCTS) head_step(m, s);
         break;
       case ATTEND:
         attention_step(m, s);
         break;
       case DELTA:
-        delta_step(m, s);
+        if (HAS_DELTAS) delta_step(m, s);
         break;
     }
   }
