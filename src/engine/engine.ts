@@ -30,6 +30,7 @@ import type { Beside } from "./tower.ts"
 import type { Trace } from "./trace.ts"
 
 const MAX_TIMER = 2 ** 31 - 1 // milliseconds
+const MAX_WAITING_ROWS = 2 * 2 ** 30 // bytes: those of some 200 images of LLaVA's
 
 /**
  * How long a step waits for masks: so many turns of the event loop, which are a tenth of a millisecond or two, and this share
@@ -281,11 +282,21 @@ class Loop implements Engine {
     const limit = this.#context - (maxTokens === 0 || readHidden ? 0 : 1)
     if (tokens > limit) throw this.#tooLong(tokens, limit, field)
     const waiting = this.#scheduler.waiting - this.#scheduler.places // the others join the next step
+    if (images && !this.#mayHold(images))
+      throw problem("queue_full", { waiting: this.#scheduler.waiting })
     if (waiting < this.#options.maxQueue) return
     const full = problem("queue_full", { waiting })
     const last = this.#scheduler.lastInQueue(client, choices)
     if (!last) throw full
     this.#stopAll(last, full)
+  }
+
+  /** Rows are held from here to the end of their request, whose text may be short: of those who wait, so many bytes at most. */
+  #mayHold({ rows }: GenerationImages): boolean {
+    const held = this.#scheduler.sequenceGroups
+      .filter(({ begun }) => !begun)
+      .reduce((sum, { request }) => sum + (request.images?.rows.byteLength ?? 0), 0)
+    return held === 0 || held + rows.byteLength <= MAX_WAITING_ROWS
   }
 
   /** Each must find room in a step beside everybody's next token. */
