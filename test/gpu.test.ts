@@ -9,7 +9,7 @@ import { afterAll, describe, expect, test } from "vitest"
 import { findDevices } from "../src/runtime/devices.ts"
 import { isLeftOut } from "./left-out.ts"
 import { type Losable, plantLosableOpencl, plantLosableVulkan } from "./planted-drivers.ts"
-import { fromSources, run, type Serving, serve } from "./sinter.ts"
+import { built, run, type Serving, serve } from "./sinter.ts"
 
 const found = (await findDevices(60_000)).flatMap(({ devices }) => devices)
 const MILLISECONDS = 240_000 // a driver compiles dozens of kernels at the first request
@@ -20,7 +20,7 @@ afterAll(async () => {
 })
 
 async function serveOn(device: string, options: readonly string[] = [], env = {}) {
-  const server = await serve(["tiny", "--device", device, ...options], fromSources, env)
+  const server = await serve(["tiny", "--device", device, ...options], built, env)
   running.push(server)
   const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "none", maxRetries: 0 })
   return { server, client, completions: client.chat.completions }
@@ -67,7 +67,7 @@ async function lose(server: Serving, completions: Completions, lost: string, cod
 /** Whoever starts then is refused. */
 async function startLate(env: Losable["env"]) {
   const command = ["serve", "tiny-draft", "--device", "vulkan", "--port", "0"]
-  expect(await run(command, "", fromSources, env)).toMatchObject({
+  expect(await run(command, "", built, env)).toMatchObject({
     code: 2,
     err: expect.stringMatching(/^sinter: The device vulkan:0 failed [^\n]+DEVICE_LOST\. [^\n]+\n$/),
   })

@@ -1562,6 +1562,21 @@ export const planted: readonly PlantedFault[] = [
     test: "src/model/config.test.ts",
   },
   {
+    what: "a loop that stands back has the pool until it ends",
+    file: "src/runtime/pool.c",
+    text: "< r->end && !is_set(p->word)) {",
+    fault: "< r->end) {",
+    test: "test/device/kernels.test.ts",
+    name: "clang builds them",
+  },
+  {
+    what: "a tower's step runs beside the model's",
+    file: "src/engine/tower.ts",
+    text: "program.step({ ...stepOf(tile, groups.length), behind }, cancel)",
+    fault: "program.step(stepOf(tile, groups.length), cancel)",
+    test: "test/model/tower.test.ts",
+  },
+  {
     what: "a query sees the position after its own",
     file: "src/compiler/targets/cpu/kernels/attention.h",
     text: "return first_bits(last + 1 - first) &",

@@ -94,8 +94,8 @@ export async function seeingChat(
   const vision: ChatVision = {
     mark,
     soft: { text, id: soft },
-    prepare: async (bytes, field, signal): Promise<PreparedImage> => {
-      signal.throwIfAborted()
+    prepare: async (bytes, field, { signal }): Promise<PreparedImage> => {
+      signal?.throwIfAborted()
       prepared.push(field)
       if (bytes.length === 0)
         throw problem("invalid_value", { problem: `${field} is no image.` }, field)
@@ -104,9 +104,9 @@ export async function seeingChat(
         hash: createHash("sha256").update(bytes).digest("hex"),
         text: seeing.rows ? text.repeat(own) : image,
         rows: own,
-        encode: async (leaving) => {
+        encode: async ({ signal: leaving }) => {
           encoded.push(bytes[0]!)
-          await encoding(leaving)
+          await encoding(leaving!)
           return Float32Array.from(rowsOf(bytes, own))
         },
       }

@@ -148,6 +148,7 @@ async function openEngine(loading: Loading): Promise<Running> {
     if (vision) closing.add(vision)
     const engine = createEngine(program, {
       ...engineOptions(loading),
+      ...(vision && { beside: vision.beside }),
       speculative: await openDrafter(loading, finishing),
     })
     const running = new Closing() // the program is the engine's from here on

@@ -6,7 +6,7 @@ import { openWhole } from "../closing.ts"
 import { type ProgramWish, parameterCount, prepareProgram } from "../compiler/targets/prepare.ts"
 import type { PlanTraits, Prepared } from "../compiler/targets/target.ts"
 import type { Overrides } from "../engine/limits.ts"
-import { createTower, type Tower, towerLimits } from "../engine/tower.ts"
+import { type Beside, createTower, type Tower, towerLimits } from "../engine/tower.ts"
 import type { SeenImage } from "../images/image.ts"
 import { type Images, openImages } from "../images/images.ts"
 import { rowsOf } from "../images/patches.ts"
@@ -15,6 +15,7 @@ import type { Model } from "../model/model.ts"
 import type { WeightSource } from "../model/packed-copy.ts"
 import type { Sight } from "../model/vision/open-vision.ts"
 import type { LoadableProgram, ProgramLimits } from "../runtime/program.ts"
+import type { Caller } from "../worker/lane.ts"
 import { planOf } from "./plan.ts"
 
 export interface Opening {
@@ -61,6 +62,8 @@ export async function prepareVision(
 }
 
 export interface OpenVision extends ChatVision {
+  /** Stands back behind the model's steps. */
+  beside: Beside
   /** Of its weights. */
   hash: string
   /** Of its program. */
@@ -85,6 +88,7 @@ export async function openVision(
       mark,
       soft: { text: soft, id: vision.config.softToken },
       prepare: preparing(images, tower),
+      beside: tower,
       hash,
       fingerprint: program.manifest.fingerprint,
       close: () => closing.close(),
@@ -107,22 +111,22 @@ interface Seen extends Omit<PreparedImage, "encode"> {
 function preparing(images: Images, tower: Tower): ChatVision["prepare"] {
   const kept = new KeptRows()
   let last: { hash: string; image: SeenImage } | undefined
-  return async (bytes, field, signal) => {
+  return async (bytes, field, caller) => {
     const hash = hex(await crypto.subtle.digest("SHA-256", bytes as Uint8Array<ArrayBuffer>))
     const known = kept.get(hash)
     if (known) return { ...known, encode: async () => known.features }
-    const image = await images.see(bytes, field, signal)
+    const image = await images.see(bytes, field, caller)
     last = { hash, image }
     const { text, rows } = image
-    const encode = async (signal: AbortSignal) => {
+    const encode = async (caller: Caller) => {
       const seen = kept.get(hash)
       if (seen) return seen.features
       const tiles = async () => {
-        const { tiles } = last?.hash === hash ? last.image : await images.see(bytes, field, signal)
+        const { tiles } = last?.hash === hash ? last.image : await images.see(bytes, field, caller)
         last = undefined
         return tiles
       }
-      const features = await tower.read(rows, tiles, { client: "", signal })
+      const features = await tower.read(rows, tiles, caller)
       kept.put({ hash, text, rows, features })
       return features
     }

@@ -136,7 +136,7 @@ async function admit(
   const constraint = constraintOf(request, parts, stopTokens, handle)
   const field = "messages" in request ? "messages" : "prompt"
   if (images) engine.assertRoom?.(prompt.length, field) // before a tower takes a look at them
-  const rows = await images?.encode(signal)
+  const rows = await images?.encode({ client, signal })
   const generation = await engine.generate(
     {
       ...{ id, prompt, choices, maxTokens, stopTokens, sampling, scope, client },

@@ -15,7 +15,7 @@ export interface ChatVision {
   /** The token that stands for each of an image's rows in the prompt: its text and its id. */
   soft: { text: string; id: number }
   /** Decodes and prepares an image. @throws a Problem (`invalid_value`, naming `field`) where it is none, or too large */
-  prepare(bytes: Uint8Array, field: string, signal: AbortSignal): Promise<PreparedImage>
+  prepare(bytes: Uint8Array, field: string, caller: Caller): Promise<PreparedImage>
 }
 
 export interface PreparedImage {
@@ -26,7 +26,7 @@ export interface PreparedImage {
   /** How many soft tokens the text has, and rows come out of the tower. */
   rows: number
   /** The tower's rows [rows, hidden]; computed once, kept for a while. */
-  encode(signal: AbortSignal): Promise<Float32Array>
+  encode(caller: Caller): Promise<Float32Array>
 }
 
 /** The images of a prompt, as the engine wants them. */
@@ -36,7 +36,7 @@ export interface PromptImages {
   /** Of each a negative number that its image and its row decide. */
   keys: Int32Array // [rows of all images]
   /** What is computed at these positions in the place of the soft token's row. */
-  encode(signal: AbortSignal): Promise<Float32Array> // [rows of all images, hidden]
+  encode(caller: Caller): Promise<Float32Array> // [rows of all images, hidden]
 }
 
 /** Bytes of an image file; few photographs have half as many. */
@@ -53,7 +53,6 @@ export function imagesIn(messages: readonly ChatMessage[]): ImagePart[] {
 }
 
 const WHERE = "messages"
-const NEVER = new AbortController().signal
 
 /** Throws the Problem that refuses so many tokens or more; absent: there is room for any number. */
 type AssertRoom = ((tokens: number, field: string) => void) | undefined
@@ -65,20 +64,20 @@ export class Sight {
   readonly #vision: ChatVision
   readonly #given: readonly ImagePart[]
   readonly #assertRoom: AssertRoom
-  readonly #signal: AbortSignal
+  readonly #caller: Caller
 
   /** @param given in the order in which the conversation has them */
   constructor(
     vision: ChatVision,
     given: readonly ImagePart[],
     assertRoom: AssertRoom,
-    { signal = NEVER }: Partial<Caller> = {},
+    caller: Caller = { client: "" },
   ) {
     this.mark = vision.mark
     this.#vision = vision
     this.#given = given
     this.#assertRoom = assertRoom
-    this.#signal = signal
+    this.#caller = caller
   }
 
   /** @throws `template_failed` where a template has written more or fewer marks than there are images */
@@ -122,7 +121,7 @@ export class Sight {
       const words = `it writes ${JSON.stringify(soft.text)}, which stands for rows of images, beside them.`
       throw problem("template_failed", { problem: words }, WHERE)
     }
-    return { at: places, keys: Int32Array.from(keys), encode: (signal) => encoded(images, signal) }
+    return { at: places, keys: Int32Array.from(keys), encode: (caller) => encoded(images, caller) }
   }
 
   /** One after the other, until they are known not to fit: each takes a processor a while. */
@@ -133,8 +132,8 @@ export class Sight {
       const { image, field = WHERE } = this.#given[place]!
       if (image.length > MAX_IMAGE) throw tooManyBytes(field, image.length)
       this.#assertRoom?.(rows + order.length - index, WHERE) // each to come has a row at least
-      this.#signal.throwIfAborted()
-      const prepared = await this.#vision.prepare(image, field, this.#signal)
+      this.#caller.signal?.throwIfAborted()
+      const prepared = await this.#vision.prepare(image, field, this.#caller)
       rows += prepared.rows
       images.push(prepared)
     }
@@ -171,14 +170,11 @@ function keysOf({ hash, rows }: PreparedImage): number[] {
 }
 
 /** All rows, in the order of the images. The signal ends what is being computed. */
-async function encoded(
-  images: readonly PreparedImage[],
-  signal: AbortSignal,
-): Promise<Float32Array> {
+async function encoded(images: readonly PreparedImage[], caller: Caller): Promise<Float32Array> {
   const pieces: Float32Array[] = []
   for (const image of images) {
-    signal.throwIfAborted()
-    pieces.push(await image.encode(signal))
+    caller.signal?.throwIfAborted()
+    pieces.push(await image.encode(caller))
   }
   const rows = new Float32Array(pieces.reduce((sum, { length }) => sum + length, 0))
   let at = 0

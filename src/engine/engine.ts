@@ -7,7 +7,7 @@
 // A reader that leaves while a step computes its sequence is let go when the step is over. A step that has nobody left is
 // told to give up, and a step with several sequences is short, so both come within 100 ms.
 
-import { setImmediate as breathe } from "node:timers/promises"
+import { setImmediate as breathe, setTimeout as sleep } from "node:timers/promises"
 import { Closing } from "../closing.ts"
 import { type Problem, problem } from "../errors.ts"
 import type { Log } from "../log.ts"
@@ -19,15 +19,18 @@ import type { Generation, GenerationImages, GenerationRequest } from "./generati
 import { type Context, type EngineLimits, spareBlocks } from "./limits.ts"
 import { Memory } from "./memory.ts"
 import { Outbox } from "./outbox.ts"
+import { timeBeside } from "./pace.ts"
 import { Results, scoresOf } from "./results.ts"
 import { ridersOf } from "./riders.ts"
 import { Scheduler } from "./scheduler.ts"
 import { Sequence, SequenceGroup } from "./sequence.ts"
 import { Speculation, type Speculative } from "./speculative.ts"
 import { type EngineStats, noCounts } from "./stats.ts"
+import type { Beside } from "./tower.ts"
 import type { Trace } from "./trace.ts"
 
 const MAX_TIMER = 2 ** 31 - 1 // milliseconds
+const MAX_WAITING_ROWS = 2 * 2 ** 30 // bytes: those of some 200 images of LLaVA's
 
 /**
  * How long a step waits for masks: so many turns of the event loop, which are a tenth of a millisecond or two, and this share
@@ -42,6 +45,8 @@ export interface EngineOptions {
   maxQueue: number
   /** Milliseconds from a request's arrival to its end; absent: as long as it takes. */
   requestTimeout?: number
+  /** What has a share of the time between steps and none while they run. */
+  beside?: Beside
   /** What proposes tokens; absent: a step draws one for each sequence. It belongs to the engine from here on. */
   speculative?: Speculative
   /** Finished sequences that are remembered for others; 0: none; absent: as many as the blocks allow. */
@@ -277,11 +282,21 @@ class Loop implements Engine {
     const limit = this.#context - (maxTokens === 0 || readHidden ? 0 : 1)
     if (tokens > limit) throw this.#tooLong(tokens, limit, field)
     const waiting = this.#scheduler.waiting - this.#scheduler.places // the others join the next step
+    if (images && !this.#mayHold(images))
+      throw problem("queue_full", { waiting: this.#scheduler.waiting })
     if (waiting < this.#options.maxQueue) return
     const full = problem("queue_full", { waiting })
     const last = this.#scheduler.lastInQueue(client, choices)
     if (!last) throw full
     this.#stopAll(last, full)
+  }
+
+  /** Rows are held from here to the end of their request, whose text may be short: of those who wait, so many bytes at most. */
+  #mayHold({ rows }: GenerationImages): boolean {
+    const held = this.#scheduler.sequenceGroups
+      .filter(({ begun }) => !begun)
+      .reduce((sum, { request }) => sum + (request.images?.rows.byteLength ?? 0), 0)
+    return held === 0 || held + rows.byteLength <= MAX_WAITING_ROWS
   }
 
   /** Each must find room in a step beside everybody's next token. */
@@ -361,10 +376,16 @@ class Loop implements Engine {
           return
         }
         await this.#take(step)
+        await this.#share()
       }
     } finally {
       this.#serving = undefined
     }
+  }
+
+  /** Who reads an image has a part of the time, as a prompt has of others' steps (pace.ts). */
+  async #share(): Promise<void> {
+    if (this.#options.beside?.isBusy) await sleep(timeBeside(this.#stepTime))
   }
 
   /** Masks are made while tokens are handed out, and for a moment more. */
@@ -446,6 +467,8 @@ class Loop implements Engine {
 
   /** A step, and those that are chained to it: each begins behind the one before it, whose tokens are handed out meanwhile. */
   async #run(first: readonly Part[], begun: number): Promise<void> {
+    const { beside } = this.#options
+    beside?.hold()
     let step = this.#begin(first, this.#batch)
     let next: RunningStep | undefined
     try {
@@ -468,6 +491,7 @@ class Loop implements Engine {
       }
     } finally {
       await Promise.allSettled([step.output, next?.output])
+      beside?.letGo()
     }
   }
 

@@ -92,7 +92,55 @@ test("where rows of an image see each other, no step cuts one", async () => {
   expect(() => narrow.generate(all[0]!.input)).toThrow("an image of more than 39 tokens")
 })
 
+test("what computes beside the engine is held while a step runs, and no longer", async () => {
+  let isHeld = false
+  const beside = {
+    isBusy: true,
+    hold: () => {
+      isHeld = true
+    },
+    letGo: () => {
+      isHeld = false
+    },
+  }
+  const { engine, program, isClean } = setUp({ options: { beside } })
+  const held: boolean[] = []
+  program.before = () => {
+    held.push(isHeld)
+    if (held.length === 3) throw new Error("it breaks")
+    return undefined
+  }
+  const replies = [request(70), request(20)].map((each) =>
+    collect(engine.generate(each).choices[0]!),
+  )
+  await Promise.all(replies)
+  expect(new Set(held)).toEqual(new Set([true]))
+  expect(isHeld).toBe(false)
+  isClean()
+})
+
 test("a model that sees nothing is given no images", () => {
   const { engine } = setUp()
   expect(() => engine.generate(seeing(1).input)).toThrow("images for a model that sees none")
+})
+
+test("what waits holds no more rows than there is room for, unless one alone has as many", async () => {
+  const { engine, isClean } = setUp({ sees: true, sequences: 1, turns: 5 })
+  const large = () => {
+    const { input, expected } = seeing(1)
+    const rows = new Float32Array(300 * 2 ** 20) // 1.2 GB that nobody touches
+    rows.set(input.images!.rows)
+    return { input: { ...input, images: { ...input.images!, rows } }, expected }
+  }
+  const running = engine.generate(request(5)).choices[0]!
+  const text = engine.generate(request(5)).choices[0]!
+  const { input, expected } = large()
+  const first = engine.generate(input).choices[0]!
+  expect(() => engine.generate(large().input)).toThrow("3 requests are waiting")
+  const small = seeing(2)
+  const second = engine.generate(small.input).choices[0]!
+  const replies = await Promise.all([first, second, running, text].map(collect))
+  expect(replies.slice(0, 2).map(({ tokens }) => tokens)).toEqual([expected, small.expected])
+  await collect(engine.generate(large().input).choices[0]!)
+  isClean()
 })

@@ -42,6 +42,37 @@ function randomRequest(pick: Random): GenerationRequest {
   })
 }
 
+const ROWS = 24 // of the largest image
+const SOFT = 7
+
+/** Two of three prompts have images, of four that all share; what is read there stands in `told`, the prompt without them. */
+function seeing(asked: GenerationRequest, pick: Random) {
+  const told = asked.prompt.slice()
+  const at: number[] = []
+  const keys: number[] = []
+  const rows: number[] = []
+  for (let from = pick(8); from < told.length - 1 && pick(3) > 0; from += 1 + pick(12)) {
+    const image = pick(4)
+    const end = Math.min(told.length, from + [1, 5, 16, ROWS][image]!)
+    if (end - from < [1, 5, 16, ROWS][image]!) break
+    for (let row = 0; from < end; row++, from++) {
+      told[from] = (row * 5 + image * 11) % VOCABULARY
+      at.push(from)
+      keys.push(-1 - 100 * image - row)
+      rows.push(told[from]!, end - 1)
+    }
+  }
+  if (at.length === 0) return { input: asked, expected: asked }
+  const images = {
+    at: Int32Array.from(at),
+    keys: Int32Array.from(keys),
+    rows: Float32Array.from(rows),
+  }
+  const prompt = told.map((token, position) => (at.includes(position) ? SOFT : token))
+  const expected = { ...asked, prompt: told, scorePrompt: false }
+  return { input: { ...expected, prompt, images }, expected }
+}
+
 /** Reads a choice like some client would, and holds the tokens it got to the solitary run. */
 async function read(
   asked: GenerationRequest,
@@ -103,11 +134,25 @@ test.each(seeds)("schedule %i, chained", async (seed) => {
   await run(pick, { chains: seed % 2 ? "told" : "drawn", ...(windows ? { windows } : {}) })
 })
 
-async function run(
-  pick: Random,
-  given: { window?: number; windows?: (number | undefined)[]; chains?: "told" | "drawn" },
-): Promise<void> {
-  const { chains, ...kinds } = given
+/** Rows of images stand in prompts, and may see each other. */
+test.each(seeds.slice(0, SCHEDULES / 2))("schedule %i, with images", async (seed) => {
+  const pick = random(seed + 3 * SCHEDULES)
+  const windows = pick(3) === 0 ? [pick(2) ? undefined : 80, 20 + pick(60)] : undefined
+  const mutual = pick(2) === 0 && ({ mutual: true } as const)
+  const chains = pick(3) === 0 && ({ chains: pick(2) ? "told" : "drawn" } as const)
+  await run(pick, { sees: true, ...mutual, ...chains, ...(windows ? { windows } : {}) })
+})
+
+interface Kinds {
+  window?: number
+  windows?: (number | undefined)[]
+  chains?: "told" | "drawn"
+  sees?: true
+  mutual?: true
+}
+
+async function run(pick: Random, given: Kinds): Promise<void> {
+  const { chains, sees, mutual, ...kinds } = given
   const { window, windows } = kinds
   const slides = window ?? windows
   const sinks = slides && pick(2) ? pick(20) : 0
@@ -118,11 +163,13 @@ async function run(
     context,
     ...kinds,
     ...(chains && { chains }),
+    ...(sees && { sees }),
+    ...(mutual && { mutual }),
     sinks,
     blocks: 13 + pick(30),
     ...(windows ? { otherBlocks: windows.slice(1).map(() => 13 + pick(30)) } : {}),
     sequences,
-    tokens: Math.max(sequences, 4 + pick(60)),
+    tokens: Math.max(mutual ? sequences + ROWS : sequences, 4 + pick(60)),
     chunk: 1 + pick(64),
     turns: pick(3),
     cost: ({ tokens }) => 5 + pick(4) * tokens,
@@ -132,13 +179,14 @@ async function run(
   let promptTokens = 0
   let aborts = false
   for (let i = 4 + pick(8); i > 0; i--) {
-    const input = randomRequest(pick)
+    const asked = randomRequest(pick)
+    const { input, expected } = sees ? seeing(asked, pick) : { input: asked, expected: asked }
     promptTokens += input.prompt.length
     const controller = new AbortController()
     const generation = engine.generate(input, controller.signal)
     for (let choice = 0; choice < input.choices; choice++) {
       const visible = { context, sinks, ...kinds }
-      readers.push(read(input, generation, choice, pick, visible))
+      readers.push(read(expected, generation, choice, pick, visible))
     }
     if (pick(8) === 0) {
       aborts = true

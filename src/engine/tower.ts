@@ -1,6 +1,9 @@
 // The tower of a model that sees: a program that reads tiles of images. A tile is a sequence that is whole in one step, and no step
 // has two, so that its rows are the same whatever else is seen. Images take turns, and only the one whose turn it is has its tiles
 // in memory: they are many times as large as its file.
+//
+// A tile takes seconds on a processor, and tokens that others wait for come first: while a step of the model runs the tower stands
+// back, and between two of those it has its share of the time (engine.ts).
 
 import { problem } from "../errors.ts"
 import {
@@ -22,7 +25,15 @@ export interface Tile {
   wanted: Int32Array // [rows that come out]  the first of the rows that become one
 }
 
-export interface Tower {
+/** What stands back behind the model's steps. */
+export interface Beside {
+  /** Whether it has something to do. */
+  readonly isBusy: boolean
+  hold(): void
+  letGo(): void
+}
+
+export interface Tower extends Beside {
   /**
    * What the model reads in the place of an image's soft tokens. Rejects with the signal's reason, with `server_closing`, with what
    * its tiles reject with, and where the program fails.
@@ -46,6 +57,7 @@ export function createTower(program: Program): Tower {
   const lane = new Lane()
   const { groups } = program.manifest.kv
   const { hidden } = program.manifest.shapes
+  const behind: CancelWord = new Int32Array(new SharedArrayBuffer(4))
   let running: { cancel: CancelWord; step: Promise<StepOutput> } | undefined
   let isClosed = false
 
@@ -55,7 +67,7 @@ export function createTower(program: Program): Tower {
     const cancel: CancelWord = new Int32Array(new SharedArrayBuffer(4))
     const abort = () => Atomics.store(cancel, 0, 1)
     signal?.addEventListener("abort", abort, { once: true })
-    const step = program.step(stepOf(tile, groups.length), cancel)
+    const step = program.step({ ...stepOf(tile, groups.length), behind }, cancel)
     running = { cancel, step }
     try {
       const output = await step
@@ -69,7 +81,13 @@ export function createTower(program: Program): Tower {
     throw signal?.aborted ? signal.reason : problem("server_closing", {})
   }
 
+  const letGo = () => Atomics.store(behind, 0, 0)
   return {
+    get isBusy() {
+      return running !== undefined
+    },
+    hold: () => Atomics.store(behind, 0, 1),
+    letGo,
     read(rows, tiles, caller) {
       const work = async () => {
         const all = new Float32Array(rows * hidden)
@@ -88,6 +106,7 @@ export function createTower(program: Program): Tower {
       isClosed = true
       lane.close()
       if (running) Atomics.store(running.cancel, 0, 1)
+      letGo()
       await running?.step.catch(() => {}) // whoever asked for it is told
       await program.close()
     },

@@ -36,12 +36,12 @@ const processing: ImageProcessing = {
   },
 }
 
-const never = new AbortController().signal
+const nobody = { client: "" }
 const images = openImages(processing)
 afterAll(() => images.close())
 
 test("an image comes as tiles, text and as many soft tokens as rows come out", async () => {
-  const seen = await images.see(read("rgb.jpg"), "image", never)
+  const seen = await images.see(read("rgb.jpg"), "image", nobody)
   const picture = await decode(read("rgb.jpg"))
   if ("refusal" in picture) throw new Error(picture.refusal)
   const { tiles } = cut(picture, processing)
@@ -57,8 +57,8 @@ test("an image comes as tiles, text and as many soft tokens as rows come out", a
 })
 
 test("what is none is refused by the name of its field, and the next is seen", async () => {
-  const bad = images.see(new TextEncoder().encode("<svg/>"), "messages[0].content[1]", never)
-  const good = images.see(read("one.png"), "image", never)
+  const bad = images.see(new TextEncoder().encode("<svg/>"), "messages[0].content[1]", nobody)
+  const good = images.see(read("one.png"), "image", nobody)
   await expect(bad).rejects.toMatchObject({
     code: "invalid_value",
     param: "messages[0].content[1]",
@@ -69,19 +69,36 @@ test("what is none is refused by the name of its field, and the next is seen", a
 
 test("several at once do not get each other's rows, and one whose client leaves gets none", async () => {
   const leaving = new AbortController()
-  const left = images.see(read("large.jpg"), "image", leaving.signal)
+  const left = images.see(read("large.jpg"), "image", { client: "", signal: leaving.signal })
   const [wide, tall] = [read("rgb.png"), read("tall.png")]
-  const both = [images.see(wide, "image", never), images.see(tall, "image", never)]
+  const both = [images.see(wide, "image", nobody), images.see(tall, "image", nobody)]
   leaving.abort(new Error("left"))
   await expect(left).rejects.toThrow("left")
   const [first, second] = await Promise.all(both)
-  const alone = [await images.see(wide, "image", never), await images.see(tall, "image", never)]
+  const alone = [await images.see(wide, "image", nobody), await images.see(tall, "image", nobody)]
   expect(first!.tiles.map(({ pixels }) => hash(pixels))).toEqual(
     alone[0]!.tiles.map(({ pixels }) => hash(pixels)),
   )
   expect(second!.tiles.map(({ pixels }) => hash(pixels))).toEqual(
     alone[1]!.tiles.map(({ pixels }) => hash(pixels)),
   )
+})
+
+test("a crowd of one client is one client", async () => {
+  const seen: string[] = []
+  const see = async (name: string, client: string) => {
+    await images.see(read("one.png"), name, { client })
+    seen.push(name)
+  }
+  await Promise.all([see("a1", "a"), see("a2", "a"), see("a3", "a"), see("b1", "b")])
+  expect(seen).toEqual(["a1", "a2", "b1", "a3"])
+})
+
+test("photographs of several clients wait for each other", async () => {
+  const files = Array.from({ length: 5 }, () => Buffer.alloc(12 * 2 ** 20, "none"))
+  const all = files.map((bytes, at) => images.see(bytes, `image ${at}`, { client: `${at}` }))
+  for (const [at, one] of all.entries())
+    await expect(one).rejects.toThrow(`image ${at} is no image that is known`)
 })
 
 test("one that takes too long is refused, and the next is seen", async () => {
@@ -91,24 +108,24 @@ test("one that takes too long is refused, and the next is seen", async () => {
     undefined,
     { milliseconds: 1 },
   )
-  await expect(slow.see(read("rgb.png"), "image", never)).rejects.toMatchObject({
+  await expect(slow.see(read("rgb.png"), "image", nobody)).rejects.toMatchObject({
     code: "invalid_value",
     param: "image",
     message:
       "image is an image that cannot be decoded: it took more than 0.001 seconds; send it smaller.",
   })
-  const none = slow.see(new Uint8Array(3), "image", never)
+  const none = slow.see(new Uint8Array(3), "image", nobody)
   await expect(none).rejects.toThrow("image is no image that is known")
   await slow.close()
 })
 
 test("closed, it refuses whoever waits and whoever comes", async () => {
   const other = openImages(processing)
-  const waiting = other.see(read("rgb.png"), "image", never)
+  const waiting = other.see(read("rgb.png"), "image", nobody)
   const refused = expect(waiting).rejects.toMatchObject({ code: "server_closing" })
   await other.close()
   await refused
-  await expect(other.see(read("rgb.png"), "image", never)).rejects.toMatchObject({
+  await expect(other.see(read("rgb.png"), "image", nobody)).rejects.toMatchObject({
     code: "server_closing",
   })
 })

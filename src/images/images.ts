@@ -5,7 +5,7 @@
 import { codeRoot } from "../code-root.ts"
 import { type Problem, problem } from "../errors.ts"
 import type { Log } from "../log.ts"
-import { Lane } from "../worker/lane.ts"
+import { type Caller, Lane } from "../worker/lane.ts"
 import { Worker, WorkerLost } from "../worker/worker.ts"
 import type { Grid } from "./cut.ts"
 import type { ImageProcessing, SeenImage, Tile } from "./image.ts"
@@ -22,14 +22,15 @@ export type Answer = { grid: Grid; tiles: number } | { refusal: string } | { pix
 export interface Images {
   /**
    * @param field of the request that holds the image, for sentences
+   * @param caller whose turn it is
    * Rejects with `invalid_value` where it is no image or too large, with `queue_full`, with WorkerLost, or with the signal's reason.
    */
-  see(bytes: Uint8Array, field: string, signal: AbortSignal): Promise<SeenImage>
+  see(bytes: Uint8Array, field: string, caller: Caller): Promise<SeenImage>
   close(): Promise<void>
 }
 
-/** Sixteen of the largest bodies that are read unless the operator says otherwise. */
-const MAX_WAITING = 32 * 2 ** 20
+/** Bytes: twelve of the largest images, or a photograph each of fifty clients. */
+const MAX_WAITING = 256 * 2 ** 20
 
 interface Limits {
   milliseconds: number // for one image
@@ -64,7 +65,7 @@ export function openImages(
     log,
   })
 
-  async function see(bytes: Uint8Array, field: string, signal: AbortSignal): Promise<SeenImage> {
+  async function see(bytes: Uint8Array, field: string, { signal }: Caller): Promise<SeenImage> {
     const answer = await worker.ask({ kind: "cut", bytes }, { signal })
     if ("refusal" in answer) throw refused(field, answer.refusal)
     if (!("grid" in answer)) throw new Error("internal: an image was cut, and no grid came of it")
@@ -79,7 +80,7 @@ export function openImages(
     }
   }
 
-  async function pixelsOf(tile: number, signal: AbortSignal): Promise<Float32Array> {
+  async function pixelsOf(tile: number, signal: AbortSignal | undefined): Promise<Float32Array> {
     const taken = takenOf(processing)
     const rows = rowsOf(processing)
     const pixels = new Float32Array(rows * taken)
@@ -94,13 +95,13 @@ export function openImages(
   }
 
   return {
-    see(bytes, field, signal) {
+    see(bytes, field, caller) {
       const work = () =>
-        see(bytes, field, signal).catch((error: unknown) => {
+        see(bytes, field, caller).catch((error: unknown) => {
           // What an image costs is the image's own fault.
           throw error instanceof WorkerLost && error.isCost ? tooCostly(field, error.why) : error
         })
-      return lane.run(work, bytes.length, { client: "", signal })
+      return lane.run(work, bytes.length, caller)
     },
     async close() {
       lane.close()

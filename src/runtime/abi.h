@@ -28,6 +28,10 @@ struct sinter_host {
   // body(context, 0 .. count - 1, thread) in any order; `thread` is below `threads` and never in two bodies at once.
   void (*parallel_for)(sinter_host *, int64_t count,
                        void (*body)(void *context, int64_t index, int32_t thread), void *context);
+  // The same, a loop that stands back while the word is not 0: those of others come first, between two of its indices.
+  void (*stand_back)(sinter_host *, int64_t count,
+                     void (*body)(void *context, int64_t index, int32_t thread), void *context,
+                     const int32_t *word);
   // Zeroed, aligned to 64 bytes, on huge pages where it is large; null when there is none.
   void *(*allocate)(sinter_host *, size_t bytes);
   void (*release)(sinter_host *, void *memory, size_t bytes);
@@ -44,6 +48,7 @@ typedef struct {
 typedef struct {
   int64_t total, sequences, rows, hidden_rows, masked_rows, want_logits, taken_rows, reserved;
   const int32_t *cancel;          // [1]
+  const int32_t *behind;          // [1] or null: while it is not 0 the step stands back behind others'
   const int32_t *tokens;          // [total] or SEEN and a row of hidden_in
   const int32_t *starts;          // [sequences + 1]
   const int32_t *positions;       // [total]

@@ -4,6 +4,9 @@
 // Every thread owns an equal run of a loop's indices and, when it is through, takes from the others' runs: a thread that
 // the system has put aside then costs one index and not half the loop. A worker that wakes up late finds the loop closed
 // and is not waited for.
+//
+// A loop that stands back lets go of the pool between two of its indices as soon as its word is set, and takes it again when the
+// word is 0: whoever sets it has all threads within the time of one index.
 #define _GNU_SOURCE
 #include "abi.h"
 #include "system.h"
@@ -24,6 +27,7 @@ typedef struct pool {
   _Alignas(LINE_BYTES) _Atomic uint64_t gate;
   void (*body)(void *, int64_t, int32_t);
   void *context;
+  const int32_t *word;  // that the loop stands back by, or none
   run runs[MAX_THREADS];
   _Alignas(LINE_BYTES) lock door;
   condition wake;
@@ -47,10 +51,14 @@ static inline void pause_briefly(void) {
 #endif
 }
 
+static int is_set(const int32_t *word) {
+  return word && atomic_load_explicit((const _Atomic int32_t *)word, memory_order_relaxed);
+}
+
 static void work(pool *p, int32_t thread) {
   for (int32_t i = 0; i < p->host.threads; i++) {
     run *r = &p->runs[(thread + i) % p->host.threads];
-    while (atomic_load_explicit(&r->next, memory_order_relaxed) < r->end) {
+    while (atomic_load_explicit(&r->next, memory_order_relaxed) < r->end && !is_set(p->word)) {
       int64_t index = atomic_fetch_add_explicit(&r->next, 1, memory_order_relaxed);
       if (index >= r->end) break;
       p->body(p->context, index, thread);
@@ -91,20 +99,22 @@ static THREAD_RESULT worker_main(void *argument) {
   }
 }
 
-static void parallel_for(sinter_host *host, int64_t count, void (*body)(void *, int64_t, int32_t),
-                         void *context) {
-  pool *p = (pool *)host;
+// What is left of each thread's run.
+typedef struct {
+  int64_t next, end;
+} rest;
+
+// Does what is left, all of it or until the word is set. @returns whether anything is left then
+static int go_on(pool *p, void (*body)(void *, int64_t, int32_t), void *context, rest *left,
+                 const int32_t *word) {
+  const int32_t threads = p->host.threads;
   lock_take(&p->turn);
-  if (count <= 1 || p->host.threads == 1) {
-    for (int64_t i = 0; i < count; i++) body(context, i, 0);
-    lock_give(&p->turn);
-    return;
-  }
   p->body = body;
   p->context = context;
-  for (int32_t t = 0; t < p->host.threads; t++) {
-    atomic_store_explicit(&p->runs[t].next, count * t / p->host.threads, memory_order_relaxed);
-    p->runs[t].end = count * (t + 1) / p->host.threads;
+  p->word = word;
+  for (int32_t t = 0; t < threads; t++) {
+    atomic_store_explicit(&p->runs[t].next, left[t].next, memory_order_relaxed);
+    p->runs[t].end = left[t].end;
   }
   uint64_t loop = (atomic_load(&p->gate) >> 17) + 1;
   atomic_store(&p->gate, loop << 17 | OPEN);
@@ -120,7 +130,39 @@ static void parallel_for(sinter_host *host, int64_t count, void (*body)(void *, 
       pause_briefly();
     else
       let_others_run();
+  int more = 0;
+  for (int32_t t = 0; word && t < threads; t++) {
+    left[t].next = atomic_load_explicit(&p->runs[t].next, memory_order_relaxed);
+    more |= left[t].next < left[t].end;
+  }
   lock_give(&p->turn);
+  return more;
+}
+
+static void stand_back(sinter_host *host, int64_t count, void (*body)(void *, int64_t, int32_t),
+                       void *context, const int32_t *word) {
+  pool *p = (pool *)host;
+  rest left[MAX_THREADS];
+  for (int32_t t = 0; t < host->threads; t++)
+    left[t] = (rest){count * t / host->threads, count * (t + 1) / host->threads};
+  do
+    while (is_set(word)) rest_briefly();
+  while (go_on(p, body, context, left, word));
+}
+
+static void parallel_for(sinter_host *host, int64_t count, void (*body)(void *, int64_t, int32_t),
+                         void *context) {
+  pool *p = (pool *)host;
+  if (count <= 1 || host->threads == 1) {
+    lock_take(&p->turn);
+    for (int64_t i = 0; i < count; i++) body(context, i, 0);
+    lock_give(&p->turn);
+    return;
+  }
+  rest left[MAX_THREADS];
+  for (int32_t t = 0; t < host->threads; t++)
+    left[t] = (rest){count * t / host->threads, count * (t + 1) / host->threads};
+  go_on(p, body, context, left, NULL);
 }
 
 static void *allocate(sinter_host *host, size_t bytes) {
@@ -138,7 +180,7 @@ sinter_host *sinter_host_open(int32_t threads) {
   if (threads > MAX_THREADS) threads = MAX_THREADS;
   pool *p = pages_take(sizeof(pool));
   if (!p) return NULL;
-  *p = (pool){.host = {SINTER_ABI, threads, parallel_for, allocate, release}};
+  *p = (pool){.host = {SINTER_ABI, threads, parallel_for, stand_back, allocate, release}};
   lock_open(&p->turn);
   lock_open(&p->door);
   condition_open(&p->wake);

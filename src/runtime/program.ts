@@ -168,6 +168,8 @@ export interface StepInput {
   /** Rows taken in: [total, taken] beside the tokens (EAGLE; the pixels of images), or [n, taken] in the place of those that say so. */
   hiddenIn?: Float32Array
   sampling: SamplingRows // one per logits row
+  /** While it is not 0 the step stands back: a processor computes others' first. Devices with queues of their own do not look. */
+  behind?: CancelWord
   wantLogits?: boolean // also hand out the raw logits: for tests, and for whoever measures
 }
 

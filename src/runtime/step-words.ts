@@ -28,6 +28,7 @@ const RESERVED = 1 // word behind the counts
 /** Arrays, by their names in C; none is a null pointer. */
 const arrays: Record<string, (step: StepArrays) => ArrayBufferView | undefined> = {
   cancel: ({ cancel }) => cancel,
+  behind: ({ input }) => input.behind,
   tokens: ({ input }) => input.tokens,
   starts: ({ input }) => input.starts,
   positions: ({ input }) => input.positions,

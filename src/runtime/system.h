@@ -27,6 +27,7 @@ static inline void condition_open(condition *c) { InitializeConditionVariable(c)
 static inline void condition_await(condition *c, lock *l) { SleepConditionVariableSRW(c, l, INFINITE, 0); }
 static inline void condition_tell_all(condition *c) { WakeAllConditionVariable(c); }
 static inline void let_others_run(void) { SwitchToThread(); }
+static inline void rest_briefly(void) { Sleep(1); }
 
 // Whether there is such a thread now.
 static inline int thread_start(thread *t, DWORD(WINAPI *body)(void *), void *argument) {
@@ -53,6 +54,7 @@ static inline void pages_give(void *memory, size_t bytes) {
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <time.h>
 
 typedef pthread_mutex_t lock;
 typedef pthread_cond_t condition;
@@ -67,6 +69,7 @@ static inline void condition_open(condition *c) { pthread_cond_init(c, NULL); }
 static inline void condition_await(condition *c, lock *l) { pthread_cond_wait(c, l); }
 static inline void condition_tell_all(condition *c) { pthread_cond_broadcast(c); }
 static inline void let_others_run(void) { sched_yield(); }
+static inline void rest_briefly(void) { nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL); }
 
 // Whether there is such a thread now.
 static inline int thread_start(thread *t, void *(*body)(void *), void *argument) {

@@ -17,7 +17,7 @@ import { PATIENCE } from "../../src/runtime/gpu/patience.ts"
 import { hiprtcLibraries } from "../../src/runtime/gpu/run-time-compiler.ts"
 import { isLeftOut } from "../left-out.ts"
 import { notCancelled } from "../model/steps.ts"
-import { fromSources, run, serve } from "../sinter.ts"
+import { built, run, serve } from "../sinter.ts"
 import { buildStandIn, hasStandIn, type StandIn } from "./cuda-stand-in.ts"
 import { adds, describeDriver, expectGivenUp, sums } from "./gpu-driver.ts"
 
@@ -203,7 +203,7 @@ describe.each(kinds)("$kind", ({ kind, open, missing, lost, code, servers }) => 
       writeFileSync(standIn.lost, "2")
       onTestFinished(() => rmSync(standIn.lost))
       const command = ["serve", "tiny", "--device", kind, "--port", "0"]
-      const { code, err } = await run(command, "", fromSources, standIn.env)
+      const { code, err } = await run(command, "", built, standIn.env)
       expect(code).toBe(2)
       expect(err).toMatch(
         /^sinter: The system has no memory for (cu|hip)\w+ on Stand-in; lower [^\n]+\n$/m,
@@ -221,7 +221,7 @@ describe.each(kinds)("$kind", ({ kind, open, missing, lost, code, servers }) => 
       const peers = kind === "rocm" ? { STAND_IN_PEERS: "yes" } : {}
       const hopper = generation ? { [`STAND_IN_${generation}`]: "yes" } : {}
       const env = { ...standIn.env, STAND_IN_DEVICES: `${devices}`, ...peers, ...hopper }
-      const server = await serve(["tiny", "--device", kind, ...shards], fromSources, env)
+      const server = await serve(["tiny", "--device", kind, ...shards], built, env)
       expect(server.out()).toContain(`  device     ${named}, target ${kind}\n`)
       const ask = async () => {
         const response = await fetch(`${server.url}/v1/chat/completions`, {
@@ -300,13 +300,13 @@ test.skipIf(isSkipped).each(architectures)(
     const compiled = await run(
       ["compile", "tiny", "--output", output, "--target", named],
       "",
-      fromSources,
+      built,
       standIn.env,
     )
     expect(compiled).toMatchObject({ code: 0, err: "" })
     // No PTX is old enough for this driver, and nothing makes any.
     const env = { ...standIn.env, NVRTC: "/nowhere", STAND_IN_OLD: "yes" }
-    const server = await serve([output, "--device", kind], fromSources, env)
+    const server = await serve([output, "--device", kind], built, env)
     expect(server.out()).toContain(`  program    ${join(output, "lib", `${kind}.gpu`)}\n`)
     await server.stop()
   },
@@ -317,7 +317,7 @@ test.skipIf(isSkipped)(
   `PTX that is newer than the driver is refused with what helps${note}`,
   async () => {
     const env = { ...standIn.env, STAND_IN_OLD: "yes" }
-    const { code, err } = await run(["serve", "tiny", "--device", "cuda"], "", fromSources, env)
+    const { code, err } = await run(["serve", "tiny", "--device", "cuda"], "", built, env)
     expect(code).toBe(2)
     expect(err).toContain(
       "they are PTX, which is newer than its driver (CUDA 12.4); update the driver, or compile the model for it by name (--target cuda:sm_75), or with an older CUDA",

@@ -1,5 +1,6 @@
 // Every kernel against plain scalar code in double precision, at awkward sizes, and against itself: a row's bits must not
 // depend on its company. Built once per instruction set and run as a program of its own, so that the sanitizers see it.
+#define _GNU_SOURCE
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include "elementary.h"
 #include "rows.h"
 #include "single.h"
+#include "system.h"
 
 #ifdef BRIEF  // for emulators: fewer of the random cases, all of the sizes
 enum { ROUNDS = 2000, ANGLES = 20000, COMPANIES = 7 };
@@ -848,6 +850,39 @@ static void visit(void *context, int64_t index, int32_t thread) {
   visits[index]++;
 }
 
+// Every seventh index asks the loop to stand back, and another loop has the pool meanwhile.
+static int32_t word;
+static sinter_host *both;
+static void interrupt(void *context, int64_t index, int32_t thread) {
+  visit(context, index, thread);
+  if (index % 7 == 0) __atomic_store_n(&word, 1, __ATOMIC_SEQ_CST);
+}
+static void *go_first(void *ended) {
+  while (!__atomic_load_n((int32_t *)ended, __ATOMIC_SEQ_CST)) {
+    if (!__atomic_load_n(&word, __ATOMIC_SEQ_CST)) continue;
+    both->parallel_for(both, 100, visit, 0);
+    __atomic_store_n(&word, 0, __ATOMIC_SEQ_CST);
+  }
+  return NULL;
+}
+
+static void standing_back(int threads) {
+  both = sinter_host_open(threads);
+  memset(visits, 0, sizeof visits);
+  int32_t ended = 0;
+  thread other;
+  thread_start(&other, go_first, &ended);
+  for (int round = 0; round < 20; round++) {
+    both->stand_back(both, 900, interrupt, 0, &word);
+    while (__atomic_load_n(&word, __ATOMIC_SEQ_CST)) let_others_run();
+  }
+  __atomic_store_n(&ended, 1, __ATOMIC_SEQ_CST);
+  thread_await(other);
+  for (int i = 100; i < 1000; i++) expect(visits[i] == (i < 900 ? 20 : 0), "once each", visits[i], i);
+  expect(visits[0] >= 20 + 20 * 10, "others come between", visits[0], threads);
+  sinter_host_close(both);
+}
+
 static void pool(void) {
   part = "pool";
   for (int threads = 1; threads <= 4; threads++) {
@@ -861,6 +896,7 @@ static void pool(void) {
     large[5 << 20] = 1;
     host->release(host, large, (5 << 20) + 1);
     sinter_host_close(host);
+    standing_back(threads);
   }
 }
 

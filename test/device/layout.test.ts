@@ -80,7 +80,7 @@ const cc = await identify("cc")
 const scratch = mkdtempSync(join(tmpdir(), "sinter-layout-"))
 afterAll(() => rmSync(scratch, { recursive: true }))
 
-/** layout.c around the plan's driver, with the sampler and stubs for the other functions in files beside it. */
+/** layout.c around the plan's driver, with what all libraries share and stubs for the other functions in files beside it. */
 function built(plan: Plan, folder: string): string {
   if (!cc) throw new Error("no C compiler: cc")
   mkdirSync(folder)
@@ -93,8 +93,9 @@ function built(plan: Plan, folder: string): string {
     ["#include <stdint.h>", ...Array.from(beside, ([, head]) => `${head} {}`)].join("\n"),
   )
   const program = join(folder, "layout")
-  writeFileSync(join(folder, "sampler.c"), textOf("sampler.c"))
-  const own = ["stubs.c", "sampler.c"].map((name) => join(folder, name))
+  const shared = ["sampler.c", "loading.c"]
+  for (const name of shared) writeFileSync(join(folder, name), textOf(name))
+  const own = ["stubs.c", ...shared].map((name) => join(folder, name))
   const sources = [join(import.meta.dirname, "layout.c"), ...own]
   const flags = [...flagsOf(best, cc), "-O0", "-Werror", `-I${folder}`]
   execFileSync(cc.command, [...flags, ...sources, "-o", program, "-lm"], { stdio: "pipe" })

@@ -23,7 +23,7 @@ import { openGpuLibrary } from "../../src/runtime/gpu/program.ts"
 import { isLeftOut } from "../left-out.ts"
 import { loadSmall, smallGraph } from "../model/small.ts"
 import { batch, blocksFor, limitsFor, take } from "../model/steps.ts"
-import { fromSources, run, serve } from "../sinter.ts"
+import { built, run, serve } from "../sinter.ts"
 import { adds, describeDriver, expectGivenUp } from "./gpu-driver.ts"
 import {
   asMac,
@@ -250,7 +250,7 @@ test.skipIf(isSkipped)(
   async () => {
     const made = join(folder, "made")
     const compiled = ["compile", "tiny", "--target", "metal", "--output", made]
-    expect(await run(compiled, "", fromSources)).toMatchObject({ code: 0 })
+    expect(await run(compiled, "", built)).toMatchObject({ code: 0 })
     const path = join(made, "lib", "metal.gpu")
     const library = readGpuLibrary(path)
     const { tape } = library

@@ -20,9 +20,11 @@ import { isLeftOut } from "../left-out.ts"
 import { compiledModels } from "./golden.ts"
 import { judge } from "./judged.ts"
 import { loadSmall, smallGraph } from "./small.ts"
-import { arithmeticHere, blocksFor, limitsFor, prefill } from "./steps.ts"
+import { arithmeticHere, batch, blocksFor, limitsFor, prefill, take } from "./steps.ts"
 
 const compiler = await findCompiler()
+
+const prompt = (length: number) => Int32Array.from({ length }, (_, i) => (i * 7) % 70)
 
 const BUILD = 240_000 // ms: a build takes seconds, on a busy machine many
 const THREADS = 2
@@ -63,6 +65,35 @@ describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
       )
       expect(bits[0]).toMatch(/^[0-9a-f]{64}$/)
       expect(bits[1]).toBe(bits[0])
+    },
+    BUILD,
+  )
+
+  test(
+    "a step that stands back lets others' steps by and computes the same bits",
+    async () => {
+      const plan = compile(smallGraph(), { format: "q0f32", activations: "float", kv: "f32" })
+      const { path } = await shelvedCpu(plan)
+      const open = () =>
+        openLibrary(
+          path,
+          limitsFor(plan, { blocks: 8, tokens: 64, sequences: 1, rows: 1 }),
+          THREADS,
+        )
+      const [back, front] = [await open(), await open()]
+      for (const program of [back, front]) await loadSmall(program)
+      const step = batch([{ tokens: prompt(60), from: 0, blocks: [0, 1, 2, 3] }])
+      const alone = await take(front, step)
+      const behind = new Int32Array(new SharedArrayBuffer(4)).fill(1)
+      let isOver = false
+      const held = take(back, { ...step, behind }).finally(() => {
+        isOver = true
+      })
+      for (let i = 0; i < 50; i++) expect(await take(front, step)).toEqual(alone)
+      expect(isOver).toBe(false)
+      Atomics.store(behind, 0, 0)
+      expect(await held).toEqual(alone)
+      for (const program of [back, front]) await program.close()
     },
     BUILD,
   )

@@ -84,6 +84,26 @@ test("who leaves ends the step that reads for it, and the next image is read", a
   expect(await next).toEqual(expected)
 })
 
+test("a step is told to stand back while the model's run", async () => {
+  const words: number[] = []
+  const program = await openProgram()
+  const tower = await openTower({
+    async step(input, cancel) {
+      await Promise.resolve()
+      expect(tower.isBusy).toBe(true)
+      words.push(input.behind![0]!)
+      tower.hold()
+      words.push(input.behind![0]!)
+      tower.letGo()
+      words.push(input.behind![0]!)
+      return program.step(input, cancel)
+    },
+  })
+  await tower.read(8, async () => [tileOf("first")], { client: "" })
+  expect(words).toEqual([0, 1, 0])
+  expect(tower.isBusy).toBe(false)
+})
+
 test("what waits when a tower closes is told so", async () => {
   const tower = await openTower()
   const read = () => tower.read(8, async () => [tileOf("first")], { client: "" })

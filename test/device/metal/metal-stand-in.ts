@@ -2,7 +2,7 @@
 
 import { execFileSync, spawnSync } from "node:child_process"
 import { join } from "node:path"
-import { fromSources, type Installed } from "../../sinter.ts"
+import { built, type Installed } from "../../sinter.ts"
 
 export const compiler = "g++"
 /** It knows the calls of x86-64 alone. */
@@ -39,15 +39,9 @@ export const environment = ({ library }: MetalStandIn, devices: number) => ({
   STAND_IN_DEVICES: `${devices}`,
 })
 
-const [program, ...rest] = fromSources.command
-/** As contributors start it, on what takes itself for a Mac. */
+const [node, ...program] = built.command
+/** On what takes itself for a Mac. */
 export const asMac: Installed = {
-  command: [
-    program!,
-    ...rest.slice(0, -1),
-    "--import",
-    join(import.meta.dirname, "as-mac.ts"),
-    ...rest.slice(-1),
-  ],
-  folder: fromSources.folder,
+  command: [node!, "--import", join(import.meta.dirname, "as-mac.mjs"), ...program],
+  folder: built.folder,
 }

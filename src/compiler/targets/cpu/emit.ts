@@ -5,7 +5,7 @@
 import type { Manifest } from "../../../runtime/manifest.ts"
 import type { RowSet } from "../../../runtime/step-rows.ts"
 import { STEP_WORDS, stepFields } from "../../../runtime/step-words.ts"
-import { type Buffer, joinedBy, type Plan, takenBy } from "../../plan.ts"
+import { type Buffer, joinedBy, type Plan, type Step, takenBy } from "../../plan.ts"
 import type { Source } from "../target.ts"
 import { type Kept, keptParameters } from "./kept.ts"
 import { panelsText } from "./kinds.ts"
@@ -71,22 +71,33 @@ export function emit(plan: Plan, layout: Layout = layoutOf(plan)): Emitted[] {
     name: `${name}.c`,
     text: ['#include "driver_types.h"', "", body, ""].join("\n"),
   }))
-  return [{ name: DRIVER, text: driver.join("\n") }, sampler, ...units]
+  return [{ name: DRIVER, text: driver.join("\n") }, ...shared, ...units]
 }
 
-/** What draws a row's token: the same in every library. */
-export const sampler: Emitted = {
-  name: "sampler.c",
-  text: [
-    '#include "sampler.h"',
-    "",
-    "void sample_from(const sinter_step_arrays *a, const float *logits, int64_t vocabulary, int64_t row,",
-    "                 uint8_t *workspace) {",
-    "  sample(a, logits, vocabulary, row, workspace);",
-    "}",
-    "",
-  ].join("\n"),
-}
+/** What draws a row's token, and what brings weights to their places: the same in every library. */
+export const shared: readonly Emitted[] = [
+  {
+    name: "sampler.c",
+    text: [
+      '#include "sampler.h"',
+      "",
+      "void sample_from(const sinter_step_arrays *a, const float *logits, int64_t vocabulary, int64_t row,",
+      "                 uint8_t *workspace) {",
+      "  sample(a, logits, vocabulary, row, workspace);",
+      "}",
+      "",
+    ].join("\n"),
+  },
+  {
+    name: "loading.c",
+    text: [
+      '#include "loading.h"',
+      "",
+      "void load_panel(void *context, int64_t index, int32_t thread) { load_rows(context, index); }",
+      "",
+    ].join("\n"),
+  },
+]
 
 // ------------------------------------------------------------------ parameters
 
@@ -185,8 +196,13 @@ export function widestAttention(plan: Plan) {
 }
 
 function constants(plan: Plan, layout: Layout, steps: number): string[] {
+  const has = (op: Step["op"]) => Number(plan.steps.some((step) => step.op === op))
   const values = {
     ...constantsOf(plan, layout, steps),
+    // Or what takes such steps would be compiled for nothing: a sixth of the driver's time.
+    HAS_EXPERTS: has("experts"),
+    HAS_HEAD_PRODUCTS: has("headMatmul"),
+    HAS_DELTAS: has("delta"),
     ATTENTION: `((struct attention)${initialiser(widestAttention(plan))})`,
   }
   return Object.entries(values).map(([name, value]) => `#define ${name} ${value}`)

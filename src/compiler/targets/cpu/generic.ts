@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url"
 import { codeRoot } from "../../../code-root.ts"
 import type { CodecName } from "../../../runtime/format.ts"
 import type { Source } from "../target.ts"
-import { constantNames, fixedExtents, layoutAssertions, sampler, stepAssertions } from "./emit.ts"
+import { constantNames, fixedExtents, layoutAssertions, shared, stepAssertions } from "./emit.ts"
 import { attention, extent, numbers, parameter, reader, routing, structs } from "./kinds.ts"
 import { type Level, plain } from "./levels.ts"
 import { DRIVER } from "./objects.ts"
@@ -83,7 +83,7 @@ function genericSources(wanted: ReadonlySet<number>): Source[] {
   )
   return [
     { name: DRIVER, text: driver(wanted) },
-    sampler,
+    ...shared,
     ...productFiles,
     ...attentions,
     ...shippedSources,

@@ -121,12 +121,21 @@ export function dotFour(
   to: number,
   out: Float64Array, // [4]
 ): void {
-  const { data } = x
-  const a = at(x, row)
-  const b0 = rows[0] * columns
-  const b1 = rows[1] * columns
-  const b2 = rows[2] * columns
-  const b3 = rows[3] * columns
+  const [b0, b1, b2, b3] = rows
+  const begins = [b0 * columns, b1 * columns, b2 * columns, b3 * columns] as const
+  sumFour(x.data, at(x, row), values, begins, from, to, out)
+}
+
+/** Numbers from `a` on, times those from each of four places on. */
+function sumFour(
+  data: Float32Array,
+  a: number,
+  values: Float32Array,
+  [b0, b1, b2, b3]: readonly [number, number, number, number],
+  from: number,
+  to: number,
+  out: Float64Array, // [4]
+): void {
   let s0 = 0
   let s1 = 0
   let s2 = 0
@@ -349,6 +358,7 @@ const LOWEST = fround(-3.4e38)
 
 /** Reused by every call of `attend`. */
 const weights = new Float32Array(STEP)
+const four = new Float64Array(4)
 const lanes = new Float32Array(16)
 
 /** What is read of attention's shape; absent: `floats`. */
@@ -394,15 +404,15 @@ interface Softmax {
 
 /** A query head of a row, and what it reads. */
 interface Head {
-  /** Not capped yet. */
-  score: (slot: number) => number
+  /** Of each slot; not capped yet. */
+  score: (slots: Int32Array, scores: Float32Array) => void
   /** mixed = mixed * correction + the values of these slots, each times its weight. */
   mix: (slots: Int32Array, weights: Float32Array, correction: number, mixed: Float32Array) => void
 }
 
 /** Of one head. Merged step by step, after the sink; within one, position p is in lane p mod 16. */
 function softmaxOf(
-  { score: scoreOf, mix }: Head,
+  { score, mix }: Head,
   shape: Shape,
   { positions, slots }: Seen,
   sink: number | undefined,
@@ -412,23 +422,24 @@ function softmaxOf(
   let sum = sink === undefined ? 0 : sinkWeight(sink)
   for (let first = 0, next = 0; first < slots.length; first = next) {
     const step = Math.floor(positions[first]! / STEP)
+    while (next < slots.length && Math.floor(positions[next]! / STEP) === step) next++
+    const own = slots.subarray(first, next)
+    score(own, weights)
     let largest = most
-    for (; next < slots.length && Math.floor(positions[next]! / STEP) === step; next++) {
-      let score = scoreOf(slots[next]!)
-      if (shape.cap) score = cap(score, shape.cap)
-      sum += score * 0 // NaN of a NaN or an infinity, whose weight would be none: it must show
-      weights[next - first] = score
-      if (score > largest) largest = score
+    for (let j = 0; j < own.length; j++) {
+      if (shape.cap) weights[j] = cap(weights[j]!, shape.cap)
+      sum += weights[j]! * 0 // NaN of a NaN or an infinity, whose weight would be none: it must show
+      if (weights[j]! > largest) largest = weights[j]!
     }
     const correction = exp(fround(most - largest))
     most = largest
     lanes.fill(0)
-    for (let j = first; j < next; j++) {
-      const weight = exp(fround(weights[j - first]! - largest))
-      lanes[positions[j]! % lanes.length]! += weight
-      weights[j - first] = weight
+    for (let j = 0; j < own.length; j++) {
+      const weight = exp(fround(weights[j]! - largest))
+      lanes[positions[first + j]! % lanes.length]! += weight
+      weights[j] = weight
     }
-    mix(slots.subarray(first, next), weights, correction, mixed)
+    mix(own, weights, correction, mixed)
     sum = fround(fround(sum * correction) + total(lanes))
   }
   return { most, sum, mixed }
@@ -444,23 +455,30 @@ const headOfFloats: HeadOf = (query, row, head, shape, { keys, values, scales })
   const kvHead = Math.floor((head * kvHeads) / heads)
   const lane = kvHead * headDim
   return {
-    score(slot) {
-      const k = slot * width + lane
-      let score = 0
-      for (let i = 0; i < headDim; i++) score = fma(query.data[q + i]!, keys[k + i]!, score)
-      if (scales) score = fround(score * scales.keys[slot * kvHeads + kvHead]!)
-      return fround(score * scale)
+    score(slots, scores) {
+      const begin = (j: number) => slots[Math.min(j, slots.length - 1)]! * width + lane
+      for (let j = 0; j < slots.length; j += 4) {
+        const begins = [begin(j), begin(j + 1), begin(j + 2), begin(j + 3)] as const
+        sumFour(query.data, q, keys, begins, 0, headDim, four)
+        for (let i = j; i < Math.min(j + 4, slots.length); i++) {
+          const by = scales ? scales.keys[slots[i]! * kvHeads + kvHead]! : 1
+          scores[i] = fround(four[i - j]! * by) * scale
+        }
+      }
     },
     mix(slots, weights, correction, mixed) {
       for (let i = 0; i < mixed.length; i++) mixed[i]! *= correction
       for (let j = 0; j < slots.length; j++) {
         const v = slots[j]! * width + lane
         const by = scales ? scales.values[slots[j]! * kvHeads + kvHead]! : 1
-        const weight = fround(weights[j]! * by)
-        for (let i = 0; i < mixed.length; i++) mixed[i] = fma(weight, values[v + i]!, mixed[i]!)
+        addTimes(fround(weights[j]! * by), values, v, mixed)
       }
     },
   }
+}
+
+function addTimes(by: number, values: Float32Array, from: number, to: Float32Array): void {
+  for (let i = 0; i < to.length; i++) to[i] = fma(by, values[from + i]!, to[i]!)
 }
 
 /** The same in whole numbers, as the plan has it. */
@@ -476,11 +494,14 @@ const headOfCodes: HeadOf = (query, row, head, shape, { keys, values, scales }) 
   const codes = new Int32Array(STEP)
   const weighed = new Float32Array(STEP)
   return {
-    score(slot) {
-      const k = slot * width + lane
-      let sum = 0 // doubles hold all of it
-      for (let i = 0; i < headDim; i++) sum += own[i]! * keys[k + i]!
-      return fround(fround(fround(sum) * scales!.keys[slot * kvHeads + kvHead]!) * scale)
+    score(slots, scores) {
+      for (let j = 0; j < slots.length; j++) {
+        const k = slots[j]! * width + lane
+        let sum = 0 // doubles hold all of it
+        for (let i = 0; i < headDim; i++) sum += own[i]! * keys[k + i]!
+        const keyScale = scales!.keys[slots[j]! * kvHeads + kvHead]!
+        scores[j] = fround(fround(sum) * keyScale) * scale
+      }
     },
     mix(slots, weights, correction, mixed) {
       for (let j = 0; j < slots.length; j++)

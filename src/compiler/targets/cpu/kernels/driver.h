@@ -456,7 +456,9 @@ INLINE void copy_row(const struct elements e) {
 
 // ------------------------------------------------------------------ a step
 
-#ifndef GENERIC
+#ifdef GENERIC
+enum { HAS_EXPERTS = 1, HAS_HEAD_PRODUCTS = 1, HAS_DELTAS = 1 };
+#else
 // The plan, at the end of the emitted file.
 static const struct step plan_steps[PLAN_STEPS];
 #endif
@@ -478,16 +480,16 @@ static int32_t run_plan(sinter_model *m) {
         product_step(m, s);
         break;
       case EXPERTS:
-        experts_step(m, s);
+        if (HAS_EXPERTS) experts_step(m, s);
         break;
       case HEAD_PRODUCT:
-        head_step(m, s);
+        if (HAS_HEAD_PRODUCTS) head_step(m, s);
         break;
       case ATTEND:
         attention_step(m, s);
         break;
       case DELTA:
-        delta_step(m, s);
+        if (HAS_DELTAS) delta_step(m, s);
         break;
     }
   }
@@ -504,7 +506,13 @@ static void sample_row(void *context, int64_t row, int32_t thread) {
               m->samplers + (size_t)thread * SAMPLER_BYTES);
 }
 
-int32_t sinter_step(sinter_model *m, const sinter_step_arrays *s) {
+static void loop_behind(sinter_host *host, int64_t count, void (*body)(void *, int64_t, int32_t),
+                        void *context) {
+  const struct behind *b = (struct behind *)host;
+  b->own->stand_back(b->own, count, body, context, b->word);
+}
+
+static int32_t take_step(sinter_model *m, const sinter_step_arrays *s) {
   m->step = s;
   int32_t code = check_step(m, s);
   if (!code) code = check_sampling(m, s);
@@ -521,6 +529,16 @@ int32_t sinter_step(sinter_model *m, const sinter_step_arrays *s) {
   AT_STEP(m, PLAN_STEPS);
   m->host->parallel_for(m->host, s->rows, sample_row, m);
   return SINTER_OK;
+}
+
+int32_t sinter_step(sinter_model *m, const sinter_step_arrays *s) {
+  sinter_host *own = m->host;
+  m->behind = (struct behind){.host = *own, .own = own, .word = s->behind};
+  m->behind.host.parallel_for = loop_behind;
+  if (s->behind) m->host = &m->behind.host;
+  const int32_t code = take_step(m, s);
+  m->host = own;
+  return code;
 }
 
 #endif
