@@ -1,21 +1,10 @@
 // Images take turns at a tower.
 
 import { expect, onTestFinished, test } from "vitest"
-import { compile } from "../../src/compiler/compile.ts"
-import { openReference } from "../../src/compiler/targets/reference/reference.ts"
-import { createTower, type Tile, type Tower, towerLimits } from "../../src/engine/tower.ts"
+import { createTower, type Tile, type Tower } from "../../src/engine/tower.ts"
 import type { LoadableProgram } from "../../src/runtime/program.ts"
-import { loadSmall, smallGraph, smallWeights } from "./small.ts"
-
-const [TAKEN, ROWS, JOINED] = [12, 32, 4]
-
-async function openProgram(): Promise<LoadableProgram> {
-  const graph = smallGraph({ tower: { taken: TAKEN, joined: JOINED }, bidirectional: true })
-  const plan = compile(graph, { format: "q0f32", activations: "float", kv: "f32" })
-  const program = openReference(plan, towerLimits(plan.groups.length, ROWS))
-  await loadSmall(program)
-  return program
-}
+import { smallWeights } from "./small.ts"
+import { JOINED, openProgram, ROWS, TAKEN } from "./small-tower.ts"
 
 async function openTower(changes: Partial<LoadableProgram> = {}): Promise<Tower> {
   const tower = createTower({ ...(await openProgram()), ...changes })
