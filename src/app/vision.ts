@@ -55,8 +55,13 @@ export async function prepareVision(
     program,
     limits,
     bytes: program.weightBytes + program.bufferBytes(limits) + kept,
-    title: `${plan.architecture}, ${millions} M parameters, ${vision.format}, ${program.origin}`,
+    title: `${plan.architecture}, ${millions} M parameters, ${vision.format}, ${program.origin}${besideOf(vision)}`,
   }
+}
+
+/** Of several files that might have been meant, people want to know which it was. */
+function besideOf({ configuration }: Sight): string {
+  return configuration.endsWith(".json") ? "" : `, of ${configuration}`
 }
 
 export interface OpenVision extends ChatVision {
@@ -70,13 +75,12 @@ export interface OpenVision extends ChatVision {
 /** @param load reads the weights into the program */
 export async function openVision(
   { vision, program: prepared, limits }: PreparedVision,
-  model: Pick<Model, "path" | "name" | "configuration">,
+  { name }: Pick<Model, "name">,
   { signal, load, log }: Opening,
 ): Promise<OpenVision> {
   return openWhole(async (closing) => {
     const program = closing.add(await prepared.open(limits, signal))
-    const { format, weights } = vision
-    const { path, name, configuration } = model
+    const { path, configuration, format, weights } = vision
     const hash = await load({ path, name, configuration, format, weights, part: TOWER }, program)
     const tower = closing.add(createTower(program))
     const images = closing.add(openImages(vision.images, log))

@@ -1,5 +1,6 @@
-// Opens the tower of a model that sees, which lies in the folder that the model was opened from: a graph of its own, and weights by
-// the tower's names. It is kept in the floats, or the codes, that it is stored in, whatever becomes of the text model.
+// Opens the tower of a model that sees, which lies in the folder that the model was opened from, or in a file beside a GGUF model: a
+// graph of its own, and weights by the tower's names. It is kept in the floats, or the codes, that it is stored in, whatever becomes
+// of the text model.
 
 import { openWhole } from "../../closing.ts"
 import type { CodecOf } from "../../compiler/graph/codecs.ts"
@@ -17,10 +18,14 @@ import { storedFormat } from "../stored-format.ts"
 import { openSafetensors } from "../weights/safetensors.ts"
 import type { Weights } from "../weights/weights.ts"
 import { readTower } from "./families.ts"
+import { type Beside, openMmproj } from "./mmproj.ts"
 import { readProcessing } from "./processing.ts"
 import { type TowerConfig, tower } from "./tower.ts"
 
 export interface Vision {
+  /** The folder, and the file in it that says what the tower is. */
+  path: string
+  configuration: string
   config: TowerConfig
   graph: Graph
   format: FormatName
@@ -49,26 +54,53 @@ const PLAIN = "config.json"
  * What a model sees with. A model whose tower or whose images are told of in a way that is not known is served without: `blind` says
  * why.
  */
-export async function openSight(model: Seeing): Promise<{ vision?: Sight; blind?: string }> {
+export async function openSight(open: () => Promise<Sightedness>): Promise<Sightedness> {
   try {
-    return await openWhole(async (closing) => {
-      const vision = await openVision(model)
-      if (!vision) return {}
-      closing.add(vision)
-      const folder = new Folder(model.path)
-      const fields = new Fields(await folder.json(PLAIN), (what) => folder.broken(PLAIN, what))
-      const images = await readProcessing(fields, folder)
-      if (!images) {
-        await closing.close()
-        return { blind: `${model.path} does not say how images are prepared.` }
-      }
-      checkTiles(fields, vision.config, images)
-      return { vision: { ...vision, images } }
-    })
+    return await open()
   } catch (error) {
     if (error instanceof Problem && error.code === "model_broken") return { blind: error.message }
     throw error
   }
+}
+
+export interface Sightedness {
+  vision?: Sight
+  blind?: string
+}
+
+/** What lies in the model's own folder. @throws `model_broken` */
+export async function sightInside(model: Seeing): Promise<Sightedness> {
+  return openWhole(async (closing) => {
+    const vision = await openVision(model)
+    if (!vision) return {}
+    closing.add(vision)
+    const folder = new Folder(model.path)
+    const fields = new Fields(await folder.json(PLAIN), (what) => folder.broken(PLAIN, what))
+    const images = await readProcessing(fields, folder)
+    if (!images) {
+      await closing.close()
+      return { blind: `${model.path} does not say how images are prepared.` }
+    }
+    checkTiles(fields, vision.config, images)
+    return { vision: { ...vision, images } }
+  })
+}
+
+/** What lies beside a GGUF model. @throws `model_broken` */
+export async function sightBeside(beside: Beside): Promise<Sightedness> {
+  return openWhole(async (closing) => {
+    const { folder, file } = beside
+    const { fields, config, images, weights } = closing.add(await openMmproj(beside))
+    checkTiles(fields, config, images)
+    checkLayers(fields, config, weights)
+    const graph = tower(config)
+    weights.refuseOthers?.(readTensors(graph, weights))
+    const broken = (what: string) => folder.broken(file, what)
+    const stored = storedFormat(graph, weights, "gguf", broken)
+    const place = { path: folder.path, configuration: file }
+    const close = () => closing.close()
+    return { vision: { ...place, config, graph, ...stored, weights, images, close } }
+  })
 }
 
 /** Both were read from the same fields, but each has ways of its own. */
@@ -104,7 +136,8 @@ export async function openVision(model: Seeing): Promise<Vision | undefined> {
     const graph = tower(config)
     readTensors(graph, weights)
     const stored = storedFormat(graph, weights, packing?.method ?? "q0f32", broken)
-    return { config, graph, ...stored, weights, close: () => closing.close() }
+    const place = { path: folder.path, configuration: PLAIN }
+    return { ...place, config, graph, ...stored, weights, close: () => closing.close() }
   })
 }
 
