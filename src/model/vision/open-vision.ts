@@ -96,7 +96,7 @@ export async function sightBeside(beside: Beside): Promise<Sightedness> {
     const graph = tower(config)
     weights.refuseOthers?.(readTensors(graph, weights))
     const broken = (what: string) => folder.broken(file, what)
-    const stored = storedFormat(graph, weights, "gguf", broken)
+    const stored = storedFormat(graph, weights, "gguf", broken, true) // converters keep some matrices in f32
     const place = { path: folder.path, configuration: file }
     const close = () => closing.close()
     return { vision: { ...place, config, graph, ...stored, weights, images, close } }

@@ -30,16 +30,21 @@ TOKENS = {
     "llava-clip": {"<|python_tag|>": "<image>"},
 }
 # The tokenizers here are nobody's: the converter is told by which rule they cut. And it takes numbers of a projector's matrices,
-# which go up to 3, for those of layers.
+# which go up to 3, for those of layers. Of Gemma 3 it does not write which layers have a window: in published ones all but each sixth.
 RUN = """
 import sys
 sys.path[:0] = [sys.argv[1], sys.argv[1] + "/gguf-py"]
 import convert_hf_to_gguf
 import gguf
-from conversion import base
+from conversion import base, gemma
 base.TextModel.get_vocab_base_pre = lambda self, tokenizer: "llama-bpe"
 names = gguf.get_tensor_name_map
 gguf.get_tensor_name_map = lambda arch, layers: names(arch, max(layers, 4))
+keys = gemma.Gemma3Model.set_gguf_parameters
+def with_windows(self):
+    keys(self)
+    self.gguf_writer.add_sliding_window_pattern([kind == "sliding_attention" for kind in self.hparams["layer_types"]])
+gemma.Gemma3Model.set_gguf_parameters = with_windows
 sys.argv[:2] = ["convert"]
 convert_hf_to_gguf.main()
 """
