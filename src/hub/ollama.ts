@@ -106,12 +106,11 @@ export function findOllamaModel(
   env: Environment = process.env,
 ): { path: string; adapters: string[]; ownMmproj?: string; name: string } {
   const stored = read(entryOf(name, env))
-  const [projector, ...others] = stored.projectors
-  const sees = projector && others.length === 0
+  const [projector] = stored.projectors
   return {
     path: checked(stored, onlyWeights(stored)),
     adapters: stored.adapters.map((layer) => checked(stored, layer)),
-    ...(sees && { ownMmproj: checked(stored, projector) }),
+    ...(projector && { ownMmproj: checked(stored, projector) }),
     name: shortOllamaName(stored.name),
   }
 }
