@@ -90,10 +90,7 @@ class File {
       this.keys.textIfThere("clip.vision.projector_type") ??
       "mlp" // as long as there was no other
     if (Object.hasOwn(kinds, name)) return kinds[name as keyof typeof kinds]
-    throw this.keys.wrong(
-      "clip.projector_type",
-      `is "${name}"; known: ${Object.keys(kinds).join(", ")}`,
-    )
+    throw this.keys.wrong("clip.projector_type", `is "${name}"; known: ${mmprojNames.join(", ")}`)
   }
 
   count(rest: string): number {
@@ -203,6 +200,9 @@ const kinds = {
     last: { tensor: "mm.input_projection.weight", dim: 0 },
   },
 } as const satisfies Record<string, Kind>
+
+/** What `clip.projector_type` may be. */
+export const mmprojNames = Object.keys(kinds) as readonly (keyof typeof kinds)[]
 
 const square = (side: number) => ({ height: side, width: side })
 
