@@ -58,8 +58,13 @@ export async function prepareVision(
     program,
     limits,
     bytes: program.weightBytes + program.bufferBytes(limits) + kept,
-    title: `${plan.architecture}, ${millions} M parameters, ${vision.format}, ${program.origin}`,
+    title: `${plan.architecture}, ${millions} M parameters, ${vision.format}, ${program.origin}${besideOf(vision)}`,
   }
+}
+
+/** Of several files that might have been meant, people want to know which it was. */
+function besideOf({ configuration }: Sight): string {
+  return configuration.endsWith(".json") ? "" : `, of ${configuration}`
 }
 
 export interface OpenVision extends ChatVision {
