@@ -2,7 +2,8 @@
 
 import { expect, onTestFinished, test } from "vitest"
 import { createTower, type Tile, type Tower } from "../../src/engine/tower.ts"
-import type { LoadableProgram } from "../../src/runtime/program.ts"
+import type { Problem } from "../../src/errors.ts"
+import { type LoadableProgram, ProgramLost } from "../../src/runtime/program.ts"
 import { smallWeights } from "./small.ts"
 import { JOINED, openProgram, ROWS, TAKEN } from "./small-tower.ts"
 
@@ -71,6 +72,20 @@ test("who leaves ends the step that reads for it, and the next image is read", a
   const next = tower.read(8, async () => [tileOf("another")], { client: "" })
   await expect(left).rejects.toThrow("left")
   expect(await next).toEqual(expected)
+})
+
+test("when its program is lost, that is told once, and to whoever asks", async () => {
+  const told: string[] = []
+  const program = await openProgram()
+  const step = () => Promise.reject(new ProgramLost("it fell off the bus"))
+  const onLost = ({ code }: Problem) => void told.push(String(code))
+  const tower = createTower({ ...program, step }, { onLost })
+  onTestFinished(() => tower.close())
+  const read = () => tower.read(8, async () => [tileOf("first")], { client: "" })
+  for (const asked of [read(), read()])
+    await expect(asked).rejects.toMatchObject({ code: "program_lost" })
+  await expect(read()).rejects.toThrow("it fell off the bus")
+  expect(told).toEqual(["program_lost"])
 })
 
 test("what waits when a tower closes is told so", async () => {
