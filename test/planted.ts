@@ -852,8 +852,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a model's files stay open",
     file: "src/app/prepared-model.ts",
-    text: "closing.add(await openModel(path, { verify: false, sees: true, ...changes }))",
-    fault: "await openModel(path, { verify: false, sees: true, ...changes })",
+    text: "closing.add(await openModel(path, { verify: false, ...sight, ...changes }))",
+    fault: "await openModel(path, { verify: false, ...sight, ...changes })",
     test: "src/app/loaded-model.test.ts",
   },
   {
@@ -990,7 +990,7 @@ export const planted: readonly PlantedFault[] = [
   },
   {
     what: "a tensor of a GGUF that nobody reads is passed over",
-    file: "src/model/gguf/gguf.ts",
+    file: "src/model/gguf/weights.ts",
     text: "if (!read.has(name) && !APART.test(name))",
     fault: 'if (name === "")',
     test: "test/model/gguf.test.ts",
@@ -1180,7 +1180,7 @@ export const planted: readonly PlantedFault[] = [
   },
   {
     what: "a matrix of NVFP4 goes without its number",
-    file: "src/model/gguf/gguf.ts",
+    file: "src/model/gguf/weights.ts",
     text: "for (let g = row * perRow; g < (row + 1) * perRow; g++) numbers[g]! *= factor",
     fault: "for (let g = row * perRow; g < row * perRow; g++) numbers[g]! *= factor",
     test: "test/model/gguf.test.ts",
@@ -2793,15 +2793,15 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "all images have the same keys",
     file: "src/chat/vision.ts",
-    text: ".update(hash)",
-    fault: "",
+    text: "this.#firsts.put(hash, { key: this.#take(rows) })",
+    fault: "this.#firsts.put(hash, { key: 1 })",
     test: "src/chat/vision.test.ts",
   },
   {
     what: "keys of images may be tokens",
     file: "src/chat/vision.ts",
-    text: " | -(2 ** 31)",
-    fault: "",
+    text: "(_, row) => -key - row)",
+    fault: "(_, row) => key + row)",
     test: "src/chat/vision.test.ts",
   },
   {

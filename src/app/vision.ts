@@ -7,6 +7,7 @@ import { type ProgramWish, parameterCount, prepareProgram } from "../compiler/ta
 import type { PlanTraits, Prepared } from "../compiler/targets/target.ts"
 import type { Overrides } from "../engine/limits.ts"
 import { type Beside, createTower, type Tower, towerLimits } from "../engine/tower.ts"
+import type { Problem } from "../errors.ts"
 import type { SeenImage } from "../images/image.ts"
 import { type Images, openImages } from "../images/images.ts"
 import { rowsOf } from "../images/patches.ts"
@@ -24,6 +25,8 @@ export interface Opening {
   /** @returns the hash of the weights */
   load: (from: WeightSource, program: LoadableProgram) => Promise<string>
   log: Log
+  /** Told once when its program is lost. */
+  onLost: (reason: Problem) => void
 }
 
 /** A tower that fits, not opened yet. */
@@ -81,13 +84,13 @@ export interface OpenVision extends ChatVision {
 export async function openVision(
   { vision, program: prepared, limits }: PreparedVision,
   { name }: Pick<Model, "name">,
-  { signal, load, log }: Opening,
+  { signal, load, log, onLost }: Opening,
 ): Promise<OpenVision> {
   return openWhole(async (closing) => {
     const program = closing.add(await prepared.open(limits, signal))
     const { path, configuration, format, weights } = vision
     const hash = await load({ path, name, configuration, format, weights, part: TOWER }, program)
-    const tower = closing.add(createTower(program))
+    const tower = closing.add(createTower(program, { log, onLost }))
     const images = closing.add(openImages(vision.images, log))
     const { mark, soft } = vision.images
     return {

@@ -2,7 +2,8 @@
 
 import { expect, onTestFinished, test } from "vitest"
 import { createTower, type Tile, type Tower } from "../../src/engine/tower.ts"
-import type { LoadableProgram } from "../../src/runtime/program.ts"
+import type { Problem } from "../../src/errors.ts"
+import { type LoadableProgram, ProgramLost } from "../../src/runtime/program.ts"
 import { smallWeights } from "./small.ts"
 import { JOINED, openProgram, ROWS, TAKEN } from "./small-tower.ts"
 
@@ -91,6 +92,20 @@ test("a step is told to stand back while the model's run", async () => {
   await tower.read(8, async () => [tileOf("first")], { client: "" })
   expect(words).toEqual([0, 1, 0])
   expect(tower.isBusy).toBe(false)
+})
+
+test("when its program is lost, that is told once, and to whoever asks", async () => {
+  const told: string[] = []
+  const program = await openProgram()
+  const step = () => Promise.reject(new ProgramLost("it fell off the bus"))
+  const onLost = ({ code }: Problem) => void told.push(String(code))
+  const tower = createTower({ ...program, step }, { onLost })
+  onTestFinished(() => tower.close())
+  const read = () => tower.read(8, async () => [tileOf("first")], { client: "" })
+  for (const asked of [read(), read()])
+    await expect(asked).rejects.toMatchObject({ code: "program_lost" })
+  await expect(read()).rejects.toThrow("it fell off the bus")
+  expect(told).toEqual(["program_lost"])
 })
 
 test("what waits when a tower closes is told so", async () => {
