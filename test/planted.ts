@@ -2782,6 +2782,43 @@ export const planted: readonly PlantedFault[] = [
     fault: "if (stats?.isFIFO()) return",
     test: "src/app/drafting.test.ts",
   },
+  // ---- what GGUF models see with
+  {
+    what: "up and down that were written for each other are taken as they are called",
+    file: "src/model/vision/mmproj.ts",
+    text: "kind.mayBeSwapped && ",
+    fault: "false && kind.mayBeSwapped && ",
+    test: "test/model/mmproj.test.ts",
+  },
+  {
+    what: "the width of another model's projector is found out too late",
+    file: "src/model/vision/mmproj.ts",
+    text: "if (width !== hidden)",
+    fault: "if (width! < 0)",
+    test: "test/model/mmproj.test.ts",
+  },
+  {
+    what: "a quantised mmproj file goes before one in f16",
+    file: "src/hub/selection.ts",
+    text: "const rank = at < 0 ? SEEING_TYPES.length : at",
+    fault: "const rank = at",
+    test: "src/hub/names.test.ts",
+  },
+  {
+    what: "a file that was named and is wrong is left out without a word",
+    file: "src/model/model.ts",
+    text: "if (asked) return beside(asked)",
+    fault: "if (asked) return openSight(() => beside(asked))",
+    test: "test/model/mmproj.test.ts",
+  },
+  {
+    what: "of a matrix of GGUF that is stored turned around rows are taken as they lie",
+    file: "src/model/gguf/weights.ts",
+    text: "return rowsOf({ codec, read, readPart }, source, columns, addend)",
+    fault:
+      "return rowsOf({ codec, read, readPart }, { ...source, transposed: undefined! }, columns, addend)",
+    test: "test/model/mmproj.test.ts",
+  },
   // ---- images on their way into a prompt
   {
     what: "a mark that somebody's text spells is an image's",
