@@ -8,7 +8,7 @@ import type { PlanTraits, Prepared } from "../compiler/targets/target.ts"
 import type { Overrides } from "../engine/limits.ts"
 import { createTower, type Tower, towerLimits } from "../engine/tower.ts"
 import { type Images, openImages } from "../images/images.ts"
-import { rowsOf } from "../images/patches.ts"
+import { mostRows } from "../images/patches.ts"
 import type { Log } from "../log.ts"
 import type { Model } from "../model/model.ts"
 import type { WeightSource } from "../model/packed-copy.ts"
@@ -44,7 +44,7 @@ export async function prepareVision(
   const plan = planOf(vision, vision.format, overrides, traits)
   const program = await prepareProgram(plan, wish)
   const { groups } = program.manifest.kv
-  const limits = towerLimits(groups.length, rowsOf(vision.images))
+  const limits = towerLimits(groups.length, mostRows(vision.images))
   const kept = groups.reduce(
     (sum, { bytesPerBlock }, i) => sum + bytesPerBlock * limits.blocks[i]!,
     0,
@@ -106,16 +106,15 @@ function preparing(images: Images, tower: Tower): ChatVision["prepare"] {
     const hash = hex(await crypto.subtle.digest("SHA-256", bytes as Uint8Array<ArrayBuffer>))
     const known = kept.get(hash)
     if (known) return { ...known, encode: async () => known.features }
-    const { tiles, text, rows } = await images.see(bytes, field, signal)
+    const { tiles, ...told } = await images.see(bytes, field, signal)
     return {
       hash,
-      text,
-      rows,
+      ...told,
       async encode(signal) {
         const seen = kept.get(hash)
         if (seen) return seen.features
         const features = await tower.read(tiles, { client: "", signal })
-        kept.put({ hash, text, rows, features })
+        kept.put({ hash, ...told, features })
         return features
       },
     }

@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, expect, test } from "vitest"
-import { cut } from "../../images/cut.ts"
+import { type Cut, cut } from "../../images/cut.ts"
 import { decode } from "../../images/decode.ts"
 import type { ImageProcessing, Picture } from "../../images/image.ts"
 import { pixelsOf, placesOf, rowsOf, takenOf, wantedOf } from "../../images/patches.ts"
@@ -66,6 +66,12 @@ async function pictureOf(name: string): Promise<Picture> {
   return picture
 }
 
+async function cutOf(name: string, processing: ImageProcessing): Promise<Cut> {
+  const parts = cut(await pictureOf(name), processing)
+  if ("refusal" in parts) throw new Error(parts.refusal)
+  return parts
+}
+
 const sha256 = (data: string | NodeJS.ArrayBufferView) =>
   createHash("sha256").update(data).digest("hex")
 
@@ -90,7 +96,7 @@ const cases = Object.entries(seen).flatMap(([name, { images }]) =>
 
 test.each(cases)("$name sees $image as transformers does", async ({ name, image, expected }) => {
   const processing = (await readCase(name))!
-  const { grid, tiles } = cut(await pictureOf(image), processing)
+  const { grid, tiles } = await cutOf(image, processing)
   const rows = wantedOf(processing).length
   const text = textOf(processing, grid, rows)
   const count = rowsOf(processing)
@@ -125,7 +131,7 @@ test("a class row stands in front, takes zeros and comes out where it is asked f
 
 test("rows are the same in pieces", async () => {
   const processing = (await readCase("internvl"))!
-  const { tiles } = cut(await pictureOf("rgb.png"), processing)
+  const { tiles } = await cutOf("rgb.png", processing)
   const whole = pixelsOf(tiles[1]!, processing, 0, rowsOf(processing))
   const taken = takenOf(processing)
   expect(pixelsOf(tiles[1]!, processing, 3, 9)).toEqual(whole.slice(3 * taken, 9 * taken))

@@ -1,11 +1,15 @@
 // The graph of a vision tower with its projector: a row of pixels for each patch of a tile goes in, rows of the text model's width
 // come out, and go where its tokens' rows do. Its tokens are places: rows of the table of positions. Patches that become one
 // row lie behind one another, and `hiddenRows` names the first of each. Nobody asks for its logits: a graph has some, so they are
-// read off the table of positions, which costs nothing.
+// read off a matrix that is there, which costs nothing.
+//
+// Towers that take images of any proportions have no such table. Where positions are learned, for a square of places, those between
+// are mixed of the four around them: behind a patch's pixels its row has how much each place counts, which is multiplied with them.
 
 import {
   add,
   apply,
+  concat,
   embed,
   finish,
   hiddenIn,
@@ -18,10 +22,11 @@ import {
 import type { Activation } from "../../compiler/graph/elementwise.ts"
 import type { Graph, Node, Weight } from "../../compiler/graph/graph.ts"
 import type { Shapes } from "../../runtime/manifest.ts"
+import type { Axis, Rotation } from "../../runtime/rotation.ts"
 import { type Block, type NormKind, withAttention, withBlocks } from "../block.ts"
 import type { ModelConfig } from "../config.ts"
 import { decoderLayer } from "../layers.ts"
-import { named, normed, scaled } from "../tensors.ts"
+import { type Named, named, normed, scaled } from "../tensors.ts"
 import type { Naming } from "../weights/names.ts"
 
 export interface TowerConfig {
@@ -29,8 +34,10 @@ export interface TowerConfig {
   architecture: string
   /** Of a patch, in pixels. */
   patch: number
-  /** Of a tile, in patches. */
+  /** Of a tile, in patches; of one that fits images, of the square of places that positions are learned for. */
   side: number
+  /** It takes images of any proportions. */
+  fits?: Fits
   /** In front of the patches is a row that has none, whose pixels are zeros; its place is the first. */
   hasClass: boolean
   /** Patches are projected with a bias, which the class has not. */
@@ -44,11 +51,23 @@ export interface TowerConfig {
   lastNorm: NormKind | undefined
   merge: Merge
   projector: Projector
+  /** Layers whose rows come out behind the last ones, side by side, each by a norm of what is merged and a projector of its own. */
+  stacked?: readonly number[]
   /** The token in whose place a row that comes out stands in a prompt. */
   softToken: number
   /** In the text model the rows of a tile see each other. */
   mutual?: true
+  /** What turns each pair in the text model. */
+  axes?: readonly Axis[]
   naming: Naming
+}
+
+export interface Fits {
+  rows: number // of the largest
+  /** A patch is so many frames, which are all the same. */
+  frames: number
+  /** Positions are learned. */
+  isInterpolated: boolean
 }
 
 /** How many patches of a tile, along each of its sides, become one row: side by side, row after row of them, or as their mean. */
@@ -61,6 +80,8 @@ export interface Merge {
 export interface Projector {
   norm: NormKind | undefined
   activation: Activation | undefined
+  /** Of a row between the matrices; absent: as wide as what comes out. */
+  inner?: number
   bias: boolean
   /** Of a row that comes out: the text model's. */
   width: number
@@ -70,50 +91,93 @@ export interface Projector {
 
 const COLOURS = 3
 
+/** What projectors of stacked layers are called, before their numbers. */
+export const STACKED = "deepstack_merger_list"
+
 /** The text model, in whose prompts rows may stand for tokens. */
-export function seeingImages(text: ModelConfig, { mutual }: TowerConfig): ModelConfig {
-  const seeing = { ...text, embedding: { ...text.embedding, sees: true } as const }
-  return mutual ? withBlocks(seeing, (block) => withAttention(block, { mutual })) : seeing
+export function seeingImages(
+  text: ModelConfig,
+  { mutual, axes, stacked = [] }: TowerConfig,
+): ModelConfig {
+  const { hidden } = text.shapes
+  const seeing = {
+    ...text,
+    shapes: stacked.length ? { ...text.shapes, taken: hidden * (1 + stacked.length) } : text.shapes,
+    embedding: { ...text.embedding, sees: true, stacked: stacked.length } as const,
+  }
+  const by = (turn: Rotation) => (axes ? { ...turn, axes } : turn)
+  return withBlocks(seeing, (block) => {
+    const { rotation } = block.attention
+    const turned = rotation && { query: by(rotation.query), key: rotation.key && by(rotation.key) }
+    return withAttention(block, { rotation: turned, ...(mutual && { mutual }) })
+  })
 }
 
 export function tower(config: TowerConfig): Graph {
-  const { architecture, width, patch, patchBias, hasClass, firstNorm, lastNorm } = config
+  const { architecture, width, blocks, firstNorm, lastNorm, merge, projector } = config
   const own = named("", "model.")
-  const taken = COLOURS * patch * patch
-  const table = positionsOf(config)
-  const matrix = own("patches", "patch_embedding.weight", width, taken)
-  // Where there is a class, the bias is in the table: the class has none.
-  const bias = patchBias && !hasClass && own("patches_bias", "patch_embedding.bias", width)
-  const seen = add(linear(hiddenIn(taken), matrix, bias || undefined), embed(table)) // [tokens, width]
-  const first = firstNorm ? normed(seen, firstNorm, own, "embed_norm", "embed_norm") : seen
-  const layers = config.blocks.length
-  const place = { layers, prefix: "model.", hidden: width, sinks: 0 }
-  const left = config.blocks.reduce(
-    (x, block, index) => decoderLayer(block, x, { ...place, index }),
-    first,
-  )
-  const last = lastNorm ? normed(left, lastNorm, own, "norm", "norm") : left
-  const hidden = projected(merged(last, config.merge), config.projector)
-  const shapes = shapesOf(config, { taken, vocabulary: table.rows })
-  return finish({ architecture, shapes, window: undefined, sinks: 0 }, last, table, { hidden })
+  const table = config.fits ? undefined : positionsOf(config)
+  const seen = table ? add(patchesOf(config), embed(table)) : patchesOf(config) // [tokens, width]
+  let x = firstNorm ? normed(seen, firstNorm, own, "embed_norm", "embed_norm") : seen
+  const place = { layers: blocks.length, prefix: "model.", hidden: width, sinks: 0 }
+  const all = blocks.map((block, index) => {
+    x = decoderLayer(block, x, { ...place, index })
+    return x
+  })
+  const last = lastNorm ? normed(x, lastNorm, own, "norm", "norm") : x
+  const stacked = config.stacked ?? []
+  const hidden = [
+    projected(merged(last, merge), projector, named("projector.", "")),
+    ...stacked.map((layer, i) => {
+      const norm = { kind: "layer", bias: true, epsilon: lastNorm!.epsilon } as const
+      const ofLayer = named(`stacked.${i}.`, `model.${STACKED}.${i}.`)
+      return projected(merged(all[layer]!, merge), { ...projector, norm }, ofLayer)
+    }),
+  ].reduce(concat)
+  const { heads, headDim } = blocks[0]!.attention
+  const head =
+    table ?? weight("layers.0.o", "model.layers.0.self_attn.o_proj.weight", width, heads * headDim)
+  const shapes = shapesOf(config, head.rows)
+  return finish({ architecture, shapes, window: undefined, sinks: 0 }, last, head, { hidden })
 }
 
+/** [tokens, width] patches, and where the table has none, with their positions. */
+function patchesOf({ width, side, patch, patchBias, hasClass, fits }: TowerConfig): Node {
+  const own = named("", "model.")
+  const size = patch * patch
+  const pixels = COLOURS * size
+  const places = fits?.isInterpolated ? side * side : 0
+  const given = hiddenIn(pixels + places)
+  const frames = fits?.frames ?? 1
+  const matrix = own("patches", "patch_embedding.weight", width, frames * pixels)
+  // Where there is a class, the bias is in the table: the class has none.
+  const bias = patchBias && !hasClass && own("patches_bias", "patch_embedding.bias", width)
+  const shown = places ? slice(given, 0, pixels) : given
+  const colours = Array.from({ length: COLOURS }, (_, colour) => slice(shown, colour * size, size))
+  const all = colours.flatMap((colour) => Array<Node>(frames).fill(colour))
+  const seen = linear(frames > 1 ? all.reduce(concat) : shown, matrix, bias || undefined)
+  if (!places) return seen
+  const learned = { ...own("positions", "positions.weight", width, places), exact: true as const }
+  return add(seen, linear(slice(given, pixels, places), learned))
+}
+
+/** @param vocabulary rows of the matrix that logits are read off */
 function shapesOf(
-  { blocks, projector }: TowerConfig,
-  { taken, vocabulary }: Pick<Shapes, "vocabulary" | "taken">,
+  { blocks, patch, side, fits, projector, stacked = [] }: TowerConfig,
+  vocabulary: number,
 ): Shapes {
   const { attention, mlp } = blocks[0]!
   const { heads, kvHeads, headDim } = attention
   return {
     vocabulary,
-    hidden: projector.width,
-    ...(taken === undefined ? {} : { taken }),
+    hidden: projector.width * (1 + stacked.length),
+    taken: COLOURS * patch * patch + (fits?.isInterpolated ? side * side : 0),
     layers: blocks.length,
     heads,
     kvHeads,
     headDim,
     intermediate: mlp.intermediate,
-    context: vocabulary,
+    context: fits?.rows ?? vocabulary,
   }
 }
 
@@ -137,16 +201,16 @@ function merged(x: Node, { side, by }: Merge): Node {
   return scaled(patches.reduce(add), 1 / count)
 }
 
-function projected(x: Node, { norm: kind, activation, bias, width, factor }: Projector): Node {
-  const own = named("projector.", "")
-  const project = (name: string, input: Node) =>
+function projected(x: Node, projector: Projector, own: Named): Node {
+  const { norm: kind, activation, inner, bias, width, factor } = projector
+  const project = (name: string, input: Node, rows: number) =>
     linear(
       input,
-      own(name, `${name}.weight`, width, input.columns),
-      bias ? own(`${name}_bias`, `${name}.bias`, width) : undefined,
+      own(name, `${name}.weight`, rows, input.columns),
+      bias ? own(`${name}_bias`, `${name}.bias`, rows) : undefined,
     )
   const even = kind ? normed(x, kind, own, "norm", "projector_norm") : x
-  const first = project("linear_1", even)
-  const second = activation ? project("linear_2", apply(activation, first)) : first
+  const first = project("linear_1", even, (activation && inner) ?? width)
+  const second = activation ? project("linear_2", apply(activation, first), width) : first
   return scaled(second, factor)
 }

@@ -242,7 +242,11 @@ function launchesOf(
           ? { name: "lastSeen", window }
           : { name: "positions" },
     ),
-    region({ name: "firstSeen", group: place.group, window, ...(chunked && { chunked }) }),
+    region({
+      ...{ name: "firstSeen", group: place.group, window },
+      ...(chunked && { chunked }),
+      ...(mutual && { mutual }),
+    }),
     ...(rows === "wanted" ? [region({ name: "tokensOf", set: "wanted" })] : []),
     region({ name: "blocks" }),
     ...(step.sinkLogits === undefined
