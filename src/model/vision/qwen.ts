@@ -13,7 +13,7 @@ import type { Json } from "../folder.ts"
 import { readRotation } from "../rotation.ts"
 import { textFields } from "../seeing.ts"
 import { joinedRows, type Naming } from "../weights/names.ts"
-import { STACKED, type TowerConfig } from "./tower.ts"
+import { STACKED, type Stacked, type TowerConfig } from "./tower.ts"
 
 /** Rows of the prompt that an image becomes at most: those of 1280 x 28 x 28 pixels, which Qwen2VLImageProcessor takes by itself. */
 export const MAX_ROWS = 1280
@@ -308,14 +308,14 @@ function seeingWindows(
   )
 }
 
-/** Whose rows go to the text model besides the last ones, in this order. */
-function stackedLayers(vision: Fields, depth: number): number[] {
+/** Whose rows go to the text model besides the last ones: in the order of the layers, and not in that of their mergers. */
+function stackedLayers(vision: Fields, depth: number): Stacked[] {
   const name = "deepstack_visual_indexes"
   if (!vision.has(name)) return []
   const layers = vision.counts(name, depth)
   const far = layers.find((layer) => layer >= depth)
   if (far !== undefined) throw vision.wrong(name, `names layer ${far} of ${depth}`)
-  return layers
+  return layers.map((layer, number) => ({ layer, number })).sort((a, b) => a.layer - b.layer)
 }
 
 /** Of the text model's pairs, in sections one behind another, or by turns as long as there are any of height and width. */

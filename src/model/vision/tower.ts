@@ -51,8 +51,8 @@ export interface TowerConfig {
   lastNorm: NormKind | undefined
   merge: Merge
   projector: Projector
-  /** Layers whose rows come out behind the last ones, side by side, each by a norm of what is merged and a projector of its own. */
-  stacked?: readonly number[]
+  /** What comes out behind the last layer's rows, side by side. */
+  stacked?: readonly Stacked[]
   /** The token in whose place a row that comes out stands in a prompt. */
   softToken: number
   /** In the text model the rows of a tile see each other. */
@@ -60,6 +60,12 @@ export interface TowerConfig {
   /** What turns each pair in the text model. */
   axes?: readonly Axis[]
   naming: Naming
+}
+
+/** Rows that a layer leaves, merged, under a norm and a projector of that number. */
+export interface Stacked {
+  layer: number
+  number: number
 }
 
 export interface Fits {
@@ -128,9 +134,9 @@ export function tower(config: TowerConfig): Graph {
   const stacked = config.stacked ?? []
   const hidden = [
     projected(merged(last, merge), projector, named("projector.", "")),
-    ...stacked.map((layer, i) => {
+    ...stacked.map(({ layer, number }) => {
       const norm = { kind: "layer", bias: true, epsilon: lastNorm!.epsilon } as const
-      const ofLayer = named(`stacked.${i}.`, `model.${STACKED}.${i}.`)
+      const ofLayer = named(`stacked.${number}.`, `model.${STACKED}.${number}.`)
       return projected(merged(all[layer]!, merge), { ...projector, norm }, ofLayer)
     }),
   ].reduce(concat)
