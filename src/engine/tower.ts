@@ -93,10 +93,7 @@ export function createTower(program: Program): Tower {
 }
 
 /** Blocks are the tile's alone, in order. */
-function stepOf(
-  { pixels, places, wanted, ...beside }: Tile,
-  groups: number,
-): StepInput {
+function stepOf({ pixels, places, wanted, ...beside }: Tile, groups: number): StepInput {
   const rows = places.length
   const blocks = Math.ceil(rows / BLOCK)
   return {

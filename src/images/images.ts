@@ -28,9 +28,7 @@ export type Order =
 
 export type Answer =
   /** How many tiles, and how large each is. */
-  | { grid: Grid; tiles: number; tile: Size }
-  | { refusal: string }
-  | { pixels: Float32Array }
+  { grid: Grid; tiles: number; tile: Size } | { refusal: string } | { pixels: Float32Array }
 
 export interface Images {
   /**

@@ -90,7 +90,11 @@ describe.each(names)("%s answers as transformers does", (name) => {
   let app: App
   let url: string
   beforeAll(async () => {
-    const overrides = { max_total_seq_length: 512, prefill_chunk_size: 32, kv_dtype: "f32" } as const
+    const overrides = {
+      max_total_seq_length: 512,
+      prefill_chunk_size: 32,
+      kv_dtype: "f32",
+    } as const
     const model = goldenFolder("vision", name)
     app = await createApp({ model, servedName: name, overrides })
     url = `http://127.0.0.1:${await app.listen(0)}`

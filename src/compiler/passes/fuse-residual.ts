@@ -12,9 +12,9 @@ export function fuseResidual(graph: Graph): Graph {
     const readOnce = read.get(before.inputs[1]!)?.length === 1
     if (product.op !== "linear" || product.epilogue !== "store" || !readOnce) return node
     if (residual.op === "experts") return node
-    const isReadBehind = read.get(before.inputs[0]!)!.some(
-      (other) => order.get(other)! > order.get(before)!,
-    )
+    const isReadBehind = read
+      .get(before.inputs[0]!)!
+      .some((other) => order.get(other)! > order.get(before)!)
     if (isReadBehind) return node
     return { ...product, epilogue: "add", inputs: [product.inputs[0], residual] }
   })

@@ -288,7 +288,10 @@ function fittingOf(patches: QwenPatches, image: Fields, tokens: Tokens): ImagePr
   }
   const rows = mostRows(processing) / joined ** 2
   if (rows > MAX_ROWS)
-    throw image.wrong("min_pixels", `makes an image of ${Math.ceil(rows)} rows; at most ${MAX_ROWS} are known`)
+    throw image.wrong(
+      "min_pixels",
+      `makes an image of ${Math.ceil(rows)} rows; at most ${MAX_ROWS} are known`,
+    )
   return processing
 }
 
@@ -368,7 +371,10 @@ function processingOf(family: Family, tower: Tower, sources: Sources): ImageProc
 }
 
 /** Names end in Fast where transformers 4 wrote them, in Pil where 5 was asked for that one. */
-function processorOf(image: Fields, { processors: known }: Pick<Family, "processors">): ProcessorName {
+function processorOf(
+  image: Fields,
+  { processors: known }: Pick<Family, "processors">,
+): ProcessorName {
   const otherwise = image.text("feature_extractor_type", known[0])
   const name = image
     .text("image_processor_type", otherwise.replace("FeatureExtractor", "ImageProcessor"))

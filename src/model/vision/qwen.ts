@@ -167,14 +167,18 @@ function windowOf(vision: Fields, patch: number, joined: number): number {
   const pixels = vision.count("window_size")
   const window = Math.floor(pixels / joined / patch)
   if (window === 0)
-    throw vision.wrong("window_size", `is ${pixels}, less than ${joined} patches of ${patch} pixels`)
+    throw vision.wrong(
+      "window_size",
+      `is ${pixels}, less than ${joined} patches of ${patch} pixels`,
+    )
   return window * joined
 }
 
 function placesOf(vision: Fields): number {
   const name = "num_position_embeddings"
   const count = vision.count(name, undefined, 1, 1 << 16)
-  if (!Number.isInteger(Math.sqrt(count))) throw vision.wrong(name, `is ${count}, which is no square`)
+  if (!Number.isInteger(Math.sqrt(count)))
+    throw vision.wrong(name, `is ${count}, which is no square`)
   return Math.sqrt(count)
 }
 
@@ -193,7 +197,9 @@ function familyOf(fields: Fields): { family: Qwen; vision: Fields; name: string 
   if (!given || !Object.hasOwn(families, type)) return undefined
   const family = families[type]!
   const name = given.text("model_type", family.towers[0])
-  return family.towers.includes(name) ? { family, vision: given.with(family.absent), name } : undefined
+  return family.towers.includes(name)
+    ? { family, vision: given.with(family.absent), name }
+    : undefined
 }
 
 /**
@@ -224,7 +230,11 @@ export function readQwen(fields: Fields, text: ModelConfig): TowerConfig | undef
     architecture: name,
     patch,
     side: places ?? 0,
-    fits: { rows: MAX_ROWS * joined * joined, frames: FRAMES, isInterpolated: places !== undefined },
+    fits: {
+      rows: MAX_ROWS * joined * joined,
+      frames: FRAMES,
+      isInterpolated: places !== undefined,
+    },
     hasClass: false,
     patchBias: family.patchBias,
     width,
@@ -333,7 +343,8 @@ function axesOf(
   const sum = sections.reduce((all, each) => all + each, 0)
   if (sections.length !== 3 || sum !== pairs)
     throw (scaling ?? text).wrong(name, `is [${sections.join(", ")}], not three parts of ${pairs}`)
-  if (!interleaved) return ([0, 1, 2] as const).flatMap((axis) => Array<Axis>(sections[axis]!).fill(axis))
+  if (!interleaved)
+    return ([0, 1, 2] as const).flatMap((axis) => Array<Axis>(sections[axis]!).fill(axis))
   return Array.from({ length: pairs }, (_, pair) => {
     const axis = (pair % 3) as Axis
     return pair < 3 * sections[axis]! ? axis : 0

@@ -205,7 +205,12 @@ export function rowCallOf(step: Step, plan: Plan, kept: readonly Kept[]): Said {
       return { name: "hiddenIn", value: { input: columns, columns, output: rowOf(step.output) } }
     }
     case "ropeTable": {
-      const { frequencies, factor, axes, growth = { beta: 0, original: 0, ahead: 0 } } = step.rotation
+      const {
+        frequencies,
+        factor,
+        axes,
+        growth = { beta: 0, original: 0, ahead: 0 },
+      } = step.rotation
       const count = frequencies.length
       if (axes) {
         const value = { step: true, token: true, frequencies, axes, count, factor } as const

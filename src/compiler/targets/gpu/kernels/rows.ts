@@ -607,7 +607,12 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
       const token = tokenAt(to)
       const given = to.region({ name: "hiddenIn" }, "f32")
       const isSeen = k.let(token.ge(SEEN))
-      const first = k.let(token.and(SEEN - 1).mul(taken).add(from))
+      const first = k.let(
+        token
+          .and(SEEN - 1)
+          .mul(taken)
+          .add(from),
+      )
       return (i) => {
         const value = k.variable(f32(0))
         k.if(isSeen, () => value.set(given.load(first.add(i))))
