@@ -10,7 +10,7 @@ import { type Beside, createTower, type Tower, towerLimits } from "../engine/tow
 import type { Problem } from "../errors.ts"
 import type { SeenImage } from "../images/image.ts"
 import { type Images, openImages } from "../images/images.ts"
-import { rowsOf } from "../images/patches.ts"
+import { mostRows } from "../images/patches.ts"
 import type { Log } from "../log.ts"
 import { LruMap } from "../lru.ts"
 import type { Model } from "../model/model.ts"
@@ -50,7 +50,7 @@ export async function prepareVision(
   const plan = planOf(vision, vision.format, overrides, traits)
   const program = await prepareProgram(plan, wish)
   const { groups } = program.manifest.kv
-  const limits = towerLimits(groups.length, rowsOf(vision.images))
+  const limits = towerLimits(groups.length, mostRows(vision.images))
   const kept = groups.reduce(
     (sum, { bytesPerBlock }, i) => sum + bytesPerBlock * limits.blocks[i]!,
     0,
@@ -109,7 +109,7 @@ export async function openVision(
 const TOWER = 1000
 
 /** An image that was read by the tower, and what came of it. */
-interface Read extends Pick<SeenImage, "text" | "rows"> {
+interface Read extends Omit<SeenImage, "tiles"> {
   features: Float32Array
 }
 
@@ -136,14 +136,15 @@ export function preparing(images: Images, tower: Tower): ChatVision["prepare"] {
           return image.tiles
         }
         const features = await tower.read(rows, tiles, caller)
-        return known.put(hash, { text, rows, features }).features
+        return known.put(hash, { ...told, features }).features
       })
-    const { text, rows } = await alone(
+    const { text, rows, grid } = await alone(
       hash,
       caller,
       async () => known.get(hash) ?? cut.get(hash) ?? (await see(caller)),
     )
-    return { hash, text, rows, encode }
+    const told = { text, rows, ...(grid && { grid }) }
+    return { hash, ...told, encode }
   }
 }
 

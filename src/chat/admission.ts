@@ -141,7 +141,7 @@ async function admit(
     {
       ...{ id, prompt, choices, maxTokens, stopTokens, sampling, scope, client },
       field,
-      ...(images && { images: { at: images.at, keys: images.keys, rows: rows! } }),
+      ...(images && { images: { ...images.placed, rows: rows! } }),
       ...(reading.echo?.scored && { scorePrompt: true }),
       ...(constraint && { constraint }),
     },

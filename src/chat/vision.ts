@@ -2,6 +2,7 @@
 // characters, and never where somebody's text spells it, the model's processor says what stands there instead, soft tokens among
 // it. The rows that take the places of those come from a tower, which is asked once the prompt is known to fit.
 
+import type { GenerationImages, PromptCoordinates } from "../engine/generation.ts"
 import { type Problem, problem } from "../errors.ts"
 import { LruMap } from "../lru.ts"
 import type { Caller } from "../worker/lane.ts"
@@ -25,18 +26,22 @@ export interface PreparedImage {
   text: string
   /** How many soft tokens the text has, and rows come out of the tower. */
   rows: number
-  /** The tower's rows [rows, hidden]; computed once, kept for a while. */
+  /** How these lie in the image, where the model turns them by height and width: one line after the other. */
+  grid?: Grid
+  /** The tower's rows [rows, taken]; computed once, kept for a while. */
   encode(caller: Caller): Promise<Float32Array>
+}
+
+export interface Grid {
+  width: number
+  height: number
 }
 
 /** The images of a prompt, as the engine wants them. */
 export interface PromptImages {
-  /** Positions of the prompt's soft tokens, ascending. */
-  at: Int32Array // [rows of all images]
-  /** Of each a number of its image's row: see ImageKeys. */
-  keys: Int32Array // [rows of all images]
+  placed: Omit<GenerationImages, "rows">
   /** What is computed at these positions in the place of the soft token's row. */
-  encode(caller: Caller): Promise<Float32Array> // [rows of all images, hidden]
+  encode(caller: Caller): Promise<Float32Array> // [rows of all images, taken]
 }
 
 /** Bytes of an image file; few photographs have half as many. */
@@ -150,7 +155,11 @@ export class Sight {
       const words = `it writes ${JSON.stringify(soft.text)}, which stands for rows of images, beside them.`
       throw problem("template_failed", { problem: words }, WHERE)
     }
-    return { at: places, keys: Int32Array.from(keys), encode: (caller) => encoded(images, caller) }
+    const coordinates = coordinatesOf(tokens.length, places, images)
+    return {
+      placed: { at: places, keys: Int32Array.from(keys), ...(coordinates && { coordinates }) },
+      encode: (caller) => encoded(images, caller),
+    }
   }
 
   /** One after the other, until they are known not to fit: each takes a processor a while. */
@@ -183,6 +192,38 @@ export class Sight {
     }
     return places
   }
+}
+
+/**
+ * Time, height and width of each token of a prompt, as `get_rope_index` of transformers has them: a text's tokens follow one another
+ * in all three; an image's are where they lie in its grid, at one time; and what is behind it goes on from the largest of them.
+ * @param at of the soft tokens
+ * @returns nothing where no image has a grid
+ */
+function coordinatesOf(
+  length: number,
+  at: Int32Array,
+  images: readonly PreparedImage[],
+): PromptCoordinates | undefined {
+  const grids = images.flatMap(({ grid }) => grid ?? [])
+  if (grids.length === 0) return undefined
+  const ofPrompt = new Int32Array(3 * length)
+  const set = (position: number, ...places: readonly [number, number, number]) => {
+    for (const [axis, place] of places.entries()) ofPrompt[axis * length + position] = place
+  }
+  let [position, next, row] = [0, 0, 0]
+  const textTo = (end: number) => {
+    for (; position < end; position++, next++) set(position, next, next, next)
+  }
+  for (const { width, height } of grids) {
+    textTo(at[row]!)
+    for (let y = 0; y < height; y++)
+      for (let x = 0; x < width; x++) set(position++, next, next + y, next + x)
+    next += Math.max(width, height)
+    row += width * height
+  }
+  textTo(length)
+  return { ofPrompt, behind: length - next }
 }
 
 /** All rows, in the order of the images. The signal ends what is being computed. */

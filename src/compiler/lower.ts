@@ -144,6 +144,11 @@ class Lowering {
       case "hiddenIn":
         emit({ op: "hiddenIn", output: fresh() })
         break
+      case "seenPart": {
+        const { taken, from } = node
+        emit({ op: "seenPart", taken, from, output: fresh() })
+        break
+      }
       case "concat": {
         const whole = fresh()
         let from = 0

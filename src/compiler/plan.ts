@@ -105,12 +105,17 @@ export type ProductInput =
 export type StepOp =
   /**
    * output = the table's row of each token, or of its position; packed values are rounded to the codec's dtype. Where it `sees`, the
-   * row of `hiddenIn` that a token of SEEN and more names.
+   * row of `hiddenIn` that a token of SEEN and more names: so many columns, and the first of them.
    */
-  | { op: "embed"; table: ParameterId; by: "token" | "position"; sees?: true; output: View }
+  | { op: "embed"; table: ParameterId; by: "token" | "position"; sees?: number; output: View }
+  /** output = columns `from` on of the row of `hiddenIn` [taken] that a token of SEEN and more names, or zeros */
+  | { op: "seenPart"; taken: number; from: number; output: View }
   /** output = the rows of `hiddenIn` */
   | { op: "hiddenIn"; output: View }
-  /** output [tokens, 2 * pairs] = cos(position * frequencies[i]), then sin of the same, times the rotation's factors. */
+  /**
+   * output [tokens, 2 * pairs] = cos(position * frequencies[i]), then sin of the same, times the rotation's factors. In the place of
+   * the position stands the coordinate that an axis names.
+   */
   | { op: "ropeTable"; rotation: Rotation; output: View }
   /**
    * Each `width` columns by themselves, less their mean where the kind is `layer`:
@@ -377,8 +382,13 @@ function printStep(plan: Plan, step: Step): string {
       )
     case "hiddenIn":
       return on(`${view(step.output)} = hiddenIn`)
-    case "ropeTable":
-      return on(`${view(step.output)} = ropeTable ${step.rotation.frequencies.length} frequencies`)
+    case "seenPart":
+      return on(`${view(step.output)} = seenPart from ${step.from} of ${step.taken}`)
+    case "ropeTable": {
+      const { frequencies, axes } = step.rotation
+      const turned = axes ? ` axes ${axes.join("")}` : ""
+      return on(`${view(step.output)} = ropeTable ${frequencies.length} frequencies${turned}`)
+    }
     case "norm":
       return on(
         `${view(step.output)} = ${step.kind} norm ${view(step.input)} ${biased(step.weight, step.bias)} epsilon ${step.epsilon} width ${step.width}`,

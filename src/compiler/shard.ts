@@ -244,6 +244,7 @@ class Sharding {
       case "embed":
         return [{ ...step, table: this.#parameter(step.table), output: this.#made(step.output) }]
       case "hiddenIn":
+      case "seenPart":
       case "ropeTable":
         return [{ ...step, output: this.#made(step.output) }]
       case "norm":

@@ -3,6 +3,7 @@
 
 import { type Manifest, reachOf } from "../runtime/manifest.ts"
 import { BLOCK, type ProgramLimits, SEEN, type StepInput, TOLD } from "../runtime/program.ts"
+import { AXES } from "../runtime/rotation.ts"
 import { withRoom } from "./growing.ts"
 import { Sampler } from "./sampler.ts"
 import { type Holding, NO_ROW, type Sequence } from "./sequence.ts"
@@ -24,7 +25,7 @@ export interface Part {
 export interface BatchShape {
   limits: ProgramLimits
   vocabulary: number
-  hidden: number
+  taken: number // columns of rows that are taken in
   /**
    * The program's KV groups: how many positions a token sees, itself included, Infinity being all; and which of a sequence's
    * holdings their blocks are.
@@ -51,6 +52,7 @@ export class Batch {
   readonly #logitRows: Int32Array
   readonly #hiddenRows: Int32Array
   readonly #seenTo: Int32Array
+  readonly #coordinates: Int32Array
   #blocks: Int32Array
   #hiddenIn = new Float32Array(0)
 
@@ -67,6 +69,7 @@ export class Batch {
     this.#logitRows = new Int32Array(limits.rows)
     this.#hiddenRows = new Int32Array(limits.tokens)
     this.#seenTo = new Int32Array(limits.tokens)
+    this.#coordinates = new Int32Array(AXES * limits.tokens)
     this.#blocks = new Int32Array(0)
   }
 
@@ -96,6 +99,7 @@ export class Batch {
     }
     const lists = this.#listBlocks(parts)
     const seenTo = seen > 0 && this.#shape.mutual ? this.#lastSeen(parts) : undefined
+    const coordinates = this.#shape.sees ? this.#turning(parts, tokens) : undefined
     const hiddenIn = seen > 0 ? this.#taken(seen) : this.#takeIn(parts, tokens)
     const isChained = parts.some(({ drawnBy }) => drawnBy !== undefined)
     return {
@@ -109,6 +113,7 @@ export class Batch {
       logitRows: this.#logitRows.subarray(0, rows),
       hiddenRows: this.#hiddenRows.subarray(0, hidden),
       ...(seenTo && { seenTo }),
+      ...(coordinates && { coordinates }),
       ...(hiddenIn && { hiddenIn }),
       sampling: this.#sampler.rows(),
     }
@@ -153,11 +158,22 @@ export class Batch {
 
   /** Takes a row of the sequence's images into the step as number `seen` of its rows. */
   #see({ sequenceGroup }: Sequence, row: number, seen: number): number {
-    const { hidden } = this.#shape
+    const { taken } = this.#shape
     const { rows } = sequenceGroup.request.images!
-    this.#hiddenIn = withRoom(this.#hiddenIn, (seen + 1) * hidden)
-    this.#hiddenIn.set(rows.subarray(row * hidden, (row + 1) * hidden), seen * hidden)
+    this.#hiddenIn = withRoom(this.#hiddenIn, (seen + 1) * taken)
+    this.#hiddenIn.set(rows.subarray(row * taken, (row + 1) * taken), seen * taken)
     return seen
+  }
+
+  /** Of each token what turns it; absent where positions do, in all parts. */
+  #turning(parts: readonly Part[], tokens: number): Int32Array | undefined {
+    if (!parts.some(({ sequence }) => sequence.isTurnedByCoordinates)) return undefined
+    let at = 0
+    for (const { sequence, from, end } of parts)
+      for (let position = from; position < end; position++, at++)
+        for (let axis = 0; axis < AXES; axis++)
+          this.#coordinates[axis * tokens + at] = sequence.coordinateAt(position, axis)
+    return this.#coordinates.subarray(0, AXES * tokens)
   }
 
   /** Of each token the last position that it sees: of a row of an image its image's last one. */
@@ -171,7 +187,7 @@ export class Batch {
 
   #takeIn(parts: readonly Part[], tokens: number): Float32Array | undefined {
     if (!parts[0]?.hiddenIn) return undefined
-    this.#hiddenIn = withRoom(this.#hiddenIn, tokens * this.#shape.hidden)
+    this.#hiddenIn = withRoom(this.#hiddenIn, tokens * this.#shape.taken)
     let at = 0
     for (const { hiddenIn } of parts) {
       this.#hiddenIn.set(hiddenIn!, at)
@@ -181,7 +197,7 @@ export class Batch {
   }
 
   #taken(rows: number): Float32Array {
-    return this.#hiddenIn.subarray(0, rows * this.#shape.hidden)
+    return this.#hiddenIn.subarray(0, rows * this.#shape.taken)
   }
 }
 

@@ -11,7 +11,7 @@ import { setImmediate as breathe, setTimeout as sleep } from "node:timers/promis
 import { Closing } from "../closing.ts"
 import { type Problem, problem } from "../errors.ts"
 import type { Log } from "../log.ts"
-import { reachOf } from "../runtime/manifest.ts"
+import { reachOf, takenColumns } from "../runtime/manifest.ts"
 import { type CancelWord, type Program, ProgramLost, type StepOutput } from "../runtime/program.ts"
 import { Batch, type Part } from "./batch.ts"
 import { Endings, failure } from "./endings.ts"
@@ -151,8 +151,9 @@ class Loop implements Engine {
       options,
     )
     const { vocabulary, hidden } = manifest.shapes
+    const taken = takenColumns(manifest.shapes)
     const [sees, mutual] = [manifest.takes === "some", manifest.mutual ?? false]
-    const shape = { limits, vocabulary, hidden, groups, sinks, draws: true, sees, mutual }
+    const shape = { limits, vocabulary, taken, groups, sinks, draws: true, sees, mutual }
     this.#batch = new Batch(shape)
     // A state is left for the step behind, not beside it; and drafts are proposed behind tokens that are known.
     const isAlone =

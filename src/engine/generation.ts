@@ -37,7 +37,16 @@ export interface GenerationImages {
   at: Int32Array // [rows]  positions, ascending
   /** What two prompts are compared by there, in place of their tokens: equal and negative where the rows are equal. */
   keys: Int32Array // [rows]
-  rows: Float32Array // [rows, hidden]  one of each position, as the model's first layer takes it
+  rows: Float32Array // [rows, taken]  one of each position, as the model takes it
+  /** What turns tokens in the place of their positions; absent: these do. */
+  coordinates?: PromptCoordinates
+}
+
+/** Where a prompt's tokens are in its images: time, height and width. What stands before a token decides its own, so equal keys have equal ones. */
+export interface PromptCoordinates {
+  ofPrompt: Int32Array // [3, tokens]
+  /** What a position behind the prompt differs by from all three of its coordinates. */
+  behind: number
 }
 
 export interface SamplingParams {

@@ -226,6 +226,19 @@ export class Sequence {
     return end
   }
 
+  get isTurnedByCoordinates(): boolean {
+    return this.sequenceGroup.request.images?.coordinates !== undefined
+  }
+
+  /** Time, height or width of the token at a position; the position itself where nothing is said of them. */
+  coordinateAt(position: number, axis: number): number {
+    const { request, promptTokens } = this.sequenceGroup
+    const { coordinates } = request.images ?? {}
+    if (!coordinates) return position
+    if (position >= promptTokens) return position - coordinates.behind
+    return coordinates.ofPrompt[axis * promptTokens + position]!
+  }
+
   /** Its own token at a position, or the one that is proposed there. */
   tokenAt(position: number): number {
     return position < this.length ? this.tokens[position]! : this.drafts[position - this.length]!

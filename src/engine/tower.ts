@@ -25,6 +25,10 @@ export interface Tile {
   pixels: Float32Array // [rows, taken]
   places: Int32Array // [rows]  rows of the tower's table of positions
   wanted: Int32Array // [rows that come out]  the first of the rows that become one
+  coordinates?: Int32Array // [3, rows]  what turns each, in towers that turn by them
+  /** [rows] the first and the last row that each sees, in layers that have windows. */
+  seenFrom?: Int32Array
+  seenTo?: Int32Array
 }
 
 /** What stands back behind the model's steps. */
@@ -131,7 +135,7 @@ export function createTower(program: Program, { log, onLost }: TowerOptions = {}
 }
 
 /** Blocks are the tile's alone, in order. */
-function stepOf({ pixels, places, wanted }: Tile, groups: number): StepInput {
+function stepOf({ pixels, places, wanted, ...beside }: Tile, groups: number): StepInput {
   const rows = places.length
   const blocks = Math.ceil(rows / BLOCK)
   return {
@@ -144,6 +148,7 @@ function stepOf({ pixels, places, wanted }: Tile, groups: number): StepInput {
     logitRows: new Int32Array(0),
     hiddenRows: wanted,
     hiddenIn: pixels,
+    ...beside,
     sampling: nothingDrawn,
   }
 }

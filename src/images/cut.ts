@@ -1,6 +1,6 @@
 // A picture becomes tiles as the tower takes them, and the grid in which they lie. What comes out is what the processors of
 // transformers make, sizes rounded as Python rounds them: image_processing_idefics3.py (and smolvlm), image_processing_got_ocr2.py,
-// image_processing_cohere2_vision.py, and for the others image_processing_backends.py.
+// image_processing_cohere2_vision.py, image_processing_qwen2_vl.py, and for the others image_processing_backends.py.
 
 import type { Cutting, ImageProcessing, Picture, Size } from "./image.ts"
 import { resize, type Window } from "./resample.ts"
@@ -13,8 +13,10 @@ export interface Cut {
   tiles: Picture[]
 }
 
-export function cut(picture: Picture, processing: ImageProcessing): Cut {
+/** @returns why there are none, as decode.ts says it, where the picture's proportions are beyond those that are known */
+export function cut(picture: Picture, processing: ImageProcessing): Cut | { refusal: string } {
   const { cutting, tile } = processing
+  if (cutting.kind === "fit") return fitted(picture, cutting, processing)
   if (cutting.kind === "split") return split(picture, cutting, processing)
   if (cutting.kind === "grid") return inGrid(picture, cutting, processing)
   const only = cutting.kind === "crop" ? crop(picture, cutting.shortest, processing) : undefined
@@ -42,6 +44,52 @@ function crop(picture: Picture, shortest: number, { tile, filter }: ImageProcess
   const left = Math.trunc((to.width - tile.width) / 2)
   const top = Math.trunc((to.height - tile.height) / 2)
   return resize(picture, to, filter, { left, top, ...tile })
+}
+
+const MAX_RATIO = 200
+
+function fitted(
+  picture: Picture,
+  cutting: Of<"fit">,
+  { tile, filter }: ImageProcessing,
+): Cut | { refusal: string } {
+  const { width, height } = picture
+  if (Math.max(width, height) > MAX_RATIO * Math.min(width, height)) {
+    const size = `has ${width} x ${height} pixels`
+    return {
+      refusal: `${size}; no side may be more than ${MAX_RATIO} times the other; send a part of it`,
+    }
+  }
+  return { grid: ONE, tiles: [resize(picture, fittingSize(picture, cutting, tile.width), filter)] }
+}
+
+/** `smart_resize`: both sides multiples of `step`, and the area between the least and the most. */
+function fittingSize({ width, height }: Size, { least, most }: Of<"fit">, step: number): Size {
+  const whole = (side: number) => halfToEven(side / step) * step
+  const area = whole(width) * whole(height)
+  if (area > most) {
+    const shrink = Math.sqrt((height * width) / most)
+    const down = (side: number) => Math.max(step, Math.floor(side / shrink / step) * step)
+    return { width: down(width), height: down(height) }
+  }
+  if (area >= least) return { width: whole(width), height: whole(height) }
+  const grow = Math.sqrt(least / (height * width))
+  const up = (side: number) => Math.ceil((side * grow) / step) * step
+  return { width: up(width), height: up(height) }
+}
+
+/** Python's round. */
+function halfToEven(value: number): number {
+  const down = Math.floor(value)
+  const rest = value - down
+  return rest > 0.5 || (rest === 0.5 && down % 2 === 1) ? down + 1 : down
+}
+
+/** Pixels of the largest tile that fits: long ones grow beyond the most by what their short side is rounded up. */
+export function mostPixels({ least, most }: Of<"fit">, step: number): number {
+  const longest = Math.sqrt(MAX_RATIO * Math.max(least, most)) + step
+  const shortest = Math.sqrt(Math.max(least, most) / MAX_RATIO)
+  return Math.max(most, least + step * (longest + shortest), step * longest)
 }
 
 type Of<Kind extends Cutting["kind"]> = Extract<Cutting, { kind: Kind }>

@@ -5,7 +5,7 @@ import { cut } from "./cut.ts"
 import { decode } from "./decode.ts"
 import type { ImageProcessing, Picture } from "./image.ts"
 import type { Answer, Order } from "./images.ts"
-import { pixelsOf } from "./patches.ts"
+import { layoutOf, pixelsOf } from "./patches.ts"
 
 let processing: ImageProcessing
 let tiles: readonly Picture[] = []
@@ -28,12 +28,14 @@ async function answerTo(order: Order): Promise<Answer> {
   if (order.kind === "rows") {
     const tile = tiles[order.tile]
     if (!tile) throw new Error("internal: rows of a tile that is not there")
-    return { pixels: pixelsOf(tile, processing, order.from, order.to) }
+    return { pixels: pixelsOf(tile, layoutOf(processing, tile), order.from, order.to) }
   }
   tiles = []
   const picture = await decode(order.bytes)
   if ("refusal" in picture) return picture
-  const { grid, tiles: parts } = cut(picture, processing)
-  tiles = parts
-  return { grid, tiles: parts.length }
+  const parts = cut(picture, processing)
+  if ("refusal" in parts) return parts
+  tiles = parts.tiles
+  const { width, height } = tiles[0]!
+  return { grid: parts.grid, tiles: tiles.length, tile: { width, height } }
 }

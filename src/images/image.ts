@@ -9,7 +9,7 @@ export interface Size {
   height: number
 }
 
-/** How an image becomes tiles, each as large as the tower's image. */
+/** How an image becomes tiles, each as large as the tower's image; or one that is as large as the image itself. */
 export type Cutting =
   /** One tile: stretched to it. */
   | { kind: "stretch" }
@@ -19,6 +19,8 @@ export type Cutting =
   | { kind: "split"; longest: number; isSplit: boolean }
   /** In a grid of so many tiles, chosen by `choice`; with more than one, all of it as the last tile. */
   | { kind: "grid"; choice: "ratio" | "scale"; least: number; most: number }
+  /** One tile of about the image's proportions, whose sides are multiples of `tile`'s: of so many pixels, as Qwen. */
+  | { kind: "fit"; least: number; most: number }
 
 /** What stands in the prompt for an image, around the soft tokens of its tiles. */
 export interface Wording {
@@ -53,6 +55,10 @@ export interface ImageProcessing {
   hasClassRow: boolean
   /** So many of the first rows do not come out. */
   skipped: number
+  /** Patches a side of a window, which lie behind one another; absent: there are no windows. */
+  window?: number
+  /** Of a square, so many a side, that positions are learned for; absent: a patch has a place of its own, or none. */
+  places?: number
   /** What the chat template writes in the place of an image. */
   mark: string
   /** The text of the token that stands for each row that comes out. */
@@ -68,12 +74,17 @@ export interface SeenImage {
   text: string
   /** How many soft tokens `text` has: as many as rows come out of the tower. */
   rows: number
+  /** How these lie in the image, line by line, where a tile fits it. */
+  grid?: Size
 }
 
 export interface Tile {
   pixels: Float32Array // [rows, taken]
   places: Int32Array // [rows] into the tower's table of positions
   wanted: Int32Array // [rows that come out] the first of the rows that are joined to one
+  coordinates?: Int32Array // [3, rows] time, height and width that turn a row
+  seenFrom?: Int32Array // [rows] the first row of its window
+  seenTo?: Int32Array // [rows] the last one
 }
 
 /** Pixels of red, green and blue. */

@@ -44,7 +44,9 @@ test("an image comes as tiles, text and as many soft tokens as rows come out", a
   const seen = await images.see(read("rgb.jpg"), "image", nobody)
   const picture = await decode(read("rgb.jpg"))
   if ("refusal" in picture) throw new Error(picture.refusal)
-  const { tiles } = cut(picture, processing)
+  const parts = cut(picture, processing)
+  if ("refusal" in parts) throw new Error(parts.refusal)
+  const { tiles } = parts
   expect(seen.tiles).toHaveLength(tiles.length)
   seen.tiles.forEach((tile, i) => {
     expect(tile.places).toEqual(placesOf(processing))

@@ -8,8 +8,17 @@ import type { Log } from "../log.ts"
 import { type Caller, Lane } from "../worker/lane.ts"
 import { Worker, WorkerLost } from "../worker/worker.ts"
 import type { Grid } from "./cut.ts"
-import type { ImageProcessing, SeenImage, Tile } from "./image.ts"
-import { rowsOf, takenOf, tileOf, wantedOf } from "./patches.ts"
+import type { ImageProcessing, SeenImage, Size, Tile } from "./image.ts"
+import {
+  gridOf,
+  type Layout,
+  layoutOf,
+  pixelColumns,
+  rowsOf,
+  takenOf,
+  tileOf,
+  wantedOf,
+} from "./patches.ts"
 import { textOf } from "./wording.ts"
 
 export type Order =
@@ -17,7 +26,9 @@ export type Order =
   /** Of the image that was cut last. */
   | { kind: "rows"; tile: number; from: number; to: number }
 
-export type Answer = { grid: Grid; tiles: number } | { refusal: string } | { pixels: Float32Array }
+export type Answer =
+  /** How many tiles, and how large each is. */
+  { grid: Grid; tiles: number; tile: Size } | { refusal: string } | { pixels: Float32Array }
 
 export interface Images {
   /**
@@ -69,27 +80,36 @@ export function openImages(
     const answer = await worker.ask({ kind: "cut", bytes }, { signal })
     if ("refusal" in answer) throw refused(field, answer.refusal)
     if (!("grid" in answer)) throw new Error("internal: an image was cut, and no grid came of it")
+    const layout = layoutOf(processing, answer.tile)
     const tiles: Tile[] = []
     for (let tile = 0; tile < answer.tiles; tile++)
-      tiles.push(tileOf(await pixelsOf(tile, signal), processing))
-    const rows = wantedOf(processing).length
+      tiles.push(tileOf(await pixelsOf(tile, layout, signal), layout))
+    const rows = wantedOf(layout).length
     return {
       tiles,
       text: textOf(processing, answer.grid, rows),
       rows: rows * tiles.length,
+      ...(processing.cutting.kind === "fit" && { grid: gridOf(layout) }),
     }
   }
 
-  async function pixelsOf(tile: number, signal: AbortSignal | undefined): Promise<Float32Array> {
-    const taken = takenOf(processing)
-    const rows = rowsOf(processing)
+  async function pixelsOf(
+    tile: number,
+    layout: Layout,
+    signal: AbortSignal | undefined,
+  ): Promise<Float32Array> {
+    const [taken, columns] = [takenOf(layout), pixelColumns(layout)]
+    const rows = rowsOf(layout)
     const pixels = new Float32Array(rows * taken)
-    const step = Math.max(1, Math.floor(PIECE / (4 * taken)))
+    const step = Math.max(1, Math.floor(PIECE / (4 * columns)))
     for (let from = 0; from < rows; from += step) {
       const to = Math.min(from + step, rows)
       const answer = await worker.ask({ kind: "rows", tile, from, to }, { signal })
       if (!("pixels" in answer)) throw new Error("internal: rows of an image came without pixels")
-      pixels.set(answer.pixels, from * taken)
+      for (let row = from; row < to; row++) {
+        const own = answer.pixels.subarray((row - from) * columns, (row - from + 1) * columns)
+        pixels.set(own, row * taken)
+      }
     }
     return pixels
   }

@@ -1,25 +1,61 @@
 // A tile as rows of a tower: one for each patch, its pixels as a convolution's weight lies [3, patch, patch]. Patches that become
 // one row lie one behind the other, row by row of their square: so are the columns of what is joined in the pixel shuffles of
-// Idefics 3, InternVL, Aya Vision and Command A Vision, and in the mean that Gemma 3 takes the order does not matter.
+// Idefics 3, InternVL, Aya Vision and Command A Vision and in the mergers of Qwen, and in the mean that Gemma 3 takes the order does
+// not matter. Where a tower has windows, a window's patches lie one behind the other, and what comes out is line by line all the same.
 //
 // A patch's place is its number in the tile, row by row. Idefics 3 finds it by fractions of the tile's edge, which is the same
 // but where a float is rounded the wrong way: not in the grids of 26, 27, 32 and 64 patches a side that are published.
 
-import type { ImageProcessing, Picture, Tile } from "./image.ts"
+import { mostPixels } from "./cut.ts"
+import type { ImageProcessing, Picture, Size, Tile } from "./image.ts"
 
-type Layout = Pick<
+export type Layout = Pick<
   ImageProcessing,
-  "tile" | "patch" | "joined" | "hasClassRow" | "skipped" | "rescale" | "mean" | "std"
+  | "cutting"
+  | "tile"
+  | "patch"
+  | "joined"
+  | "hasClassRow"
+  | "skipped"
+  | "window"
+  | "places"
+  | "rescale"
+  | "mean"
+  | "std"
 >
+
+/** As a tile of this size is laid out. */
+export const layoutOf = (processing: ImageProcessing, tile: Size): Layout => ({
+  ...processing,
+  tile: { width: tile.width, height: tile.height },
+})
 
 /** Patches beside and below each other; pixels behind the last whole one are not seen. */
 function sides({ tile, patch }: Layout): { columns: number; lines: number } {
   return { columns: Math.floor(tile.width / patch), lines: Math.floor(tile.height / patch) }
 }
 
-/** Columns of a row of pixels. */
-export function takenOf({ patch }: Layout): number {
+/** How what comes out of a tile lies in it, where that is line by line. */
+export function gridOf(layout: Layout): Size {
+  const { columns, lines } = sides(layout)
+  return { width: columns / layout.joined, height: lines / layout.joined }
+}
+
+/** Columns of a row that are pixels. */
+export function pixelColumns({ patch }: Pick<Layout, "patch">): number {
   return 3 * patch * patch
+}
+
+/** Columns of a row: behind its pixels how much each learned place counts for it. */
+export function takenOf({ patch, places = 0 }: Layout): number {
+  return pixelColumns({ patch }) + places * places
+}
+
+/** Rows of the largest tile in the tower. */
+export function mostRows(processing: ImageProcessing): number {
+  const { cutting, tile, patch } = processing
+  if (cutting.kind !== "fit") return rowsOf(processing)
+  return Math.floor(mostPixels(cutting, tile.width) / (patch * patch))
 }
 
 /** Rows of a tile in the tower. */
@@ -30,41 +66,55 @@ export function rowsOf(layout: Layout): number {
 
 /** Rows of a tile that come out of it. */
 export function wantedOf(layout: Layout): Int32Array {
-  const { joined, skipped } = layout
-  const count = Math.floor((rowsOf(layout) - skipped) / (joined * joined))
-  return Int32Array.from({ length: count }, (_, row) => skipped + row * joined * joined)
+  const { joined, skipped, window } = layout
+  const size = joined * joined
+  const count = Math.floor((rowsOf(layout) - skipped) / size)
+  const firsts = Int32Array.from({ length: count }, (_, row) => skipped + row * size)
+  if (!window) return firsts
+  const order = patchOrder(layout)
+  const { columns } = sides(layout)
+  const placeOf = (row: number) => order[row]!.line * columns + order[row]!.column
+  return firsts.sort((one, other) => placeOf(one) - placeOf(other))
+}
+
+interface Patch {
+  column: number
+  line: number
 }
 
 /** Which patch each row is of, the class row's left out. */
-function patchOrder(layout: Layout): { column: number; line: number }[] {
+function patchOrder(layout: Layout): Patch[] {
   const { columns, lines } = sides(layout)
-  const { joined } = layout
-  const order: { column: number; line: number }[] = []
-  for (let top = 0; top < lines; top += joined)
-    for (let left = 0; left < columns; left += joined)
-      for (let line = top; line < top + joined; line++)
-        for (let column = left; column < left + joined; column++) order.push({ column, line })
+  const { joined, window = Math.max(columns, lines) } = layout
+  const order: Patch[] = []
+  for (let row = 0; row < lines; row += window)
+    for (let from = 0; from < columns; from += window)
+      for (let top = row; top < Math.min(row + window, lines); top += joined)
+        for (let left = from; left < Math.min(from + window, columns); left += joined)
+          for (let line = top; line < top + joined; line++)
+            for (let column = left; column < left + joined; column++) order.push({ column, line })
   return order
 }
 
 export function placesOf(layout: Layout): Int32Array {
+  if (layout.cutting.kind === "fit") return new Int32Array(rowsOf(layout))
   const { columns } = sides(layout)
   const first = Number(layout.hasClassRow)
   const places = patchOrder(layout).map(({ column, line }) => first + line * columns + column)
   return Int32Array.from(layout.hasClassRow ? [0, ...places] : places)
 }
 
-/** Fills rows `from` to `to` of a tile: what `Tile.pixels` has there. */
+/** Fills rows `from` to `to` of a tile: the first columns of what `Tile.pixels` has there. */
 export function pixelsOf(picture: Picture, layout: Layout, from: number, to: number): Float32Array {
   const { patch } = layout
-  const taken = takenOf(layout)
+  const columns = pixelColumns(layout)
   const numbers = normalised(layout)
   const order = patchOrder(layout)
-  const pixels = new Float32Array((to - from) * taken)
+  const pixels = new Float32Array((to - from) * columns)
   for (let row = from; row < to; row++) {
     const place = order[row - Number(layout.hasClassRow)]
     if (!place) continue // the class row's are zeros
-    let at = (row - from) * taken
+    let at = (row - from) * columns
     for (let channel = 0; channel < 3; channel++) {
       const table = numbers[channel]!
       for (let y = 0; y < patch; y++) {
@@ -88,7 +138,66 @@ function normalised({ rescale, mean, std }: Layout): Float32Array[] {
   })
 }
 
-/** One tile of a `SeenImage`. */
+/** One tile of a `SeenImage`; `pixels` [rows, taken], of which places' columns are still zeros. */
 export function tileOf(pixels: Float32Array, layout: Layout): Tile {
-  return { pixels, places: placesOf(layout), wanted: wantedOf(layout) }
+  const plain = { pixels, places: placesOf(layout), wanted: wantedOf(layout) }
+  if (layout.cutting.kind !== "fit") return plain
+  if (layout.places) shareOut(pixels, layout, layout.places)
+  const windows = layout.window ? windowsOf(layout, layout.window) : {}
+  return { ...plain, coordinates: coordinatesOf(layout), ...windows }
+}
+
+/** [3, rows] of each patch: no time, its line, its column. */
+function coordinatesOf(layout: Layout): Int32Array {
+  const order = patchOrder(layout)
+  const coordinates = new Int32Array(3 * order.length)
+  for (const [row, { column, line }] of order.entries()) {
+    coordinates[order.length + row] = line
+    coordinates[2 * order.length + row] = column
+  }
+  return coordinates
+}
+
+/** Of each patch, the first and the last row of its window. */
+function windowsOf(layout: Layout, window: number): { seenFrom: Int32Array; seenTo: Int32Array } {
+  const { columns } = sides(layout)
+  const across = Math.ceil(columns / window)
+  const numbers = patchOrder(layout).map(
+    ({ column, line }) => Math.floor(line / window) * across + Math.floor(column / window),
+  )
+  const [seenFrom, seenTo] = [new Int32Array(numbers.length), new Int32Array(numbers.length)]
+  for (let from = 0, end = 0; from < numbers.length; from = end) {
+    while (numbers[end] === numbers[from]) end++
+    seenFrom.fill(from, from, end)
+    seenTo.fill(end - 1, from, end)
+  }
+  return { seenFrom, seenTo }
+}
+
+/**
+ * How much each of the learned places, of which there are `side` to each side, counts for a patch: the grid of patches is stretched
+ * over theirs, corner on corner, and the four around a patch share it (`_interpolation_axis_taps_weights` of transformers).
+ */
+function shareOut(pixels: Float32Array, layout: Layout, side: number): void {
+  const { columns, lines } = sides(layout)
+  const taken = takenOf(layout)
+  const down = Array.from({ length: lines }, (_, line) => sharesAt(line, lines, side))
+  const across = Array.from({ length: columns }, (_, column) => sharesAt(column, columns, side))
+  for (const [row, { column, line }] of patchOrder(layout).entries()) {
+    const first = row * taken + pixelColumns(layout)
+    for (const { place: y, share: ofLine } of down[line]!)
+      for (const { place: x, share: ofColumn } of across[column]!)
+        pixels[first + y * side + x]! += Math.fround(ofLine * ofColumn)
+  }
+}
+
+/** Of one side: the place before and the one behind, as floats compute them. */
+function sharesAt(index: number, of: number, side: number): { place: number; share: number }[] {
+  const at = Math.fround((index * (side - 1)) / Math.max(of - 1, 1))
+  const before = Math.floor(at)
+  const share = Math.fround(at - before)
+  return [
+    { place: before, share: Math.fround(1 - share) },
+    { place: Math.min(before + 1, side - 1), share },
+  ]
 }

@@ -19,6 +19,8 @@ export interface ModelConfig {
     factor: number
     /** A row of an image may stand in a token's place. */
     sees?: true
+    /** Behind so many of the first layers, as many more of its columns are added. */
+    stacked?: number
     /** Learned positions are added to it, whose table has so many rows before the first; undefined: none are. */
     positions: { skipped: number } | undefined
     /** Of the sum. */

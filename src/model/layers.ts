@@ -19,6 +19,7 @@ import {
   norm,
   rope,
   route,
+  seenPart,
   selectiveStates,
   slice,
   stacked,
@@ -48,9 +49,9 @@ export const HEAD = "lm_head.weight"
 /** Embedding, one block after the other, a last norm, the head. */
 export function decoder(architecture: string, config: ModelConfig): Graph {
   const { shapes, embedding, head, sinks } = config
-  const { vocabulary, hidden } = shapes
+  const { vocabulary, hidden, taken } = shapes
   const table = embeddingTable(config)
-  let x = scaled(embedding.sees ? embedOrSee(table) : embed(table), embedding.factor) // [tokens, hidden]
+  let x = scaled(embedding.sees ? embedOrSee(table, taken) : embed(table), embedding.factor) // [tokens, hidden]
   if (embedding.positions) x = add(x, embedPositions(config))
   if (embedding.norm) x = normed(x, embedding.norm, named("", "model."), "embed_norm", "embed_norm")
   const inputs = layerInputs(config, x)
@@ -58,7 +59,10 @@ export function decoder(architecture: string, config: ModelConfig): Graph {
   const placeOf = (index: number) => ({ ...place, index, input: inputs?.(index) })
   const left = config.streams
     ? streamedLayers(config, config.streams, x, placeOf)
-    : config.blocks.reduce((x, block, index) => decoderLayer(block, x, placeOf(index)), x)
+    : config.blocks.reduce(
+        (x, block, index) => withSeen(config, decoderLayer(block, x, placeOf(index)), index),
+        x,
+      )
   const last = config.norm ? normed(left, config.norm, named("", "model."), "norm", "norm") : left
   const matrix = head.tied ? table : weight("head", HEAD, vocabulary, hidden)
   const bias = head.bias ? weight("head_bias", "lm_head.bias", vocabulary) : undefined
@@ -80,6 +84,13 @@ function embeddingTable({ shapes: { vocabulary, hidden }, embedding }: ModelConf
 
 function embedPositions({ shapes: { context, hidden } }: ModelConfig): Node {
   return embed(weight("positions", "model.embed_positions.weight", context, hidden), "position")
+}
+
+/** DeepStack (arXiv 2406.04334): what the first layers leave, and more of what is seen. */
+function withSeen({ shapes, embedding }: ModelConfig, x: Node, layer: number): Node {
+  const { hidden, taken } = shapes
+  if (taken === undefined || layer >= (embedding.stacked ?? 0)) return x
+  return add(x, seenPart(taken, (1 + layer) * hidden, hidden))
 }
 
 /** What each layer is given beside what the layer before it has left; undefined: nothing. */

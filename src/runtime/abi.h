@@ -57,7 +57,9 @@ typedef struct {
   const int32_t *visible_from;    // [groups * sequences]
   const int32_t *logit_rows;      // [rows]
   const int32_t *hidden_rows_of;  // [hidden_rows]
+  const int32_t *seen_from;       // [total] or null
   const int32_t *seen_to;         // [total] or null
+  const int32_t *coordinates;     // [3, total] or null
   const float *hidden_in;         // [taken_rows, taken] or null
   const float *temperature;       // [rows]
   const int32_t *top_k;           // [rows]

@@ -14,6 +14,7 @@ import {
   type StepInput,
   UNMASKED,
 } from "./program.ts"
+import { AXES } from "./rotation.ts"
 
 /** @throws an internal error that names the array and the value. */
 export function checkStep(
@@ -38,6 +39,8 @@ export function checkStep(
   requireBelow("logitRows", input.logitRows, total)
   requireBelow("hiddenRows", input.hiddenRows, total - joined + 1)
   if (input.seenTo) requireLength("seenTo", input.seenTo, total)
+  if (input.seenFrom) requireLength("seenFrom", input.seenFrom, total)
+  if (input.coordinates) requireLength("coordinates", input.coordinates, AXES * total)
   for (let s = 0; s < sequences; s++) checkSequence(input, s, shapes.context)
   for (const [group, blocks] of limits.blocks.entries())
     if (groups[group]!.state === undefined) checkBlocks(input, group, blocks, sinks)
@@ -81,6 +84,7 @@ function checkSequence(input: StepInput, s: number, context: number): void {
       refuse(`positions[${i}] does not follow the one before`)
   const last = first + to - from - 1
   if (input.seenTo) checkSeen(input.seenTo.subarray(from, to), first, last)
+  if (input.seenFrom) checkSeenFrom(input.seenFrom.subarray(from, to), first)
   if (first < 0 || last >= context)
     refuse(`positions ${first} … ${last} of a context of ${context}`)
 }
@@ -92,6 +96,13 @@ function checkSeen(seenTo: Int32Array, first: number, last: number): void {
       refuse(
         `seenTo[${i}] of a sequence is ${seenTo[i]}, it is at ${first + i} and ends at ${last}`,
       )
+}
+
+/** Each token sees itself, and nothing before what the one before it sees. */
+function checkSeenFrom(seenFrom: Int32Array, first: number): void {
+  for (let i = 0; i < seenFrom.length; i++)
+    if (seenFrom[i]! < (seenFrom[i - 1] ?? 0) || seenFrom[i]! > first + i)
+      refuse(`seenFrom[${i}] of a sequence is ${seenFrom[i]}, it is at ${first + i}`)
 }
 
 /** A block of the group is there for each position. */

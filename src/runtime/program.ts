@@ -162,7 +162,9 @@ export interface StepInput {
   blocks: Int32Array // [blockStarts.at(-1)]  KV block ids, list after list, in position order: see `blockIndex`
   blockStarts: Int32Array // [groups * sequences + 1]
   visibleFrom: Int32Array // [groups * sequences] no earlier position is read, but the manifest's `sinks` first ones
+  seenFrom?: Int32Array // [total]            the first position that a token sees in mutual layers; absent: as in others
   seenTo?: Int32Array // [total]              the last position that a token sees in mutual layers; absent: its own
+  coordinates?: Int32Array // [3, total]      what turns a token where a rotation has axes; absent: its position, three times
   logitRows: Int32Array // [rows]             indices into tokens whose logits are wanted; several per sequence when drafts are verified
   hiddenRows: Int32Array // [n]               indices into tokens whose last hidden row is handed out
   /** Rows taken in: [total, taken] beside the tokens (EAGLE; the pixels of images), or [n, taken] in the place of those that say so. */

@@ -12,6 +12,18 @@ export interface Rotation {
   frequencies: readonly number[]
   factor: number
   growth?: { beta: number; original: number; ahead: number }
+  /** Which of the token's coordinates turns each pair, in the place of its position. Nothing grows then. */
+  axes?: readonly Axis[]
+}
+
+/** Of a token's coordinates, `StepInput.coordinates`: time, height, width. */
+export type Axis = 0 | 1 | 2
+export const AXES = 3
+
+/** Of a token of a step: `coordinates` [3, total] has all times first, then all heights, then all widths. */
+export function coordinatesOf(coordinates: Int32Array, token: number): number[] {
+  const total = coordinates.length / AXES
+  return Array.from({ length: AXES }, (_, axis) => coordinates[axis * total + token]!)
 }
 
 /** A row of so many columns is not turned, but grows. */
@@ -21,18 +33,23 @@ export const growing = (columns: number, growth: Rotation["growth"] & object): R
   growth,
 })
 
-/** cos and sin of position * frequency, for each pair, times the factors of the rotation: from `at` on. */
+/**
+ * cos and sin of position * frequency, for each pair, times the factors of the rotation: from `at` on.
+ * @param coordinates what turns the pairs of a rotation with axes; absent: the position
+ */
 export function writeTurns(
   position: number,
-  { frequencies, factor, growth }: Rotation,
+  { frequencies, factor, growth, axes }: Rotation,
   out: Float32Array,
   at: number,
+  coordinates?: readonly number[],
 ): void {
   const { beta, original, ahead } = growth ?? { beta: 0, original: 1, ahead: 0 }
   const grown = 1 + beta * log(1 + Math.floor((position + ahead) / original))
   const size = fround(factor * grown)
   for (let i = 0; i < frequencies.length; i++) {
-    const angle = position * frequencies[i]!
+    const turned = axes && coordinates ? coordinates[axes[i]!]! : position
+    const angle = turned * frequencies[i]!
     out[at + i] = fround(cosine(angle)) * size
     out[at + frequencies.length + i] = fround(sine(angle)) * size
   }

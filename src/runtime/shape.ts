@@ -19,7 +19,7 @@ export const positive = shapeOf("a number above 0", (n) => Number.isFinite(n) &&
 
 export const isTrue = shapeOf("true", (value) => value === true)
 
-export function oneOf(names: readonly string[]): Shape {
+export function oneOf(names: readonly (string | number)[]): Shape {
   return shapeOf(`one of ${names.join(", ")}`, (value) => names.includes(value as string))
 }
 

@@ -135,11 +135,13 @@ export class StepRows {
   /** The first position that a token sees in a group, but for the sinks before it. */
   firstSeen(
     token: number,
-    { group, window, chunked }: Pick<Visible, "group" | "window" | "chunked">,
+    { group, window, chunked, mutual }: Pick<Visible, "group" | "window" | "chunked" | "mutual">,
   ): number {
-    const visible = this.#input.visibleFrom[this.#listOf(group, this.#sequences[token]!)]!
+    const { visibleFrom, positions, seenFrom } = this.#input
+    const kept = visibleFrom[this.#listOf(group, this.#sequences[token]!)]!
+    const visible = mutual && seenFrom ? Math.max(kept, seenFrom[token]!) : kept
     if (!window) return visible
-    const position = this.#input.positions[token]!
+    const position = positions[token]!
     return Math.max(visible, position - (chunked ? position % window : window - 1))
   }
 

@@ -649,12 +649,11 @@ static void attention_case(struct attention a, int with_tiles, int64_t length, i
   uint8_t *cache = memory((size_t)(2 * blocks + 1) * block_bytes(a));
   memset(cache, 0xff, (size_t)(2 * blocks + 1) * block_bytes(a));
   int32_t *ids = memory((size_t)blocks * 4), *list = memory((size_t)(blocks + 1) * 4),
-          *positions = memory((size_t)length * 4), *lasts = memory((size_t)length * 4);
+          *firsts = memory((size_t)length * 4), *lasts = memory((size_t)length * 4);
   for (int64_t b = 0; b < blocks; b++) ids[b] = (int32_t)(2 * blocks - 2 * b);
   float *q = memory((size_t)(length * q_stride) * 4), *k = memory((size_t)(length * kv_stride) * 4);
   float *v = memory((size_t)(length * kv_stride) * 4);
   for (int64_t t = 0; t < length; t++) {
-    positions[t] = (int32_t)t;
     lasts[t] = t >= IMAGE && t < IMAGE_END && IMAGE_END <= length ? IMAGE_END - 1 : (int32_t)t;
     for (int64_t h = 0; h < a.heads; h++)
       for (int64_t d = 0; d < a.head_dim; d++) q[t * q_stride + h * a.head_dim + d] = uniform() * 2;
@@ -694,9 +693,10 @@ static void attention_case(struct attention a, int with_tiles, int64_t length, i
               from = kept / BLOCK < sinks ? sinks : kept / BLOCK;
       memcpy(list, ids, (size_t)(sinks < blocks ? sinks : blocks) * 4);
       for (int64_t b = from; b < blocks; b++) list[sinks + b - from] = ids[b];
+      for (int64_t i = t; i < t + tokens; i++) firsts[i] = (int32_t)first_seen(a, i, kept);
       struct attention_item item = {.cache = cache,
                                     .blocks = list,
-                                    .positions = positions + t,
+                                    .firsts = firsts + t,
                                     .lasts = lasts + t,
                                     .tokens = tokens,
                                     .kept = kept,
@@ -733,7 +733,7 @@ static void attention_case(struct attention a, int with_tiles, int64_t length, i
         near(whole[t * out_stride + h * a.head_dim + d], sum, 1, tolerance, "attention");
       }
     }
-  free(cache), free(ids), free(list), free(positions), free(lasts), free(q), free(k), free(v), free(keys),
+  free(cache), free(ids), free(list), free(firsts), free(lasts), free(q), free(k), free(v), free(keys),
       free(values), free(whole), free(again), free(scratch), free(weights), free(sunk);
 }
 
@@ -769,7 +769,7 @@ static void attend_all(struct attention a, int with_tiles, struct attention_item
   for (int64_t t = 0; t < all.tokens; t += most) {
     struct attention_item item = all;
     item.tokens = all.tokens - t < most ? all.tokens - t : most;
-    item.positions += t, item.lasts += t, item.query += t * all.query_stride, item.out += t * all.out_stride;
+    item.firsts += t, item.lasts += t, item.query += t * all.query_stride, item.out += t * all.out_stride;
     for (int64_t h = 0; h < a.kv_heads; h++) attend_one(a, with_tiles, &item, h, scratch);
   }
 }
@@ -782,7 +782,7 @@ static void broken_key_case(struct attention a, int with_tiles) {
   static const float broken[] = {NAN, INFINITY, -INFINITY};
   const int64_t width = head_width(a.head_dim), stride = a.heads * a.head_dim;
   uint8_t *cache = memory(BLOCKS * block_bytes(a));
-  int32_t ids[BLOCKS + 1] = {0}, positions[LENGTH];
+  int32_t ids[BLOCKS + 1] = {0}, firsts[LENGTH], positions[LENGTH];
   for (int32_t b = 0; b < BLOCKS; b++) ids[b] = b;
   float *k = memory((size_t)(LENGTH * width) * 4), *v = memory((size_t)(LENGTH * width) * 4),
         *q = memory((size_t)(LENGTH * stride) * 4), *sound = memory((size_t)(LENGTH * stride) * 4),
@@ -791,10 +791,11 @@ static void broken_key_case(struct attention a, int with_tiles) {
   for (int64_t i = 0; i < LENGTH * stride; i++) q[i] = uniform();
   for (int64_t i = 0; i < LENGTH * width; i++)
     if (i % width < a.head_dim) k[i] = uniform(), v[i] = uniform();
-  for (int32_t t = 0; t < LENGTH; t++) positions[t] = t;
+  for (int32_t t = 0; t < LENGTH; t++)
+    positions[t] = t, firsts[t] = (int32_t)first_seen(a, t, 0);
   struct attention_item all = {.cache = cache,
                                .blocks = ids,
-                               .positions = positions,
+                               .firsts = firsts,
                                .lasts = positions,
                                .tokens = LENGTH,
                                .query = q,

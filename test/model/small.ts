@@ -19,6 +19,7 @@ import {
   reorder,
   rope,
   route,
+  seenPart,
   select,
   stacked,
   weigh,
@@ -38,6 +39,7 @@ import {
   rowLayout,
 } from "../../src/runtime/format.ts"
 import type { Manifest } from "../../src/runtime/manifest.ts"
+import type { Rotation } from "../../src/runtime/rotation.ts"
 
 export interface SmallShape {
   layers?: number
@@ -51,6 +53,12 @@ export interface SmallShape {
   takesHidden?: boolean // concat(embedding, hiddenIn) goes in, as EAGLE's heads do
   /** Tokens may have rows that are taken in in their place. */
   sees?: boolean
+  /** And as many columns again, which are added behind the first layer. */
+  stacked?: true
+  /** Whose pairs turn by height, by time and by width. */
+  axes?: true
+  /** Whose layers see as far as the step says. */
+  mutual?: true
   /** Pixels go in, so many of each row, to which a token's row is added; so many rows become one that goes out through a product. */
   tower?: { taken: number; joined: number }
   hidden?: number
@@ -113,6 +121,9 @@ export function smallGraph(shape: SmallShape = {}): Graph {
     bidirectional,
     takesHidden,
     sees,
+    stacked: more,
+    axes,
+    mutual,
     tower,
     hidden = 20,
     intermediate = 44,
@@ -122,9 +133,11 @@ export function smallGraph(shape: SmallShape = {}): Graph {
     hasStates,
     latent,
   } = shape
-  const rotation = { frequencies: [1, 0.1, 0.01], factor: 1 }
+  const frequencies = [1, 0.1, 0.01]
+  const rotation: Rotation = { frequencies, factor: 1, ...(axes && { axes: [1, 0, 2] }) }
   const table = weight("embed", "embed", VOCABULARY, hidden)
-  let x = sees ? embedOrSee(table) : embed(table)
+  const taken = more ? 2 * hidden : tower?.taken
+  let x = sees ? embedOrSee(table, taken) : embed(table)
   if (tower)
     x = add(linear(hiddenIn(tower.taken), weight("pixels", "pixels", hidden, tower.taken)), x)
   if (takesHidden)
@@ -150,6 +163,7 @@ export function smallGraph(shape: SmallShape = {}): Graph {
       ...(chunked && layer % 2 === 1 && { chunked }),
       sinks,
       ...(bidirectional && { bidirectional }),
+      ...(mutual && { mutual }),
     }
     const mixed = latent
       ? latentAttention(rope(q, HEAD_DIM, rotation), h, w, { ...memory, latent })
@@ -177,6 +191,7 @@ export function smallGraph(shape: SmallShape = {}): Graph {
     const gate = apply("silu", linear(m, w("gate", intermediate, hidden)))
     const gated = multiply(gate, linear(m, w("up", intermediate, hidden)))
     x = add(x, linear(gated, w("down", hidden, intermediate)))
+    if (more && layer === 0) x = add(x, seenPart(2 * hidden, hidden, hidden))
   }
   const shapes = {
     vocabulary: VOCABULARY,
@@ -187,7 +202,7 @@ export function smallGraph(shape: SmallShape = {}): Graph {
     headDim: HEAD_DIM,
     intermediate,
     context: 512,
-    ...(tower && { taken: tower.taken }),
+    ...(taken && { taken }),
   }
   const last = norm(x, weight("norm", "norm", hidden), 1e-5)
   return finish(

@@ -181,6 +181,37 @@ describe("logitRows, hiddenRows, hiddenIn", () => {
     }
   })
 
+  test("more columns of a row that is taken in are added behind the first layer, and to no others", async () => {
+    const [plainly, stacked] = [
+      await open({ sees: true }),
+      await open({ sees: true, stacked: true }),
+    ]
+    const tokens = [5, SEEN + 1, 6, SEEN, 7]
+    const rows = smallWeights("given", 2 * 20)
+    const more = smallWeights("more", 2 * 20)
+    const whole = (second: (i: number) => number) =>
+      Float32Array.from({ length: 80 }, (_, i) => {
+        const [row, column] = [Math.floor(i / 40), i % 40]
+        return column < 20 ? rows[row * 20 + column]! : second(row * 20 + column - 20)
+      })
+    const hidden = async (program: LoadableProgram, hiddenIn: Float32Array) => {
+      const part = { tokens, from: 0, blocks: [0], hidden: [0, 1, 2, 3, 4] }
+      return (await take(program, { ...batch([part]), hiddenIn })).hidden
+    }
+    const zeros = await hidden(
+      stacked,
+      whole(() => 0),
+    )
+    expect(zeros).toEqual(await hidden(plainly, rows))
+    const added = await hidden(
+      stacked,
+      whole((i) => more[i]!),
+    )
+    expect(added.slice(0, 20)).toEqual(zeros.slice(0, 20)) // before the first row
+    for (const row of [1, 2, 3, 4])
+      expect(added.slice(row * 20, row * 20 + 20)).not.toEqual(zeros.slice(row * 20, row * 20 + 20))
+  })
+
   test("neighbouring rows become one that is handed out", async () => {
     const program = await open({ tower: { taken: 7, joined: 3 }, layers: 0 })
     const tokens = prompt(7)
@@ -237,6 +268,68 @@ describe("logitRows, hiddenRows, hiddenIn", () => {
       for (let n = 0; n < 20; n++)
         expect(hidden[row * 20 + n]).toBeCloseTo((x[n]! / size) * scale[n]!, 4)
     }
+  })
+})
+
+describe("coordinates", () => {
+  const tokens = prompt(9)
+  const part = { tokens, from: 0, blocks: [0] }
+  const logitsOf = async (program: LoadableProgram, coordinates?: readonly number[][]) => {
+    const all = coordinates && Int32Array.from(coordinates.flat())
+    return (await take(program, { ...batch([part]), ...(all && { coordinates: all }) })).logits!
+  }
+  const positions = [...tokens.keys()]
+  const moved = (by: number) => positions.map((position) => position + by)
+
+  test("turn what positions turn where they are the same", async () => {
+    const [plainly, turned] = [await open(), await open({ axes: true })]
+    const logits = await logitsOf(plainly)
+    expect(await logitsOf(turned)).toEqual(logits)
+    expect(await logitsOf(turned, [positions, positions, positions])).toEqual(logits)
+    // Who has no axes does not look at them.
+    expect(await logitsOf(plainly, [moved(3), positions, moved(5)])).toEqual(logits)
+  })
+
+  test("each turns its own pairs, by how far tokens are from one another", async () => {
+    const turned = await open({ axes: true })
+    const logits = await logitsOf(turned)
+    const expectClose = (values: Float32Array) => {
+      for (const [i, value] of values.entries()) expect(value).toBeCloseTo(logits[i]!, 4)
+    }
+    expectClose(await logitsOf(turned, [moved(7), moved(1), moved(4)]))
+    const folded = positions.map((position) => Math.floor(position / 2))
+    const changed = await Promise.all(
+      [0, 1, 2].map((axis) =>
+        logitsOf(
+          turned,
+          [0, 1, 2].map((each) => (each === axis ? folded : positions)),
+        ),
+      ),
+    )
+    for (const [i, one] of changed.entries())
+      for (const other of [logits, ...changed.slice(i + 1)]) expect(one).not.toEqual(other)
+  })
+})
+
+describe("seenFrom, seenTo", () => {
+  test("rows of a window see each other, and nobody else", async () => {
+    const program = await open({ mutual: true })
+    const [first, second] = [prompt(7, 1), prompt(5, 2)]
+    const both = Int32Array.from([...first, ...second])
+    const seenFrom = both.map((_, i) => (i < 7 ? 0 : 7))
+    const seenTo = both.map((_, i) => (i < 7 ? 6 : 11))
+    const rows = (count: number) => Array.from({ length: count }, (_, row) => row)
+    const part = { tokens: both, from: 0, blocks: [0], logits: rows(12) }
+    const { logits } = await take(program, { ...batch([part]), seenFrom, seenTo })
+    const own = async (tokens: Int32Array) => {
+      const input = batch([{ tokens, from: 0, blocks: [1], logits: rows(tokens.length) }])
+      const to = tokens.map(() => tokens.length - 1)
+      return (await take(program, { ...input, seenTo: to })).logits!
+    }
+    expect(logits!.slice(0, 7 * 70)).toEqual(await own(first))
+    // Farther behind the beginning, and so turned otherwise.
+    for (const [i, value] of (await own(second)).entries())
+      expect(logits![7 * 70 + i]).toBeCloseTo(value, 4)
   })
 })
 
@@ -396,6 +489,21 @@ describe("input that would read elsewhere is refused", () => {
       "hidden rows nobody takes",
       (i) => ({ ...i, hiddenIn: new Float32Array(400) }),
       /hiddenIn is not taken/,
+    ],
+    [
+      "coordinates of fewer tokens",
+      (i) => ({ ...i, coordinates: new Int32Array(20) }),
+      /coordinates has 20 entries, not 60/,
+    ],
+    [
+      "a token that does not see itself",
+      (i) => ({ ...i, seenFrom: i.positions.map((p) => p + 1) }),
+      /seenFrom\[0\] of a sequence is 1, it is at 0/,
+    ],
+    [
+      "a token that sees what is before those that the one before it sees",
+      (i) => ({ ...i, seenFrom: i.positions.map((p) => (p === 5 ? 0 : p)) }),
+      /seenFrom\[5\] of a sequence is 0/,
     ],
     [
       "visibleFrom behind the step",

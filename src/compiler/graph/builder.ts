@@ -27,9 +27,16 @@ export function embed(table: Weight, by: "token" | "position" = "token"): Node {
   return { op: "embed", rows: "tokens", columns: table.columns, inputs: [], table, by }
 }
 
-/** The table's row of each token, or the row that is taken in for it. */
-export function embedOrSee(table: Weight): Node {
-  return { ...embed(table), op: "embed", inputs: [], table, by: "token", sees: true }
+/** The table's row of each token, or what is taken in for it: the first columns of `taken`. */
+export function embedOrSee(table: Weight, taken = table.columns): Node {
+  check(taken >= table.columns, `${table.name} does not fit ${taken} columns that are taken in`)
+  return { ...embed(table), op: "embed", inputs: [], table, by: "token", sees: taken }
+}
+
+/** `columns` columns, `from` on, of the `taken` ones of what is taken in for a token; zeros for all others. */
+export function seenPart(taken: number, from: number, columns: number): Node {
+  check(from + columns <= taken, "seenPart: beyond the last column")
+  return { op: "seenPart", rows: "tokens", columns, inputs: [], taken, from }
 }
 
 export function hiddenIn(columns: number): Node {
@@ -93,6 +100,8 @@ export function headLinear(x: Node, weight: Weight, heads: number, kept = 0): No
 export function rope(x: Node, headDim: number, rotation: Rotation): Node {
   const turned = 2 * rotation.frequencies.length
   check(x.columns % headDim === 0 && turned <= headDim, "rope: heads do not fit")
+  const { axes, growth } = rotation
+  check(!axes || (2 * axes.length === turned && !growth), "rope: axes do not fit")
   return { op: "rope", rows: x.rows, columns: x.columns, inputs: [x], headDim, rotation }
 }
 

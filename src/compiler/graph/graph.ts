@@ -37,9 +37,11 @@ export type Node = { rows: RowSet; columns: number } & Op
 export type Op =
   /**
    * The table's row of each token, or of each token's position. Where it `sees`, a token may say that a row which is taken in
-   * stands in its place (`StepInput.hiddenIn`).
+   * stands in its place (`StepInput.hiddenIn`), of so many columns, the first of which are read.
    */
-  | { op: "embed"; inputs: readonly []; table: Weight; by: "token" | "position"; sees?: true }
+  | { op: "embed"; inputs: readonly []; table: Weight; by: "token" | "position"; sees?: number }
+  /** Other columns, `from` on, of the `taken` ones of the row that stands in a token's place; zeros where a token does itself. */
+  | { op: "seenPart"; inputs: readonly []; taken: number; from: number }
   /** Rows taken in beside the tokens (`hiddenIn`). */
   | { op: "hiddenIn"; inputs: readonly [] }
   /** a, b → the columns of a, then those of b. */
@@ -186,7 +188,7 @@ export interface Attention {
   chunked?: true
   sinks: number
   bidirectional?: true
-  /** It sees as far as the step says: rows of an image those behind them (`StepInput.seenTo`). */
+  /** It sees as far as the step says: rows of an image those behind them (`StepInput.seenTo` and `seenFrom`). */
   mutual?: true
 }
 
@@ -308,6 +310,8 @@ function details(node: Node): string[] {
   switch (node.op) {
     case "embed":
       return [shown(node.table), `by ${node.by}`, ...(node.sees ? ["or seen"] : [])]
+    case "seenPart":
+      return [`from ${node.from} of ${node.taken}`]
     case "norm":
       return [
         node.kind,
@@ -325,11 +329,12 @@ function details(node: Node): string[] {
     case "headLinear":
       return [shown(node.weight), `heads ${node.heads}`, `kept ${node.kept}`]
     case "rope": {
-      const { frequencies, factor } = node.rotation
+      const { frequencies, factor, axes } = node.rotation
       const [first, last] = [frequencies[0]!, frequencies.at(-1)!]
       return [
         `head ${node.headDim}`,
         `frequencies ${short(first)} … ${short(last)}`,
+        ...(axes ? [`axes ${axes.join("")}`] : []),
         ...(factor === 1 ? [] : [`factor ${short(factor)}`]),
       ]
     }

@@ -33,7 +33,7 @@ export class Chain {
     const groups = draftGroups(manifest)
     this.#program = program
     this.#reading = reading
-    this.#batch = new Batch({ limits, vocabulary, hidden, groups, sinks, draws: false })
+    this.#batch = new Batch({ limits, vocabulary, taken: hidden, groups, sinks, draws: false })
     this.#takesHidden = reading.hiddenIn !== undefined
   }
 

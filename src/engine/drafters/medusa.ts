@@ -12,7 +12,7 @@ export function createMedusa(heads: readonly [Program, ...Program[]]): Drafter {
   const [{ manifest, limits }] = heads
   const { vocabulary, hidden } = manifest.shapes
   const groups = draftGroups(manifest)
-  const batch = new Batch({ limits, vocabulary, hidden, groups, sinks: 0, draws: false })
+  const batch = new Batch({ limits, vocabulary, taken: hidden, groups, sinks: 0, draws: false })
   const rows = new WeakMap<Sequence, { row: Float32Array; length: number }>()
   const closing = new Closing()
   for (const head of heads) closing.add(head)

@@ -10,6 +10,7 @@ import { type ModelConfig, readActivation, readDecoder, seeingBothWays } from ".
 import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
 import type { Naming, Part } from "../weights/names.ts"
+import { readQwen } from "./qwen.ts"
 import type { Merge, Projector, TowerConfig } from "./tower.ts"
 
 /** What `vision_config` says of a tower. */
@@ -45,6 +46,8 @@ type TowerName = keyof typeof towers
  * @returns nothing where there is no tower, or none that is known
  */
 export function readTower(fields: Fields, text: ModelConfig): TowerConfig | undefined {
+  const qwen = readQwen(fields, text)
+  if (qwen) return qwen
   const type = fields.text("model_type")
   const vision = fields.object("vision_config")
   if (!vision || !readsImages(type)) return undefined

@@ -120,12 +120,13 @@ export async function sightBeside(beside: Beside): Promise<Sightedness> {
 
 /** Both were read from the same fields, but each has ways of its own. */
 function checkTiles(fields: Fields, tower: TowerConfig, images: ImageProcessing): void {
-  const { patch, joined, hasClassRow, tile } = images
+  const { patch, joined, hasClassRow, tile, places = 0 } = images
+  const side = tower.fits ? places : Math.floor(tile.width / patch)
   const isOne =
     patch === tower.patch &&
     joined === tower.merge.side &&
     hasClassRow === tower.hasClass &&
-    Math.floor(tile.width / patch) === tower.side
+    side === tower.side
   if (!isOne) throw fields.wrong("vision_config", "is of other tiles than images are cut into")
 }
 

@@ -5,18 +5,30 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, expect, test } from "vitest"
-import { cut } from "../../images/cut.ts"
+import { type Cut, cut } from "../../images/cut.ts"
 import { decode } from "../../images/decode.ts"
 import type { ImageProcessing, Picture } from "../../images/image.ts"
-import { pixelsOf, placesOf, rowsOf, takenOf, wantedOf } from "../../images/patches.ts"
+import {
+  gridOf,
+  layoutOf,
+  mostRows,
+  pixelColumns,
+  pixelsOf,
+  placesOf,
+  rowsOf,
+  takenOf,
+  tileOf,
+  wantedOf,
+} from "../../images/patches.ts"
 import { textOf } from "../../images/wording.ts"
 import { Fields } from "../fields.ts"
 import { Folder, type Json } from "../folder.ts"
 import { readProcessing } from "./processing.ts"
 
 const golden = new URL("../../../test/golden/images/", import.meta.url)
-const { seen } = JSON.parse(readFileSync(new URL("golden.json", golden), "utf8")) as {
+const { seen, fitted } = JSON.parse(readFileSync(new URL("golden.json", golden), "utf8")) as {
   seen: Record<string, Case>
+  fitted: Record<string, { config: Json; image: Json; images: Record<string, Fitted> }>
 }
 
 interface Case {
@@ -35,6 +47,19 @@ interface Seen {
   places: string
   pixels: string[]
   middle: number[]
+}
+
+/** Of a tile that is as large as its image. Hashes are of rows as the tower reads them. */
+interface Fitted {
+  grid: [height: number, width: number] // in patches
+  pixels: string
+  places: string // [2, rows]
+  first: number[]
+  /** Where windows begin and end, and in which rows what comes out begins. */
+  windows?: number[]
+  wanted?: string
+  /** Of three rows, how much each learned place counts. */
+  shares?: number[][]
 }
 
 const folder = mkdtempSync(join(tmpdir(), "sinter-processing-"))
@@ -66,6 +91,12 @@ async function pictureOf(name: string): Promise<Picture> {
   return picture
 }
 
+async function cutOf(name: string, processing: ImageProcessing): Promise<Cut> {
+  const parts = cut(await pictureOf(name), processing)
+  if ("refusal" in parts) throw new Error(parts.refusal)
+  return parts
+}
+
 const sha256 = (data: string | NodeJS.ArrayBufferView) =>
   createHash("sha256").update(data).digest("hex")
 
@@ -90,7 +121,7 @@ const cases = Object.entries(seen).flatMap(([name, { images }]) =>
 
 test.each(cases)("$name sees $image as transformers does", async ({ name, image, expected }) => {
   const processing = (await readCase(name))!
-  const { grid, tiles } = cut(await pictureOf(image), processing)
+  const { grid, tiles } = await cutOf(image, processing)
   const rows = wantedOf(processing).length
   const text = textOf(processing, grid, rows)
   const count = rowsOf(processing)
@@ -110,6 +141,106 @@ test.each(cases)("$name sees $image as transformers does", async ({ name, image,
   expect(text.split(processing.soft).length - 1).toBe(rows * tiles.length)
 })
 
+const fits = Object.entries(fitted).flatMap(([name, { images }]) =>
+  Object.entries(images).map(([image, expected]) => ({ name, image, expected })),
+)
+
+test.each(fits)("$name fits $image as transformers does", async ({ name, image, expected }) => {
+  const processing = (await readFitted(name))!
+  const { grid, tiles } = await cutOf(image, processing)
+  const layout = layoutOf(processing, tiles[0]!)
+  const rows = rowsOf(layout)
+  const pixels = pixelsOf(tiles[0]!, layout, 0, rows)
+  const taken = takenOf(layout)
+  const tile = tileOf(new Float32Array(rows * taken), layout)
+  const [height, width] = expected.grid
+  expect(gridOf(layout)).toEqual({ width: width / 2, height: height / 2 })
+  expect(Array.from(pixels.subarray(0, 4))).toEqual(expected.first)
+  expect(sha256(pixels)).toBe(expected.pixels)
+  expect(tile.coordinates!.subarray(0, rows).every((time) => time === 0)).toBe(true)
+  expect(sha256(tile.coordinates!.subarray(rows))).toBe(expected.places)
+  expect(tile.wanted.length).toBe(rows / 4)
+  const { windows, wanted, shares } = expected
+  if (windows) {
+    const ends = windows.slice(1)
+    const ofRows = ends.flatMap((end, i) =>
+      Array<number[]>(end - windows[i]!).fill([windows[i]!, end - 1]),
+    )
+    expect(Array.from(tile.seenFrom!, (from, row) => [from, tile.seenTo![row]])).toEqual(ofRows)
+    expect(sha256(tile.wanted)).toBe(wanted)
+  } else expect(tile.wanted).toEqual(Int32Array.from({ length: rows / 4 }, (_, row) => 4 * row))
+  shares?.forEach((ofRow, i) => {
+    const row = [0, Math.floor(rows / 3), rows - 1][i]!
+    const own = tile.pixels.subarray(row * taken + pixelColumns(layout), (row + 1) * taken)
+    expect(own.length).toBe(ofRow.length)
+    for (const [place, share] of ofRow.entries()) expect(own[place]).toBeCloseTo(share, 5)
+  })
+  expect(textOf(processing, grid, tile.wanted.length)).toBe("<|image_pad|>".repeat(rows / 4))
+  expect(mostRows(processing)).toBeGreaterThanOrEqual(rows)
+})
+
+/** The files of a golden case of Qwen, with changes. */
+function readFitted(name: string, changes: { image?: Json; vision?: Json } = {}) {
+  const { config, image } = fitted[name]!
+  const vision_config = { ...(config.vision_config as Json), ...changes.vision }
+  const files = { "preprocessor_config.json": { ...image, ...changes.image } }
+  return read({ ...config, vision_config }, files)
+}
+
+test("no image is larger than the most, whatever its proportions, and very long ones are refused", async () => {
+  for (const [least, most] of [
+    [56 * 56, 56 * 56],
+    [28 * 28, 28 * 28 * 3],
+    [28 * 28 * 4, 28 * 28 * 1280],
+  ] as const) {
+    const processing = (await readFitted("qwen2-vl", {
+      image: { min_pixels: least, max_pixels: most },
+    }))!
+    const room = mostRows(processing)
+    for (const [width, height] of [
+      [1, 1],
+      [1, 200],
+      [400, 2],
+      [29, 14],
+      [57, 55],
+      [900, 1100],
+      [1500, 8],
+    ] as const) {
+      const picture = { width, height, data: new Uint8Array(width * height * 3) }
+      const parts = cut(picture, processing)
+      if ("refusal" in parts) throw new Error(parts.refusal)
+      expect(rowsOf(layoutOf(processing, parts.tiles[0]!))).toBeLessThanOrEqual(room)
+    }
+    const long = { width: 201, height: 1, data: new Uint8Array(201 * 3) }
+    expect(cut(long, processing)).toEqual({
+      refusal:
+        "has 201 x 1 pixels; no side may be more than 200 times the other; send a part of it",
+    })
+  }
+})
+
+test("an image of Qwen's becomes 1280 rows of the prompt at most, also where published files say more", async () => {
+  const processing = (await readFitted("qwen2-vl", { image: { max_pixels: 12845056 } }))!
+  expect(processing.cutting).toEqual({ kind: "fit", least: 3136, most: 1280 * 28 * 28 })
+  const usual = (await readFitted("qwen2-vl", { image: { min_pixels: null, max_pixels: null } }))!
+  expect(usual.cutting).toEqual(processing.cutting)
+  expect(mostRows(usual)).toBe(4 * 1280)
+})
+
+test.each([
+  ["qwen2-vl", { image: { patch_size: 16 } }, "patch_size is 16, but the tower's is 14"],
+  ["qwen2-vl", { image: { merge_size: 4 } }, "merge_size is 4, but the tower's is 2"],
+  ["qwen2-vl", { image: { min_pixels: 300000 } }, "min_pixels is 300000, more than max_pixels"],
+  ["qwen2-vl", { image: { image_processor_type: "CLIPImageProcessor" } }, "known: Qwen2VL"],
+  ["qwen2-vl", { vision: { temporal_patch_size: 3 } }, "temporal_patch_size is 3; known: 2"],
+  ["qwen2-vl", { vision: { in_channels: 1 } }, "vision_config.in_channels is 1"],
+  ["qwen2.5-vl", { vision: { window_size: 20 } }, "window_size is 20, less than 2 patches of 14"],
+  ["qwen3-vl", { vision: { num_position_embeddings: 50 } }, "is 50, which is no square"],
+  ["qwen3-vl", { vision: { patch_size: [8, 16] } }, "patch_size is [8, 16]; only squares"],
+] as const)("%s with %j cannot be fitted", async (name, changes, sentence) => {
+  await expect(readFitted(name, changes)).rejects.toThrow(sentence)
+})
+
 test("a class row stands in front, takes zeros and comes out where it is asked for", async () => {
   const processing = (await readCase("llava"))!
   const tile = await pictureOf("rgb.png")
@@ -125,7 +256,7 @@ test("a class row stands in front, takes zeros and comes out where it is asked f
 
 test("rows are the same in pieces", async () => {
   const processing = (await readCase("internvl"))!
-  const { tiles } = cut(await pictureOf("rgb.png"), processing)
+  const { tiles } = await cutOf("rgb.png", processing)
   const whole = pixelsOf(tiles[1]!, processing, 0, rowsOf(processing))
   const taken = takenOf(processing)
   expect(pixelsOf(tiles[1]!, processing, 3, 9)).toEqual(whole.slice(3 * taken, 9 * taken))

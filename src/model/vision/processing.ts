@@ -6,8 +6,10 @@
 // whatever that one's file says: InternVL's and Aya Vision's are always cut into tiles, Gemma 3's never panned over.
 
 import type { Cutting, Filter, ImageProcessing, Size, Wording } from "../../images/image.ts"
+import { mostRows } from "../../images/patches.ts"
 import { Fields } from "../fields.ts"
 import { type Folder, isObject, type Json } from "../folder.ts"
+import { MAX_ROWS, type QwenPatches, readQwenPatches } from "./qwen.ts"
 
 /** What the files of a folder say of images. */
 interface Sources {
@@ -48,7 +50,8 @@ interface ImageProcessor {
   normal: { mean: readonly number[]; std: readonly number[] }
   /** The field that says how large a tile is. */
   field: "size" | "max_image_size"
-  cutting(image: Fields): Cuts
+  /** @param step of tiles that fit, in pixels */
+  cutting(image: Fields, step: number): Cuts
   /** Which `do_` fields may be true beside those of all: what they do is known, or nothing. */
   flags: readonly string[]
 }
@@ -89,6 +92,13 @@ const processors = {
     normal: CLIP,
     field: "size",
     cutting: (image) => inGrid(image, "ratio", 384),
+    flags: [],
+  },
+  Qwen2VLImageProcessor: {
+    filter: "bicubic",
+    normal: CLIP,
+    field: "size",
+    cutting: fitted,
     flags: [],
   },
   Cohere2VisionImageProcessor: {
@@ -249,10 +259,58 @@ export function processingBy(
   image: Fields,
   texts: Pick<Sources, "processor" | "tokens">,
 ): ImageProcessing | undefined {
+  const patches = readQwenPatches(config)
+  if (patches) return fittingOf(patches, image, texts.tokens)
   const family = own(families, config.text("model_type"))
   const vision = config.object("vision_config")
   const tower = family && vision && own(towers, vision.text("model_type", family.tower))
   return tower && processingOf(family, tower, { config, vision, image, ...texts })
+}
+
+/** As Qwen's, whose tiles are as large as their images. */
+function fittingOf(patches: QwenPatches, image: Fields, tokens: Tokens): ImageProcessing {
+  const { patch, joined } = patches
+  const chosen = processors[processorOf(image, FITTING)]
+  refuseUnknown(image, chosen)
+  for (const [name, is] of [
+    ["patch_size", patch],
+    ["merge_size", joined],
+    ["temporal_patch_size", 2],
+  ] as const)
+    if (image.count(name, name === "patch_size" ? 14 : 2) !== is)
+      throw image.wrong(name, `is ${image.json[name] ?? "missing"}, but the tower's is ${is}`)
+  const { tile, cutting } = chosen.cutting(image, patch * joined)
+  const soft = tokens("image_token", "<|image_pad|>")
+  const processing = {
+    cutting,
+    ...pixelsOf(image, chosen),
+    tile,
+    ...patches,
+    hasClassRow: false,
+    skipped: 0,
+    mark: soft,
+    soft,
+    wording: plain,
+  }
+  const rows = mostRows(processing) / joined ** 2
+  if (rows > MAX_ROWS)
+    throw image.wrong(
+      "min_pixels",
+      `makes an image of ${Math.ceil(rows)} rows; at most ${MAX_ROWS} are known`,
+    )
+  return processing
+}
+
+const FITTING = { processors: ["Qwen2VLImageProcessor"] } as const
+
+/** What becomes of pixels, wherever they are. */
+function pixelsOf(image: Fields, { filter, normal }: ImageProcessor) {
+  return {
+    filter: filterOf(image, filter),
+    rescale: image.positive("rescale_factor", 1 / 255),
+    mean: triple(image, "image_mean", normal.mean),
+    std: triple(image, "image_std", normal.std),
+  }
 }
 
 /** What a table has by a name that a file says. */
@@ -286,7 +344,7 @@ function processingOf(family: Family, tower: Tower, sources: Sources): ImageProc
   const { config, vision, image, processor } = sources
   const chosen: ImageProcessor = processors[processorOf(image, family)]
   refuseUnknown(image, chosen)
-  const { tile, cutting } = chosen.cutting(image)
+  const { tile, cutting } = chosen.cutting(image, 0)
   const { hasClassRow, ...absent } = tower
   const seen = edge(vision, "image_size", absent.image)
   const patch = edge(vision, "patch_size", absent.patch)
@@ -308,10 +366,7 @@ function processingOf(family: Family, tower: Tower, sources: Sources): ImageProc
   checkCount(processor, left / joined ** 2)
   return {
     cutting,
-    filter: filterOf(image, chosen.filter),
-    rescale: image.positive("rescale_factor", 1 / 255),
-    mean: triple(image, "image_mean", chosen.normal.mean),
-    std: triple(image, "image_std", chosen.normal.std),
+    ...pixelsOf(image, chosen),
     tile,
     patch,
     joined,
@@ -322,7 +377,10 @@ function processingOf(family: Family, tower: Tower, sources: Sources): ImageProc
 }
 
 /** Names end in Fast where transformers 4 wrote them, in Pil where 5 was asked for that one. */
-function processorOf(image: Fields, { processors: known }: Family): ProcessorName {
+function processorOf(
+  image: Fields,
+  { processors: known }: Pick<Family, "processors">,
+): ProcessorName {
   const otherwise = image.text("feature_extractor_type", known[0])
   const name = image
     .text("image_processor_type", otherwise.replace("FeatureExtractor", "ImageProcessor"))
@@ -435,6 +493,20 @@ function splitUp(image: Fields): Cuts {
   const edge = pixels(sizeOf(image, "max_image_size", { longest_edge: 364 }), "longest_edge")
   const isSplit = image.flag("do_image_splitting", true)
   return { tile: { width: edge, height: edge }, cutting: { kind: "split", longest, isSplit } }
+}
+
+/** Areas in pixels are called edges, or by their older names, which hold. No image becomes more rows than MAX_ROWS. */
+function fitted(image: Fields, step: number): Cuts {
+  const size = image.object("size")
+  const areaOf = (name: string, edge: string, otherwise: number) => {
+    const where = image.has(name) || !size ? image : size
+    return where.count(where.has(name) ? name : edge, otherwise)
+  }
+  const least = areaOf("min_pixels", "shortest_edge", 56 * 56)
+  const most = areaOf("max_pixels", "longest_edge", 28 * 28 * MAX_ROWS)
+  if (least > most) throw image.wrong("min_pixels", `is ${least}, more than max_pixels, ${most}`)
+  const tile = { width: step, height: step }
+  return { tile, cutting: { kind: "fit", least, most: Math.min(most, MAX_ROWS * step * step) } }
 }
 
 const MAX_TILES = 64

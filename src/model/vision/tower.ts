@@ -1,7 +1,10 @@
 // The graph of a vision tower with its projector: a row of pixels for each patch of a tile goes in, rows of the text model's width
 // come out, and go where its tokens' rows do. Its tokens are places: rows of the table of positions. Patches that become one
 // row lie behind one another, and `hiddenRows` names the first of each. Nobody asks for its logits: a graph has some, so they are
-// read off the table of positions, which costs nothing.
+// read off a matrix that is there, which costs nothing.
+//
+// Towers that take images of any proportions have no such table. Where positions are learned, for a square of places, those between
+// are mixed of the four around them: behind a patch's pixels its row has how much each place counts, which is multiplied with them.
 
 import {
   add,
@@ -20,10 +23,11 @@ import {
 import type { Activation } from "../../compiler/graph/elementwise.ts"
 import type { Graph, Node, Weight } from "../../compiler/graph/graph.ts"
 import type { Shapes } from "../../runtime/manifest.ts"
+import type { Axis, Rotation } from "../../runtime/rotation.ts"
 import { type Block, type NormKind, withAttention, withBlocks } from "../block.ts"
 import type { ModelConfig } from "../config.ts"
 import { decoderLayer } from "../layers.ts"
-import { named, normed, scaled } from "../tensors.ts"
+import { type Named, named, normed, scaled } from "../tensors.ts"
 import type { Naming } from "../weights/names.ts"
 
 export interface TowerConfig {
@@ -31,8 +35,10 @@ export interface TowerConfig {
   architecture: string
   /** Of a patch, in pixels. */
   patch: number
-  /** Of a tile, in patches. */
+  /** Of a tile, in patches; of one that fits images, of the square of places that positions are learned for. */
   side: number
+  /** It takes images of any proportions. */
+  fits?: Fits
   /** In front of the patches is a row that has none, whose pixels are zeros; its place is the first. */
   hasClass: boolean
   /** Patches are projected with a bias, which the class has not. */
@@ -48,11 +54,29 @@ export interface TowerConfig {
   layersRead: readonly number[] | undefined
   merge: Merge
   projector: Projector
+  /** What comes out behind the last layer's rows, side by side. */
+  stacked?: readonly Stacked[]
   /** The token in whose place a row that comes out stands in a prompt. */
   softToken: number
   /** In the text model the rows of a tile see each other. */
   mutual?: true
+  /** What turns each pair in the text model. */
+  axes?: readonly Axis[]
   naming: Naming
+}
+
+/** Rows that a layer leaves, merged, under a norm and a projector of that number. */
+export interface Stacked {
+  layer: number
+  number: number
+}
+
+export interface Fits {
+  rows: number // of the largest
+  /** A patch is so many frames, which are all the same. */
+  frames: number
+  /** Positions are learned. */
+  isInterpolated: boolean
 }
 
 /** How many patches of a tile, along each of its sides, become one row: side by side, row after row of them, or as their mean. */
@@ -78,49 +102,91 @@ export interface Projector {
 
 const COLOURS = 3
 
+/** What projectors of stacked layers are called, before their numbers. */
+export const STACKED = "deepstack_merger_list"
+
 /** The text model, in whose prompts rows may stand for tokens. */
-export function seeingImages(text: ModelConfig, { mutual }: TowerConfig): ModelConfig {
-  const seeing = { ...text, embedding: { ...text.embedding, sees: true } as const }
-  return mutual ? withBlocks(seeing, (block) => withAttention(block, { mutual })) : seeing
+export function seeingImages(
+  text: ModelConfig,
+  { mutual, axes, stacked = [] }: TowerConfig,
+): ModelConfig {
+  const { hidden } = text.shapes
+  const seeing = {
+    ...text,
+    shapes: stacked.length ? { ...text.shapes, taken: hidden * (1 + stacked.length) } : text.shapes,
+    embedding: { ...text.embedding, sees: true, stacked: stacked.length } as const,
+  }
+  const by = (turn: Rotation) => (axes ? { ...turn, axes } : turn)
+  return withBlocks(seeing, (block) => {
+    const { rotation } = block.attention
+    const turned = rotation && { query: by(rotation.query), key: rotation.key && by(rotation.key) }
+    return withAttention(block, { rotation: turned, ...(mutual && { mutual }) })
+  })
 }
 
 export function tower(config: TowerConfig): Graph {
-  const { architecture, width, patchBias, hasClass, firstNorm, lastNorm } = config
+  const { architecture, width, blocks, firstNorm, lastNorm, layersRead, merge, projector } = config
   const own = named("", "model.")
+  const table = config.fits ? undefined : positionsOf(config)
+  const seen = table ? add(patchesOf(config), embed(table)) : patchesOf(config) // [tokens, width]
+  let x = firstNorm ? normed(seen, firstNorm, own, "embed_norm", "embed_norm") : seen
+  const place = { layers: blocks.length, prefix: "model.", hidden: width, sinks: 0 }
+  const left = blocks.map((block, index) => {
+    x = decoderLayer(block, x, { ...place, index })
+    return x
+  })
+  const last = lastNorm ? normed(x, lastNorm, own, "norm", "norm") : x
+  const read = layersRead?.map((layer) => left[layer - 1]!).reduce(concat) ?? last
+  const hidden = [
+    projected(merged(read, merge), projector, named("projector.", "")),
+    ...(config.stacked ?? []).map(({ layer, number }) => {
+      const norm = { kind: "layer", bias: true, epsilon: lastNorm!.epsilon } as const
+      const ofLayer = named(`stacked.${number}.`, `model.${STACKED}.${number}.`)
+      return projected(merged(left[layer]!, merge), { ...projector, norm }, ofLayer)
+    }),
+  ].reduce(concat)
+  const { heads, headDim } = blocks[0]!.attention
+  const head =
+    table ?? weight("layers.0.o", "model.layers.0.self_attn.o_proj.weight", width, heads * headDim)
   const shapes = towerShapes(config)
-  const { taken } = shapes
-  const table = positionsOf(config)
-  const matrix = own("patches", "patch_embedding.weight", width, taken)
+  return finish({ architecture, shapes, window: undefined, sinks: 0 }, last, head, { hidden })
+}
+
+/** [tokens, width] patches, and where the table has none, with their positions. */
+function patchesOf({ width, side, patch, patchBias, hasClass, fits }: TowerConfig): Node {
+  const own = named("", "model.")
+  const size = patch * patch
+  const pixels = COLOURS * size
+  const places = fits?.isInterpolated ? side * side : 0
+  const given = hiddenIn(pixels + places)
+  const frames = fits?.frames ?? 1
+  const matrix = own("patches", "patch_embedding.weight", width, frames * pixels)
   // Where there is a class, the bias is in the table: the class has none.
   const bias = patchBias && !hasClass && own("patches_bias", "patch_embedding.bias", width)
-  const seen = add(linear(hiddenIn(taken), matrix, bias || undefined), embed(table)) // [tokens, width]
-  const first = firstNorm ? normed(seen, firstNorm, own, "embed_norm", "embed_norm") : seen
-  const layers = config.blocks.length
-  const place = { layers, prefix: "model.", hidden: width, sinks: 0 }
-  const left: Node[] = []
-  for (const [index, block] of config.blocks.entries())
-    left.push(decoderLayer(block, left.at(-1) ?? first, { ...place, index }))
-  const end = left.at(-1)!
-  const last = lastNorm ? normed(end, lastNorm, own, "norm", "norm") : end
-  const read = config.layersRead?.map((layer) => left[layer - 1]!).reduce(concat) ?? last
-  const hidden = projected(merged(read, config.merge), config.projector)
-  return finish({ architecture, shapes, window: undefined, sinks: 0 }, last, table, { hidden })
+  const shown = places ? slice(given, 0, pixels) : given
+  const colours = Array.from({ length: COLOURS }, (_, colour) => slice(shown, colour * size, size))
+  const all = colours.flatMap((colour) => Array<Node>(frames).fill(colour))
+  const seen = linear(frames > 1 ? all.reduce(concat) : shown, matrix, bias || undefined)
+  if (!places) return seen
+  const learned = { ...own("positions", "positions.weight", width, places), exact: true as const }
+  return add(seen, linear(slice(given, pixels, places), learned))
 }
 
 export function towerShapes(config: TowerConfig): Shapes & { taken: number } {
-  const { attention, mlp } = config.blocks[0]!
+  const { blocks, patch, side, hasClass, width, fits, projector, stacked = [] } = config
+  const { attention, mlp } = blocks[0]!
   const { heads, kvHeads, headDim } = attention
-  const places = config.side * config.side + Number(config.hasClass)
+  const places = side * side + Number(hasClass)
   return {
-    vocabulary: places,
-    hidden: config.projector.width,
-    taken: COLOURS * config.patch * config.patch,
-    layers: config.blocks.length,
+    vocabulary: fits ? width : places,
+    hidden: projector.width * (1 + stacked.length),
+    taken: COLOURS * patch * patch + (fits?.isInterpolated ? side * side : 0),
+    layers: blocks.length,
     heads,
     kvHeads,
     headDim,
     intermediate: mlp.intermediate,
-    context: places,
+    context: fits?.rows ?? places,
   }
 }
 
@@ -144,8 +210,8 @@ function merged(x: Node, { side, by }: Merge): Node {
   return scaled(patches.reduce(add), 1 / count)
 }
 
-function projected(x: Node, { norm: kind, inner, bias, width, factor }: Projector): Node {
-  const own = named("projector.", "")
+function projected(x: Node, projector: Projector, own: Named): Node {
+  const { norm: kind, inner, bias, width, factor } = projector
   const project = (name: string, input: Node, rows: number) =>
     linear(
       input,

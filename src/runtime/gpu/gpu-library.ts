@@ -5,7 +5,7 @@ import { problem } from "../../errors.ts"
 import { rowLayout } from "../format.ts"
 import { unseal } from "../library.ts"
 import type { Manifest } from "../manifest.ts"
-import type { Rotation } from "../rotation.ts"
+import type { Axis, Rotation } from "../rotation.ts"
 import {
   absentOr,
   count,
@@ -107,6 +107,7 @@ const regionShapes: { [Name in Region["name"]]: Shape } = {
     group: count,
     window: absentOr(positive),
     chunked: absentOr(isTrue),
+    mutual: absentOr(isTrue),
   }),
   lastSeen: record<RegionOf<"lastSeen">>({ window: absentOr(positive) }),
   seenTo: record({}),
@@ -137,6 +138,7 @@ const regionShapes: { [Name in Region["name"]]: Shape } = {
       growth: absentOr(
         record<NonNullable<Rotation["growth"]>>({ beta: number, original: positive, ahead: count }),
       ),
+      axes: absentOr(listOf(oneOf([0, 1, 2] satisfies Axis[]))),
     }),
   }),
   hiddenIn: record({}),

@@ -24,7 +24,13 @@ export type Region =
   /** [T, count] of each token, where the last `count` positions lie in a group, its own last; -1 where there are not so many. */
   | { name: "lastSlots"; group: number; count: number }
   /** [T] of each token, the first position that it sees in a group with such windows or chunks, but for the sinks. */
-  | { name: "firstSeen"; group: number; window: number | undefined; chunked?: true }
+  | {
+      name: "firstSeen"
+      group: number
+      window: number | undefined
+      chunked?: true
+      mutual?: true
+    }
   /** [T] of each token, the last position that it sees in a bidirectional layer with such a window. */
   | { name: "lastSeen"; window: number | undefined }
   | { name: "seenTo" } // [T] of each token, the last position that it sees in a mutual layer

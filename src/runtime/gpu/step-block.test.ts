@@ -24,6 +24,7 @@ const shape = {
   taken: 6,
 }
 const rotation: Rotation = { frequencies: [1, 0.5, 0.001], factor: 1.25 }
+const byAxes: Rotation = { ...rotation, axes: [2, 0, 1] }
 const order: AttentionOrder = {
   set: "tokens",
   visible: { group: 0, window: undefined, sinks: 0, span: 64 },
@@ -41,6 +42,8 @@ const regions: readonly Region[] = [
   { name: "count", of: "chunks tokens g0 wall s0" },
   { name: "positions" },
   { name: "turns", rotation },
+  { name: "turns", rotation: byAxes },
+  { name: "seenTo" },
   { name: "count", of: "sequences" },
   { name: "sequences" },
   { name: "starts" },
@@ -51,6 +54,7 @@ const regions: readonly Region[] = [
   { name: "rowsInWanted" },
   { name: "slots", group: 0 },
   { name: "firstSeen", group: 0, window: 20 },
+  { name: "firstSeen", group: 0, window: undefined, mutual: true },
   { name: "lastSeen", window: undefined },
   { name: "lastSeen", window: 4 },
   { name: "blocks" },
@@ -84,6 +88,12 @@ function step(longest: number): StepInput {
     { length: input.tokens.length * shape.taken },
     () => below(99) / 7,
   )
+  if (below(3) > 0) {
+    const total = input.tokens.length
+    input.coordinates = Int32Array.from({ length: 3 * total }, () => below(9000))
+    input.seenFrom = input.positions.map((position) => position - (position % 7))
+    input.seenTo = input.positions.map((position) => position)
+  }
   Object.assign(input.sampling, {
     countStarts: Int32Array.from({ length: rows + 1 }, (_, i) => i * counted),
     countTokens: Int32Array.from(list(() => below(shape.vocabulary))),
@@ -127,6 +137,8 @@ function expected(region: Region, input: StepInput): number[] | undefined {
       return [...rows.slotsIn(0)]
     case "firstSeen":
       return Array.from(input.tokens, (_, token) => rows.firstSeen(token, region))
+    case "seenTo":
+      return [...(input.seenTo ?? input.positions)]
     case "lastSeen": {
       const { window = Number.POSITIVE_INFINITY } = region
       return Array.from(input.positions, (position, token) => {
@@ -143,8 +155,11 @@ function expected(region: Region, input: StepInput): number[] | undefined {
     case "turns": {
       const columns = 2 * rotation.frequencies.length
       const turns = new Float32Array(input.tokens.length * columns)
-      for (const [i, position] of input.positions.entries())
-        writeTurns(position, rotation, turns, i * columns)
+      const { tokens, coordinates } = input
+      for (const [i, position] of input.positions.entries()) {
+        const own = [0, 1, 2].map((axis) => coordinates?.[axis * tokens.length + i] ?? position)
+        writeTurns(position, region.rotation, turns, i * columns, own)
+      }
       return [...new Int32Array(turns.buffer)]
     }
     case "hiddenIn":

@@ -17,7 +17,7 @@ import {
   TOLD,
   UNMASKED,
 } from "../program.ts"
-import { type Rotation, writeTurns } from "../rotation.ts"
+import { coordinatesOf, type Rotation, writeTurns } from "../rotation.ts"
 import { logOfShares, partOf } from "../sampling.ts"
 import { settled } from "../single.ts"
 import { type RowSet, StepRows } from "../step-rows.ts"
@@ -270,7 +270,7 @@ export class StepBlock {
       }
       case "turns": {
         const turns = new Turns(region.rotation, tokens)
-        return { capacity: tokens * turns.columns, take: ({ positions }) => turns.of(positions) }
+        return { capacity: tokens * turns.columns, take: (input) => turns.of(input) }
       }
       case "hiddenIn":
         return { capacity: tokens * taken, take: ({ hiddenIn }) => hiddenIn ?? NOTHING }
@@ -372,18 +372,38 @@ class Turns {
     this.#rows = new Float32Array(tokens * this.columns)
   }
 
-  of(positions: Int32Array): Float32Array {
+  of({ positions, coordinates }: StepInput): Float32Array {
     const { columns } = this
+    const { axes } = this.#rotation
     for (let token = 0; token < positions.length; token++) {
-      const position = positions[token]!
-      const slot = position % KEPT_POSITIONS
-      if (this.#positions[slot] !== position) {
-        writeTurns(position, this.#rotation, this.#kept, slot * columns)
-        this.#positions[slot] = position
-      }
-      this.#rows.set(this.#kept.subarray(slot * columns, (slot + 1) * columns), token * columns)
+      const places = axes && coordinates ? coordinatesOf(coordinates, token) : [positions[token]!]
+      this.#rows.set(this.#turnsAt(places[0]!), token * columns)
+      for (let axis = 1; axis < places.length; axis++)
+        if (places[axis] !== places[0]) this.#turnAxis(axis, places[axis]!, token * columns)
     }
     return this.#rows.subarray(0, positions.length * columns)
+  }
+
+  /** Overwrites the pairs that this axis turns: each is what it is at that position, whatever the other axes say. */
+  #turnAxis(axis: number, position: number, at: number): void {
+    const turns = this.#turnsAt(position)
+    const pairs = this.columns / 2
+    for (let i = 0; i < pairs; i++) {
+      if (this.#rotation.axes![i] !== axis) continue
+      this.#rows[at + i] = turns[i]!
+      this.#rows[at + pairs + i] = turns[pairs + i]!
+    }
+  }
+
+  /** Good until the next call. */
+  #turnsAt(position: number): Float32Array {
+    const { columns } = this
+    const slot = position % KEPT_POSITIONS
+    if (this.#positions[slot] !== position) {
+      writeTurns(position, this.#rotation, this.#kept, slot * columns)
+      this.#positions[slot] = position
+    }
+    return this.#kept.subarray(slot * columns, (slot + 1) * columns)
   }
 }
 

@@ -28,6 +28,11 @@ from transformers.models.idefics3 import modeling_idefics3, processing_idefics3
 from transformers.models.internvl import modeling_internvl, processing_internvl
 from transformers.models.llava import processing_llava
 from transformers.models.smolvlm import processing_smolvlm
+from transformers.vision_utils import (
+    get_vision_interpolation_indices_and_weights,
+    get_vision_position_ids,
+    get_vision_window_index,
+)
 
 HERE = Path(__file__).parent
 rng = np.random.default_rng(1)
@@ -473,6 +478,68 @@ def seen(case, name):
     }
 
 
+# ---- what Qwen's make, whose tiles are as large as their images
+
+QWEN = {"patch_size": 14, "spatial_merge_size": 2, "temporal_patch_size": 2}
+OWN = {"image_processor_type": "Qwen2VLImageProcessor", "merge_size": 2, "temporal_patch_size": 2}
+
+
+def fitting(model_type, tower, image, images):
+    tower = {"model_type": model_type, **QWEN, **tower}
+    config = {"model_type": model_type, "vision_config": tower}
+    return {"config": config, "image": {**OWN, "patch_size": tower["patch_size"], **image}, "of": images}
+
+
+def fitted_families():
+    few = ["rgb.png", "turned-6.jpg", "one.png", "grey.png"]
+    return {
+        "qwen2-vl": fitting("qwen2_vl", {"embed_dim": 1280}, {"min_pixels": 3136, "max_pixels": 200704}, [*few, "large.jpg", "tall.png"]),
+        # Halves are rounded to even: of 83 x 61 pixels to 2.96 and 2.18 steps, of 20 x 33 to 0.71 and 1.18.
+        "qwen2.5-vl": fitting("qwen2_5_vl", {"window_size": 56}, {"size": {"shortest_edge": 1000, "longest_edge": 50000}}, [*few, "large.jpg"]),
+        "qwen3-vl": fitting(
+            "qwen3_vl",
+            {"patch_size": 8, "num_position_embeddings": 49},
+            {"size": {"shortest_edge": 1024, "longest_edge": 40000}, **HALVES},
+            [*few, "large.jpg", "tall.png"],
+        ),
+    }
+
+
+def fitted(case, name):
+    tower = case["config"]["vision_config"]
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "preprocessor_config.json").write_text(json.dumps(case["image"]))
+        prepare = AutoImageProcessor.from_pretrained(folder)
+    made = prepare(images=[load_image(str(HERE / name))], return_tensors="pt")
+    grid = made["image_grid_thw"]
+    patch = tower["patch_size"]
+    frames = made["pixel_values"].reshape(-1, 3, 2, patch * patch)
+    assert torch.equal(frames[:, :, 0], frames[:, :, 1])
+    rows = frames[:, :, 0].reshape(len(frames), -1)
+    places = get_vision_position_ids(grid, 2)
+    told = {"grid": grid[0, 1:].tolist()}
+    order = torch.arange(len(rows))
+    if "window_size" in tower:
+        index, ends = get_vision_window_index(grid, 2, tower["window_size"], patch)
+        order = order.reshape(-1, 4)[index].flatten()
+        told["windows"] = ends.tolist()
+        told["wanted"] = sha256(4 * torch.argsort(index).to(torch.int32).numpy())
+    if "num_position_embeddings" in tower:
+        side = int(tower["num_position_embeddings"] ** 0.5)
+        indices, weights = get_vision_interpolation_indices_and_weights(
+            grid, side, align_corners=True, spatial_merge_size=2
+        )
+        shares = torch.zeros(len(rows), side * side).scatter_add_(1, indices, weights)
+        told["shares"] = [[round(float(value), 6) for value in shares[row]] for row in (0, len(rows) // 3, len(rows) - 1)]
+    pixels = rows[order]
+    return {
+        **told,
+        "pixels": sha256(pixels.numpy()),
+        "places": sha256(places[order].T.to(torch.int32).contiguous().numpy()),
+        "first": [float(value) for value in pixels[0, :4]],
+    }
+
+
 def is_small(case):
     size = case["config"]["vision_config"]["image_size"]
     return (size[0] if isinstance(size, list) else size) < LARGE
@@ -496,6 +563,10 @@ def main():
             **{key: value for key, value in case.items() if key != "of"},
             "images": {image: seen(case, image) for image in SEEN[: None if is_small(case) else 3]},
         }
+    told["fitted"] = {
+        name: {"config": case["config"], "image": case["image"], "images": {image: fitted(case, image) for image in case["of"]}}
+        for name, case in fitted_families().items()
+    }
     (HERE / "golden.json").write_text(json.dumps(told, indent=1) + "\n")
 
 

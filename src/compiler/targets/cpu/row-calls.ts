@@ -73,10 +73,19 @@ const rowCalls = {
   seen: call("seen_row", "seen", {
     index: embedded,
     taken: said("m->step->hidden_in"),
+    taken_columns: int,
     columns: int,
     table: weight,
     panels,
     rounded: number,
+    output: row,
+  }),
+  seenPart: call("seen_part_row", "seen_part", {
+    index: said("m->step->tokens[token]"),
+    taken: said("m->step->hidden_in"),
+    taken_columns: int,
+    from: int,
+    columns: int,
     output: row,
   }),
   hiddenIn: call("copy_row", "elements", { input: hiddenIn, columns: int, output: row }),
@@ -88,6 +97,15 @@ const rowCalls = {
     beta: long,
     original: long,
     ahead: long,
+    output: row,
+  }),
+  ropeAxes: call("rope_axes_row", "rope_axes", {
+    step: said("m->step"),
+    token: said("token"),
+    frequencies: list,
+    axes: list,
+    count: int,
+    factor: long,
     output: row,
   }),
   norm: call("norm_heads", "norm", norm),
@@ -173,16 +191,31 @@ export function rowCallOf(step: Step, plan: Plan, kept: readonly Kept[]): Said {
       }
       const { columns } = step.output
       return step.sees
-        ? { name: "seen", value: { ...value, taken: true, columns } }
+        ? { name: "seen", value: { ...value, taken: true, taken_columns: step.sees, columns } }
         : { name: "embed", value }
+    }
+    case "seenPart": {
+      const { taken, from, output } = step
+      const { columns } = output
+      const value = { index: true, taken: true, taken_columns: taken, from, columns } as const
+      return { name: "seenPart", value: { ...value, output: rowOf(output) } }
     }
     case "hiddenIn": {
       const { columns } = step.output
       return { name: "hiddenIn", value: { input: columns, columns, output: rowOf(step.output) } }
     }
     case "ropeTable": {
-      const { frequencies, factor, growth = { beta: 0, original: 0, ahead: 0 } } = step.rotation
+      const {
+        frequencies,
+        factor,
+        axes,
+        growth = { beta: 0, original: 0, ahead: 0 },
+      } = step.rotation
       const count = frequencies.length
+      if (axes) {
+        const value = { step: true, token: true, frequencies, axes, count, factor } as const
+        return { name: "ropeAxes", value: { ...value, output: rowOf(step.output) } }
+      }
       return {
         name: "ropeTable",
         value: {

@@ -18,6 +18,7 @@ import {
   TOLD,
   UNMASKED,
 } from "../../../runtime/program.ts"
+import type { Rotation } from "../../../runtime/rotation.ts"
 import { compile } from "../../compile.ts"
 import {
   add,
@@ -33,6 +34,7 @@ import {
   norm,
   rope,
   route,
+  seenPart,
   selectiveStates,
   stacked,
   weight,
@@ -74,7 +76,7 @@ interface Decoder {
   hasState?: true
   /** What attention makes is gated head by head. */
   hasGates?: true
-  /** Of some tokens a row is taken in. */
+  /** Of some tokens a row is taken in; tokens turn by coordinates, and see as far as the step says. */
   sees?: true
   /** What attention's rows are multiplied with is in this. Floats: nobody rounds rows, and merges their spans before that. */
   outs?: CodecName
@@ -141,6 +143,8 @@ const decoders: readonly Decoder[] = [
 
 const VOCABULARY = 90
 const HIDDEN = 44
+/** What stands in a token's place, and what is added behind the first layer. */
+const TAKEN = 2 * HIDDEN
 const INTERMEDIATE = 52
 const KV_HEADS = 2
 const EXPERTS = 12
@@ -149,7 +153,8 @@ const DELTA = { keyHeads: 2, valueHeads: 4, keyDim: 6, valueDim: 40 }
 
 function graphOf(decoder: Decoder): Graph {
   const { layers, kind, gate, headDim, heads, window, sinks, cap, hasState } = decoder
-  const rotation = { frequencies: [1, 0.1, 0.01].slice(0, headDim / 2), factor: 1 }
+  const frequencies = [1, 0.1, 0.01].slice(0, headDim / 2)
+  const rotation: Rotation = { frequencies, factor: 1, ...(decoder.sees && { axes: [1, 0, 2] }) }
   const vector = (name: string, rows: number) => weight(name, name, rows)
   const normed = (x: Node, name: string) =>
     norm(x, vector(name, HIDDEN), 1e-5, {
@@ -161,7 +166,7 @@ function graphOf(decoder: Decoder): Graph {
     return linear(x, weight(name, name, rows, x.columns), bias)
   }
   const table = weight("embed", "embed", VOCABULARY, HIDDEN)
-  let x = decoder.sees ? embedOrSee(table) : embed(table)
+  let x = decoder.sees ? embedOrSee(table, TAKEN) : embed(table)
   for (let layer = 0; layer < layers; layer++) {
     const own = (name: string) => `${layer} ${name}`
     const h = normed(x, own("attention norm"))
@@ -180,6 +185,7 @@ function graphOf(decoder: Decoder): Graph {
       cap,
       window,
       sinks,
+      ...(decoder.sees && { mutual: true }),
     })
     const gates = (name: "softplus" | "exp_gap") => apply(name, product(h, own(name), heads))
     const opened = decoder.hasGates
@@ -210,6 +216,7 @@ function graphOf(decoder: Decoder): Graph {
     if (decoder.routing) {
       x = add(x, mixture(m, own, decoder.routing, gate))
       const others = (name: string) => own(`ungated ${name}`)
+      if (decoder.sees && layer === 0) x = add(x, seenPart(TAKEN, HIDDEN, HIDDEN))
       if (decoder.hasUngated)
         x = add(x, mixture(normed(x, others("norm")), others, decoder.routing, gate, false))
       continue
@@ -229,6 +236,7 @@ function graphOf(decoder: Decoder): Graph {
     headDim,
     intermediate: INTERMEDIATE,
     context: 512,
+    ...(decoder.sees && { taken: TAKEN }),
   }
   const head = weight("head", "head", VOCABULARY, HIDDEN)
   return finish({ architecture: "check", shapes, window, sinks }, normed(x, "norm"), head)
@@ -325,12 +333,20 @@ function stepOf(number: number, { window, sinks, hasState, sees }: Decoder): Ste
   // Every third token is a row, the last one first.
   const seen = sees ? Math.floor(total / 3) : 0
   for (let row = 0; row < seen; row++) tokens[3 * row + 1] = SEEN + seen - 1 - row
-  const hiddenIn = Float32Array.from({ length: seen * HIDDEN }, () => (next() % 2001) / 1000 - 1)
+  const hiddenIn = Float32Array.from({ length: seen * TAKEN }, () => (next() % 2001) / 1000 - 1)
+  const positions = Int32Array.from({ length: total }, (_, i) => (i < long ? from + i : i - long))
+  const ends = positions.map((_, i) => (i < long ? from + long : short) - 1)
+  const ofSight = {
+    coordinates: Int32Array.from({ length: 3 * total }, (_, i) => positions[i % total]! % (5 + i)),
+    seenFrom: positions.map((position) => position - (position % 90)),
+    seenTo: positions.map((position, i) => Math.min(position - (position % 3) + 2, ends[i]!)),
+  }
   return {
     tokens,
     ...(seen > 0 && { hiddenIn }),
+    ...(sees && ofSight),
     starts: Int32Array.of(0, long, total),
-    positions: Int32Array.from({ length: total }, (_, i) => (i < long ? from + i : i - long)),
+    positions,
     blocks: Int32Array.from(lists.flat()),
     blockStarts: Int32Array.from(
       { length: lists.length + 1 },

@@ -18,7 +18,7 @@ import {
   type StepInput,
   type StepOutput,
 } from "../../../runtime/program.ts"
-import { writeTurns } from "../../../runtime/rotation.ts"
+import { coordinatesOf, writeTurns } from "../../../runtime/rotation.ts"
 import { createSampler, type Sampler } from "../../../runtime/sampling.ts"
 import { ITEM, type RowSet, StepRows, type Visible } from "../../../runtime/step-rows.ts"
 import { type Activation, elementwise } from "../../graph/elementwise.ts"
@@ -193,10 +193,11 @@ export class Machine {
         const out = this.#rows(step.output)
         const index = step.by === "token" ? input.tokens : input.positions
         return (row) => {
-          const seen = step.sees ? index[row]! - SEEN : -1
+          const { sees } = step
+          const seen = sees ? index[row]! - SEEN : -1
           const to = kernels.rowOf(out, row)
-          if (seen < 0) readRow(table, index[row]!, to)
-          else to.set(kernels.rowOf(takenIn(input, to.length), seen))
+          if (!sees || seen < 0) readRow(table, index[row]!, to)
+          else to.set(kernels.rowOf(takenIn(input, sees), seen).subarray(0, to.length))
         }
       }
       case "hiddenIn": {
@@ -204,10 +205,23 @@ export class Machine {
         const given = takenIn(input, out.columns)
         return (row) => kernels.rowOf(out, row).set(kernels.rowOf(given, row))
       }
+      case "seenPart": {
+        const out = this.#rows(step.output)
+        const { taken, from } = step
+        return (row) => {
+          const seen = input.tokens[tokens[row]!]! - SEEN
+          const to = kernels.rowOf(out, row)
+          if (seen < 0) to.fill(0)
+          else to.set(kernels.rowOf(takenIn(input, taken), seen).subarray(from, from + to.length))
+        }
+      }
       case "ropeTable": {
         const out = this.#rows(step.output)
-        return (row) =>
-          writeTurns(input.positions[row]!, step.rotation, out.data, kernels.at(out, row))
+        const { positions, coordinates } = input
+        return (row) => {
+          const own = coordinates && coordinatesOf(coordinates, row)
+          writeTurns(positions[row]!, step.rotation, out.data, kernels.at(out, row), own)
+        }
       }
       case "norm": {
         const [x, out] = [this.#rows(step.input), this.#rows(step.output)]

@@ -117,7 +117,7 @@ INLINE void write_kv(const struct attention a, uint8_t *head, int64_t place, con
 // Rows of one sequence and one KV head: query heads that share it, at neighbouring positions.
 struct attention_rows {
   const float *query[ATTENTION_ROWS];  // [head_dim]
-  int64_t position[ATTENTION_ROWS], last[ATTENTION_ROWS];  // the last position that each of them sees
+  int64_t from[ATTENTION_ROWS], last[ATTENTION_ROWS];  // what each of them sees: see struct attention_item
   float *sum;            // [rows, value_width]  what softmax has weighed so far
   float *largest;        // [rows]
   float *total;          // [rows]
@@ -145,10 +145,8 @@ INLINE int64_t first_seen(const struct attention a, int64_t position, int64_t ke
   return from > kept ? from : kept;
 }
 
-// Bits of the 16 positions from `first` on that a query at `position` sees, up to `last`.
-INLINE uint32_t visible(const struct attention a, int64_t first, int64_t position, int64_t last,
-                        int64_t kept) {
-  const int64_t from = first_seen(a, position, kept);
+// Bits of the 16 positions from `first` on that a query sees which sees those of the sinks and `from` to `last`.
+INLINE uint32_t visible(const struct attention a, int64_t first, int64_t from, int64_t last) {
   return first_bits(last + 1 - first) &
          (~first_bits(from - first) | first_bits(a.sinks - first));
 }
@@ -298,7 +296,7 @@ INLINE void weigh_rows(const struct attention a, const int rows, const int from,
   }
 }
 
-INLINE void attend_rows(const struct attention a, const int rows, int64_t first, int64_t kept,
+INLINE void attend_rows(const struct attention a, const int rows, int64_t first,
                         uint8_t *const heads[4], const uint8_t *const values[4],
                         const struct attention_rows *r) {
   vec scores[ATTENTION_ROWS][4];
@@ -308,7 +306,7 @@ INLINE void attend_rows(const struct attention a, const int rows, int64_t first,
   for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
     for (int b = 0; b < 4; b++)
-      seen[b] |= bits[i][b] = visible(a, first + b * BLOCK, r->position[i], r->last[i], kept);
+      seen[b] |= bits[i][b] = visible(a, first + b * BLOCK, r->from[i], r->last[i]);
   if (!(seen[0] | seen[1] | seen[2] | seen[3])) return;
   score_step(a, rows, 0, heads, r, scores);
   weigh_rows(a, rows, 0, (int)(value_width(a) / 16), heads, values, NULL, bits, seen, scores, r);
@@ -325,8 +323,8 @@ INLINE int64_t block_index(int64_t number, int64_t kept, int64_t sinks) {
 struct attention_item {
   uint8_t *cache;
   const int32_t *blocks;     // the sequence's, in position order: see block_index
-  const int32_t *positions;  // of the item's tokens
-  const int32_t *lasts;      // the last position that each of them sees, none before the one in front of it
+  const int32_t *firsts;     // the first position that each of its tokens sees behind the sinks, none before the one in front of it
+  const int32_t *lasts;      // and the last one, likewise
   int64_t tokens, kept;      // kept: first position still held besides the sinks
   const float *query;        // [tokens, query_stride]: head h at h * head_dim
   int64_t query_stride;
@@ -392,7 +390,7 @@ INLINE void attend(const struct attention a, const struct attention_item *item, 
     largest[i] = first_largest(item, head), total[i] = first_total(item, head);
   }
 
-  const int64_t last = item_end(item), begin = first_seen(a, item->positions[0], item->kept);
+  const int64_t last = item_end(item), begin = item->firsts[0];
   for (int64_t first = 0; first <= last; first += STEP) {
     if (first >= a.sinks && first + STEP <= begin) continue;
     uint8_t *heads[4], *next[4];
@@ -412,20 +410,20 @@ INLINE void attend(const struct attention a, const struct attention_item *item, 
       for (int64_t i = 0; i < count; i++) {
         int64_t token = (row + i) / group, head = kv_head * group + (row + i) % group;
         r.query[i] = item->query + token * item->query_stride + head * a.head_dim;
-        r.position[i] = item->positions[token], r.last[i] = item->lasts[token];
+        r.from[i] = item->firsts[token], r.last[i] = item->lasts[token];
       }
       switch (count) {
         case 4:
-          attend_rows(a, 4, first, item->kept, heads, values, &r);
+          attend_rows(a, 4, first, heads, values, &r);
           break;
         case 3:
-          attend_rows(a, 3, first, item->kept, heads, values, &r);
+          attend_rows(a, 3, first, heads, values, &r);
           break;
         case 2:
-          attend_rows(a, 2, first, item->kept, heads, values, &r);
+          attend_rows(a, 2, first, heads, values, &r);
           break;
         default:
-          attend_rows(a, 1, first, item->kept, heads, values, &r);
+          attend_rows(a, 1, first, heads, values, &r);
       }
     }
   }

@@ -28,7 +28,7 @@ INLINE struct attention_rows piece_rows(const struct attention a, const struct a
   }
   for (int i = 0; i < count; i++) {
     r.query[i] = item->query + (kv_head * group + row + i) * a.head_dim;
-    r.position[i] = item->positions[0], r.last[i] = item->lasts[0];
+    r.from[i] = item->firsts[0], r.last[i] = item->lasts[0];
   }
   return r;
 }
@@ -90,7 +90,7 @@ INLINE void weigh_piece(const struct attention a, const struct attention_item *i
       values[b] = heads[b] + keys_bytes(a), next[b] = ahead[b] + keys_bytes(a);
     uint32_t seen[4], bits[ATTENTION_ROWS][4];
     for (int b = 0; b < 4; b++) {
-      seen[b] = visible(a, first + b * BLOCK, item->positions[0], item->lasts[0], item->kept);
+      seen[b] = visible(a, first + b * BLOCK, item->firsts[0], item->lasts[0]);
       for (int i = 0; i < ATTENTION_ROWS; i++) bits[i][b] = seen[b];
     }
     if (!(seen[0] | seen[1] | seen[2] | seen[3])) continue;

@@ -326,8 +326,8 @@ INLINE void tile_query(const struct attention a, const struct tile_places p,
   }
 }
 
-// The positions from `first` on that some row of the item sees, a bit each, and whether every row of those at positions
-// `low` to `high` sees them all.
+// The positions from `first` on that some row of the item sees, a bit each, and whether those who see all between `from` and
+// `last` see them all.
 INLINE uint64_t seen_by_any(const struct attention a, int64_t first, int64_t begin, int64_t last) {
   uint64_t seen = 0;
   for (int b = 0; b < 4; b++) {
@@ -338,9 +338,7 @@ INLINE uint64_t seen_by_any(const struct attention a, int64_t first, int64_t beg
   }
   return seen;
 }
-INLINE int seen_by_all(const struct attention a, int64_t first, int64_t last, int64_t high,
-                       int64_t kept) {
-  const int64_t from = first_seen(a, high, kept);
+INLINE int seen_by_all(const struct attention a, int64_t first, int64_t from, int64_t last) {
   return first + STEP - 1 <= last && (first >= from || first + STEP <= a.sinks);
 }
 
@@ -358,7 +356,7 @@ INLINE void attend_tiles(const struct attention a, const struct attention_item *
   }
   tiles_configure(rows < TILE ? rows : TILE, LINE);
 
-  const int64_t last = item_end(item), begin = first_seen(a, item->positions[0], item->kept);
+  const int64_t last = item_end(item), begin = item->firsts[0];
   const int64_t lines = 4 * (int64_t)(head_bytes(a) / LINE), dots = 2 * (3 - first_part(a.number)),
                 time = (8 * p.pairs + 4 * p.vectors) * SPLIT_TIME / 2 + rows * ROW_TIME +
                        p.rows * dots * DOT_TIME * (2 * p.pairs + (p.vectors + 3) / 4 * 2) / 2;
@@ -382,15 +380,15 @@ INLINE void attend_tiles(const struct attention a, const struct attention_item *
       }
       for (int64_t tile = from; tile < end; tile++) {
         const int64_t row = tile * TILE, count = rows - row < TILE ? rows - row : TILE;
-        if (seen_by_all(a, first, item->lasts[row / group],
-                        item->positions[(row + count - 1) / group], item->kept)) {
+        if (seen_by_all(a, first, item->firsts[(row + count - 1) / group],
+                        item->lasts[row / group])) {
           weigh_scores(a, p, tile, count, heads, NULL, scratch, &f);
         } else {
           uint32_t bits[TILE][4];
           for (int64_t i = 0; i < count; i++)
             for (int b = 0; b < 4; b++)
-              bits[i][b] = visible(a, first + b * BLOCK, item->positions[(row + i) / group],
-                                   item->lasts[(row + i) / group], item->kept);
+              bits[i][b] = visible(a, first + b * BLOCK, item->firsts[(row + i) / group],
+                                   item->lasts[(row + i) / group]);
           weigh_scores(a, p, tile, count, heads, bits, scratch, &f);
         }
       }

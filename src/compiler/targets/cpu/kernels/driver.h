@@ -46,6 +46,9 @@ static int32_t check_sequence(sinter_model *m, const sinter_step_arrays *s, int6
     if (s->seen_to && (s->seen_to[t] < s->positions[t] || s->seen_to[t] > last ||
                        (t > first && s->seen_to[t] < s->seen_to[t - 1])))
       return refuse(m, SINTER_BAD_INDEX, "a token sees to where nothing is");
+    if (s->seen_from && (s->seen_from[t] < 0 || s->seen_from[t] > s->positions[t] ||
+                         (t > first && s->seen_from[t] < s->seen_from[t - 1])))
+      return refuse(m, SINTER_BAD_INDEX, "a token sees from where it is not");
   }
   return SINTER_OK;
 }
@@ -275,7 +278,7 @@ INLINE void embed_row(const struct embed e) {
 struct seen {
   int64_t index;
   const float *taken;
-  int64_t columns;
+  int64_t taken_columns, columns;
   const uint8_t *table;
   struct panels panels;
   enum number rounded;
@@ -284,9 +287,23 @@ struct seen {
 // A row of the table, or the row that was taken in for the token.
 INLINE void seen_row(const struct seen e) {
   if (e.index >= SEEN)
-    memcpy(e.output, e.taken + (e.index - SEEN) * e.columns, (size_t)e.columns * 4);
+    memcpy(e.output, e.taken + (e.index - SEEN) * e.taken_columns, (size_t)e.columns * 4);
   else
     unpack_row(e.panels, e.table, e.index, e.rounded, e.output);
+}
+
+struct seen_part {
+  int64_t index;
+  const float *taken;
+  int64_t taken_columns, from, columns;
+  float *output;
+};
+// Some columns of the row that was taken in for the token, or zeros.
+INLINE void seen_part_row(const struct seen_part e) {
+  if (e.index >= SEEN)
+    memcpy(e.output, e.taken + (e.index - SEEN) * e.taken_columns + e.from, (size_t)e.columns * 4);
+  else
+    memset(e.output, 0, (size_t)e.columns * 4);
 }
 
 struct rope_table {
@@ -304,6 +321,25 @@ INLINE void rope_table_row(const struct rope_table a) {
   const float size = (float)(a.factor * grown);
   for (int64_t i = 0; i < a.count; i++) {
     turn(position * a.frequencies[i], a.output + i, a.output + a.count + i);
+    a.output[i] *= size, a.output[a.count + i] *= size;
+  }
+}
+
+struct rope_axes {
+  const sinter_step_arrays *step;
+  int64_t token;
+  const double *frequencies, *axes;  // [count]
+  int64_t count;
+  double factor;
+  float *output;  // [2, count]
+};
+// The same where each pair is turned by one of the token's coordinates.
+INLINE void rope_axes_row(const struct rope_axes a) {
+  const float size = (float)a.factor;
+  for (int64_t i = 0; i < a.count; i++) {
+    const int64_t at = (int64_t)a.axes[i] * a.step->total + a.token;
+    const double turned = a.step->coordinates ? a.step->coordinates[at] : a.step->positions[a.token];
+    turn(turned * a.frequencies[i], a.output + i, a.output + a.count + i);
     a.output[i] *= size, a.output[a.count + i] *= size;
   }
 }

@@ -151,25 +151,32 @@ INLINE int64_t step_end(const sinter_step_arrays *step, const struct attention a
   return step->seen_to ? step->seen_to[token] : step->positions[token];
 }
 
-// One run of rows and one KV head. Late positions, which have most to read, come first. `positions`, `lasts`: room for the run's.
+// The first position that a token sees, of those from `kept` on.
+INLINE int64_t step_begin(const sinter_step_arrays *step, const struct attention a, int32_t token,
+                          int64_t kept) {
+  const int64_t from = first_seen(a, step->positions[token], kept);
+  return a.mutual && step->seen_from && step->seen_from[token] > from ? step->seen_from[token] : from;
+}
+
+// One run of rows and one KV head. Late positions, which have most to read, come first. `firsts`, `lasts`: room for the run's.
 INLINE struct attention_item attention_item_of(const struct attention_loop *loop,
                                                const struct attention a, int64_t index,
-                                               int32_t *positions, int32_t *lasts) {
+                                               int32_t *firsts, int32_t *lasts) {
   const sinter_step_arrays *step = loop->step;
   const struct attention_run *run = &loop->set->runs[loop->set->run_count - 1 - index / a.kv_heads];
-  const int64_t list = loop->lists + run->sequence;
+  const int64_t list = loop->lists + run->sequence, kept = step->visible_from[list];
   for (int32_t i = 0; i < run->count; i++) {
     const int32_t token = loop->set->token[run->row + i];
-    positions[i] = step->positions[token];
-    lasts[i] = (int32_t)last_seen(a, positions[i], step_end(step, a, run->sequence, token));
+    firsts[i] = (int32_t)step_begin(step, a, token, kept);
+    lasts[i] = (int32_t)last_seen(a, step->positions[token], step_end(step, a, run->sequence, token));
   }
   return (struct attention_item){
       .cache = loop->cache + (size_t)(loop->layer * a.kv_heads) * head_bytes(a),
       .blocks = step->blocks + step->block_starts[list],
-      .positions = positions,
+      .firsts = firsts,
       .lasts = lasts,
       .tokens = run->count,
-      .kept = step->visible_from[list],
+      .kept = kept,
       .query = loop->query + run->row * loop->query_stride,
       .query_stride = loop->query_stride,
       .out = loop->out + run->row * loop->out_stride,
@@ -180,8 +187,8 @@ INLINE struct attention_item attention_item_of(const struct attention_loop *loop
 INLINE void attention_item(const struct attention_loop *loop, const struct attention a,
                            int64_t index, int64_t thread) {
   if (is_set(loop->step->cancel)) return;
-  int32_t positions[MAX_POSITIONS], lasts[MAX_POSITIONS];
-  const struct attention_item item = attention_item_of(loop, a, index, positions, lasts);
+  int32_t firsts[MAX_POSITIONS], lasts[MAX_POSITIONS];
+  const struct attention_item item = attention_item_of(loop, a, index, firsts, lasts);
   attend_item(a, loop->tiles, &item, index % a.kv_heads, loop->scratch + thread * loop->scratch_stride);
 }
 
@@ -201,8 +208,8 @@ INLINE void attention_piece_item(const struct pieces_loop *loop, const struct at
   if (is_set(items->step->cancel)) return;
   const int64_t index = number / loop->pieces, piece = number % loop->pieces,
                 kv_head = index % a.kv_heads, vectors = value_width(a) / 16;
-  int32_t position, last;
-  const struct attention_item item = attention_item_of(items, a, index, &position, &last);
+  int32_t from, last;
+  const struct attention_item item = attention_item_of(items, a, index, &from, &last);
   struct attention_piece p = {.scores = loop->scores + index * (a.heads / a.kv_heads) * loop->stride,
                               .stride = loop->stride};
   if (loop->weighs) {

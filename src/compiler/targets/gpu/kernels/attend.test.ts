@@ -12,7 +12,7 @@ import {
   work,
 } from "../../../../runtime/gpu/attention-work.ts"
 import type { KvType } from "../../../../runtime/manifest.ts"
-import { BLOCK } from "../../../../runtime/program.ts"
+import { BLOCK, type StepInput } from "../../../../runtime/program.ts"
 import { StepRows } from "../../../../runtime/step-rows.ts"
 import { type Attention, valueDim } from "../../../graph/graph.ts"
 import type { Plan, Step, View } from "../../../plan.ts"
@@ -36,6 +36,8 @@ interface Case {
   rows?: "tokens" | "wanted"
   parts: readonly Part[]
   slots?: number
+  /** Of the sequences' positions, so many see each other; the layer is mutual. */
+  together?: number
   /** Groups of the first axis, where they are not as many as are asked for. */
   groups?: number
   /** A position of each sequence whose key, or value, is no number. */
@@ -76,11 +78,24 @@ function stepsBehind(
   return what === undefined ? [] : what === "gated" ? [gated, rounded] : [rounded]
 }
 
+/** The step with neighbours, so many from each multiple on, that see each other and nobody else. */
+function together(input: StepInput, count: number | undefined): StepInput {
+  if (count === undefined) return input
+  const { positions, starts } = input
+  const lasts = [...starts.subarray(1)].flatMap((end, s) =>
+    Array<number>(end - starts[s]!).fill(positions[end - 1]!),
+  )
+  const seenFrom = positions.map((position) => position - (position % count))
+  const seenTo = seenFrom.map((from, token) => Math.min(from + count - 1, lasts[token]!))
+  return { ...input, seenFrom, seenTo }
+}
+
 /** The output of attention, by the kernels and by the reference. */
 function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...given }: Case) {
   const attention = { ...plain, ...given.attention }
-  const { heads, kvHeads, headDim, latent, window, chunked, sinks, bidirectional } = attention
-  const begins = { group: 0, window, chunked }
+  const { heads, kvHeads, headDim, latent, window, chunked, sinks, bidirectional, mutual } =
+    attention
+  const begins = { group: 0, window, chunked, mutual }
   const arithmetic = kv === "q8" && latent === undefined ? "codes" : "floats"
   const next = mulberry32(heads * 1000 + headDim)
   const random = () => (next() / 2 ** 32 - 0.5) * 4
@@ -115,7 +130,7 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
     output,
   } satisfies Step
 
-  const input = batch(given.parts)
+  const input = together(batch(given.parts), given.together)
   const limits = { tokens: input.tokens.length, blocks: [BLOCKS] }
   const stepRows = new StepRows(limits, sinks)
   stepRows.take(input)
@@ -175,6 +190,7 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
     lastSeen: words(
       input.positions.map((_, t) => stepRows.lastSeen(t, { window, bidirectional: true })),
     ),
+    seenTo: words(input.seenTo ?? input.positions),
     firstSeen: words(input.positions.map((_, t) => stepRows.firstSeen(t, begins))),
     tokensOf: words(tokens),
     blocks: words(input.blocks),
@@ -224,7 +240,7 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
   for (let chunk = 0; chunk + 1 < laid.chunkStarts.length; chunk++)
     run(made.slice(0, launches.length), chunk)
   run(made.slice(launches.length), 0)
-  const ways = `${chunked ? " chunked" : ""}${bidirectional ? " bidirectional" : ""}`
+  const ways = `${chunked ? " chunked" : ""}${bidirectional ? " bidirectional" : mutual ? " mutual" : ""}`
   expect(name).toBe(`${rows} g0 w${window ?? "all"} s${sinks}${ways}`)
 
   // The same by the reference.
@@ -238,8 +254,12 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
   for (const [row, token] of tokens.entries()) {
     const position = input.positions[token]!
     const sequence = stepRows.sequences[token]!
-    const first = stepRows.firstSeen(token, begins)
-    const end = bidirectional ? input.positions[input.starts[sequence + 1]! - 1]! : position
+    const first = input.seenFrom?.[token] ?? stepRows.firstSeen(token, begins)
+    const end = input.seenTo
+      ? input.seenTo[token]!
+      : bidirectional
+        ? input.positions[input.starts[sequence + 1]! - 1]!
+        : position
     const last = window ? Math.min(end, position + window - 1) : end
     const spans: number[][] = Array.from({ length: Math.floor(last / span) + 1 }, () => [])
     for (let p = 0; p <= last; p++)
@@ -495,6 +515,18 @@ describe("attention has the reference's bits", () => {
   test("a window that is narrower than a step", () => {
     const attention = { window: 3 }
     agrees({ attention, parts: [{ tokens: new Int32Array(9), from: 60, blocks: own(0, 69) }] })
+  })
+
+  test.each([1, 4, 24, 65, 1000])("of layers of which %i see each other", (together) => {
+    const attention = { mutual: true } as const
+    const parts = [
+      { tokens: new Int32Array(150), from: 0, blocks: own(0, 150) },
+      { tokens: new Int32Array(70), from: 0, blocks: own(1, 70) },
+    ]
+    agrees({ attention, together, parts })
+    agrees({ kv: "q8", attention, together, parts })
+    const some = parts.map((part) => ({ ...part, logits: [0, 23, 24, 69] }))
+    agrees({ rows: "wanted", attention, together, parts: some })
   })
 
   describe("of layers that see both ways", () => {

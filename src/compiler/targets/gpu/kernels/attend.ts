@@ -205,7 +205,7 @@ function launchesOf(
 ): readonly Launch[] {
   const { rows, query, attention, place, output } = step
   const { name, order } = attentionOrder(plan, step, units)
-  const { heads, kvHeads, window, chunked, sinks } = attention
+  const { heads, kvHeads, window, chunked, sinks, mutual } = attention
   const layout = kvLayout(plan.kv, plan.groups[place.group]!)
   const { heads: each, isWide } = together(plan, step, units)
   const ratio = heads / kvHeads
@@ -241,7 +241,11 @@ function launchesOf(
     { kind: "kv", place } as const,
     ...work,
     region(lastSeenOf(attention)),
-    region({ name: "firstSeen", group: place.group, window, ...(chunked && { chunked }) }),
+    region({
+      ...{ name: "firstSeen", group: place.group, window },
+      ...(chunked && { chunked }),
+      ...(mutual && { mutual }),
+    }),
     ...(rows === "wanted" ? [region({ name: "tokensOf", set: "wanted" })] : []),
     region({ name: "blocks" }),
     ...(step.sinkLogits === undefined

@@ -587,9 +587,9 @@ function columnwise<S extends RowStep & { output: View }>(
 const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
   embed: columnwise<Of<"embed">>(
     () => [],
-    (to, { table, by, sees, output: { columns } }) => {
+    (to, { table, by, sees }) => {
       const index = by === "token" ? tokenAt(to) : to.region({ name: "positions" }).load(to.token)
-      return sees ? rowOrSeen(to, table, index, columns) : to.rowOf(table, index)
+      return sees ? rowOrSeen(to, table, index, sees) : to.rowOf(table, index)
     },
   ),
   hiddenIn: columnwise<Of<"hiddenIn">>(
@@ -598,6 +598,26 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
       const given = to.region({ name: "hiddenIn" }, "f32")
       const first = to.k.let(to.token.mul(columns))
       return (i) => given.load(first.add(i))
+    },
+  ),
+  seenPart: columnwise<Of<"seenPart">>(
+    () => [],
+    (to, { taken, from }) => {
+      const { k } = to
+      const token = tokenAt(to)
+      const given = to.region({ name: "hiddenIn" }, "f32")
+      const isSeen = k.let(token.ge(SEEN))
+      const first = k.let(
+        token
+          .and(SEEN - 1)
+          .mul(taken)
+          .add(from),
+      )
+      return (i) => {
+        const value = k.variable(f32(0))
+        k.if(isSeen, () => value.set(given.load(first.add(i))))
+        return value.now
+      }
     },
   ),
   ropeTable: columnwise<Of<"ropeTable">>(
@@ -792,13 +812,13 @@ function tokenAt(to: Fragments): Value {
   return token.now
 }
 
-/** A row of the table, or the row that is taken in for the token. */
-function rowOrSeen(to: Fragments, table: ParameterId, token: Value, columns: number) {
+/** A row of the table, or the first columns of the `taken` ones that are taken in for the token. */
+function rowOrSeen(to: Fragments, table: ParameterId, token: Value, taken: number) {
   const { k } = to
   const given = to.region({ name: "hiddenIn" }, "f32")
   const isSeen = k.let(token.ge(SEEN))
   const own = to.rowOf(table, k.let(select(isSeen, u32(0), token)))
-  const first = k.let(token.and(SEEN - 1).mul(columns))
+  const first = k.let(token.and(SEEN - 1).mul(taken))
   return (i: Value) => {
     const value = k.variable(f32(0))
     k.if(
