@@ -96,7 +96,8 @@ export function tower(config: TowerConfig): Graph {
   const seen = add(linear(hiddenIn(taken), matrix, bias || undefined), embed(table)) // [tokens, width]
   const first = firstNorm ? normed(seen, firstNorm, own, "embed_norm", "embed_norm") : seen
   const layers = config.blocks.length
-  const place = { layers, prefix: "model.", hidden: width, sinks: 0 }
+  // A tile is whole in a step, so nobody reads a layer's keys and values behind it: all have one place, layer after layer.
+  const place = { layers, prefix: "model.", hidden: width, sinks: 0, keptBy: 0 }
   const left: Node[] = []
   for (const [index, block] of config.blocks.entries())
     left.push(decoderLayer(block, left.at(-1) ?? first, { ...place, index }))
