@@ -4,6 +4,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { afterAll, expect, test } from "vitest"
+import { goldenFolder } from "./model/golden.ts"
 import { run, start } from "./sinter.ts"
 
 const scratch = mkdtempSync(join(tmpdir(), "sinter-chat-"))
@@ -106,6 +107,23 @@ test("images go to models that see, and are refused for others by what is wrong"
     "forgotten",
     "",
   ])
+})
+
+test("a GGUF model sees with the mmproj file beside it, or with the one that is named", async () => {
+  const golden = goldenFolder("vision", "smolvlm") // which transformers answers from
+  const { question, text } = JSON.parse(readFileSync(join(golden, "reply.json"), "utf8"))
+  const folder = join(goldenFolder("gguf", "vision"), "smolvlm")
+  const alone = join(scratch, "sees.gguf")
+  cpSync(join(folder, "model.gguf"), alone)
+  const greedy = ["--temperature", "0", "--max-tokens", "16", "--target", "reference"]
+  const ask = (...model: string[]) =>
+    run(["run", ...model, question, "--image", join(golden, "image.png"), ...greedy])
+  const answer = { code: 0, out: `${text}\n`, err: "" }
+  expect(await ask(folder)).toMatchObject(answer)
+  expect(await ask(alone, "--mmproj", join(folder, "mmproj-model-bf16.gguf"))).toMatchObject(answer)
+  const words = "This model sees no images; leave them out, or ask one that does."
+  for (const blind of [[alone], [folder, "--mmproj", "none"]])
+    expect(await ask(...blind)).toMatchObject({ code: 2, out: "\n", err: `sinter: ${words}\n` })
 })
 
 test("without options answers are drawn as the model's folder advises", async () => {

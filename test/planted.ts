@@ -852,8 +852,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a model's files stay open",
     file: "src/app/prepared-model.ts",
-    text: "closing.add(await openModel(path, { verify: false, sees: true, ...changes }))",
-    fault: "await openModel(path, { verify: false, sees: true, ...changes })",
+    text: "closing.add(await openModel(path, { verify: false, ...sight, ...changes }))",
+    fault: "await openModel(path, { verify: false, ...sight, ...changes })",
     test: "src/app/loaded-model.test.ts",
   },
   {
@@ -990,7 +990,7 @@ export const planted: readonly PlantedFault[] = [
   },
   {
     what: "a tensor of a GGUF that nobody reads is passed over",
-    file: "src/model/gguf/gguf.ts",
+    file: "src/model/gguf/weights.ts",
     text: "if (!read.has(name) && !APART.test(name))",
     fault: 'if (name === "")',
     test: "test/model/gguf.test.ts",
@@ -1180,7 +1180,7 @@ export const planted: readonly PlantedFault[] = [
   },
   {
     what: "a matrix of NVFP4 goes without its number",
-    file: "src/model/gguf/gguf.ts",
+    file: "src/model/gguf/weights.ts",
     text: "for (let g = row * perRow; g < (row + 1) * perRow; g++) numbers[g]! *= factor",
     fault: "for (let g = row * perRow; g < row * perRow; g++) numbers[g]! *= factor",
     test: "test/model/gguf.test.ts",
@@ -2782,6 +2782,43 @@ export const planted: readonly PlantedFault[] = [
     fault: "if (stats?.isFIFO()) return",
     test: "src/app/drafting.test.ts",
   },
+  // ---- what GGUF models see with
+  {
+    what: "up and down that were written for each other are taken as they are called",
+    file: "src/model/vision/mmproj.ts",
+    text: "kind.mayBeSwapped && ",
+    fault: "false && kind.mayBeSwapped && ",
+    test: "test/model/mmproj.test.ts",
+  },
+  {
+    what: "the width of another model's projector is found out too late",
+    file: "src/model/vision/mmproj.ts",
+    text: "if (width !== hidden)",
+    fault: "if (width! < 0)",
+    test: "test/model/mmproj.test.ts",
+  },
+  {
+    what: "a quantised mmproj file goes before one in f16",
+    file: "src/hub/selection.ts",
+    text: "const rank = at < 0 ? SEEING_TYPES.length : at",
+    fault: "const rank = at",
+    test: "src/hub/names.test.ts",
+  },
+  {
+    what: "a file that was named and is wrong is left out without a word",
+    file: "src/model/model.ts",
+    text: "if (asked) return beside(asked)",
+    fault: "if (asked) return openSight(() => beside(asked))",
+    test: "test/model/mmproj.test.ts",
+  },
+  {
+    what: "of a matrix of GGUF that is stored turned around rows are taken as they lie",
+    file: "src/model/gguf/weights.ts",
+    text: "return rowsOf({ codec, read, readPart }, source, columns, addend)",
+    fault:
+      "return rowsOf({ codec, read, readPart }, { ...source, transposed: undefined! }, columns, addend)",
+    test: "test/model/mmproj.test.ts",
+  },
   // ---- images on their way into a prompt
   {
     what: "a mark that somebody's text spells is an image's",
@@ -2793,15 +2830,15 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "all images have the same keys",
     file: "src/chat/vision.ts",
-    text: ".update(hash)",
-    fault: "",
+    text: "this.#firsts.put(hash, { key: this.#take(rows) })",
+    fault: "this.#firsts.put(hash, { key: 1 })",
     test: "src/chat/vision.test.ts",
   },
   {
     what: "keys of images may be tokens",
     file: "src/chat/vision.ts",
-    text: " | -(2 ** 31)",
-    fault: "",
+    text: "(_, row) => -key - row)",
+    fault: "(_, row) => key + row)",
     test: "src/chat/vision.test.ts",
   },
   {

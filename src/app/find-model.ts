@@ -19,6 +19,8 @@ import { openModel } from "../model/model.ts"
 export interface Found {
   path: string
   adapters: readonly string[]
+  /** The GGUF file that it sees with, where that does not lie in its folder. */
+  ownMmproj?: string
   /** Of an adapter that was named as a model its folder's, of Ollama's model its own; absent: the model's folder or file says it. */
   name?: string
 }
@@ -37,9 +39,9 @@ export async function findModel(
   const more: string[] = []
   for (const adapter of lora) more.push(...(await findAdapters(adapter, options)))
   if (!isAdapter(found.path)) return { ...found, adapters: [...found.adapters, ...more] }
-  const { path, adapters } = await findBase(found.path, options)
-  const changes = [...adapters, found.path, ...more]
-  return { path, adapters: changes, name: new Folder(found.path).name }
+  const base = await findBase(found.path, options)
+  const changes = [...base.adapters, found.path, ...more]
+  return { ...base, adapters: changes, name: new Folder(found.path).name }
 }
 
 async function find(name: string, options: HubOptions): Promise<Found> {

@@ -275,11 +275,11 @@ function weightOptions({ settings, ending }: Loading): WeightOptions {
 
 /** What reads images, with its weights in; undefined where the model reads none. */
 async function openEye(loading: Loading, { programs }: Finishing): Promise<OpenVision | undefined> {
-  const { vision, files, ending, settings } = loading
+  const { vision, files, ending, settings, onLost } = loading
   if (!vision) return undefined
   const load = (from: WeightSource, program: LoadableProgram) =>
     loadWhole(loading, programs, from, program)
-  return openVision(vision, files, { load, signal: ending.signal, log: settings.log })
+  return openVision(vision, files, { load, signal: ending.signal, log: settings.log, onLost })
 }
 
 /** Until the copy is on the shelf: what stands beside a model is small, and its program ends with it. @returns the weights' hash */

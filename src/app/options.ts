@@ -14,6 +14,8 @@ export interface ModelOptions {
   model: string
   /** Adapters, which change its weights one after the other, each by its path or its name. */
   lora?: readonly string[]
+  /** The GGUF file that a GGUF model sees with, by its path, or `none`; absent: the one that lies beside it. */
+  mmproj?: string | undefined
   device?: DeviceRequest
   /** What to compile for; auto: the processor, or the interpreter where there is no C compiler. */
   target?: TargetName | "auto"

@@ -106,7 +106,8 @@ export async function prepareModel(
     const { target, trustLibraries, overrides, log } = settings
     const encoder = closing.add(new Encoder(log)) // what takes longest goes first
     readAhead([...changes.adapters, path], encoder)
-    const files = closing.add(await openModel(path, { verify: false, sees: true, ...changes })) // when it is read
+    const sight = { sees: true, mmproj: settings.mmproj }
+    const files = closing.add(await openModel(path, { verify: false, ...sight, ...changes })) // when it is read
     if (files.blind) log.warn(`Images are refused: ${files.blind}`)
     const tokenizer = readTokenizer(files, encoder, log)
     const format = settings.quantization ?? files.format

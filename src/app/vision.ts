@@ -1,21 +1,23 @@
 // What a model sees with: its tower, a program of its own on its model's device, and the images that are made ready for it
 // (src/images). Rows of images that were seen last are kept, since a conversation brings its images again with each turn.
 
-import type { ChatVision, PreparedImage } from "../chat/vision.ts"
+import type { ChatVision } from "../chat/vision.ts"
 import { openWhole } from "../closing.ts"
 import { type ProgramWish, parameterCount, prepareProgram } from "../compiler/targets/prepare.ts"
 import type { PlanTraits, Prepared } from "../compiler/targets/target.ts"
 import type { Overrides } from "../engine/limits.ts"
 import { type Beside, createTower, type Tower, towerLimits } from "../engine/tower.ts"
+import type { Problem } from "../errors.ts"
 import type { SeenImage } from "../images/image.ts"
 import { type Images, openImages } from "../images/images.ts"
 import { rowsOf } from "../images/patches.ts"
 import type { Log } from "../log.ts"
+import { LruMap } from "../lru.ts"
 import type { Model } from "../model/model.ts"
 import type { WeightSource } from "../model/packed-copy.ts"
 import type { Sight } from "../model/vision/open-vision.ts"
 import type { LoadableProgram, ProgramLimits } from "../runtime/program.ts"
-import type { Caller } from "../worker/lane.ts"
+import { type Caller, Lane } from "../worker/lane.ts"
 import { planOf } from "./plan.ts"
 
 export interface Opening {
@@ -23,6 +25,8 @@ export interface Opening {
   /** @returns the hash of the weights */
   load: (from: WeightSource, program: LoadableProgram) => Promise<string>
   log: Log
+  /** Told once when its program is lost. */
+  onLost: (reason: Problem) => void
 }
 
 /** A tower that fits, not opened yet. */
@@ -57,8 +61,13 @@ export async function prepareVision(
     program,
     limits,
     bytes: program.weightBytes + program.bufferBytes(limits) + kept,
-    title: `${plan.architecture}, ${millions} M parameters, ${vision.format}, ${program.origin}`,
+    title: `${plan.architecture}, ${millions} M parameters, ${vision.format}, ${program.origin}${besideOf(vision)}`,
   }
+}
+
+/** Of several files that might have been meant, people want to know which it was. */
+function besideOf({ configuration }: Sight): string {
+  return configuration.endsWith(".json") ? "" : `, of ${configuration}`
 }
 
 export interface OpenVision extends ChatVision {
@@ -75,13 +84,13 @@ export interface OpenVision extends ChatVision {
 export async function openVision(
   { vision, program: prepared, limits }: PreparedVision,
   { name }: Pick<Model, "name">,
-  { signal, load, log }: Opening,
+  { signal, load, log, onLost }: Opening,
 ): Promise<OpenVision> {
   return openWhole(async (closing) => {
     const program = closing.add(await prepared.open(limits, signal))
     const { path, configuration, format, weights } = vision
     const hash = await load({ path, name, configuration, format, weights, part: TOWER }, program)
-    const tower = closing.add(createTower(program))
+    const tower = closing.add(createTower(program, { log, onLost }))
     const images = closing.add(openImages(vision.images, log))
     const { mark, soft } = vision.images
     return {
@@ -99,66 +108,64 @@ export async function openVision(
 /** Copies of a model's weights on the shelf have another number. */
 const TOWER = 1000
 
-/** An image that was seen, and what came of it. */
-interface Seen extends Omit<PreparedImage, "encode"> {
+/** An image that was read by the tower, and what came of it. */
+interface Read extends Pick<SeenImage, "text" | "rows"> {
   features: Float32Array
 }
 
 /**
- * A request's images are all prepared before the first is encoded, and tiles are large: those of the last one alone are kept until
- * then, and others are cut once more.
+ * A request's images are all prepared before the first is read. Their tiles are kept until then as far as there is room, and those
+ * that are gone are cut once more. Of equal images one is worked on at a time, and the others find what came of it.
  */
-function preparing(images: Images, tower: Tower): ChatVision["prepare"] {
-  const kept = new KeptRows()
-  let last: { hash: string; image: SeenImage } | undefined
+export function preparing(images: Images, tower: Tower): ChatVision["prepare"] {
+  const cut = new LruMap<SeenImage>(MAX_TILES, bytesOf)
+  const known = new LruMap<Read>(MAX_KEPT, ({ features }) => features.byteLength)
+  const alone = oneOfEach()
   return async (bytes, field, caller) => {
     const hash = hex(await crypto.subtle.digest("SHA-256", bytes as Uint8Array<ArrayBuffer>))
-    const known = kept.get(hash)
-    if (known) return { ...known, encode: async () => known.features }
-    const image = await images.see(bytes, field, caller)
-    last = { hash, image }
-    const { text, rows } = image
-    const encode = async (caller: Caller) => {
-      const seen = kept.get(hash)
-      if (seen) return seen.features
-      const tiles = async () => {
-        const { tiles } = last?.hash === hash ? last.image : await images.see(bytes, field, caller)
-        last = undefined
-        return tiles
-      }
-      const features = await tower.read(rows, tiles, caller)
-      kept.put({ hash, text, rows, features })
-      return features
-    }
+    const ready = known.get(hash)
+    if (ready) return { hash, ...ready, encode: async () => ready.features }
+    const see = async (caller: Caller) => cut.put(hash, await images.see(bytes, field, caller))
+    const encode = (caller: Caller) =>
+      alone(hash, caller, async () => {
+        const read = known.get(hash)
+        if (read) return read.features
+        const tiles = async () => {
+          const image = cut.get(hash) ?? (await see(caller))
+          cut.delete(hash)
+          return image.tiles
+        }
+        const features = await tower.read(rows, tiles, caller)
+        return known.put(hash, { text, rows, features }).features
+      })
+    const { text, rows } = await alone(
+      hash,
+      caller,
+      async () => known.get(hash) ?? cut.get(hash) ?? (await see(caller)),
+    )
     return { hash, text, rows, encode }
   }
 }
 
 const hex = (bytes: ArrayBuffer) => Buffer.from(bytes).toString("hex")
 
-const MAX_KEPT = 64 * 2 ** 20 // bytes; a tile of 256 rows of 4,096 columns has 4 MiB
+const bytesOf = ({ tiles }: SeenImage) =>
+  tiles.reduce((sum, { pixels }) => sum + pixels.byteLength, 0)
 
-/** Rows of the images that were seen last. */
-class KeptRows {
-  readonly #seen = new Map<string, Seen>() // the last one used comes last
-  #bytes = 0
-
-  get(hash: string): Seen | undefined {
-    const seen = this.#seen.get(hash)
-    if (!seen) return undefined
-    this.#seen.delete(hash)
-    this.#seen.set(hash, seen)
-    return seen
-  }
-
-  put(seen: Seen): void {
-    if (this.#seen.has(seen.hash)) return
-    this.#seen.set(seen.hash, seen)
-    this.#bytes += seen.features.byteLength
-    for (const [hash, { features }] of this.#seen) {
-      if (this.#bytes <= MAX_KEPT) return
-      this.#seen.delete(hash)
-      this.#bytes -= features.byteLength
+/** Of work on equal things one is done at a time. */
+function oneOfEach() {
+  const lanes = new Map<string, { lane: Lane; count: number }>()
+  return async <T>(name: string, caller: Caller, work: () => Promise<T>): Promise<T> => {
+    const own = lanes.get(name) ?? { lane: new Lane(), count: 0 }
+    lanes.set(name, own)
+    own.count++
+    try {
+      return await own.lane.run(work, 1, caller)
+    } finally {
+      if (--own.count === 0) lanes.delete(name)
     }
   }
 }
+
+const MAX_TILES = 128 * 2 ** 20 // bytes; an image of SmolVLM's has 51 MiB at most, one of LLaVA's 1.3
+const MAX_KEPT = 64 * 2 ** 20 // bytes; a tile of 256 rows of 4,096 columns has 4 MiB

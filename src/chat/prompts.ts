@@ -11,7 +11,7 @@ import { foreign, type Text } from "./jinja/text.ts"
 import { type Prompt, preparePrompt, visibleTools } from "./prompt.ts"
 import { FROM_REQUEST } from "./rendering.ts"
 import type { Tokenizer } from "./tokenizer.ts"
-import { type ChatVision, imagesIn, Sight } from "./vision.ts"
+import { type ChatVision, ImageKeys, imagesIn, type KeyedVision, Sight } from "./vision.ts"
 
 const ALWAYS_COUNTED = 256 * 1024 // characters; they take the tokenizer some tenths of a second
 
@@ -25,13 +25,13 @@ type Encode = (text: Text) => Promise<Int32Array>
 export class Prompts {
   readonly #model: ChatModel
   readonly #room: Room
-  readonly #vision: ChatVision | undefined
+  readonly #vision: KeyedVision | undefined
 
   /** @param vision absent: the model sees nothing */
   constructor(model: ChatModel, room: Room, vision?: ChatVision) {
     this.#model = model
     this.#room = room
-    this.#vision = vision
+    this.#vision = vision && { ...vision, keys: new ImageKeys() }
   }
 
   /** What the engine is given of a chat. */

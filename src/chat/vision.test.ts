@@ -8,7 +8,7 @@ import {
   seeingChat,
 } from "../../test/seeing.ts"
 import type { ChatMessage, ChatRequest, MessagePart } from "./conversation.ts"
-import { MAX_IMAGE } from "./vision.ts"
+import { ImageKeys, MAX_IMAGE } from "./vision.ts"
 
 const signal = new AbortController().signal
 
@@ -76,6 +76,26 @@ test("keys are negative; an image's are the same wherever it stands, and no othe
   expect(await keysOf("a", 2, "b", 1)).toEqual([...two, ...one])
   expect([...one, ...two].every((key) => Number.isInteger(key) && key < 0)).toBe(true)
   expect(new Set([...one, ...two]).size).toBe(38)
+})
+
+test("images whose hashes have 31 bits in common have other keys", async () => {
+  const open = await seeingChat(modelNamed("qwen"), { rows: () => 3 })
+  const alike = [Uint8Array.of(1, 58, 130, 0), Uint8Array.of(2, 255, 170, 0)]
+  const keys: number[][] = []
+  for (const image of alike) {
+    // in the first of SHA-256 over their SHA-256 and " 0"
+    const message: ChatMessage = { role: "user", content: "", parts: [{ image }] }
+    keys.push([...(await promptOf(open, [message])).images!.keys])
+  }
+  expect(new Set(keys.flat()).size).toBe(6)
+})
+
+test("keys are no tokens, and an image keeps its own", () => {
+  const keys = new ImageKeys()
+  const all = ["a", "b", "c", "d"].map((hash) => keys.of({ hash, rows: 3 }))
+  expect(new Set(all.flat()).size).toBe(12)
+  expect(Math.max(...all.flat())).toBeLessThan(0)
+  expect(keys.of({ hash: "b", rows: 3 })).toEqual(all[1])
 })
 
 test("an image has as many rows as it has", async () => {

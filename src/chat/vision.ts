@@ -2,8 +2,8 @@
 // characters, and never where somebody's text spells it, the model's processor says what stands there instead, soft tokens among
 // it. The rows that take the places of those come from a tower, which is asked once the prompt is known to fit.
 
-import { createHash } from "node:crypto"
 import { type Problem, problem } from "../errors.ts"
+import { LruMap } from "../lru.ts"
 import type { Caller } from "../worker/lane.ts"
 import type { ChatMessage, ImagePart } from "./conversation.ts"
 import { Text, TextBuilder } from "./jinja/text.ts"
@@ -33,7 +33,7 @@ export interface PreparedImage {
 export interface PromptImages {
   /** Positions of the prompt's soft tokens, ascending. */
   at: Int32Array // [rows of all images]
-  /** Of each a negative number that its image and its row decide. */
+  /** Of each a number of its image's row: see ImageKeys. */
   keys: Int32Array // [rows of all images]
   /** What is computed at these positions in the place of the soft token's row. */
   encode(caller: Caller): Promise<Float32Array> // [rows of all images, hidden]
@@ -57,18 +57,47 @@ const WHERE = "messages"
 /** Throws the Problem that refuses so many tokens or more; absent: there is room for any number. */
 type AssertRoom = ((tokens: number, field: string) => void) | undefined
 
+/** What a model's images are known by in its prefix cache. */
+export interface KeyedVision extends ChatVision {
+  keys: ImageKeys
+}
+
+const MAX_KEYED = 10_000 // images
+const MAX_KEY = 2 ** 31
+
+/**
+ * Numbers of images' rows: negative, so that none is a token's id, and given to one image alone, as a hash of 31 bits would not be. An
+ * image that is forgotten gets others, which costs it its prefix; and some million images later they begin again.
+ */
+export class ImageKeys {
+  readonly #firsts = new LruMap<{ key: number }>(MAX_KEYED)
+  #next = 1
+
+  of({ hash, rows }: Pick<PreparedImage, "hash" | "rows">): number[] {
+    const { key } = this.#firsts.get(hash) ?? this.#firsts.put(hash, { key: this.#take(rows) })
+    return Array.from({ length: rows }, (_, row) => -key - row)
+  }
+
+  #take(rows: number): number {
+    if (this.#next + rows > MAX_KEY) this.#next = 1
+    const first = this.#next
+    this.#next += rows
+    return first
+  }
+}
+
 /** The images of one conversation. */
 export class Sight {
   /** What its template writes in the place of an image. */
   readonly mark: string
-  readonly #vision: ChatVision
+  readonly #vision: KeyedVision
   readonly #given: readonly ImagePart[]
   readonly #assertRoom: AssertRoom
   readonly #caller: Caller
 
   /** @param given in the order in which the conversation has them */
   constructor(
-    vision: ChatVision,
+    vision: KeyedVision,
     given: readonly ImagePart[],
     assertRoom: AssertRoom,
     caller: Caller = { client: "" },
@@ -113,10 +142,10 @@ export class Sight {
 
   /** Where a prompt has its images. @throws `template_failed` where it has other soft tokens beside theirs */
   found(tokens: Int32Array, images: readonly PreparedImage[]): PromptImages {
-    const { soft } = this.#vision
+    const { soft, keys: known } = this.#vision
     const at = tokens.map((token, position) => (token === soft.id ? position : -1))
     const places = at.filter((position) => position >= 0)
-    const keys = images.flatMap(keysOf)
+    const keys = images.flatMap((image) => known.of(image))
     if (places.length !== keys.length) {
       const words = `it writes ${JSON.stringify(soft.text)}, which stands for rows of images, beside them.`
       throw problem("template_failed", { problem: words }, WHERE)
@@ -154,19 +183,6 @@ export class Sight {
     }
     return places
   }
-}
-
-const WORDS = 8 // of 32 bits in a SHA-256
-
-/** Negative, so that none is a token's id; equal images have equal keys, and others do not. */
-function keysOf({ hash, rows }: PreparedImage): number[] {
-  const keys: number[] = []
-  for (let block = 0; keys.length < rows; block++) {
-    const digest = createHash("sha256").update(hash).update(` ${block}`).digest()
-    for (let word = 0; word < WORDS && keys.length < rows; word++)
-      keys.push(digest.readInt32LE(4 * word) | -(2 ** 31))
-  }
-  return keys
 }
 
 /** All rows, in the order of the images. The signal ends what is being computed. */

@@ -11,6 +11,7 @@ export function openingOf(
 ): Omit<ModelOptions, "model"> & { log: Log } {
   return {
     lora: options["--lora"],
+    mmproj: options["--mmproj"],
     device: options["--device"],
     target: options["--target"],
     modelLib: options["--model-lib"],

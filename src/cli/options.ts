@@ -56,6 +56,13 @@ export const modelOptions = {
     help: "Adapters that change the model's weights, with commas between them: folders as PEFT and MLX write them, by a path or a hub's name, or GGUF files. An adapter that is named as MODEL brings the model that it was trained on.",
     read: list,
   },
+  "--mmproj": {
+    value: "FILE",
+    absent: undefined,
+    shown: "the mmproj file in the folder of a GGUF model, if there is one",
+    help: "The GGUF file that a GGUF model sees images with, as llama.cpp writes it; none: images are refused.",
+    read: text,
+  },
   "--model-lib": {
     value: "PATH",
     absent: undefined,

@@ -97,6 +97,12 @@ function refuseForOne(options: Options): void {
       "--lora",
       "belongs to one model, and several are to be served; name the adapters as models.",
     )
+  const mmproj = options["--mmproj"]
+  if (mmproj !== undefined && mmproj !== "none")
+    refuse(
+      "--mmproj",
+      "belongs to one model, and several are to be served; put it into the model's folder, where it is found.",
+    )
   if (options["--metrics-compat"] !== "none")
     refuse("--metrics-compat", "tells of one model, and several are to be served; leave it out.")
 }

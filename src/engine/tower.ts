@@ -5,12 +5,14 @@
 // A tile takes seconds on a processor, and tokens that others wait for come first: while a step of the model runs the tower stands
 // back, and between two of those it has its share of the time (engine.ts).
 
-import { problem } from "../errors.ts"
+import { type Problem, problem } from "../errors.ts"
+import type { Log } from "../log.ts"
 import {
   BLOCK,
   type CancelWord,
   type Program,
   type ProgramLimits,
+  ProgramLost,
   type SamplingRows,
   type StepInput,
   type StepOutput,
@@ -53,17 +55,32 @@ export const towerLimits = (groups: number, rows: number): ProgramLimits => ({
   rows: 1,
 })
 
-export function createTower(program: Program): Tower {
+export interface TowerOptions {
+  log?: Log
+  /** Told once when the program is lost: whoever asks is told why from then on. */
+  onLost?: (reason: Problem) => void
+}
+
+export function createTower(program: Program, { log, onLost }: TowerOptions = {}): Tower {
   const lane = new Lane()
   const { groups } = program.manifest.kv
   const { hidden } = program.manifest.shapes
   const behind: CancelWord = new Int32Array(new SharedArrayBuffer(4))
   let running: { cancel: CancelWord; step: Promise<StepOutput> } | undefined
+  let lost: Problem | undefined
   let isClosed = false
+
+  function lose({ message }: ProgramLost): Problem {
+    lost = problem("program_lost", { problem: message })
+    log?.error({ why: message }, "the program that reads images is lost")
+    onLost?.(lost)
+    return lost
+  }
 
   async function take(tile: Tile, signal: AbortSignal | undefined): Promise<Float32Array> {
     signal?.throwIfAborted()
     if (isClosed) throw problem("server_closing", {})
+    if (lost) throw lost
     const cancel: CancelWord = new Int32Array(new SharedArrayBuffer(4))
     const abort = () => Atomics.store(cancel, 0, 1)
     signal?.addEventListener("abort", abort, { once: true })
@@ -73,7 +90,7 @@ export function createTower(program: Program): Tower {
       const output = await step
       if (output.kind === "done") return output.hidden
     } catch (error) {
-      throw failure(error)
+      throw error instanceof ProgramLost ? lose(error) : failure(error)
     } finally {
       signal?.removeEventListener("abort", abort)
       running = undefined

@@ -631,6 +631,22 @@ test("a type that two GGUF models have is neither shown nor taken away", async (
   expect(filesOfModel(both, env).map(({ file }) => file)).toEqual(["large-Q8_0.gguf"])
 })
 
+test("what a GGUF model sees with comes with it, and goes with the last that needs it", async () => {
+  const files = { "a-Q8_0.gguf": "eight", "a-Q4_0.gguf": "four", "mmproj-a-F16.gguf": "eye" }
+  hub.repositories["org/sees"] = { files: { ...files, "mmproj-a-F32.gguf": "wide" } }
+  const path = await fetch("org/sees:Q8_0")
+  expect(readdirSync(dirname(path)).sort()).toEqual(["a-Q8_0.gguf", "mmproj-a-F16.gguf"])
+  const { length } = hub.asked
+  expect(await fetch("org/sees:Q8_0")).toBe(path)
+  expect(hub.asked).toHaveLength(length)
+  await fetch("org/sees:Q4_0")
+  const remove = (name: string) => removeModel(parseName(name)!, env)
+  expect(remove("org/sees:Q8_0")).toBe("eight".length)
+  expect(readdirSync(dirname(path)).sort()).toEqual(["a-Q4_0.gguf", "mmproj-a-F16.gguf"])
+  expect(remove("org/sees:Q4_0")).toBe("foureye".length)
+  expect(await downloadedModels(env)).toEqual([])
+})
+
 test("what a cut download has left is listed, shown and taken away by its name", async () => {
   hub.repositories["org/gguf"] = { files: { "a-Q8_0.gguf": WEIGHTS, "a-Q4_0.gguf": "four" } }
   const address = `${hub.url}/org/gguf/resolve/main/a-Q8_0.gguf`

@@ -24,7 +24,7 @@ import {
 } from "./cache.ts"
 import { addressesFolder, downloaded, placeOf, titleOf } from "./hub.ts"
 import { DEFAULT_REVISION, type HubName, printName, type RemoteName } from "./names.ts"
-import { ggufGroups, groupsMeant, nameAmong, onlyOne } from "./selection.ts"
+import { ggufGroups, groupsMeant, mmprojsAmong, nameAmong, onlyOne } from "./selection.ts"
 
 export interface DownloadedModel {
   /** As it is typed to be served. */
@@ -117,7 +117,10 @@ function namesIn(cache: string, repository: string): HubName[] {
  */
 function pathsOf({ repository, file }: HubName, files: readonly string[]): string[] {
   if (file === undefined) return files.filter((path) => !path.endsWith(".gguf"))
-  return onlyOne(repository, groupsMeant(ggufGroups(files), file), file)?.files ?? []
+  const groups = ggufGroups(files)
+  const own = onlyOne(repository, groupsMeant(groups, file), file)?.files ?? []
+  const isLast = own.length > 0 && groups.length === 1
+  return isLast ? [...own, ...mmprojsAmong(files)] : own // what several see with is the last one's
 }
 
 function fromAddresses(env: Environment): DownloadedModel[] {

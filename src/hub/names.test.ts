@@ -253,13 +253,32 @@ test("GGUF models are called by their type, else by their name", async () => {
   expect(ggufGroups(types.map((type) => `m-${type}.gguf`)).map(({ tag }) => tag)).toEqual(
     types.toSorted(),
   )
-  expect(await select(GGUF, "q4_k_m")).toEqual({ files: SPLIT, model: SPLIT[0] })
+  const sees = "mmproj-m-F16.gguf"
+  expect(await select(GGUF, "q4_k_m")).toEqual({ files: [...SPLIT, sees], model: SPLIT[0] })
   expect(await select(GGUF, "m-F16.gguf")).toMatchObject({ model: "m-F16.gguf" })
   await expect(select(GGUF)).rejects.toThrow(
     "o/n has 4 GGUF models; name one as o/n:NAME, of Q4_K_M",
   )
   await expect(select(GGUF, "Q9")).rejects.toThrow("has no Q9 among its GGUF models")
   await expect(select([...GGUF, "x/m-F16.gguf"], "F16")).rejects.toThrow("m-F16.gguf, x/m-F16.gguf")
+})
+
+test("a GGUF model brings along what it sees with: the one in f16, beside it or outermost", async () => {
+  const filesBeside = async (...paths: string[]) =>
+    (await select(["a/m-Q8_0.gguf", ...paths], "Q8_0")).files.slice(1)
+  expect(await filesBeside("mmproj-BF16.gguf", "mmproj-F32.gguf", "mmproj-F16.gguf")).toEqual([
+    "mmproj-F16.gguf",
+  ])
+  expect(await filesBeside("mmproj-m-Q8_0.gguf", "mmproj-m-f32.gguf")).toEqual([
+    "mmproj-m-f32.gguf",
+  ])
+  expect(await filesBeside("mmproj-F16.gguf", "a/m.mmproj-bf16.gguf")).toEqual([
+    "a/m.mmproj-bf16.gguf",
+  ])
+  expect(await filesBeside("b/mmproj-F16.gguf", "mmproj.txt")).toEqual([])
+  expect(await filesBeside("mmproj-small-F16.gguf", "mmproj-large-F16.gguf")).toEqual([])
+  const folder = [...CONFIG, "model.safetensors", "mmproj-F16.gguf"]
+  expect((await select(folder)).files).not.toContain("mmproj-F16.gguf")
 })
 
 test.each<[string, string[], string]>([

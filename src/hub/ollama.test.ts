@@ -80,6 +80,18 @@ test("a model is its blob where it lies, with its adapters", () => {
   expect(find("ollama:hf.co/Org/Repo:Q4_0")).toMatchObject({ path })
 })
 
+test("what a model sees with is a layer of its manifest", () => {
+  const projector = store.layer("projector", "GGUF that sees")
+  store.manifest("llava/latest", [store.weights, projector])
+  expect(find("ollama:llava").ownMmproj).toBe(store.blob(projector))
+  store.manifest("blind/latest", [store.weights])
+  expect(find("ollama:blind").ownMmproj).toBeUndefined()
+  const described = describeOllamaModel(parseOllamaName("ollama:llava")!, store.env)
+  expect(described.bytes).toBe(store.weights.size + projector.size)
+  truncateSync(store.blob(projector), 3)
+  expect(() => find("ollama:llava")).toThrow("it is 3 bytes long, and its manifest says 14")
+})
+
 test("case tells no names apart", () => {
   store.manifest("hf.co/Org/Repo/Q4_0", [store.weights])
   expect(find("ollama:hf.co/org/repo:q4_0").name).toBe("hf.co/Org/Repo:Q4_0")

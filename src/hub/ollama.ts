@@ -42,6 +42,8 @@ interface Stored extends Entry {
   changed: Date
   weights: Layer[]
   adapters: Layer[]
+  /** What it sees with. */
+  projectors: Layer[]
 }
 
 interface Layer {
@@ -102,11 +104,13 @@ export function shortOllamaName({ host, namespace, model, tag }: OllamaName): st
 export function findOllamaModel(
   name: OllamaName,
   env: Environment = process.env,
-): { path: string; adapters: string[]; name: string } {
+): { path: string; adapters: string[]; ownMmproj?: string; name: string } {
   const stored = read(entryOf(name, env))
+  const [projector] = stored.projectors
   return {
     path: checked(stored, onlyWeights(stored)),
     adapters: stored.adapters.map((layer) => checked(stored, layer)),
+    ...(projector && { ownMmproj: checked(stored, projector) }),
     name: shortOllamaName(stored.name),
   }
 }
@@ -152,7 +156,7 @@ export function describeOllamaModel(name: OllamaName, env: Environment = process
 
 function describe(entry: Entry): OllamaModel {
   const stored = read(entry)
-  const files = [onlyWeights(stored), ...stored.adapters]
+  const files = [onlyWeights(stored), ...stored.adapters, ...stored.projectors]
   return {
     name: `ollama:${shortOllamaName(stored.name)}`,
     store: stored.store,
@@ -245,6 +249,7 @@ function flawOf(store: string): string {
 
 const MODEL = "application/vnd.ollama.image.model"
 const ADAPTER = "application/vnd.ollama.image.adapter"
+const PROJECTOR = "application/vnd.ollama.image.projector"
 const LIST = "application/vnd.ollama.manifest.list.v2+json"
 
 /** Those whose manifest is of a GGUF file, the one first that llama.cpp opens as well; MLX has another format. */
@@ -266,7 +271,8 @@ function read(entry: Entry): Stored {
   const adapters = blobs(ADAPTER)
   if (adapters.length > MAX_ADAPTERS)
     throw broken(manifest, `it has ${adapters.length} adapters, more than ${MAX_ADAPTERS}`)
-  return { ...entry, manifest, changed: stats.mtime, weights: blobs(MODEL), adapters }
+  const [weights, projectors] = [blobs(MODEL), blobs(PROJECTOR)]
+  return { ...entry, manifest, changed: stats.mtime, weights, adapters, projectors }
 }
 
 /** Of a list of manifests the one that is opened here. It stands there, or in a blob that is named there. */

@@ -1,5 +1,5 @@
 // Which files of a repository are a model, and which of them are read: a folder in safetensors, one that was compiled, an adapter, or
-// one GGUF file with its parts. Code, pickles, other formats of the same weights and libraries are never among them.
+// one GGUF file with its parts and what it sees with. Code, pickles, other formats of the same weights and libraries are never among them.
 
 import { printable, problem } from "../errors.ts"
 
@@ -121,6 +121,33 @@ export function isBeside(name: string): boolean {
   return /mmproj|imatrix/i.test(name)
 }
 
+/** Types of what sees, as far as they are told apart: halves are small and exact, and most devices have them. */
+const SEEING_TYPES = ["F16", "FP16", "BF16", "F32", "FP32"]
+
+/** What GGUF models of a folder see with, by its names: of files that differ in their type alone one, f16 before bf16, f32 and others. */
+export function mmprojsAmong(names: readonly string[]): string[] {
+  const groups = new Map<string, { name: string; rank: number }>()
+  for (const name of [...names].sort()) {
+    if (!/mmproj[^/]*\.gguf$/i.test(name)) continue
+    const whole = name.replace(/\.gguf$/i, "")
+    const stem = whole.replace(TYPE, "")
+    const at = SEEING_TYPES.indexOf(TYPE.exec(whole)?.[1]?.toUpperCase() ?? "")
+    const rank = at < 0 ? SEEING_TYPES.length : at
+    if (rank < (groups.get(stem)?.rank ?? Infinity)) groups.set(stem, { name, rank })
+  }
+  return [...groups.values()].map(({ name }) => name)
+}
+
+/** What a model among these paths sees with: in its own folder, else in the outermost one; none where there are several. */
+function mmprojOf(model: string, paths: readonly string[]): string[] {
+  const folderOf = (path: string) => path.slice(0, path.lastIndexOf("/") + 1)
+  for (const folder of new Set([folderOf(model), ""])) {
+    const own = mmprojsAmong(paths.filter((path) => folderOf(path) === folder))
+    if (own.length > 0) return own.length === 1 ? own : []
+  }
+  return []
+}
+
 /** The models that a repository has as GGUF. */
 export function ggufGroups(paths: readonly string[]): GgufGroup[] {
   const groups = new Map<string, string[]>()
@@ -148,7 +175,7 @@ function ggufOf(repository: string, paths: readonly string[], file: string | und
   const [, , count = "1"] = SPLIT.exec(files[0]!) ?? []
   if (files.length !== Number(count))
     throw unfit(`${files[0]} is the first of ${Number(count)} parts, and ${files.length} are there`)
-  return { files, model: files[0]! }
+  return { files: [...files, ...mmprojOf(files[0]!, paths)], model: files[0]! }
 }
 
 /** @throws `hub_choice` where there are several */

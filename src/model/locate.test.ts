@@ -4,7 +4,7 @@ import { homedir, tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { afterEach, beforeEach, expect, test } from "vitest"
 import { cacheHome } from "../runtime/cache.ts"
-import { ggufIn, locateModel, modelsAt } from "./locate.ts"
+import { ggufIn, locateModel, mmprojsIn, modelsAt } from "./locate.ts"
 
 let cwd: string
 beforeEach(() => {
@@ -80,6 +80,7 @@ test("a GGUF file, or a folder with one, is a model", () => {
     writeFileSync(join(folder, part), "GGUF")
   expect(locate("split")).toBe(folder)
   expect(ggufIn(folder)).toBe("a-00001-of-00002.gguf")
+  expect(mmprojsIn(folder)).toEqual(["mmproj-a.gguf"])
   writeFileSync(join(folder, "b.gguf"), "GGUF")
   expect(() => locate("split")).toThrow(
     `, ${folder} which holds 2 models (name one of a-00001-of-00002.gguf, b.gguf), `,

@@ -7,7 +7,7 @@ import { isAbsolute, join, resolve } from "node:path"
 import { fileURLToPath } from "node:url"
 import { codeRoot } from "../code-root.ts"
 import { problem } from "../errors.ts"
-import { ADAPTER, isBeside } from "../hub/selection.ts"
+import { ADAPTER, isBeside, mmprojsAmong } from "../hub/selection.ts"
 import { cacheHome } from "../runtime/cache.ts"
 import { MLC } from "./mlc-config.ts"
 
@@ -90,6 +90,11 @@ export function ggufIn(folder: string): string | undefined {
 /** All of them. */
 export function ggufsIn(folder: string): string[] {
   return list(folder).filter((name) => name.endsWith(".gguf") && isFirstPart(name))
+}
+
+/** What GGUF models there see with; of files that differ in their type alone one. */
+export function mmprojsIn(folder: string): string[] {
+  return mmprojsAmong(list(folder))
 }
 
 /** Not another part of a file that is split, nor what belongs to a model or was used to make it. */

@@ -5,6 +5,7 @@ import { ggufArchitectures } from "./gguf/architectures.ts"
 import { blockTypeNames, codecOfType } from "./gguf/types.ts"
 import { seeing } from "./seeing.ts"
 import { readsImages } from "./vision/families.ts"
+import { mmprojNames } from "./vision/mmproj.ts"
 
 const quoted = (name: string) => `\`${name}\``
 
@@ -56,6 +57,8 @@ export function modelsPage(): string {
     "architecture tells, and the log says how.",
     "A folder is its one GGUF model where it holds no other weights, whatever else lies there: a `config.json`, an `imatrix`, an `mmproj`.",
     "Of Gemma 3, the files that Ollama's converter wrote open, too, as the text model inside of them.",
+    "What a GGUF model sees with is the `mmproj` file beside it, whose projector may be one of",
+    `${mmprojNames.map(quoted).join(", ")} ([images.md](images.md#gguf)).`,
     "",
     "Folders that were quantised before they were published open with the `quant_method` `gptq` (4 and 8 bits, both versions), `awq`",
     "(gemm), both as `auto-round` writes them, too, `compressed-tensors` (whole numbers of 4 and 8 bits, FP8, MXFP4, NVFP4), `mxfp4` (gpt-oss's),",

@@ -3,10 +3,12 @@
 // when it is returned, and the graph's tensors are all there; no tensor has been read.
 
 import { statSync } from "node:fs"
-import { basename, dirname, resolve } from "node:path"
+import { basename, dirname, join, resolve } from "node:path"
 import { openWhole } from "../closing.ts"
 import type { CodecOf } from "../compiler/graph/codecs.ts"
 import type { Graph } from "../compiler/graph/graph.ts"
+import { problem } from "../errors.ts"
+import { snapshotAround } from "../hub/cache.ts"
 import type { FormatName } from "../runtime/format.ts"
 import { withAdapters } from "./adapters/adapted.ts"
 import type { Adapter } from "./adapters/adapter.ts"
@@ -20,7 +22,7 @@ import { Folder, type Json } from "./folder.ts"
 import { openGguf } from "./gguf/gguf.ts"
 import { readTensors } from "./graph-weights.ts"
 import { decoder } from "./layers.ts"
-import { ggufsIn, someOf } from "./locate.ts"
+import { ggufsIn, mmprojsIn, someOf } from "./locate.ts"
 import { MLC, readMlcConfig } from "./mlc-config.ts"
 import { withOwnHead } from "./own-head.ts"
 import { withOrders } from "./packed/orders.ts"
@@ -30,7 +32,13 @@ import { ranks, readRanking } from "./ranking.ts"
 import { architectureOf, textFields } from "./seeing.ts"
 import { storedFormat } from "./stored-format.ts"
 import { bringsTokenizer, type ModelTexts, readMlcTexts, readTexts } from "./texts.ts"
-import { openSight, type Sight } from "./vision/open-vision.ts"
+import {
+  openSight,
+  type Sight,
+  type Sightedness,
+  sightBeside,
+  sightInside,
+} from "./vision/open-vision.ts"
 import { seeingImages } from "./vision/tower.ts"
 import { openMlc } from "./weights/mlc.ts"
 import { mlcNames } from "./weights/mlc-names.ts"
@@ -78,12 +86,16 @@ export interface OpenOptions {
   name?: string | undefined
   /** Whether it is to read images where it can. */
   sees?: boolean
+  /** The GGUF file that a GGUF model is to see with, or `none`: it is to see nothing; absent: what is its own. */
+  mmproj?: string | undefined
+  /** Its own, where that does not lie in its folder. */
+  ownMmproj?: string | undefined
 }
 
 /** @throws `model_broken`, naming the file and what is wrong with it. */
 export async function openModel(
   path: string,
-  { verify = true, adapters: paths = [], name, sees = false }: OpenOptions = {},
+  { verify = true, adapters: paths = [], name, sees = false, ...mmproj }: OpenOptions = {},
 ): Promise<Model> {
   return openWhole(async (closing) => {
     const adapters: Adapter[] = []
@@ -95,8 +107,7 @@ export async function openModel(
     const weights = changedBy(adapters, source, closing.add(await source.openWeights()))
     const alone = pooling ? withoutHead(source.config) : await withOwnHead(source.config, weights)
     checkLayers(fields, alone, weights)
-    const place = { path: folder.path, configuration, config: alone }
-    const sight = sees && !pooling ? await openSight(place) : {}
+    const sight = sees ? await sightOf(folder, source, { config: alone, pooling, ...mmproj }) : {}
     if (sight.vision) closing.add(sight.vision)
     const config = sight.vision ? seeingImages(alone, sight.vision.config) : alone
     const graph = withOrders(withLowRank(decoder(architecture, config), weights), weights)
@@ -127,6 +138,48 @@ export async function openModel(
       close: () => closing.close(),
     }
   })
+}
+
+const NONE = "none"
+
+/** @throws the problem of a file that was asked for; `blind` says that of another */
+async function sightOf(
+  folder: Folder,
+  { configuration, tokenOf }: Source,
+  {
+    config,
+    pooling,
+    mmproj,
+    ownMmproj,
+  }: Pick<OpenOptions, "mmproj" | "ownMmproj"> & Pick<Model, "config" | "pooling">,
+): Promise<Sightedness> {
+  if (mmproj === NONE) return {}
+  const asked = mmproj === undefined ? undefined : resolve(mmproj)
+  if (asked && (!tokenOf || pooling))
+    throw problem("option_invalid", {
+      option: "--mmproj",
+      problem: `is for GGUF models that write, and ${join(folder.path, configuration)} is none; leave it out`,
+    })
+  if (pooling) return {}
+  if (!tokenOf) return openSight(() => sightInside({ path: folder.path, configuration, config }))
+  const beside = (path: string) => {
+    const [place, file] = [new Folder(dirname(path)), basename(path)]
+    return sightBeside({ folder: place, file, model: configuration, config, tokenOf })
+  }
+  if (asked) return beside(asked)
+  if (ownMmproj !== undefined) return openSight(() => beside(ownMmproj))
+  const [first, ...others] = mmprojsOf(folder)
+  if (others.length === 0) return first === undefined ? {} : openSight(() => beside(first))
+  const names = [first!, ...others].map((path) => basename(path)).join(", ")
+  return { blind: `${folder.path} holds several mmproj files; name one of ${names} with --mmproj.` }
+}
+
+/** In the model's own folder, or in the outermost of its repository. */
+function mmprojsOf({ path }: Folder): string[] {
+  const { folder: repository, commit } = snapshotAround(path) ?? {}
+  const places = [path, ...(repository ? [join(repository, "snapshots", commit!)] : [])]
+  const place = places.find((each) => mmprojsIn(each).length > 0)
+  return place === undefined ? [] : mmprojsIn(place).map((name) => join(place, name))
 }
 
 /** The weights as adapters have changed them. */
@@ -174,6 +227,8 @@ interface Source {
   name?: string
   /** Where a GGUF file has the tensors that a graph reads. */
   ggufSources?: Sources
+  /** The id of a token of a GGUF file's that a template writes so, and no user. */
+  tokenOf?: (text: string) => number | undefined
   fields: Fields
   architecture: ArchitectureName
   config: ModelConfig
@@ -234,6 +289,7 @@ async function ggufSource(folder: Folder, file: string): Promise<Source> {
       pooling: gguf.pooling,
       readDense: gguf.readDense,
       ggufSources: gguf.sources(config),
+      tokenOf: gguf.tokenOf,
       openWeights: async () => gguf.weights(config),
       readTexts: async () => gguf.texts(config),
     }

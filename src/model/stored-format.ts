@@ -7,18 +7,23 @@ import { type CodecName, type FloatType, type FormatName, isGroupCodec } from ".
 import { weightsOf } from "./graph-weights.ts"
 import type { Weights } from "./weights/weights.ts"
 
-/** @param mixture what it is called if matrices are in codes */
+/**
+ * @param mixture what it is called if matrices are in codes
+ * @param apart whether floats of several types are such a mixture, too, rather than all of them the widest
+ */
 export function storedFormat(
   graph: Graph,
   weights: Weights,
   mixture: FormatName,
   broken: (what: string) => Error,
+  apart = false,
 ): { format: FormatName; codecOf?: CodecOf } {
   const codecs = codecsOf(weights, graph)
   const codecOf: CodecOf = ({ columns, sources: [first], exact }) =>
     columns > 1 && !exact ? codecs.get(first!.tensor)! : "f32"
   checkStacks(splitExperts(graph, codecOf), codecs, broken)
-  const isMixed = [...codecs.values()].some(isGroupCodec)
+  const isMixed =
+    [...codecs.values()].some(isGroupCodec) || (apart && new Set(codecs.values()).size > 1)
   return isMixed ? { format: mixture, codecOf } : { format: formatOfFloats(codecs) }
 }
 

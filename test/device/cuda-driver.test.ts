@@ -26,8 +26,8 @@ const note = isSkipped ? " (skipped: no g++)" : ""
 
 const folder = mkdtempSync(join(tmpdir(), "sinter-cuda-stand-in-"))
 let standIn: StandIn
-beforeAll(() => {
-  if (!isSkipped) standIn = buildStandIn(folder)
+beforeAll(async () => {
+  if (!isSkipped) standIn = await buildStandIn(folder)
 }, 60_000)
 afterAll(() => rmSync(folder, { recursive: true }))
 
@@ -46,7 +46,7 @@ test.skipIf(hasHiprtc)(
   `text on HIP's devices is refused in a sentence where its compiler is not installed${hasHiprtc ? " (skipped: no g++, or HIPRTC is here)" : ""}`,
   async () => {
     const own = mkdtempSync(join(folder, "without-"))
-    const { library } = buildStandIn(own, "hiprtcCreateProgram")
+    const { library } = await buildStandIn(own, "hiprtcCreateProgram")
     const device = await openHip(0, [library])
     try {
       const { text, kernels } = textOf([adds])

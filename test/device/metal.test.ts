@@ -42,7 +42,7 @@ let standIn: MetalStandIn
 let device: GpuDevice
 beforeAll(async () => {
   if (isSkipped) return
-  standIn = buildStandIn(folder)
+  standIn = await buildStandIn(folder)
   const { library } = standIn
   device = await openMetal(0, [library], { runtime: [library], graphics: [library] })
 }, 60_000)

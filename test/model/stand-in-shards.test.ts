@@ -76,12 +76,12 @@ describe.each(["cuda", "rocm", "metal"] as const)("on %s", (kind) => {
   const isSkipped = isLeftOut(hasStandIn)
   let library: string
   let handle: DriverLibrary // held: a stand-in that is unloaded between two calls forgets its machine
-  beforeAll(() => {
+  beforeAll(async () => {
     if (isSkipped) return
     const own = mkdtempSync(join(folder, kind))
-    if (kind === "metal") library = metal.buildStandIn(own).library
+    if (kind === "metal") library = (await metal.buildStandIn(own)).library
     else {
-      const standIn = cuda.buildStandIn(own)
+      const standIn = await cuda.buildStandIn(own)
       process.env.NVRTC = standIn.env.NVRTC
       library = standIn.library
     }

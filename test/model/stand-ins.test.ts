@@ -50,10 +50,10 @@ describe.each(["cuda", "rocm", "metal"] as const)("on %s", (target) => {
   let device: GpuDevice
   beforeAll(async () => {
     if (isSkipped) return
-    if (target === "metal") device = await open(metal.buildStandIn(folder).library)
+    if (target === "metal") device = await open((await metal.buildStandIn(folder)).library)
     else {
       const own = mkdtempSync(join(folder, target))
-      const standIn = cuda.buildStandIn(own)
+      const standIn = await cuda.buildStandIn(own)
       process.env.NVRTC = standIn.env.NVRTC
       device = await open(standIn.library)
     }

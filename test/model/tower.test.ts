@@ -1,21 +1,11 @@
 // Images take turns at a tower.
 
 import { expect, onTestFinished, test } from "vitest"
-import { compile } from "../../src/compiler/compile.ts"
-import { openReference } from "../../src/compiler/targets/reference/reference.ts"
-import { createTower, type Tile, type Tower, towerLimits } from "../../src/engine/tower.ts"
-import type { LoadableProgram } from "../../src/runtime/program.ts"
-import { loadSmall, smallGraph, smallWeights } from "./small.ts"
-
-const [TAKEN, ROWS, JOINED] = [12, 32, 4]
-
-async function openProgram(): Promise<LoadableProgram> {
-  const graph = smallGraph({ tower: { taken: TAKEN, joined: JOINED }, bidirectional: true })
-  const plan = compile(graph, { format: "q0f32", activations: "float", kv: "f32" })
-  const program = openReference(plan, towerLimits(plan.groups.length, ROWS))
-  await loadSmall(program)
-  return program
-}
+import { createTower, type Tile, type Tower } from "../../src/engine/tower.ts"
+import type { Problem } from "../../src/errors.ts"
+import { type LoadableProgram, ProgramLost } from "../../src/runtime/program.ts"
+import { smallWeights } from "./small.ts"
+import { JOINED, openProgram, ROWS, TAKEN } from "./small-tower.ts"
 
 async function openTower(changes: Partial<LoadableProgram> = {}): Promise<Tower> {
   const tower = createTower({ ...(await openProgram()), ...changes })
@@ -102,6 +92,20 @@ test("a step is told to stand back while the model's run", async () => {
   await tower.read(8, async () => [tileOf("first")], { client: "" })
   expect(words).toEqual([0, 1, 0])
   expect(tower.isBusy).toBe(false)
+})
+
+test("when its program is lost, that is told once, and to whoever asks", async () => {
+  const told: string[] = []
+  const program = await openProgram()
+  const step = () => Promise.reject(new ProgramLost("it fell off the bus"))
+  const onLost = ({ code }: Problem) => void told.push(String(code))
+  const tower = createTower({ ...program, step }, { onLost })
+  onTestFinished(() => tower.close())
+  const read = () => tower.read(8, async () => [tileOf("first")], { client: "" })
+  for (const asked of [read(), read()])
+    await expect(asked).rejects.toMatchObject({ code: "program_lost" })
+  await expect(read()).rejects.toThrow("it fell off the bus")
+  expect(told).toEqual(["program_lost"])
 })
 
 test("what waits when a tower closes is told so", async () => {

@@ -4,18 +4,15 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, describe, expect, onTestFinished, test } from "vitest"
-import { compile } from "../../src/compiler/compile.ts"
 import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
 import { targets } from "../../src/compiler/targets/targets.ts"
 import { openModel } from "../../src/model/model.ts"
 import { openVision, type Vision } from "../../src/model/vision/open-vision.ts"
-import { loadParameters } from "../../src/model/weights/weights.ts"
-import type { LoadableProgram } from "../../src/runtime/program.ts"
 import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
 import { goldenFolder } from "./golden.ts"
-import { batch, blocksFor, limitsFor, type Part, take } from "./steps.ts"
-import { type GoldenSight, readSights, seeingModels, tilesOf } from "./vision.ts"
+import { judgeTower, type Open } from "./towers.ts"
+import { readSights, seeingModels } from "./vision.ts"
 
 async function visionOf(name: string): Promise<Vision> {
   const model = await openModel(goldenFolder("vision", name))
@@ -25,44 +22,16 @@ async function visionOf(name: string): Promise<Vision> {
   return vision!
 }
 
-/** What comes out of all tiles in one step. */
-async function seen(
-  program: LoadableProgram,
-  { config }: Vision,
-  golden: GoldenSight,
-): Promise<Float32Array> {
-  const tiles = tilesOf(config, golden)
-  const parts = tiles.map(({ places, wanted }, tile): Part => {
-    const blocks = blocksFor(places.length, tile * blocksFor(places.length).length)
-    return { tokens: places, from: 0, blocks, logits: [], hidden: [...wanted] }
-  })
-  const hiddenIn = Float32Array.from(tiles.flatMap(({ pixels }) => [...pixels]))
-  return (await take(program, { ...batch(parts), hiddenIn })).hidden
+/** How programs are opened on each target. */
+const opening: Record<"reference" | "cpu" | "vulkan", Open> = {
+  reference: openReference,
+  cpu: async (plan, limits) => (await targets.cpu.prepare(plan)).open(limits),
+  vulkan: async (plan, limits) => (await targets.vulkan.prepare(plan)).open(limits),
 }
 
-async function judge(name: string, on: "reference" | "cpu" | "vulkan"): Promise<void> {
-  const vision = await visionOf(name)
-  const { graph, format, weights } = vision
+async function judge(name: string, on: keyof typeof opening): Promise<void> {
   const { sums } = on === "vulkan" ? traitsOf(on) : { sums: undefined }
-  const options = { format, activations: "float", kv: "f32" } as const
-  const plan = compile(graph, { ...options, ...(sums && { sums }) })
-  const { context } = graph.shapes
-  const limits = { blocks: 20, tokens: 2 * context, sequences: 2, rows: 2 * context }
-  const program =
-    on === "reference"
-      ? openReference(plan, limitsFor(plan, limits))
-      : await (await targets[on].prepare(plan)).open(limitsFor(plan, limits))
-  onTestFinished(() => program.close())
-  await loadParameters(weights, program.manifest, program)
-  for (const golden of readSights(name)) {
-    const hidden = await seen(program, vision, golden)
-    // Gemma's text model multiplies what comes out, here and not there.
-    const { factor } = vision.config.projector
-    const expected = golden.features.map((feature) => feature * factor)
-    expect(hidden.length).toBe(expected.length)
-    const worst = hidden.reduce((most, x, i) => Math.max(most, Math.abs(x - expected[i]!)), 0)
-    expect(worst).toBeLessThan(1e-4)
-  }
+  await judgeTower(await visionOf(name), readSights(name), opening[on], sums && { sums })
 }
 
 describe.each(seeingModels)("%s", (name) => {

@@ -4,24 +4,19 @@
 import { basename } from "node:path"
 import { type Closing, openWhole } from "../../closing.ts"
 import { widen } from "../../runtime/dtype.ts"
-import { isGroupCodec } from "../../runtime/format.ts"
 import type { ModelConfig } from "../config.ts"
 import { Fields } from "../fields.ts"
 import { type Folder, readExactly } from "../folder.ts"
 import { type Dense, type Pooling, readMatrix } from "../pooling.ts"
 import type { AdvisedSampling, ModelTexts, TextFile } from "../texts.ts"
-import type { StoredRows } from "../weights/convert.ts"
-import { type Source, type Sources, sourcesOf } from "../weights/names.ts"
-import { Room } from "../weights/room.ts"
-import { constantTensor, rowsOf } from "../weights/rows.ts"
-import type { Tensor, Weights } from "../weights/weights.ts"
+import { type Sources, sourcesOf } from "../weights/names.ts"
+import type { Weights } from "../weights/weights.ts"
 import { ggufArchitectures, ggufNaming } from "./architectures.ts"
-import { unpackBlocks } from "./blocks.ts"
 import { configOf, type GgufArchitecture, GgufFile, type Tensors } from "./config.ts"
 import { type Container, readContainer, type StoredTensor } from "./container.ts"
-import { Keys } from "./keys.ts"
-import { readTokenizer } from "./tokenizer.ts"
-import { blockTypes, codecOfType } from "./types.ts"
+import { isMmproj, Keys } from "./keys.ts"
+import { addedTokenIn, readTokenizer } from "./tokenizer.ts"
+import { ggufWeights } from "./weights.ts"
 
 export interface GgufModel {
   /** In the words of a config.json. */
@@ -30,6 +25,8 @@ export interface GgufModel {
   /** Where it has the tensors that a graph reads. */
   sources: (config: ModelConfig) => Sources
   texts: (config: ModelConfig) => ModelTexts
+  /** The id of a token that a template writes so, and no user. */
+  tokenOf: (text: string) => number | undefined
   /** Without the matrices that rows go through; absent: the file says nothing of it. */
   pooling: Pooling | undefined
   readDense: (weights: Weights) => Promise<Dense[]>
@@ -61,12 +58,13 @@ export async function openGguf(folder: Folder, file: string): Promise<GgufModel>
       fields: new Fields(configOf(its, architecture), broken),
       sources: namesFor,
       weights: (config) => {
-        const sources = namesFor(config)
+        const sources = byHead(namesFor(config), config)
         const isRead = readOf(architecture, config)
         const read = new Map([...tensors].filter(([name]) => isRead(name)))
-        return weightsOf({ folder, file, tensors: read, sources, config, close })
+        return ggufWeights({ folder, file, tensors: read, sources, close })
       },
       texts: ({ shapes }) => textsOf(folder, file, keys, shapes.vocabulary),
+      tokenOf: (text) => addedTokenIn(keys, embedding.dims[1] ?? 0, text),
       pooling: poolingOf(its),
       readDense: (opened) => readDense(its, opened),
       close,
@@ -145,6 +143,8 @@ function joined(folder: Folder, parts: readonly Container[]): Map<string, Stored
 }
 
 function architectureOf(keys: Keys): string {
+  if (isMmproj(keys))
+    throw keys.wrong("general.architecture", 'is "clip": name its model, and this with --mmproj')
   const kind = keys.textIfThere("general.type") ?? "model"
   if (kind === "adapter")
     throw keys.wrong("general.type", `is "${kind}": name its model, and this with --lora`)
@@ -178,15 +178,6 @@ async function divisorsOf(
   return short && long && { short, long }
 }
 
-interface Opened {
-  folder: Folder
-  file: string
-  tensors: ReadonlyMap<string, StoredTensor>
-  sources: Sources
-  config: ModelConfig
-  close: () => Promise<void>
-}
-
 /** Neither the blocks behind the last layer nor what sees, where an architecture has those. */
 function readOf(
   { guessesAhead, sees }: GgufArchitecture,
@@ -197,147 +188,17 @@ function readOf(
     !(sees && /^(v|mm)\./.test(name))
 }
 
-function weightsOf(opened: Opened): Weights {
-  const { tensors, close } = opened
-  return {
-    entries: [...tensors.values()].map(({ name, file, type, dims }) => ({
-      name,
-      file,
-      dtype: type,
-      shape: dims.toReversed(),
-    })),
-    tensor: (name, rows, columns) => find(opened, name, rows, columns),
-    refuseOthers: (names) => refuseOthers(opened, names),
-    verify: async () => {}, // the format has no checksums
-    close,
-  }
-}
-
-function find(opened: Opened, name: string, rows: number, columns: number): Tensor {
-  return findSource(opened, sourceOf(opened, name), rows, columns)
-}
-
-function findSource(opened: Opened, source: Source, rows: number, columns: number): Tensor {
-  const { folder, file, tensors } = opened
-  if (source.constant !== undefined) return constantTensor(source.constant, columns)
-  const tensor = tensors.get(source.tensor)
-  if (!tensor) throw folder.broken(file, `there is no tensor ${source.tensor}`)
-  const all = source.rows?.of ?? rows
-  const { stacked, turnedRuns } = source
-  const width = turnedRuns?.width ?? columns // of a stored row
-  const matrix = stacked ? [width, all / stacked, stacked] : [width, all]
-  // A matrix of one row, the gate of a shared expert, is written as a list.
-  const wanted = columns === 1 ? [all] : all === 1 && tensor.dims.length === 1 ? [columns] : matrix
-  const { type, handle, position } = tensor
-  const dims = columns === 1 ? [tensor.dims.reduce((product, n) => product * n, 1)] : tensor.dims
-  if (dims.length !== wanted.length || dims.some((n, i) => n !== wanted[i]))
-    throw folder.broken(
-      tensor.file,
-      `tensor ${source.tensor} has shape [${tensor.dims.toReversed().join(", ")}], the keys say [${wanted.toReversed().join(", ")}]`,
-    )
-  const codec = codecOfType(type)
-  if (!codec || (columns === 1 && isGroupCodec(codec)))
-    throw folder.broken(
-      tensor.file,
-      `tensor ${source.tensor} is of type ${type}, which is not read; take another file of the model, as Q4_K_M or Q8_0 (docs/models.md lists the types)`,
-    )
-  const rowBytes = bytesOf(tensor, width)
-  const factors = factorsOf(opened, tensor, stacked ?? 1)
-  const read = async (first: number, count: number, room = new Room()) => {
-    const bytes = await room.read(handle, position + first * rowBytes, count * rowBytes)
-    if (!isGroupCodec(codec)) return { rows: count, values: bytes }
-    const stored = await unpackBlocks(type, codec, bytes, count, width, room)
-    if (factors) multiplyScales(stored, first, all, await factors())
-    return stored
-  }
-  const { plusRow } = source
-  const addend = plusRow && rowOf(opened, plusRow, columns)
-  return rowsOf({ codec, read }, source, columns, addend)
-}
-
-/** The name of what a matrix is multiplied with beside its own scales, where its type has that. */
-function factorName({ name, type }: StoredTensor): string | undefined {
-  return type === "NVFP4" ? name.replace(/weight$/, "scale") : undefined
-}
-
-/** One for the matrix, or one for each of those that are stacked in it; undefined: the file has none. */
-function factorsOf(
-  { folder, tensors }: Opened,
-  matrix: StoredTensor,
-  stacked: number,
-): (() => Promise<Float32Array>) | undefined {
-  const factors = tensors.get(factorName(matrix) ?? "")
-  if (!factors) return undefined
-  const { file, name, handle, type, dims, position } = factors
-  if (type !== "F32" || dims.length !== 1 || ![1, stacked].includes(dims[0]!))
-    throw folder.broken(file, `tensor ${name} is no list of ${stacked} numbers of type F32`)
-  let read: Promise<Float32Array> | undefined
-  return () => {
-    read ??= readExactly(handle, position, 4 * dims[0]!).then((bytes) => widen(bytes, "f32"))
-    return read
-  }
-}
-
-/** @param first which of the matrix's `all` rows the stored ones begin with */
-function multiplyScales(
-  { rows, scales }: StoredRows,
-  first: number,
-  all: number,
-  factors: Float32Array,
-): void {
-  const numbers = widen(scales!, "f32")
-  const perRow = numbers.length / rows
-  const tall = all / factors.length
-  for (let row = 0; row < rows; row++) {
-    const factor = factors[Math.floor((first + row) / tall)]!
-    for (let g = row * perRow; g < (row + 1) * perRow; g++) numbers[g]! *= factor
-  }
-}
-
-function rowOf(opened: Opened, { tensor, row }: NonNullable<Source["plusRow"]>, columns: number) {
-  const all = opened.tensors.get(tensor)?.dims[1] ?? 1
-  const rows = { of: all, from: row, run: 1, every: all }
-  return findSource(opened, { tensor, rows }, 1, columns)
-}
-
-/**
- * Lists of divisors are read with the keys, matrices behind pooling by name; the others are what older converters left, or how
- * activations were rounded elsewhere, and nobody reads them.
- */
-const APART =
-  /^rope_(freqs|factors_(short|long))\.weight$|^dense_[23]\.weight$|\.(attn_rot_embd|rope_freqs|masked_bias|input_scale)\b/
-
-/** A bias or a norm that is not known of the architecture would be missing from what is computed. */
-function refuseOthers(opened: Opened, names: readonly string[]): void {
-  const sources = names.map((name) => sourceOf(opened, name))
-  const read = new Set(
-    sources.flatMap(({ tensor, plusRow }) => {
-      const stored = opened.tensors.get(tensor)
-      return [tensor, plusRow?.tensor, stored && factorName(stored)]
-    }),
-  )
-  for (const { name, file } of opened.tensors.values())
-    if (!read.has(name) && !APART.test(name))
-      throw opened.folder.broken(
-        file,
-        `it holds tensor ${name}, which is not known of this architecture`,
-      )
-}
-
-function bytesOf({ type }: StoredTensor, columns: number): number {
-  const { values, bytes } = blockTypes[type]
-  return (columns / values) * bytes
-}
-
 /** Norms of single heads lie in one tensor, head after head. */
-function sourceOf({ sources, config: { shapes } }: Opened, name: string): Source {
-  const source = sources(name)
-  const [, stem, head] = /^(.+)\.(\d+)\.weight$/.exec(source.tensor) ?? []
-  if (stem === undefined) return source
-  const { headDim } = shapes
-  const of = (stem.endsWith("q_norm") ? shapes.heads : shapes.kvHeads) * headDim
-  const rows = { of, from: Number(head) * headDim, run: headDim, every: of }
-  return { tensor: `${stem}.weight`, rows }
+function byHead(sources: Sources, { shapes }: ModelConfig): Sources {
+  const { heads, kvHeads, headDim } = shapes
+  return (name) => {
+    const source = sources(name)
+    const [, stem, head] = /^(.+)\.(\d+)\.weight$/.exec(source.tensor) ?? []
+    if (stem === undefined) return source
+    const of = (stem.endsWith("q_norm") ? heads : kvHeads) * headDim
+    const rows = { of, from: Number(head) * headDim, run: headDim, every: of }
+    return { tensor: `${stem}.weight`, rows }
+  }
 }
 
 function textsOf(folder: Folder, file: string, keys: Keys, vocabulary: number): ModelTexts {

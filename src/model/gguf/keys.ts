@@ -116,3 +116,6 @@ export class Keys {
 
 /** Files by Ollama's converter, and not by llama.cpp's, have this key (llama/compat and convert/convert.go of Ollama). */
 export const isByOllama = (keys: Pick<Keys, "has">) => keys.has("tokenizer.ggml.add_unknown_token")
+
+/** A tower and its projector, which belong to another file's text model. Older ones have no `general.type`. */
+export const isMmproj = (keys: Keys) => keys.textIfThere("general.architecture") === "clip"

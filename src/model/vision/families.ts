@@ -377,12 +377,15 @@ function pixelsOf(fields: Fields, name: string): number {
 const MAX_PIXELS = 1 << 14 // squares of it are exact
 
 /** The filters of a convolution whose steps are as wide as they are: a matrix with a patch's colours in each row. */
-function filters(name: string, { width, patch }: CommonEye): Part {
+export function filters(
+  name: string,
+  { width, patch }: Pick<TowerConfig, "width" | "patch">,
+): Part {
   return { name, shape: [width, 3, patch, patch] }
 }
 
 /** Rows of a table of positions that has one for the class before those of patches. */
-function placesOf({ side }: CommonEye) {
+export function placesOf({ side }: Pick<TowerConfig, "side">) {
   const of = side * side + 1
   return {
     first: { of, from: 0, run: 1, every: of },

@@ -1,5 +1,6 @@
-// Opens the tower of a model that sees, which lies in the folder that the model was opened from: a graph of its own, and weights by
-// the tower's names. It is kept in the floats, or the codes, that it is stored in, whatever becomes of the text model.
+// Opens the tower of a model that sees, which lies in the folder that the model was opened from, or in a file beside a GGUF model: a
+// graph of its own, and weights by the tower's names. It is kept in the floats, or the codes, that it is stored in, whatever becomes
+// of the text model.
 //
 // A compiled folder has a folder in it for the tower: configuration and processor as they were published, the tower's weights in MLC's
 // layout, and libraries in a lib/ of its own.
@@ -24,13 +25,13 @@ import type { MlcNames } from "../weights/mlc-names.ts"
 import { openSafetensors } from "../weights/safetensors.ts"
 import type { Weights } from "../weights/weights.ts"
 import { readTower } from "./families.ts"
+import { type Beside, openMmproj } from "./mmproj.ts"
 import { readProcessing } from "./processing.ts"
 import { type TowerConfig, tower, towerShapes } from "./tower.ts"
 
 export interface Vision {
-  /** The folder that its configuration, its processor and its weights are in. */
+  /** The folder that its configuration, its processor and its weights are in, and the file that says what it is. */
   path: string
-  /** The file of the first. */
   configuration: string
   config: TowerConfig
   graph: Graph
@@ -63,21 +64,9 @@ export const towerFolder = (folder: string) => join(folder, "vision")
  * What a model sees with. A model whose tower or whose images are told of in a way that is not known is served without: `blind` says
  * why.
  */
-export async function openSight(model: Seeing): Promise<{ vision?: Sight; blind?: string }> {
+export async function openSight(open: () => Promise<Sightedness>): Promise<Sightedness> {
   try {
-    return await openWhole(async (closing) => {
-      const vision = await openVision(model)
-      if (!vision) return {}
-      closing.add(vision)
-      const { folder, fields } = await readFolder(vision.path)
-      const images = await readProcessing(fields, folder)
-      if (!images) {
-        await closing.close()
-        return { blind: `${model.path} does not say how images are prepared.` }
-      }
-      checkTiles(fields, vision.config, images)
-      return { vision: { ...vision, images } }
-    })
+    return await open()
   } catch (error) {
     if (error instanceof Problem && error.code === "model_broken") return { blind: error.message }
     throw error
@@ -88,6 +77,45 @@ async function readFolder(path: string): Promise<{ folder: Folder; fields: Field
   const folder = new Folder(path)
   const fields = new Fields(await folder.json(PLAIN), (what) => folder.broken(PLAIN, what))
   return { folder, fields }
+}
+
+export interface Sightedness {
+  vision?: Sight
+  blind?: string
+}
+
+/** What lies in the model's own folder. @throws `model_broken` */
+export async function sightInside(model: Seeing): Promise<Sightedness> {
+  return openWhole(async (closing) => {
+    const vision = await openVision(model)
+    if (!vision) return {}
+    closing.add(vision)
+    const { folder, fields } = await readFolder(vision.path)
+    const images = await readProcessing(fields, folder)
+    if (!images) {
+      await closing.close()
+      return { blind: `${model.path} does not say how images are prepared.` }
+    }
+    checkTiles(fields, vision.config, images)
+    return { vision: { ...vision, images } }
+  })
+}
+
+/** What lies beside a GGUF model. @throws `model_broken` */
+export async function sightBeside(beside: Beside): Promise<Sightedness> {
+  return openWhole(async (closing) => {
+    const { folder, file } = beside
+    const { fields, config, images, weights } = closing.add(await openMmproj(beside))
+    checkTiles(fields, config, images)
+    checkLayers(fields, config, weights)
+    const graph = tower(config)
+    weights.refuseOthers?.(readTensors(graph, weights))
+    const broken = (what: string) => folder.broken(file, what)
+    const stored = storedFormat(graph, weights, "gguf", broken, true) // converters keep some matrices in f32
+    const place = { path: folder.path, configuration: file }
+    const close = () => closing.close()
+    return { vision: { ...place, config, graph, ...stored, weights, images, close } }
+  })
 }
 
 /** Both were read from the same fields, but each has ways of its own. */

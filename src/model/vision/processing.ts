@@ -235,21 +235,24 @@ export async function readProcessing(
   config: Fields,
   folder: Folder,
 ): Promise<ImageProcessing | undefined> {
-  const family = own(families, config.text("model_type"))
-  const vision = config.object("vision_config")
-  const tower = family && vision && own(towers, vision.text("model_type", family.tower))
-  if (!tower) return undefined
   const processor = await read(folder, PROCESSOR)
   const image = processor?.object("image_processor") ?? (await read(folder, IMAGE))
   if (!image) return undefined
   const tokens = namedTokens((await folder.jsonIfThere(TOKENIZER)) ?? {})
-  return processingOf(family, tower, {
-    config,
-    vision,
-    image,
-    processor: processor ?? fieldsOf(folder, PROCESSOR, {}),
-    tokens,
-  })
+  const texts = { processor: processor ?? fieldsOf(folder, PROCESSOR, {}), tokens }
+  return processingBy(config, image, texts)
+}
+
+/** The same, by what was read. @param image the image processor's fields */
+export function processingBy(
+  config: Fields,
+  image: Fields,
+  texts: Pick<Sources, "processor" | "tokens">,
+): ImageProcessing | undefined {
+  const family = own(families, config.text("model_type"))
+  const vision = config.object("vision_config")
+  const tower = family && vision && own(towers, vision.text("model_type", family.tower))
+  return tower && processingOf(family, tower, { config, vision, image, ...texts })
 }
 
 /** What a table has by a name that a file says. */

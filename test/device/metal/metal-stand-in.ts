@@ -1,8 +1,9 @@
 // Builds the stand-in for Metal and the Objective-C runtime, and says how a process is started that finds its devices.
 
-import { execFileSync, spawnSync } from "node:child_process"
+import { spawnSync } from "node:child_process"
 import { join } from "node:path"
 import { built, type Installed } from "../../sinter.ts"
+import { buildLibrary } from "../stand-in-library.ts"
 
 export const compiler = "g++"
 /** It knows the calls of x86-64 alone. */
@@ -17,20 +18,12 @@ export interface MetalStandIn {
   lost: string
 }
 
-export function buildStandIn(folder: string): MetalStandIn {
-  const [library, lost] = [join(folder, "metal.so"), join(folder, "lost")]
+export async function buildStandIn(folder: string): Promise<MetalStandIn> {
+  const library = join(folder, "metal.so")
   const here = import.meta.dirname
-  const flags = [
-    "-std=c++17",
-    "-w",
-    "-O1",
-    "-shared",
-    "-fPIC",
-    `-DHERE="${here}"`,
-    `-DLOST="${lost}"`,
-  ]
-  execFileSync(compiler, [...flags, "-o", library, join(here, "stand-in.cpp"), "-ldl"])
-  return { library, lost }
+  const flags = ["-std=c++17", "-w", "-O1", "-shared", "-fPIC", `-DHERE="${here}"`, "-ldl"]
+  await buildLibrary(compiler, join(here, "stand-in.cpp"), flags, library)
+  return { library, lost: join(folder, "lost") }
 }
 
 /** What a process has in its environment. */

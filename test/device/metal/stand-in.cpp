@@ -10,7 +10,7 @@
 // objc_msgSend is one function of many C types: on x86-64 whole numbers and addresses come in registers, in order, and structures of
 // 24 bytes behind each other on the stack.
 //
-// HERE is this folder, and where there is a file LOST, commands fail.
+// HERE is this folder. Where there is a file `lost` beside the library, commands fail.
 
 #include <algorithm>
 #include <atomic>
@@ -33,6 +33,14 @@
 #include <vector>
 
 namespace {
+
+/** Beside this library. */
+bool is_there(const char *name) {
+  Dl_info own;
+  dladdr((const void *)is_there, &own);
+  const std::string path = own.dli_fname;
+  return access((path.substr(0, path.rfind('/') + 1) + name).c_str(), F_OK) == 0;
+}
 
 struct Size {
   uint64_t width, height, depth;
@@ -357,7 +365,7 @@ uint64_t objc_msgSend(Object *self, const char *selector, uint64_t a, uint64_t b
       Object *commands = *next;
       committed.erase(next);
       const std::vector<Dispatch> list = dispatches[commands];
-      const bool is_lost = access(LOST, F_OK) == 0;
+      const bool is_lost = is_there("lost");
       lock.unlock();
       if (!is_lost)
         for (const Dispatch &each : list) run(each);

@@ -1,0 +1,128 @@
+"""Writes pairs of GGUF files, text model and projector, from the folders of ../../vision with llama.cpp's own converters.
+
+    python convert.py LLAMA_CPP [NAME ...]     needs a source tree of llama.cpp, transformers and torch
+
+What the folders leave out and published ones have is added before: which class is inside, and mean and deviation of pixels. LLaVA's text
+model and projector are taken apart first, as tools/mtmd/legacy-models/llava_surgery_v2.py does; nothing newer reads CLIP.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+
+HERE = Path(__file__).resolve().parent
+VISION = HERE.parent.parent / "vision"
+HALVES = dict(image_mean=[0.5, 0.5, 0.5], image_std=[0.5, 0.5, 0.5])
+TEXT = {"gemma3": None, "internvl": "Qwen2ForCausalLM", "llava-clip": "LlamaForCausalLM", "smolvlm": "VLlama3ForCausalLM"}
+# What stands for rows of images, 319, and around them has no names in those folders.
+TOKENS = {
+    "gemma3": {
+        "<|python_tag|>": "<image_soft_token>",
+        "<|start_header_id|>": "<start_of_image>",
+        "<|end_header_id|>": "<end_of_image>",
+    },
+    "internvl": {"<|python_tag|>": "<IMG_CONTEXT>", "<|start_header_id|>": "<img>", "<|end_header_id|>": "</img>"},
+    "llava-clip": {"<|python_tag|>": "<image>"},
+}
+# The tokenizers here are nobody's: the converter is told by which rule they cut. And it takes numbers of a projector's matrices,
+# which go up to 3, for those of layers. Of Gemma 3 it does not write which layers have a window: in published ones all but each sixth.
+RUN = """
+import sys
+sys.path[:0] = [sys.argv[1], sys.argv[1] + "/gguf-py"]
+import convert_hf_to_gguf
+import gguf
+from conversion import base, gemma
+base.TextModel.get_vocab_base_pre = lambda self, tokenizer: "llama-bpe"
+names = gguf.get_tensor_name_map
+gguf.get_tensor_name_map = lambda arch, layers: names(arch, max(layers, 4))
+keys = gemma.Gemma3Model.set_gguf_parameters
+def with_windows(self):
+    keys(self)
+    self.gguf_writer.add_sliding_window_pattern([kind == "sliding_attention" for kind in self.hparams["layer_types"]])
+gemma.Gemma3Model.set_gguf_parameters = with_windows
+sys.argv[:2] = ["convert"]
+convert_hf_to_gguf.main()
+"""
+# The older converter reads transformers' CLIP as it was before version 5: the tower is a part of it.
+RUN_LEGACY = """
+import runpy, sys
+import torch
+import transformers
+class Whole(torch.nn.Module):
+    def __init__(self, tower):
+        super().__init__()
+        self.vision_model = tower
+own = transformers.CLIPVisionModel.from_pretrained
+transformers.CLIPVisionModel.from_pretrained = lambda folder: Whole(own(folder))
+sys.argv[:1] = []
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def write(folder, config, weights):
+    (folder / "config.json").write_text(json.dumps(config))
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def convert(llama, folder, output, *options):
+    subprocess.run([sys.executable, "-c", RUN, llama, folder, "--outfile", output, *options], check=True)
+
+
+def published(name, folder):
+    """The golden folder as one that was published."""
+    for file in (VISION / name).glob("*.json"):
+        text = file.read_text()
+        for old, new in TOKENS.get(name, {}).items():
+            text = text.replace(old, new)
+        (folder / file.name).write_text(text)
+    config = json.loads((folder / "config.json").read_text())
+    if TEXT[name]:
+        config["text_config"]["architectures"] = [TEXT[name]]
+    if name == "internvl":
+        config["vision_config"]["architectures"] = ["InternVisionModel"]
+    if not (folder / "preprocessor_config.json").exists():
+        soft = dict(image_seq_length=config.get("mm_tokens_per_image", 256))
+        (folder / "preprocessor_config.json").write_text(json.dumps({**HALVES, **soft}))
+    weights = load_file(VISION / name / "model.safetensors")
+    if name == "internvl":  # its converter reads names of transformers 5
+        weights = {f"model.{key}" if not key.startswith("language_model") else key: w for key, w in weights.items()}
+    return config, weights
+
+
+def modern(llama, name, output):
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / name  # which is written down as the model's name
+        folder.mkdir()
+        write(folder, *published(name, folder))
+        convert(llama, folder, output / "model.gguf", "--outtype", "bf16")
+        convert(llama, folder, output / "mmproj-model-bf16.gguf", "--outtype", "bf16", "--mmproj")
+
+
+def legacy(llama, name, output):
+    with tempfile.TemporaryDirectory() as place:
+        folder, eye = Path(place) / name, Path(place) / "eye"
+        folder.mkdir()
+        eye.mkdir()
+        config, weights = published(name, folder)
+        inside = {key.removeprefix("language_model."): w for key, w in weights.items() if key.startswith("language_model.")}
+        write(folder, config["text_config"], inside)
+        convert(llama, folder, output / "model.gguf", "--outtype", "f16")
+        tower = {key.removeprefix("vision_tower."): w for key, w in weights.items() if key.startswith("vision_tower.")}
+        write(eye, {**config["vision_config"], "architectures": ["CLIPVisionModel"]}, tower)
+        projector = {key: w for key, w in weights.items() if key.startswith("multi_modal_projector.")}
+        torch.save(projector, eye / "llava.projector")
+        script = Path(llama) / "tools/mtmd/legacy-models/convert_image_encoder_to_gguf.py"
+        options = ["-m", eye, "--llava-projector", eye / "llava.projector", "--output-dir", output]
+        subprocess.run([sys.executable, "-c", RUN_LEGACY, script, *options, "--clip-model-is-vision"], check=True)
+
+
+if __name__ == "__main__":
+    llama, *names = sys.argv[1:]
+    for name in names or TEXT:
+        (HERE / name).mkdir(exist_ok=True)
+        (legacy if name == "llava-clip" else modern)(llama, name, HERE / name)
