@@ -3010,4 +3010,12 @@ export const planted: readonly PlantedFault[] = [
     fault: "",
     test: "src/hub/names.test.ts",
   },
+  {
+    what: "each of a tower's layers keeps keys and values of its own",
+    file: "src/model/vision/tower.ts",
+    text: "sinks: 0, keptBy: 0 }",
+    fault: "sinks: 0 }",
+    test: "test/model/launches.test.ts",
+    name: "in one place",
+  },
 ]

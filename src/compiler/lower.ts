@@ -59,8 +59,8 @@ function groupsOf({ nodes, shapes: { context } }: Graph): KvShape[] {
   const keep = (layer: number, shape: Omit<KvShape, "layers">) => {
     const key = JSON.stringify(shape)
     const known = groups.get(key)
-    if (known) known.layers.push(layer)
-    else groups.set(key, { layers: [layer], ...shape })
+    if (known && !known.layers.includes(layer)) known.layers.push(layer)
+    else if (!known) groups.set(key, { layers: [layer], ...shape })
   }
   for (const node of nodes) {
     if (node.op === "convolve") {

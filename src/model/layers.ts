@@ -119,6 +119,8 @@ export interface LayerPlace {
   prefix: string
   hidden: number
   sinks: number
+  /** The layer in whose place it keeps its keys and values; absent: its own. */
+  keptBy?: number
   /** Of the token's own, for this layer. */
   input?: Node | undefined
 }
@@ -228,7 +230,7 @@ function selfAttention(
   { attention: shape }: Block,
   layer: Named,
   x: Node,
-  { index, hidden, sinks }: LayerPlace,
+  { index, hidden, sinks, keptBy = index }: LayerPlace,
 ): Node {
   const { heads, kvHeads, headDim, scale, cap, window, rotation } = shape
   const { chunked, bidirectional, mutual } = shape
@@ -246,7 +248,7 @@ function selfAttention(
     const before = clipped(normIf("before", value))
     return normIf("after", turn ? rope(before, headDim, turn) : before)
   }
-  const memory = { layer: reads ?? index, heads, kvHeads, headDim, scale, cap, window, sinks }
+  const memory = { layer: reads ?? keptBy, heads, kvHeads, headDim, scale, cap, window, sinks }
   const sunk = sinkLogits && layer("sinks", "self_attn.sinks.weight", heads)
   const q = project("q", x, heads * headDim, bias.qkv) // [tokens, heads * headDim]
   const remembered = () => {

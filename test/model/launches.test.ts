@@ -4,18 +4,23 @@
 
 import { readdirSync, readFileSync } from "node:fs"
 import { expect, test } from "vitest"
-import { compile } from "../../src/compiler/compile.ts"
+import { type CompileOptions, compile } from "../../src/compiler/compile.ts"
 import type { Plan } from "../../src/compiler/plan.ts"
-import { layerLaunches } from "../../src/compiler/targets/gpu/costs.ts"
+import { decodeCosts, layerLaunches } from "../../src/compiler/targets/gpu/costs.ts"
 import { unitsOf } from "../../src/compiler/targets/gpu/order.ts"
 import { printers } from "../../src/compiler/targets/gpu/printers.ts"
 import { tapeOf } from "../../src/compiler/targets/gpu/tape-of.ts"
 import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { viewsRead } from "../../src/compiler/targets/runs.ts"
 import { architectures } from "../../src/model/architectures.ts"
+import { withAttention, withBlocks } from "../../src/model/block.ts"
+import type { ModelConfig } from "../../src/model/config.ts"
 import { Fields } from "../../src/model/fields.ts"
 import { decoder } from "../../src/model/layers.ts"
+import { openModel } from "../../src/model/model.ts"
+import { openVision } from "../../src/model/vision/open-vision.ts"
 import { goldenFolder } from "./golden.ts"
+import { seeingModels } from "./vision.ts"
 
 type ArchitectureName = keyof typeof architectures
 
@@ -33,16 +38,19 @@ function longer(name: string): Record<string, unknown> {
   return { ...Object.fromEntries(Object.entries(own).map(twice as never)), ...counts }
 }
 
-function planOf(name: string): Plan {
+const codes: CompileOptions = {
+  format: "q4f16_1",
+  activations: "int8",
+  kv: "f16",
+  sums: traitsOf("cuda").sums!,
+}
+
+function planOf(name: string, change = (config: ModelConfig) => config): Plan {
   const config = longer(name)
   const type = config.model_type as ArchitectureName
   const fields = new Fields(config, (what) => new Error(`${name}: ${what}`) as never)
-  const graph = decoder(
-    type,
-    (architectures[type] as never as { read: (f: Fields) => never }).read(fields),
-  )
-  const { sums } = traitsOf("cuda")
-  return compile(graph, { format: "q4f16_1", activations: "int8", kv: "f16", sums: sums! })
+  const read: (fields: Fields) => ModelConfig = architectures[type].read
+  return compile(decoder(type, change(read(fields))), codes)
 }
 
 /**
@@ -106,6 +114,37 @@ test("steps that a GPU takes in another order read what the plan's order has the
     expect(order.toSorted((a, b) => a - b)).toEqual([...plan.steps.keys()])
     expect(writersRead(plan, order), name).toEqual(writersRead(plan, [...plan.steps.keys()]))
   }
+})
+
+test("and so do those of towers, whose layers keep what they see in one place", async () => {
+  for (const name of seeingModels) {
+    const model = await openModel(goldenFolder("vision", name))
+    const vision = await openVision(model)
+    const plan = compile(vision!.graph, { ...codes, format: "q0f16", activations: "float" })
+    expect(plan.groups).toMatchObject([{ layers: [0] }])
+    const order = unitsOf(plan).flatMap(({ run }) => run)
+    expect(writersRead(plan, order), name).toEqual(writersRead(plan, [...plan.steps.keys()]))
+    await vision!.close()
+    await model.close()
+  }
+})
+
+test("a model that sees launches no more than one that does not", () => {
+  const sees = (config: ModelConfig): ModelConfig => ({
+    ...config,
+    embedding: { ...config.embedding, sees: true },
+  })
+  const mutually = (config: ModelConfig) =>
+    withBlocks(sees(config), (block) => withAttention(block, { mutual: true }))
+  for (const name of ["cohere2", "gemma3", "llama-wide"])
+    for (const change of [sees, mutually])
+      for (const kind of ["cuda", "vulkan"] as const)
+        for (const span of ["one span", "all"] as const) {
+          const [blind, seeing] = [planOf(name), planOf(name, change)].map(
+            (plan) => decodeCosts(plan, kind, span).launches,
+          )
+          expect(seeing, name).toBe(blind)
+        }
 })
 
 test("of two rows, which may be one sequence's, what is kept is kept before any launch convolves it", () => {

@@ -130,7 +130,8 @@ export function tower(config: TowerConfig): Graph {
   const table = config.fits ? undefined : positionsOf(config)
   const seen = table ? add(patchesOf(config), embed(table)) : patchesOf(config) // [tokens, width]
   let x = firstNorm ? normed(seen, firstNorm, own, "embed_norm", "embed_norm") : seen
-  const place = { layers: blocks.length, prefix: "model.", hidden: width, sinks: 0 }
+  // A tile is whole in a step, so nobody reads a layer's keys and values behind it: all have one place, layer after layer.
+  const place = { layers: blocks.length, prefix: "model.", hidden: width, sinks: 0, keptBy: 0 }
   const left = blocks.map((block, index) => {
     x = decoderLayer(block, x, { ...place, index })
     return x
