@@ -2,7 +2,10 @@ import { expect, test } from "vitest"
 import { LruMap } from "./lru.ts"
 
 const kept = <T extends object>(map: LruMap<T>, keys: string) =>
-  [...keys].filter((key) => map.get(key) !== undefined).join("")
+  keys
+    .split("")
+    .filter((key) => map.get(key) !== undefined)
+    .join("")
 
 test("who was used longest ago is forgotten first", () => {
   const map = new LruMap<object>(2)

@@ -84,7 +84,8 @@ export class Batch {
       for (let position = from; position < end; position++) {
         const row = this.#shape.sees ? sequence.rowAt(position) : NO_ROW
         if (row !== NO_ROW) this.#tokens[tokens] = SEEN + this.#see(sequence, row, seen++)
-        else this.#tokens[tokens] = part.drawnBy === undefined ? sequence.tokenAt(position) : 0
+        else
+          this.#tokens[tokens] = part.drawnBy === undefined ? this.#tokenAt(sequence, position) : 0
         this.#drawnBy[tokens] = part.drawnBy ?? TOLD
         this.#positions[tokens++] = position
       }
@@ -154,6 +155,13 @@ export class Batch {
     this.#blocks[count] = from ?? to!
     this.#blocks[count + 1] = to!
     return count + 2
+  }
+
+  /** A model that drafts sees nothing, and may have no embedding of what stands for an image: Gemma 3's of 1 B has none. */
+  #tokenAt(sequence: Sequence, position: number): number {
+    const { draws, vocabulary } = this.#shape
+    const token = sequence.tokenAt(position)
+    return draws || token < vocabulary ? token : 0
   }
 
   /** Takes a row of the sequence's images into the step as number `seen` of its rows. */

@@ -1,7 +1,9 @@
 import { expect, test } from "vitest"
-import { request, setUp } from "../../test/history-engine.ts"
-import { collect, expectedReply, VOCABULARY } from "../../test/history-program.ts"
+import { limitsOf, request, setUp } from "../../test/history-engine.ts"
+import { collect, expectedReply, historyProgram, VOCABULARY } from "../../test/history-program.ts"
+import { createSmallDraft } from "./drafters/small-draft.ts"
 import type { GenerationRequest } from "./generation.ts"
+import type { Memory } from "./memory.ts"
 
 const HIDDEN = 2
 
@@ -116,6 +118,33 @@ test("what computes beside the engine is held while a step runs, and no longer",
   await Promise.all(replies)
   expect(new Set(held)).toEqual(new Set([true]))
   expect(isHeld).toBe(false)
+  isClean()
+})
+
+test("a model that drafts reads along, and no token that it does not have", async () => {
+  const limits = limitsOf({}, 40)
+  const draft = historyProgram({ limits })
+  let largest = 0
+  const drafter = (memory: Memory) =>
+    createSmallDraft(
+      {
+        ...draft,
+        step: (input, cancel) => {
+          largest = Math.max(largest, ...input.tokens)
+          return draft.step(input, cancel)
+        },
+      },
+      memory,
+    )
+  const speculative = { mode: "small_draft" as const, drafter, length: 3, room: 40 }
+  const { engine, isClean } = setUp({ sees: true, options: { speculative } })
+  const { input, expected } = seeing(1)
+  const prompt = input.prompt.map((token, i) => (i >= 10 && i < 50 ? VOCABULARY : token))
+  expect((await collect(engine.generate({ ...input, prompt }).choices[0]!)).tokens).toEqual(
+    expected,
+  )
+  expect(largest).toBeGreaterThan(0)
+  expect(largest).toBeLessThan(VOCABULARY)
   isClean()
 })
 

@@ -178,6 +178,13 @@ test.each<[string, string, object, string, RegExp]>([
     /no Base64: character 3 is "-"\.$/,
   ],
   [
+    "a character whose lower byte is in the alphabet",
+    chat,
+    showing("data:image/png;base64,AA\u0141A"),
+    where,
+    /no Base64: character 3 is "\u0141"\.$/,
+  ],
+  [
     "no padding",
     chat,
     showing("data:image/png;base64,aGkhIQ"),

@@ -86,8 +86,7 @@ function* readingPlainImage(given: Json, field: string): Work<ImagePart> {
   return yield* readingBase64(given, 0, field)
 }
 
-const PIECE = 32 * 1024 // characters read between two turns: a tenth of a millisecond or two
-const ALPHABET = /^[A-Za-z0-9+/]*$/
+const PIECE = 32 * 1024 // characters read between two turns
 
 /** By RFC 4648, section 4: no character beside the alphabet, and padded. @param from where it begins in the text */
 export function* readingBase64(given: string, from: number, field: string): Work<ImagePart> {
@@ -104,10 +103,18 @@ export function* readingBase64(given: string, from: number, field: string): Work
   for (let at = from, written = 0; at < end; at += PIECE) {
     if (at > from) yield PIECE
     const piece = given.slice(at, Math.min(at + PIECE, end))
-    if (!ALPHABET.test(piece)) throw unencoded(piece, at - from, field)
-    written += image.write(piece, written, "base64")
+    const bytes = image.write(piece, written, "base64")
+    if (!isEncoded(piece, bytes)) throw unencoded(piece, at - from, field)
+    written += bytes
   }
   return { image, field }
+}
+
+/** By what Node made of it, in a tenth of the time of a pattern: it leaves out what is not in the alphabet, but for these. */
+function isEncoded(piece: string, bytes: number): boolean {
+  const isAscii = Buffer.byteLength(piece) === piece.length // else the lower bytes of what is not may count
+  const isForUrls = piece.includes("-") || piece.includes("_")
+  return bytes === Math.floor((piece.length * 3) / 4) && isAscii && !isForUrls
 }
 
 /** @param before characters that stand before the piece */
