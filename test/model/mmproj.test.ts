@@ -131,6 +131,14 @@ test("a model sees with what lies elsewhere, and with nothing where nobody asks"
   expect((await opened(folderOf("gemma3"), { sees: false })).vision).toBeUndefined()
 })
 
+test("of a repository in the hub's cache it may lie outermost, the model in a folder", async () => {
+  const snapshot = join(scratch, "models--org--sees", "snapshots", "c0ffee")
+  cpSync(modelOf("smolvlm"), join(snapshot, "Q8_0", "m-Q8_0.gguf"))
+  cpSync(mmprojOf("smolvlm"), join(snapshot, "mmproj-F16.gguf"))
+  const { vision } = await opened(join(snapshot, "Q8_0", "m-Q8_0.gguf"))
+  expect(vision).toMatchObject({ path: snapshot, configuration: "mmproj-F16.gguf" })
+})
+
 test("rows stand in the place of another token where the vocabulary has none for them", async () => {
   const renamed = changed(modelOf("llava-clip"), ({ pairs }) => {
     const tokens = pairs.get("tokenizer.ggml.tokens")!

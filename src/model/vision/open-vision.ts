@@ -65,6 +65,7 @@ export async function openSight(open: () => Promise<Sightedness>): Promise<Sight
 
 export interface Sightedness {
   vision?: Sight
+  /** Why there is none, where something is there. */
   blind?: string
 }
 
