@@ -166,6 +166,13 @@ test("rows stand in the place of another token where the vocabulary has none for
   expect(vision!.config.softToken).toBe(319)
 })
 
+test("a model of another kind is known by its tokens", async () => {
+  const files = { "model.gguf": modelOf("smolvlm"), "mmproj-f16.gguf": mmprojOf("gemma3") }
+  expect((await opened(folderWith(files))).blind).toMatch(
+    /mmproj-f16\.gguf: model\.gguf has no token <start_of_image>, which it reads around images/,
+  )
+})
+
 test("two that the model may see with: neither is taken, and both are named", async () => {
   const mmproj = mmprojOf("smolvlm")
   const files = { "m.gguf": modelOf("smolvlm"), "mmproj-a-f16.gguf": mmproj }
