@@ -647,6 +647,23 @@ test("what a GGUF model sees with comes with it, and goes with the last that nee
   expect(await downloadedModels(env)).toEqual([])
 })
 
+test("a model that was downloaded without what it sees with is served so, and a line says it", async () => {
+  hub.repositories["org/sees"] = { files: { "a-Q8_0.gguf": "eight", "mmproj-F16.gguf": "eye" } }
+  const path = await fetch("org/sees:Q8_0")
+  const mmproj = join(dirname(path), "mmproj-F16.gguf")
+  rmSync(mmproj)
+  const { length } = hub.asked
+  const lines: string[] = []
+  const log = { warn: (line: string) => void lines.push(line) }
+  expect(await fetch("org/sees:Q8_0", { log })).toBe(path)
+  expect(hub.asked).toHaveLength(length)
+  expect(lines).toEqual([
+    "org/sees:Q8_0 is here without mmproj-F16.gguf, which it sees images with; sinter pull org/sees:Q8_0 fetches that.",
+  ])
+  expect(await pull("org/sees:Q8_0")).toBe(path)
+  expect(readFileSync(mmproj, "utf8")).toBe("eye")
+})
+
 test("what a cut download has left is listed, shown and taken away by its name", async () => {
   hub.repositories["org/gguf"] = { files: { "a-Q8_0.gguf": WEIGHTS, "a-Q4_0.gguf": "four" } }
   const address = `${hub.url}/org/gguf/resolve/main/a-Q8_0.gguf`

@@ -75,6 +75,10 @@ export async function downloaded(
     log?.warn(
       `${printName(name)} is taken to be ${selected.model}, the only model of it that is here; :TYPE or :FILE says which is meant.`,
     )
+  if (selected?.isBlind)
+    log?.warn(
+      `${printName(name)} is here without ${selected.mmproj}, which it sees images with; sinter pull ${printName(name)} fetches that.`,
+    )
   return selected && join(snapshotFolder(folder, commit), selected.model)
 }
 
@@ -106,14 +110,15 @@ async function downloadedBefore(
 
 /**
  * What is here of the model, when it is all of it. What its commit holds may be written down, and then says which model is meant;
- * where it is not, or nobody could be asked for that one, a model that is complete in itself is taken for whole.
+ * where it is not, or nobody could be asked for that one, a model that is complete in itself is taken for whole. So is one without
+ * what it sees with, as older versions downloaded it.
  */
 async function whole(
   name: HubName,
   folder: string,
   commit: string,
   offline: boolean,
-): Promise<(Selection & { isGuess?: boolean }) | undefined> {
+): Promise<(Selection & { isGuess?: boolean; isBlind?: boolean }) | undefined> {
   const { repository, file } = name
   const snapshot = snapshotFolder(folder, commit)
   const present = filesOf(folder, commit)
@@ -126,7 +131,8 @@ async function whole(
     return present.includes(path) && (!size || statsOf(join(snapshot, path))?.size === size)
   }
   const meant = tree && (await select(tree.keys()).catch(() => undefined))
-  if (meant?.files.every(isWhole)) return meant
+  if (meant?.files.every((path) => path === meant.mmproj || isWhole(path)))
+    return { ...meant, isBlind: meant.mmproj !== undefined && !isWhole(meant.mmproj) }
   if (tree && !offline) return undefined
   const here = await select(present)
   if (!here.files.every(isWhole)) return undefined

@@ -254,7 +254,11 @@ test("GGUF models are called by their type, else by their name", async () => {
     types.toSorted(),
   )
   const sees = "mmproj-m-F16.gguf"
-  expect(await select(GGUF, "q4_k_m")).toEqual({ files: [...SPLIT, sees], model: SPLIT[0] })
+  expect(await select(GGUF, "q4_k_m")).toEqual({
+    files: [...SPLIT, sees],
+    model: SPLIT[0],
+    mmproj: sees,
+  })
   expect(await select(GGUF, "m-F16.gguf")).toMatchObject({ model: "m-F16.gguf" })
   await expect(select(GGUF)).rejects.toThrow(
     "o/n has 4 GGUF models; name one as o/n:NAME, of Q4_K_M",

@@ -8,6 +8,8 @@ export interface Selection {
   files: string[]
   /** What is opened: the snapshot's folder (""), or a GGUF file in it. */
   model: string
+  /** Of the files the one that it sees with, and without which it is whole all the same; absent: there is none. */
+  mmproj?: string
 }
 
 /** Files that say what a model is. Those that a folder does not have are not missed. */
@@ -139,13 +141,13 @@ export function mmprojsAmong(names: readonly string[]): string[] {
 }
 
 /** What a model among these paths sees with: in its own folder, else in the outermost one; none where there are several. */
-function mmprojOf(model: string, paths: readonly string[]): string[] {
+function mmprojOf(model: string, paths: readonly string[]): string | undefined {
   const folderOf = (path: string) => path.slice(0, path.lastIndexOf("/") + 1)
   for (const folder of new Set([folderOf(model), ""])) {
     const own = mmprojsAmong(paths.filter((path) => folderOf(path) === folder))
-    if (own.length > 0) return own.length === 1 ? own : []
+    if (own.length > 0) return own.length === 1 ? own[0] : undefined
   }
-  return []
+  return undefined
 }
 
 /** The models that a repository has as GGUF. */
@@ -175,7 +177,9 @@ function ggufOf(repository: string, paths: readonly string[], file: string | und
   const [, , count = "1"] = SPLIT.exec(files[0]!) ?? []
   if (files.length !== Number(count))
     throw unfit(`${files[0]} is the first of ${Number(count)} parts, and ${files.length} are there`)
-  return { files: [...files, ...mmprojOf(files[0]!, paths)], model: files[0]! }
+  const [model] = files as [string]
+  const mmproj = mmprojOf(model, paths)
+  return mmproj === undefined ? { files, model } : { files: [...files, mmproj], model, mmproj }
 }
 
 /** @throws `hub_choice` where there are several */

@@ -145,7 +145,7 @@ const NONE = "none"
 /** @throws the problem of a file that was asked for; `blind` says that of another */
 async function sightOf(
   folder: Folder,
-  { configuration, tokenOf }: Source,
+  { configuration, readTokenIds }: Source,
   {
     config,
     pooling,
@@ -155,16 +155,17 @@ async function sightOf(
 ): Promise<Sightedness> {
   if (mmproj === NONE) return {}
   const asked = mmproj === undefined ? undefined : resolve(mmproj)
-  if (asked && (!tokenOf || pooling))
+  if (asked && (!readTokenIds || pooling))
     throw problem("option_invalid", {
       option: "--mmproj",
       problem: `is for GGUF models that write, and ${join(folder.path, configuration)} is none; leave it out`,
     })
   if (pooling) return {}
-  if (!tokenOf) return openSight(() => sightInside({ path: folder.path, configuration, config }))
+  if (!readTokenIds)
+    return openSight(() => sightInside({ path: folder.path, configuration, config }))
   const beside = (path: string) => {
     const [place, file] = [new Folder(dirname(path)), basename(path)]
-    return sightBeside({ folder: place, file, model: configuration, config, tokenOf })
+    return sightBeside({ folder: place, file, model: configuration, config, readTokenIds })
   }
   if (asked) return beside(asked)
   if (ownMmproj !== undefined) return openSight(() => beside(ownMmproj))
@@ -227,8 +228,8 @@ interface Source {
   name?: string
   /** Where a GGUF file has the tensors that a graph reads. */
   ggufSources?: Sources
-  /** The id of a token of a GGUF file's that a template writes so, and no user. */
-  tokenOf?: (text: string) => number | undefined
+  /** The ids of a GGUF file's tokens that a template writes so, and no user. */
+  readTokenIds?: () => (text: string) => number | undefined
   fields: Fields
   architecture: ArchitectureName
   config: ModelConfig
@@ -289,7 +290,7 @@ async function ggufSource(folder: Folder, file: string): Promise<Source> {
       pooling: gguf.pooling,
       readDense: gguf.readDense,
       ggufSources: gguf.sources(config),
-      tokenOf: gguf.tokenOf,
+      readTokenIds: gguf.readTokenIds,
       openWeights: async () => gguf.weights(config),
       readTexts: async () => gguf.texts(config),
     }

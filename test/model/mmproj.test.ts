@@ -132,6 +132,14 @@ test("a model sees with what lies elsewhere, and with nothing where nobody asks"
   expect((await opened(folderOf("gemma3"), { sees: false })).vision).toBeUndefined()
 })
 
+test("of a repository in the hub's cache it may lie outermost, the model in a folder", async () => {
+  const snapshot = join(scratch, "models--org--sees", "snapshots", "c0ffee")
+  cpSync(modelOf("smolvlm"), join(snapshot, "Q8_0", "m-Q8_0.gguf"))
+  cpSync(mmprojOf("smolvlm"), join(snapshot, "mmproj-F16.gguf"))
+  const { vision } = await opened(join(snapshot, "Q8_0", "m-Q8_0.gguf"))
+  expect(vision).toMatchObject({ path: snapshot, configuration: "mmproj-F16.gguf" })
+})
+
 test("rows stand in the place of another token where the vocabulary has none for them", async () => {
   const renamed = changed(modelOf("llava-clip"), ({ pairs }) => {
     const tokens = pairs.get("tokenizer.ggml.tokens")!
@@ -157,6 +165,13 @@ test("rows stand in the place of another token where the vocabulary has none for
   const { vision } = await opened(folderWith({ "a.gguf": unknown, "mmproj-f16.gguf": mmproj }))
   expect(vision!.images).toMatchObject({ mark: "<image>", soft: "<unk>" })
   expect(vision!.config.softToken).toBe(319)
+})
+
+test("a model of another kind is known by its tokens", async () => {
+  const files = { "model.gguf": modelOf("smolvlm"), "mmproj-f16.gguf": mmprojOf("gemma3") }
+  expect((await opened(folderWith(files))).blind).toMatch(
+    /mmproj-f16\.gguf: model\.gguf has no token <start_of_image>, which it reads around images/,
+  )
 })
 
 test("two that the model may see with: neither is taken, and both are named", async () => {

@@ -15,7 +15,7 @@ import { ggufArchitectures, ggufNaming } from "./architectures.ts"
 import { configOf, type GgufArchitecture, GgufFile, type Tensors } from "./config.ts"
 import { type Container, readContainer, type StoredTensor } from "./container.ts"
 import { isMmproj, Keys } from "./keys.ts"
-import { addedTokenIn, readTokenizer } from "./tokenizer.ts"
+import { addedTokensIn, readTokenizer } from "./tokenizer.ts"
 import { ggufWeights } from "./weights.ts"
 
 export interface GgufModel {
@@ -25,8 +25,8 @@ export interface GgufModel {
   /** Where it has the tensors that a graph reads. */
   sources: (config: ModelConfig) => Sources
   texts: (config: ModelConfig) => ModelTexts
-  /** The id of a token that a template writes so, and no user. */
-  tokenOf: (text: string) => number | undefined
+  /** The ids of tokens that a template writes so, and no user. */
+  readTokenIds: () => (text: string) => number | undefined
   /** Without the matrices that rows go through; absent: the file says nothing of it. */
   pooling: Pooling | undefined
   readDense: (weights: Weights) => Promise<Dense[]>
@@ -64,7 +64,7 @@ export async function openGguf(folder: Folder, file: string): Promise<GgufModel>
         return ggufWeights({ folder, file, tensors: read, sources, close })
       },
       texts: ({ shapes }) => textsOf(folder, file, keys, shapes.vocabulary),
-      tokenOf: (text) => addedTokenIn(keys, embedding.dims[1] ?? 0, text),
+      readTokenIds: () => addedTokensIn(keys, embedding.dims[1] ?? 0),
       pooling: poolingOf(its),
       readDense: (opened) => readDense(its, opened),
       close,

@@ -101,13 +101,18 @@ export function readTokenizer(keys: Keys, vocabulary: number): TokenizerTexts {
   }
 }
 
-/** The id of a token that is added to the words, by its text. */
-export function addedTokenIn(keys: Keys, vocabulary: number, text: string): number | undefined {
+/** The ids of tokens that are added to the words, by their texts. */
+export function addedTokensIn(
+  keys: Keys,
+  vocabulary: number,
+): (text: string) => number | undefined {
   const { tokens, kinds: kindsOf } = readLists(keys, vocabulary)
-  const id = tokens.indexOf(text)
   const { unknown = false } = kinds[keys.text("tokenizer.ggml.model")] ?? {}
-  const kind = kindsOf[id]
-  return kind === CONTROL || kind === USER || (unknown && kind === UNKNOWN) ? id : undefined
+  return (text) => {
+    const id = tokens.indexOf(text)
+    const kind = kindsOf[id]
+    return kind === CONTROL || kind === USER || (unknown && kind === UNKNOWN) ? id : undefined
+  }
 }
 
 const TOKENS_OF_LLAMA_3 = 128_256

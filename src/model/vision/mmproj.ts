@@ -27,8 +27,8 @@ export interface Beside {
   /** The text model's own file. */
   model: string
   config: ModelConfig
-  /** The id of a token that a template writes so, and no user. */
-  tokenOf: (text: string) => number | undefined
+  /** The ids of tokens that a template writes so, and no user. */
+  readTokenIds: () => (text: string) => number | undefined
 }
 
 export interface Mmproj {
@@ -46,9 +46,9 @@ export async function openMmproj(beside: Beside): Promise<Mmproj> {
   return openWhole(async (closing) => {
     const container = await readContainer(folder, file)
     closing.add(container.handle)
-    const mmproj = new File(beside, container)
+    const mmproj = new ClipFile(beside, container)
     const { fields, image } = wordsOf(mmproj)
-    const processor = image.over({}) // which has no words for images
+    const processor = new Fields({}, mmproj.broken) // it has no words for images
     const texts = { processor, tokens: (_: string, usual: string) => usual }
     const usual = processingBy(fields, image, texts)!
     const soft = softTokenOf(mmproj, beside, usual)
@@ -65,7 +65,7 @@ export async function openMmproj(beside: Beside): Promise<Mmproj> {
 }
 
 /** Keys and tensors of the file. */
-class File {
+class ClipFile {
   readonly keys: Keys
   readonly tensors: ReadonlyMap<string, StoredTensor>
   readonly kind: Kind
@@ -114,11 +114,13 @@ interface Kind {
   gelu: "gelu" | "gelu_pytorch_tanh"
   /** A row of its own stands before the patches, and its position before theirs. */
   hasClass: boolean
+  /** Tokens around images, by which a vocabulary is known to be of this kind. */
+  around: readonly string[]
   /** Older converters wrote up and down for each other. */
   mayBeSwapped: boolean
-  fields(file: File): Json
-  vision?(file: File): Json
-  image(file: File): Json
+  fields(file: ClipFile): Json
+  vision?(file: ClipFile): Json
+  image(file: ClipFile): Json
   /** The projector's. */
   parts: Naming["parts"]
   /** Of the matrix whose rows are as many as the text model's columns, or whose columns are. */
@@ -133,6 +135,7 @@ const kinds = {
     tower: "clip_vision_model",
     gelu: "gelu",
     hasClass: true,
+    around: [],
     mayBeSwapped: true,
     fields: (file) => ({ vision_feature_layer: layersOf(file) }),
     image(file) {
@@ -147,6 +150,7 @@ const kinds = {
     tower: "idefics3_vision",
     gelu: "gelu_pytorch_tanh",
     hasClass: false,
+    around: ["<image>", "<fake_token_around_image>"],
     mayBeSwapped: true,
     fields: (file) => ({ scale_factor: file.count(SCALE) }),
     image(file) {
@@ -162,6 +166,7 @@ const kinds = {
     tower: "internvl_vision",
     gelu: "gelu",
     hasClass: true,
+    around: ["<img>", "</img>"],
     mayBeSwapped: false,
     fields: (file) => ({ downsample_ratio: 1 / file.count(SCALE) }),
     vision: (file) => ({
@@ -187,6 +192,7 @@ const kinds = {
     tower: "siglip_vision_model",
     gelu: "gelu_pytorch_tanh",
     hasClass: false,
+    around: ["<start_of_image>", "<end_of_image>"],
     mayBeSwapped: true,
     fields(file) {
       const side = Math.floor(file.count("image_size") / Math.max(1, file.count("patch_size")))
@@ -207,14 +213,14 @@ export const mmprojNames = Object.keys(kinds) as readonly (keyof typeof kinds)[]
 const square = (side: number) => ({ height: side, width: side })
 
 /** As many as there are: the last one that is not read is not written. The key counts from 1. */
-function layersOf(file: File): number {
+function layersOf(file: ClipFile): number {
   const layers = file.keys.countsIfThere("clip.vision.feature_layer") ?? [file.count("block_count")]
   if (layers.length === 1) return layers[0]!
   throw file.keys.wrong("clip.vision.feature_layer", `is [${layers.join(", ")}]; one layer is read`)
 }
 
 /** What the file says, in the words of a config.json and of a preprocessor_config.json. */
-function wordsOf(file: File): { fields: Fields; image: Fields } {
+function wordsOf(file: ClipFile): { fields: Fields; image: Fields } {
   const { keys, kind, broken } = file
   refuseUnknown(file)
   const vision_config = {
@@ -238,13 +244,13 @@ function wordsOf(file: File): { fields: Fields; image: Fields } {
   return { fields: new Fields(fields, broken), image: new Fields(image, broken) }
 }
 
-function activationOf({ keys, kind }: File): string {
+function activationOf({ keys, kind }: ClipFile): string {
   if (keys.flag("clip.use_gelu", false)) return kind.gelu
   return keys.flag("clip.use_silu", false) ? "silu" : "quick_gelu"
 }
 
 /** What others have that are called the same: LLaVA 1.6, which looks at pictures in another way, and towers with fewer heads of keys. */
-function refuseUnknown(file: File): void {
+function refuseUnknown(file: ClipFile): void {
   const refuse = (rest: string, what: string) => {
     throw file.keys.wrong(`clip.vision.${rest}`, what)
   }
@@ -259,7 +265,7 @@ function refuseUnknown(file: File): void {
 }
 
 /** Which tensors the graph's are. */
-function namingOf(file: File, tower: TowerConfig): Naming {
+function namingOf(file: ClipFile, tower: TowerConfig): Naming {
   const { kind, tensors } = file
   const { width } = tower
   const down = tensors.get("v.blk.0.ffn_down.weight")
@@ -310,7 +316,7 @@ function classParts(tower: TowerConfig): Naming["parts"] {
 }
 
 /** Rows of images stand in the place of tokens of the text model. */
-function checkWidth({ kind, tensors, broken }: File, { model, config }: Beside): void {
+function checkWidth({ kind, tensors, broken }: ClipFile, { model, config }: Beside): void {
   const { tensor, dim } = kind.last
   const { hidden } = config.shapes
   const width = tensors.get(tensor)?.dims[dim]
@@ -326,10 +332,16 @@ function checkWidth({ kind, tensors, broken }: File, { model, config }: Beside):
  * no template writes.
  */
 function softTokenOf(
-  { broken }: File,
-  { model, tokenOf }: Beside,
+  { kind, broken }: ClipFile,
+  { model, readTokenIds }: Beside,
   { soft }: ImageProcessing,
 ): { text: string; id: number } {
+  const tokenOf = readTokenIds()
+  const missing = kind.around.find((text) => tokenOf(text) === undefined)
+  if (missing !== undefined)
+    throw broken(
+      `${model} has no token ${missing}, which it reads around images; take the file that belongs to this model`,
+    )
   const names = [soft, "<unk>", "<|reserved_special_token_0|>"]
   for (const text of names) {
     const id = tokenOf(text)

@@ -81,6 +81,7 @@ async function readFolder(path: string): Promise<{ folder: Folder; fields: Field
 
 export interface Sightedness {
   vision?: Sight
+  /** Why there is none, where something is there. */
   blind?: string
 }
 
