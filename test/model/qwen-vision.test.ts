@@ -5,6 +5,7 @@ import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest"
 import { type App, createApp } from "../../src/app.ts"
+import { Sight } from "../../src/chat/vision.ts"
 import { compile } from "../../src/compiler/compile.ts"
 import type { Plan } from "../../src/compiler/plan.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
@@ -24,7 +25,7 @@ interface Prompt {
   pictures: string[]
   grids: [height: number, width: number][] // in patches
   parts: string[]
-  text: string
+  behind: number
 }
 
 function golden(name: string) {
@@ -37,6 +38,7 @@ function golden(name: string) {
     features: new Float32Array(tensors(`features.${i}`)),
     ids: [...new Int32Array(tensors(`prompt.${i}`))],
     greedy: [...new Int32Array(tensors(`greedy.${i}`))],
+    coordinates: new Int32Array(tensors(`coordinates.${i}`)), // [3, length]
   }))
 }
 
@@ -83,6 +85,23 @@ describe.each(names)("the tower of %s", (name) => {
     () => judgeTower(name, async (plan, limits) => (await targets.cpu.prepare(plan)).open(limits)),
     120_000,
   )
+})
+
+test.each(names)("%s: tokens of its prompts stand where transformers has them", (name) => {
+  for (const { ids, grids, coordinates, behind } of golden(name)) {
+    const soft = { text: "<|image_pad|>", id: 324 }
+    const prepare = () => Promise.reject(new Error("nothing is prepared"))
+    const sight = new Sight({ mark: soft.text, soft, prepare }, [], undefined)
+    const images = grids.map(([height, width]) => ({
+      hash: "",
+      text: "",
+      rows: (height * width) / 4,
+      grid: { height: height / 2, width: width / 2 },
+      encode: prepare,
+    }))
+    const { placed } = sight.found(Int32Array.from(ids), images)
+    expect(placed.coordinates).toEqual({ ofPrompt: coordinates, behind })
+  }
 })
 
 /** Both prompts at once, then the second again behind what is remembered of it. */

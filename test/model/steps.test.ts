@@ -182,7 +182,10 @@ describe("logitRows, hiddenRows, hiddenIn", () => {
   })
 
   test("more columns of a row that is taken in are added behind the first layer, and to no others", async () => {
-    const [plainly, stacked] = [await open({ sees: true }), await open({ sees: true, stacked: true })]
+    const [plainly, stacked] = [
+      await open({ sees: true }),
+      await open({ sees: true, stacked: true }),
+    ]
     const tokens = [5, SEEN + 1, 6, SEEN, 7]
     const rows = smallWeights("given", 2 * 20)
     const more = smallWeights("more", 2 * 20)
@@ -195,9 +198,15 @@ describe("logitRows, hiddenRows, hiddenIn", () => {
       const part = { tokens, from: 0, blocks: [0], hidden: [0, 1, 2, 3, 4] }
       return (await take(program, { ...batch([part]), hiddenIn })).hidden
     }
-    const zeros = await hidden(stacked, whole(() => 0))
+    const zeros = await hidden(
+      stacked,
+      whole(() => 0),
+    )
     expect(zeros).toEqual(await hidden(plainly, rows))
-    const added = await hidden(stacked, whole((i) => more[i]!))
+    const added = await hidden(
+      stacked,
+      whole((i) => more[i]!),
+    )
     expect(added.slice(0, 20)).toEqual(zeros.slice(0, 20)) // before the first row
     for (const row of [1, 2, 3, 4])
       expect(added.slice(row * 20, row * 20 + 20)).not.toEqual(zeros.slice(row * 20, row * 20 + 20))
@@ -291,7 +300,10 @@ describe("coordinates", () => {
     const folded = positions.map((position) => Math.floor(position / 2))
     const changed = await Promise.all(
       [0, 1, 2].map((axis) =>
-        logitsOf(turned, [0, 1, 2].map((each) => (each === axis ? folded : positions))),
+        logitsOf(
+          turned,
+          [0, 1, 2].map((each) => (each === axis ? folded : positions)),
+        ),
       ),
     )
     for (const [i, one] of changed.entries())

@@ -93,7 +93,8 @@ function together(input: StepInput, count: number | undefined): StepInput {
 /** The output of attention, by the kernels and by the reference. */
 function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...given }: Case) {
   const attention = { ...plain, ...given.attention }
-  const { heads, kvHeads, headDim, latent, window, chunked, sinks, bidirectional, mutual } = attention
+  const { heads, kvHeads, headDim, latent, window, chunked, sinks, bidirectional, mutual } =
+    attention
   const begins = { group: 0, window, chunked, mutual }
   const arithmetic = kv === "q8" && latent === undefined ? "codes" : "floats"
   const next = mulberry32(heads * 1000 + headDim)
@@ -254,7 +255,11 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
     const position = input.positions[token]!
     const sequence = stepRows.sequences[token]!
     const first = input.seenFrom?.[token] ?? stepRows.firstSeen(token, begins)
-    const end = input.seenTo ? input.seenTo[token]! : bidirectional ? input.positions[input.starts[sequence + 1]! - 1]! : position
+    const end = input.seenTo
+      ? input.seenTo[token]!
+      : bidirectional
+        ? input.positions[input.starts[sequence + 1]! - 1]!
+        : position
     const last = window ? Math.min(end, position + window - 1) : end
     const spans: number[][] = Array.from({ length: Math.floor(last / span) + 1 }, () => [])
     for (let p = 0; p <= last; p++)
