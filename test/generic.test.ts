@@ -23,6 +23,7 @@ import { build, findCompiler } from "../src/compiler/targets/cpu/toolchain.ts"
 import { processorFeatures } from "../src/runtime/features.ts"
 import { openLibrary } from "../src/runtime/library.ts"
 import type { Manifest } from "../src/runtime/manifest.ts"
+import { SEEN, type StepInput } from "../src/runtime/program.ts"
 import { weightWorkName } from "../src/runtime/weight-work.ts"
 import { isLeftOut } from "./left-out.ts"
 import { compiledModels, goldenFolder } from "./model/golden.ts"
@@ -60,6 +61,14 @@ const plans: readonly (readonly [string, Plan])[] = [
     }),
   ],
   [
+    "rows taken in, turned by coordinates, seen as far as the step says",
+    compile(smallGraph({ sees: true, stacked: true, axes: true, mutual: true }), {
+      format: "q0f32",
+      activations: "float",
+      kv: "f32",
+    }),
+  ],
+  [
     "experts whose gates are in other codecs than what they are multiplied with",
     compile(smallGraph({ hasExperts: true, intermediate: 50 }), {
       format: "gguf",
@@ -73,6 +82,26 @@ const plans: readonly (readonly [string, Plan])[] = [
   ],
 ]
 
+/** The step with rows in the place of every third token, in neighbourhoods of six. */
+function seeing(step: StepInput, taken: number): StepInput {
+  const { positions, starts } = step
+  const rows = Math.floor(positions.length / 3)
+  const tokens = step.tokens.map((token, i) =>
+    i % 3 === 1 && i < 3 * rows ? SEEN + (i - 1) / 3 : token,
+  )
+  const ends = [...starts.subarray(1)].flatMap((end, s) =>
+    Array<number>(end - starts[s]!).fill(positions[end - 1]!),
+  )
+  return {
+    ...step,
+    tokens,
+    hiddenIn: Float32Array.from({ length: rows * taken }, (_, i) => Math.sin(i)),
+    coordinates: Int32Array.from([5, 7, 11].flatMap((of) => [...positions].map((p) => p % of))),
+    seenFrom: positions.map((p) => p - (p % 6)),
+    seenTo: positions.map((p, i) => Math.min(p - (p % 6) + 5, ends[i]!)),
+  }
+}
+
 /** What a library makes of the same weights and steps: how those lie, and logits. */
 async function workOf(path: string, plan: Plan): Promise<{ weights: Buffer; logits: Buffer }> {
   const limits = limitsFor(plan, { blocks: 40, tokens: 200, sequences: 8, rows: 200 })
@@ -83,7 +112,8 @@ async function workOf(path: string, plan: Plan): Promise<{ weights: Buffer; logi
     from: 0,
     blocks: blocksFor(length, 10 * s),
   }))
-  const { logits } = await take(program, batch(parts))
+  const step = batch(parts)
+  const { logits } = await take(program, plan.shapes.taken ? seeing(step, plan.shapes.taken) : step)
   const weights = Buffer.from(await program.packed.take(0, program.packed.bytes))
   await program.close()
   return { weights, logits: Buffer.from(logits!.buffer, logits!.byteOffset, logits!.byteLength) }

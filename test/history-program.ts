@@ -18,6 +18,7 @@ import {
   type StepInput,
   type StepOutput,
 } from "../src/runtime/program.ts"
+import { AXES, coordinatesOf } from "../src/runtime/rotation.ts"
 import { createSampler } from "../src/runtime/sampling.ts"
 import { type StartedStep, StepQueue, takeDrawn } from "../src/runtime/step-queue.ts"
 
@@ -258,9 +259,11 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
     kept[listedStates(input, s)[1]] = { state, length: isSpoilt ? -1 : length }
   }
 
-  function readAt({ tokens, hiddenIn }: StepInput, i: number): number {
+  function readAt({ tokens, hiddenIn, positions, coordinates }: StepInput, i: number): number {
     const row = tokens[i]! - SEEN
-    return sees && row >= 0 ? hiddenIn![row * HIDDEN]! : tokens[i]!
+    const token = sees && row >= 0 ? hiddenIn![row * HIDDEN]! : tokens[i]!
+    if (!coordinates) return token
+    return turned(token, positions[i]!, coordinatesOf(coordinates, i))
   }
 
   /** Beside each token goes the row of the one before it. */
@@ -363,7 +366,13 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
   }
 }
 
-/** The reply of one choice, computed from the tokens alone. */
+/** A token that stands where its coordinates say: itself, where these are its position. */
+function turned(token: number, position: number, coordinates: readonly number[]): number {
+  const factors = [1000, 30_000, 500_000]
+  return coordinates.reduce((sum, each, axis) => sum + factors[axis]! * (each - position), token)
+}
+
+/** The reply of one choice, computed from the tokens alone, and from the coordinates that a prompt with images gives them. */
 export function expectedReply(
   request: GenerationRequest,
   choice: number,
@@ -376,10 +385,19 @@ export function expectedReply(
   const reply: number[] = []
   const logprobs: number[] = []
   let carried = 0
+  const { coordinates } = request.images ?? {}
+  const readAt = (position: number) => {
+    const token = history[position]!
+    if (!coordinates) return token
+    const { length } = request.prompt
+    const behind = Array<number>(AXES).fill(position - coordinates.behind)
+    const own = position < length ? coordinatesOf(coordinates.ofPrompt, position) : behind
+    return turned(token, position, own)
+  }
   for (;;) {
     while (states.length < history.length) {
       const position = states.length
-      const token = history[position]!
+      const token = readAt(position)
       const state = stateOf(position, token, windows, sinks, (seen) => states[seen]!)
       carried = carriedOn(carried, token)
       states.push(hasStates ? mix(state, carried) : state)

@@ -3017,6 +3017,7 @@ export const planted: readonly PlantedFault[] = [
     fault: "sinks: 0 }",
     test: "test/model/launches.test.ts",
     name: "in one place",
+  },
   {
     what: "Base64 for URLs is an image's, too",
     file: "src/http/apis/images.ts",

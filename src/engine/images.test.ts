@@ -1,14 +1,19 @@
 import { expect, test } from "vitest"
-import { limitsOf, request, setUp } from "../../test/history-engine.ts"
+import { limitsOf, plain, request, setUp } from "../../test/history-engine.ts"
 import { collect, expectedReply, historyProgram, VOCABULARY } from "../../test/history-program.ts"
 import { createSmallDraft } from "./drafters/small-draft.ts"
-import type { GenerationRequest } from "./generation.ts"
+import type { GenerationRequest, PromptCoordinates } from "./generation.ts"
 import type { Memory } from "./memory.ts"
+import type { Drafter } from "./speculative.ts"
 
 const HIDDEN = 2
 
 /** A prompt of 60 tokens, of which those from the 10th to the 49th are rows of an image; and what is read there. */
-function seeing(image: number, changes: Partial<GenerationRequest> = {}) {
+function seeing(
+  image: number,
+  changes: Partial<GenerationRequest> = {},
+  coordinates?: PromptCoordinates,
+) {
   const at = Int32Array.from({ length: 40 }, (_, row) => 10 + row)
   const read = at.map((position) => (position * 5 + image * 11) % VOCABULARY)
   const prompt = Int32Array.from({ length: 60 }, (_, i) => (i >= 10 && i < 50 ? 7 : i % VOCABULARY))
@@ -18,11 +23,13 @@ function seeing(image: number, changes: Partial<GenerationRequest> = {}) {
     rows: Float32Array.from({ length: 40 * HIDDEN }, (_, i) =>
       i % HIDDEN ? 49 : read[i / HIDDEN]!,
     ),
+    ...(coordinates && { coordinates }),
   }
   const input = request(0, { prompt, images, ...changes })
   const told = prompt.slice()
   for (const [row, position] of at.entries()) told[position] = read[row]!
-  return { input, expected: expectedReply({ ...input, prompt: told }, 0).tokens }
+  const asTold = { ...input, prompt: told }
+  return { input, told: asTold, expected: expectedReply(asTold, 0).tokens }
 }
 
 test("rows of images are read in the place of their tokens, in chunks, beside others", async () => {
@@ -147,6 +154,92 @@ test("a model that drafts reads along, and no token that it does not have", asyn
   expect(largest).toBeLessThan(VOCABULARY)
   isClean()
 })
+
+/** Of the prompt of `seeing`, whose image has five lines of eight rows. */
+function inGrid(): PromptCoordinates {
+  const ofPrompt = new Int32Array(3 * 60)
+  for (let position = 0; position < 60; position++) {
+    const row = position - 10
+    const isRow = row >= 0 && row < 40
+    const start = position < 10 ? position : isRow ? 10 : position - 32
+    ofPrompt[position] = start
+    ofPrompt[60 + position] = isRow ? start + Math.floor(row / 8) : start
+    ofPrompt[120 + position] = isRow ? start + (row % 8) : start
+  }
+  return { ofPrompt, behind: 32 }
+}
+
+test("tokens stand where their coordinates say: preempted, forked, behind what others computed, beside texts", async () => {
+  const { engine, isClean } = setUp({ sees: true, blocks: 12, sequences: 4, chunk: 13 })
+  const grid = inGrid()
+  const one = seeing(1, { maxTokens: 60 }, grid)
+  expect(one.expected).not.toEqual(seeing(1, { maxTokens: 60 }).expected)
+  const [two, three] = [2, 3].map((image) => seeing(image, { maxTokens: 60 }, grid))
+  const text = request(30)
+  const all = [one.input, two!.input, text, three!.input]
+  const replies = await Promise.all(all.map((input) => collect(engine.generate(input).choices[0]!)))
+  const expected = [one, two!, { expected: expectedReply(text, 0).tokens }, three!]
+  expect(replies.map(({ tokens }) => tokens)).toEqual(expected.map((each) => each.expected))
+  expect(engine.stats().preemptions).toBeGreaterThan(0)
+  const again = engine.generate(one.input)
+  expect((await collect(again.choices[0]!)).tokens).toEqual(one.expected)
+  const forked = seeing(
+    4,
+    { maxTokens: 20, choices: 2, sampling: { ...plain, temperature: 1 } },
+    grid,
+  )
+  const choices = await Promise.all(
+    engine.generate(forked.input).choices.map((each) => collect(each)),
+  )
+  for (const [choice, { tokens }] of choices.entries())
+    expect(tokens).toEqual(expectedReply(forked.told, choice).tokens)
+  isClean()
+})
+
+test.each(["told", "drawn"] as const)(
+  "and in steps whose tokens are %s where they are drawn",
+  async (chains) => {
+    const { engine, program, isClean } = setUp({ sees: true, chains, turns: 1 })
+    const all = [1, 2].map((image) => seeing(image, { maxTokens: 40 }, inGrid()))
+    const replies = await Promise.all(
+      all.map(({ input }) => collect(engine.generate(input).choices[0]!)),
+    )
+    expect(replies.map(({ tokens }) => tokens)).toEqual(all.map(({ expected }) => expected))
+    expect(program.steps.some(({ isChained }) => isChained)).toBe(true)
+    isClean()
+  },
+)
+
+test.each([false, true])(
+  "and with drafts of which every third is wrong; states: %s",
+  async (hasStates) => {
+    const grid = inGrid()
+    const all = [1, 2].map((image) => seeing(image, { maxTokens: 40 }, grid))
+    const replies = new Map(
+      all.map(({ input, told }) => [input.id, expectedReply(told, 0, { hasStates }).tokens]),
+    )
+    const drafter: Drafter = {
+      hidden: "none",
+      longest: 12,
+      async propose(step) {
+        for (const { wish, drafts, replyTokens, sequenceGroup } of step)
+          for (let i = 0; i < wish; i++) {
+            const said = replies.get(sequenceGroup.request.id)![replyTokens + i] ?? 0
+            drafts.push(i % 3 === 2 ? (said + 1) % VOCABULARY : said)
+          }
+      },
+      async close() {},
+    }
+    const speculative = { mode: "lookup", drafter: () => drafter, length: 5, room: 20 } as const
+    const { engine, isClean } = setUp({ sees: true, hasStates, options: { speculative } })
+    const told = await Promise.all(
+      all.map(({ input }) => collect(engine.generate(input).choices[0]!)),
+    )
+    expect(told.map(({ tokens }) => tokens)).toEqual([...replies.values()])
+    expect(engine.stats().drafts!.accepted.some((count) => count > 0)).toBe(true)
+    isClean()
+  },
+)
 
 test("a model that sees nothing is given no images", () => {
   const { engine } = setUp()

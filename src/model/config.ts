@@ -70,7 +70,7 @@ export interface Differences {
 }
 
 const MAX_HEAD = 1 << 16 // a list is made of its pairs before any tensor can contradict it
-const MAX_LAYERS = 1 << 14 // a block is made of each before any tensor can contradict it
+export const MAX_LAYERS = 1 << 14 // a block is made of each before any tensor can contradict it
 
 /** A configuration whose layers are llama's, except for the differences given. */
 export function readDecoder(fields: Fields, differences: Differences = {}): ModelConfig {

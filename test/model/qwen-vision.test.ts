@@ -1,10 +1,12 @@
 // Qwen that sees, from the bytes of pictures to the reply: towers, coordinates, logits and greedy tokens are those of transformers
 // (test/golden/vision/qwen.py).
 
-import { readdirSync, readFileSync } from "node:fs"
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest"
 import { type App, createApp } from "../../src/app.ts"
+import { Sight } from "../../src/chat/vision.ts"
 import { compile } from "../../src/compiler/compile.ts"
 import type { Plan } from "../../src/compiler/plan.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
@@ -24,7 +26,7 @@ interface Prompt {
   pictures: string[]
   grids: [height: number, width: number][] // in patches
   parts: string[]
-  text: string
+  behind: number
 }
 
 function golden(name: string) {
@@ -37,6 +39,7 @@ function golden(name: string) {
     features: new Float32Array(tensors(`features.${i}`)),
     ids: [...new Int32Array(tensors(`prompt.${i}`))],
     greedy: [...new Int32Array(tensors(`greedy.${i}`))],
+    coordinates: new Int32Array(tensors(`coordinates.${i}`)), // [3, length]
   }))
 }
 
@@ -82,6 +85,69 @@ describe.each(names)("the tower of %s", (name) => {
     () => judgeTower(name, async (plan, limits) => (await targets.cpu.prepare(plan)).open(limits)),
     120_000,
   )
+})
+
+const scratch = mkdtempSync(join(tmpdir(), "sinter-qwen-"))
+afterAll(() => rmSync(scratch, { recursive: true }))
+
+type Json = Record<string, unknown>
+
+/** Why the golden model sees nothing with other words in its configuration; undefined: it just does not. */
+async function blindBy(name: string, change: (vision: Json, config: Json) => void) {
+  const folder = mkdtempSync(join(scratch, `${name}-`))
+  cpSync(goldenFolder("vision", name), folder, { recursive: true })
+  const file = join(folder, "config.json")
+  const config = JSON.parse(readFileSync(file, "utf8"))
+  change(config.vision_config, config)
+  writeFileSync(file, JSON.stringify(config))
+  const model = await openModel(folder, { sees: true })
+  onTestFinished(() => model.close())
+  expect(model.vision).toBeUndefined()
+  return model.blind
+}
+
+test.each<[string, string, (vision: Json, config: Json) => void]>([
+  ["qwen2-vl", "depth is 99999", (vision) => (vision.depth = 99999)],
+  ["qwen2-vl", "num_heads makes heads of 2 columns", (vision) => (vision.num_heads = 16)],
+  ["qwen2-vl", "temporal_patch_size is 1; known: 2", (vision) => (vision.temporal_patch_size = 1)],
+  [
+    "qwen2-vl",
+    "rope_scaling.mrope_section is [1, 2, 2], not three parts of 6",
+    (_, config) => (config.rope_scaling = { type: "mrope", mrope_section: [1, 2, 2] }),
+  ],
+  ["qwen2-5-vl", "window_size is 4, less than", (vision) => (vision.window_size = 4)],
+  ["qwen2-5-vl", 'hidden_act is "mish"', (vision) => (vision.hidden_act = "mish")],
+  ["qwen3-vl", "names layer 3 of 3", (vision) => (vision.deepstack_visual_indexes = [0, 3])],
+  [
+    "qwen3-vl",
+    "names 4 layers, for 3",
+    (vision) => Object.assign(vision, { depth: 4, deepstack_visual_indexes: [0, 1, 2, 3] }),
+  ],
+  ["qwen3-vl", "pos_embed.weight", (vision) => (vision.num_position_embeddings = 16)],
+  ["qwen3-5", "image_token_id is 336", (_, config) => (config.image_token_id = 336)],
+])("%s: %s, so it is served blind", async (name, what, change) => {
+  expect(await blindBy(name, change)).toContain(what)
+})
+
+test("a tower that is not known is none", async () => {
+  expect(await blindBy("qwen3-vl", (vision) => (vision.model_type = "pixtral"))).toBeUndefined()
+})
+
+test.each(names)("%s: tokens of its prompts stand where transformers has them", (name) => {
+  for (const { ids, grids, coordinates, behind } of golden(name)) {
+    const soft = { text: "<|image_pad|>", id: 324 }
+    const prepare = () => Promise.reject(new Error("nothing is prepared"))
+    const sight = new Sight({ mark: soft.text, soft, prepare }, [], undefined)
+    const images = grids.map(([height, width]) => ({
+      hash: "",
+      text: "",
+      rows: (height * width) / 4,
+      grid: { height: height / 2, width: width / 2 },
+      encode: prepare,
+    }))
+    const { placed } = sight.found(Int32Array.from(ids), images)
+    expect(placed.coordinates).toEqual({ ofPrompt: coordinates, behind })
+  }
 })
 
 /** Both prompts at once, then the second again behind what is remembered of it. */

@@ -7,7 +7,7 @@
 
 import type { Axis } from "../../runtime/rotation.ts"
 import { type Block, NORMS, type NormKind, withAttention, withBlocks, withMlp } from "../block.ts"
-import { type ModelConfig, readDecoder, seeingBothWays } from "../config.ts"
+import { MAX_LAYERS, type ModelConfig, readDecoder, seeingBothWays } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
 import { readRotation } from "../rotation.ts"
@@ -214,7 +214,7 @@ export function readQwen(fields: Fields, text: ModelConfig): TowerConfig | undef
   const { patch, joined, places } = patches
   const { hidden, vocabulary, layers } = text.shapes
   const width = vision.count(family.width)
-  const depth = vision.count("depth")
+  const depth = vision.count("depth", undefined, 1, MAX_LAYERS)
   const config = readDecoder(layersAs(vision, family, { width, depth }), {
     epsilon: "layer_norm_eps",
     ...(family.norm.kind === "layer" && { norm: layerNorm }),
