@@ -7,6 +7,7 @@ import { BaseSequencer, type TestSpecification } from "vitest/node"
 const LONG = [
   "test/model/gpu",
   "test/model/shards",
+  "test/model/seeing",
   "test/device/accept",
   "test/model/schedules",
   "test/model/cpu",
@@ -32,6 +33,7 @@ const LONG = [
   "chat/constraint",
   "test/memory",
   "test/model/gguf",
+  "test/model/launches",
   "test/model/serving",
   "grammar/documents",
   "test/device/layout",

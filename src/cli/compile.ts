@@ -19,9 +19,10 @@ import {
   checkHeadFormat,
   compileFolder,
   compileHeadFolder,
+  goesAlong,
 } from "../model/compile-folder.ts"
 import { headDifference, headKindOf, headTitles, openHead } from "../model/head.ts"
-import { type Model, openModel } from "../model/model.ts"
+import { type Model, type OpenOptions, openModel } from "../model/model.ts"
 import { towerFolder } from "../model/vision/open-vision.ts"
 import type { FormatName } from "../runtime/format.ts"
 import { makeFolder } from "../runtime/scratch.ts"
@@ -95,10 +96,8 @@ interface Source extends Pick<Model, "graph" | "codecOf" | "format" | "vision" |
   write(output: string, options: CompileFolderOptions): Promise<void>
 }
 
-async function openSource(
-  name: string,
-  { "--base": baseName, "--lora": lora }: Values<typeof compileOptions>,
-): Promise<Source> {
+async function openSource(name: string, options: Values<typeof compileOptions>): Promise<Source> {
+  const { "--base": baseName, "--lora": lora } = options
   const hub = { onDownload: downloadProgress(process.stderr), log: console }
   const { path, ...changes } = await findModel(name, hub, lora)
   if (baseName !== undefined) return openHeadSource(path, baseName)
@@ -107,7 +106,7 @@ async function openSource(
     refuse("--base", `${name} holds ${headTitles[kind]}; say which model they propose tokens to.`)
   }
   return openWhole(async (closing) => {
-    const model = closing.add(await openModel(path, { sees: true, ...changes }))
+    const model = closing.add(await openToCompile(path, changes, options["--quantization"]))
     if (model.blind) console.warn(`It is compiled without what reads images: ${model.blind}`)
     await checkTexts(model)
     return {
@@ -116,6 +115,21 @@ async function openSource(
       write: (output, options) => compileFolder(model, output, options),
     }
   })
+}
+
+/** What it sees with is left out where it cannot go along in the format that is wanted. */
+async function openToCompile(
+  path: string,
+  changes: OpenOptions,
+  wanted: FormatName | undefined,
+): Promise<Model> {
+  const model = await openModel(path, { sees: true, ...changes })
+  const { vision } = model
+  if (!vision || goesAlong(model, wanted ?? model.format)) return model
+  await model.close()
+  const file = join(vision.path, vision.configuration)
+  const why = `${file} goes along with a model that stays as it is; serve the model as it was published.`
+  return { ...(await openModel(path, changes)), blind: why }
 }
 
 async function openHeadSource(path: string, baseName: string): Promise<Source> {

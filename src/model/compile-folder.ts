@@ -18,7 +18,7 @@ import {
 import { hostname } from "node:os"
 import { basename, dirname, join, relative, resolve } from "node:path"
 import { problem } from "../errors.ts"
-import { isBeside } from "../hub/selection.ts"
+import { isBeside, mmprojsAmong } from "../hub/selection.ts"
 import { type CodecName, type FormatName, formats, isMixed } from "../runtime/format.ts"
 import { guardOf, makeFolder } from "../runtime/scratch.ts"
 import { isFactor } from "./adapters/adapted.ts"
@@ -94,10 +94,10 @@ export async function compileFolder(
       "a model that ranks is not compiled; serve the folder as it was published",
     )
   const { vision } = model
-  if (vision && isMixed(vision.format) && !isMixed(format))
+  if (vision && !goesAlong(model, format))
     throw problem("option_invalid", {
       option: "--quantization",
-      problem: `the tower of ${model.path} is packed as ${vision.format} and cannot be unpacked, as beside ${format} it would have to be; serve the folder as it was published`,
+      problem: `${join(vision.path, vision.configuration)} is of a tower that stays as it is, and so has its model to, which ${format} is not; serve it as it was published`,
     })
   await writeAside(output, async (directory) => {
     const folder = new Folder(model.path)
@@ -107,11 +107,13 @@ export async function compileFolder(
     const pooling = isGguf ? [] : await poolingFiles(folder)
     const named = isGguf ? [] : namedTemplates(talker)
     const texts = isGguf ? [] : [model.configuration, ...PUBLISHED, ...named, ...pooling]
-    await writeOrigin(directory, model, [...texts, ...stored, ...towerFiles(model)], format)
+    const eye = towerFiles(model)
+    await writeOrigin(directory, model, [...texts, ...stored, ...eye], format)
     if (isMixed(format)) {
       // It is as compiled as weights can be: only the library is added.
-      const files = new Set([...texts, ...stored, ...towerFiles(model)])
+      const files = new Set([...texts, ...stored, ...(isGguf ? [] : eye)])
       await copyFiles(folder, files, directory, isGguf ? ggufNaming(model) : undefined)
+      if (isGguf && vision) await copyMmproj(vision, directory)
       await finish?.(directory)
       return
     }
@@ -139,11 +141,27 @@ export async function compileFolder(
   })
 }
 
-/** The weights of what it sees with, by their places in the model's folder, and the texts of one that is compiled. */
+/** Whether what a model sees with can be compiled with it; an mmproj file goes along with a GGUF file. */
+export function goesAlong({ isGguf, vision }: Model, format: FormatName): boolean {
+  return isMixed(format) || (!isGguf && !(vision && isMixed(vision.format)))
+}
+
+/** Under a name by which it is found beside its model, wherever it lay. */
+async function copyMmproj({ path, configuration }: Sight, directory: string): Promise<void> {
+  const folder = new Folder(path)
+  const [name] = mmprojsAmong([configuration])
+  await copyFiles(folder, [configuration], directory, () => name ?? "mmproj.gguf")
+}
+
+/**
+ * The weights of what it sees with, by their places in the model's folder, and the texts of one that is compiled; none where it lies
+ * elsewhere.
+ */
 function towerFiles({ path, vision }: Model): string[] {
   if (!vision) return []
   const { configuration, weights } = vision
   const inside = relative(path, vision.path)
+  if (inside.startsWith("..")) return []
   const texts = inside === "" ? [] : [configuration, ...processingFiles]
   return [...texts, ...weights.entries.map(({ file }) => file)].map((file) => join(inside, file))
 }

@@ -22,7 +22,7 @@ import { placesOf, rowsOf, wantedOf } from "../../src/images/patches.ts"
 import { architectures } from "../../src/model/architectures.ts"
 import { compileFolder } from "../../src/model/compile-folder.ts"
 import { weightsOf } from "../../src/model/graph-weights.ts"
-import { type Model, openModel } from "../../src/model/model.ts"
+import { type Model, type OpenOptions, openModel } from "../../src/model/model.ts"
 import { mlcNames } from "../../src/model/weights/mlc-names.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { writeMlc } from "../../src/model/weights/write-mlc.ts"
@@ -201,6 +201,30 @@ describe("a compiled folder", () => {
     expect(blind.blind).toMatch(/vision\/params_shard_0\.bin: it is 5000 bytes long/)
     expect(blind.config.embedding.sees).toBeUndefined()
     await blind.close()
+  })
+
+  test("of a GGUF file as it is has its mmproj file, wherever that lay; packed anew it has none", async () => {
+    const model = goldenFolder("gguf", "vision/smolvlm")
+    const blob = join(scratch, "blob")
+    cpSync(join(model, "mmproj-model-bf16.gguf"), blob)
+    const cases: [OpenOptions, string][] = [
+      [{}, "mmproj-model-bf16.gguf"],
+      [{ ownMmproj: blob }, "mmproj.gguf"],
+    ]
+    for (const [options, name] of cases) {
+      const opened = await openModel(model, { sees: true, ...options })
+      const output = join(scratch, name)
+      await compileFolder({ ...opened, format: "gguf" }, output, { format: "gguf" })
+      expect(readdirSync(output).sort()).toEqual([name, "model.gguf", "sinter.json"].sort())
+      const compiled = await openModel(output, { sees: true })
+      expect(compiled.vision!.images).toEqual(opened.vision!.images)
+      expect(compiled.vision!.graph).toEqual(opened.vision!.graph)
+      await compiled.close()
+      await expect(
+        compileFolder(opened, join(scratch, "packed"), { format: "q4f16_1" }),
+      ).rejects.toThrow("a tower that stays as it is")
+      await opened.close()
+    }
   })
 
   test("of an MLC folder keeps the conversation that only its configuration describes", async () => {
