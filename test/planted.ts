@@ -2894,8 +2894,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a row of an image is the one before it",
     file: "src/engine/batch.ts",
-    text: "rows.subarray(row * hidden, (row + 1) * hidden)",
-    fault: "rows.subarray(Math.max(row - 1, 0) * hidden, Math.max(row, 1) * hidden)",
+    text: "rows.subarray(row * taken, (row + 1) * taken)",
+    fault: "rows.subarray(Math.max(row - 1, 0) * taken, Math.max(row, 1) * taken)",
     test: "src/engine/images.test.ts",
   },
   {

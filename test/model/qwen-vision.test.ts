@@ -6,7 +6,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest"
 import { type App, createApp } from "../../src/app.ts"
-import { Sight } from "../../src/chat/vision.ts"
+import { ImageKeys, Sight } from "../../src/chat/vision.ts"
 import { compile } from "../../src/compiler/compile.ts"
 import type { Plan } from "../../src/compiler/plan.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
@@ -137,7 +137,11 @@ test.each(names)("%s: tokens of its prompts stand where transformers has them", 
   for (const { ids, grids, coordinates, behind } of golden(name)) {
     const soft = { text: "<|image_pad|>", id: 324 }
     const prepare = () => Promise.reject(new Error("nothing is prepared"))
-    const sight = new Sight({ mark: soft.text, soft, prepare }, [], undefined)
+    const sight = new Sight(
+      { mark: soft.text, soft, prepare, keys: new ImageKeys() },
+      [],
+      undefined,
+    )
     const images = grids.map(([height, width]) => ({
       hash: "",
       text: "",
