@@ -338,7 +338,7 @@ function stepOf(number: number, { window, sinks, hasState, sees }: Decoder): Ste
   const ends = positions.map((_, i) => (i < long ? from + long : short) - 1)
   const ofSight = {
     coordinates: Int32Array.from({ length: 3 * total }, (_, i) => positions[i % total]! % (5 + i)),
-    seenFrom: positions.map((position) => position - (position % 90)),
+    seenFrom: positions.map((position) => Math.min(position, 50)),
     seenTo: positions.map((position, i) => Math.min(position - (position % 3) + 2, ends[i]!)),
   }
   return {
