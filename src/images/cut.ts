@@ -46,7 +46,9 @@ function fitted(
   const { width, height } = picture
   if (Math.max(width, height) > MAX_RATIO * Math.min(width, height)) {
     const size = `has ${width} x ${height} pixels`
-    return { refusal: `${size}; no side may be more than ${MAX_RATIO} times the other; send a part of it` }
+    return {
+      refusal: `${size}; no side may be more than ${MAX_RATIO} times the other; send a part of it`,
+    }
   }
   return { grid: ONE, tiles: [resize(picture, fittingSize(picture, cutting, tile.width), filter)] }
 }

@@ -213,7 +213,8 @@ test("no image is larger than the most, whatever its proportions, and very long 
     }
     const long = { width: 201, height: 1, data: new Uint8Array(201 * 3) }
     expect(cut(long, processing)).toEqual({
-      refusal: "has 201 x 1 pixels; no side may be more than 200 times the other; send a part of it",
+      refusal:
+        "has 201 x 1 pixels; no side may be more than 200 times the other; send a part of it",
     })
   }
 })
