@@ -272,13 +272,14 @@ function fittingOf(patches: QwenPatches, image: Fields, tokens: Tokens): ImagePr
   const { patch, joined } = patches
   const chosen = processors[processorOf(image, FITTING)]
   refuseUnknown(image, chosen)
-  for (const [name, is] of [
-    ["patch_size", patch],
-    ["merge_size", joined],
-    ["temporal_patch_size", 2],
-  ] as const)
-    if (image.count(name, name === "patch_size" ? 14 : 2) !== is)
-      throw image.wrong(name, `is ${image.json[name] ?? "missing"}, but the tower's is ${is}`)
+  for (const [name, is, otherwise] of [
+    ["patch_size", patch, 14],
+    ["merge_size", joined, 2],
+    ["temporal_patch_size", 2, 2],
+  ] as const) {
+    const told = image.count(name, otherwise)
+    if (told !== is) throw image.wrong(name, `is ${told}, but the tower's is ${is}`)
+  }
   const { tile, cutting } = chosen.cutting(image, patch * joined)
   const soft = tokens("image_token", "<|image_pad|>")
   const processing = {

@@ -265,12 +265,12 @@ const EPSILON = 1e-6
 /** The tower's layers in the words of a decoder's. */
 function layersAs(
   vision: Fields,
-  { intermediate }: Qwen,
+  family: Qwen,
   { width, depth }: Record<"width" | "depth", number>,
 ): Fields {
   return vision.over({
     hidden_size: width,
-    intermediate_size: intermediate(vision, width),
+    intermediate_size: family.intermediate(vision, width),
     num_hidden_layers: depth,
     num_attention_heads: vision.count("num_heads"),
     layer_norm_eps: EPSILON,
