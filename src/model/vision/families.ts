@@ -10,7 +10,7 @@ import { type ModelConfig, readActivation, readDecoder, seeingBothWays } from ".
 import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
 import type { Naming, Part } from "../weights/names.ts"
-import { readQwen } from "./qwen.ts"
+import { isQwen, readQwen } from "./qwen.ts"
 import type { Merge, Projector, TowerConfig } from "./tower.ts"
 
 /** What `vision_config` says of a tower. */
@@ -50,7 +50,7 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
   if (qwen) return qwen
   const type = fields.text("model_type")
   const vision = fields.object("vision_config")
-  if (!vision || !readsImages(type)) return undefined
+  if (!vision || !Object.hasOwn(families, type)) return undefined
   const family: Family = families[type as keyof typeof families]
   const architecture = vision.text("model_type", family.towers[0])
   const name = family.towers.find((tower) => tower === architecture)
@@ -77,7 +77,7 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
 }
 
 /** Whether images are read of models of that `model_type`. */
-export const readsImages = (type: string) => Object.hasOwn(families, type)
+export const readsImages = (type: string) => isQwen(type) || Object.hasOwn(families, type)
 
 /** Under either name that configurations have for it. */
 function softTokenOf(fields: Fields, { softToken }: Family, { shapes }: ModelConfig): number {

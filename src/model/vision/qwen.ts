@@ -132,6 +132,9 @@ const families: Readonly<Record<string, Qwen>> = {
   qwen3_5_moe: qwen35,
 }
 
+/** By the `model_type` of the whole. */
+export const isQwen = (type: string) => Object.hasOwn(families, type)
+
 /** What of a tower decides how images are cut into patches, too. */
 export interface QwenPatches {
   patch: number
@@ -194,7 +197,7 @@ function oneSide(vision: Fields, name: string, most: number): number {
 function familyOf(fields: Fields): { family: Qwen; vision: Fields; name: string } | undefined {
   const type = fields.text("model_type")
   const given = fields.object("vision_config")
-  if (!given || !Object.hasOwn(families, type)) return undefined
+  if (!given || !isQwen(type)) return undefined
   const family = families[type]!
   const name = given.text("model_type", family.towers[0])
   return family.towers.includes(name)
