@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vit
 import { type App, createApp } from "../../src/app.ts"
 import { ImageKeys, Sight } from "../../src/chat/vision.ts"
 import { compile } from "../../src/compiler/compile.ts"
-import type { Plan } from "../../src/compiler/plan.ts"
+import type { Plan, SumOrder } from "../../src/compiler/plan.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
 import { targets } from "../../src/compiler/targets/targets.ts"
 import { createTower, towerLimits } from "../../src/engine/tower.ts"
@@ -16,6 +16,7 @@ import { openImages } from "../../src/images/images.ts"
 import { openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import type { LoadableProgram, ProgramLimits } from "../../src/runtime/program.ts"
+import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
 import { goldenFolder, readTensors } from "./golden.ts"
 
 const names = readdirSync(goldenFolder("vision", "."))
@@ -50,13 +51,13 @@ interface Answer {
 type Open = (plan: Plan, limits: ProgramLimits) => LoadableProgram | Promise<LoadableProgram>
 
 /** Rows of all pictures are those of transformers' tower, and lie in the grid that they have there. */
-async function judgeTower(name: string, open: Open): Promise<void> {
+async function judgeTower(name: string, open: Open, sums?: SumOrder): Promise<void> {
   const model = await openModel(goldenFolder("vision", name), { sees: true })
   onTestFinished(() => model.close())
   expect(model.blind).toBeUndefined()
   const { graph, format, codecOf, weights, images } = model.vision!
   const options = { format, ...(codecOf && { codecOf }), activations: "float", kv: "f32" } as const
-  const plan = compile(graph, options)
+  const plan = compile(graph, { ...options, ...(sums && { sums }) })
   const program = await open(plan, towerLimits(plan.groups.length, 256))
   const tower = createTower(program)
   onTestFinished(() => tower.close())
@@ -86,6 +87,19 @@ describe.each(names)("the tower of %s", (name) => {
     120_000,
   )
 })
+
+const { isSkipped, why } = lackOf("vulkan")
+
+/** With windows, and with what some layers leave. */
+test.skipIf(isSkipped).each(["qwen2-5-vl", "qwen3-vl"])(
+  `the tower of %s on vulkan${why}`,
+  async (name) => {
+    const { vulkan } = targets
+    const open: Open = async (plan, limits) => (await vulkan.prepare(plan)).open(limits)
+    await judgeTower(name, open, vulkan.traits.sums)
+  },
+  GPU_MILLISECONDS,
+)
 
 const scratch = mkdtempSync(join(tmpdir(), "sinter-qwen-"))
 afterAll(() => rmSync(scratch, { recursive: true }))
