@@ -151,9 +151,13 @@ test("a step throws", async () => {
 })
 
 test("the library refuses a step with a code and a sentence", async () => {
-  breakFor(BigInt(VICTIM), (input, step) =>
-    step({ ...input, hiddenIn: new Float32Array(input.tokens.length * 256) }),
-  )
+  // Rows that nobody takes, which are there when the host has looked.
+  breakFor(BigInt(VICTIM), (input, step) => {
+    const rows = new Float32Array(input.tokens.length * 256)
+    let looks = 0
+    const get = () => (looks++ === 0 ? undefined : rows)
+    return step(Object.defineProperty({ ...input }, "hiddenIn", { get }))
+  })
   const told = await ask({ ...good, seed: VICTIM })
   expect(told).toMatchObject({ status: 500, text: expect.stringContaining("library refuses") })
 })
