@@ -16,6 +16,12 @@ const OPEN = [
   "worker",
 ] // open to all
 
+/** The rooms that the wiring knows. */
+const below = [
+  ...["runtime", "grammar", "engine", "chat", "http"],
+  ...["compiler", "model", "hub", "images"],
+]
+
 const floors: Record<string, string[]> = {
   runtime: [],
   grammar: [],
@@ -26,31 +32,9 @@ const floors: Record<string, string[]> = {
   compiler: ["runtime"],
   hub: ["runtime"],
   model: ["compiler", "runtime", "hub", "images"],
-  app: ["runtime", "grammar", "engine", "chat", "http", "compiler", "model", "hub", "images"],
-  cli: [
-    "app",
-    "runtime",
-    "grammar",
-    "engine",
-    "chat",
-    "http",
-    "compiler",
-    "model",
-    "hub",
-    "images",
-  ],
-  index: [
-    "app",
-    "runtime",
-    "grammar",
-    "engine",
-    "chat",
-    "http",
-    "compiler",
-    "model",
-    "hub",
-    "images",
-  ],
+  app: below,
+  cli: ["app", ...below],
+  index: ["app", ...below],
   "byte-alphabet": [],
   closing: [],
   "code-root": [],
