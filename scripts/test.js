@@ -4,7 +4,7 @@ import { spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
 import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { join, relative } from "node:path"
 
 const named = process.argv.slice(2)
 const checks =
@@ -42,11 +42,24 @@ function runTests() {
   const sound = spawnSync(process.execPath, options, { stdio: "inherit" }).status === 0
   const counts = JSON.parse(readFileSync(report, "utf8"))
   rmSync(folder, { recursive: true })
+  const unfinished = unfinishedOf(counts)
+  for (const name of unfinished) console.log(`${name}: its process ended before it did.`)
   // A file that fails to load counts as a suite only: it must not read as zero failures.
-  const failed = counts.numFailedTests || (sound ? 0 : Math.max(1, counts.numFailedTestSuites))
+  const failed =
+    counts.numFailedTests + unfinished.length ||
+    (sound ? 0 : Math.max(1, counts.numFailedTestSuites))
   return {
     passed: counts.numPassedTests,
     failed,
     skipped: counts.numPendingTests + counts.numTodoTests,
   }
+}
+
+/** What a crash of a test's process leaves behind: vitest itself does not say where it was. */
+function unfinishedOf({ testResults }) {
+  return testResults.flatMap(({ name, assertionResults }) =>
+    assertionResults
+      .filter(({ status }) => status === "pending")
+      .map(({ fullName }) => `${relative(".", name)}: ${fullName}`),
+  )
 }

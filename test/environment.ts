@@ -1,4 +1,4 @@
-// Test files share threads (vitest.config.ts), and with them an environment: what one changes in it is as it was when the next
+// Test files share processes (vitest.config.ts), and with them an environment: what one changes in it is as it was when the next
 // begins. What they compare most are models' numbers, millions of them, for which vitest alone takes seconds a megabyte.
 
 import { afterAll, expect } from "vitest"
@@ -20,7 +20,7 @@ function haveEqualBytes(a: unknown, b: unknown): true | undefined {
   return Buffer.compare(mine, theirs) === 0 || undefined
 }
 
-// A thread keeps what it was told for another file.
+// A process keeps what it was told for another file.
 const TOLD = Symbol.for("sinter.haveEqualBytes")
 if (!(TOLD in globalThis)) {
   expect.addEqualityTesters([haveEqualBytes])
