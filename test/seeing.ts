@@ -79,6 +79,8 @@ export interface Seeing {
   encoding?: (signal: AbortSignal) => Promise<void>
   /** Instead of the model's: an image's rows by its first byte. */
   rows?: (first: number) => number
+  /** Milliseconds. */
+  requestTimeout?: number
 }
 
 export async function seeingChat(
@@ -126,6 +128,7 @@ export async function seeingChat(
     endTokens: new Set([517]),
     vocabulary: 1000,
     constraints: "here",
+    requestTimeout: seeing.requestTimeout,
     engine: {
       generate: async (request) => {
         asked.push(request)

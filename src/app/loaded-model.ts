@@ -315,7 +315,7 @@ function chatOver(
   endTokens: ReadonlySet<number>,
   { files, settings, summary }: Loading,
 ): OpenChat {
-  const { toolFormat, maxQueue, log } = settings
+  const { toolFormat, maxQueue, requestTimeout, log } = settings
   return createChat({
     engine,
     tokenizer,
@@ -335,6 +335,7 @@ function chatOver(
     endTokens,
     toolFormat,
     maxQueue,
+    requestTimeout,
     log,
   })
 }

@@ -2,6 +2,7 @@
 // will be read, and the engine, which admits or refuses it. Whatever can be refused has been refused when there is a reply.
 
 import type { Constraint, Generation, GenerationRequest } from "../engine/generation.ts"
+import { problem } from "../errors.ts"
 import { AtLeast } from "./at-least.ts"
 import { callReading, callsOf } from "./calls.ts"
 import type { ChatModel } from "./chat-model.ts"
@@ -32,6 +33,8 @@ export interface Parts {
   any: () => Constraint
   /** What a reply is held to that is held to nothing; undefined: nothing at all. */
   free: (() => Constraint) | undefined
+  /** Milliseconds that a request may take, from its arrival on; undefined: any number. */
+  requestTimeout: number | undefined
 }
 
 /** Who asks, and until when. */
@@ -40,11 +43,44 @@ export interface Asker {
   signal: AbortSignal
 }
 
-export async function admitChat(
+/** Its signal is aborted, too, when its time is over before the engine has it. */
+interface Arrived extends Asker {
+  /** Aborted when the client leaves. */
+  leaving: AbortSignal
+  /** Milliseconds since it came. */
+  age(): number
+}
+
+export function admitChat(parts: Parts, request: ChatRequest, asker: Asker): Promise<ChatReply> {
+  return inTime(parts, asker, (arrived) => chatReply(parts, request, arrived))
+}
+
+export function admitText(
   parts: Parts,
-  request: ChatRequest,
+  request: CompletionRequest,
   asker: Asker,
 ): Promise<ChatReply> {
+  return inTime(parts, asker, (arrived) => textReply(parts, request, arrived))
+}
+
+/** What comes before the engine is of a request's time, too: images may wait for their turn for minutes. */
+async function inTime(
+  { requestTimeout }: Parts,
+  { client, signal: leaving }: Asker,
+  admit: (arrived: Arrived) => Promise<ChatReply>,
+): Promise<ChatReply> {
+  const came = performance.now()
+  const late = requestTimeout === undefined ? undefined : AbortSignal.timeout(requestTimeout)
+  const signal = late ? AbortSignal.any([leaving, late]) : leaving
+  try {
+    return await admit({ client, signal, leaving, age: () => performance.now() - came })
+  } catch (error) {
+    if (!late?.aborted || error !== late.reason) throw error
+    throw problem("request_timeout", { seconds: requestTimeout! / 1000 })
+  }
+}
+
+async function chatReply(parts: Parts, request: ChatRequest, asker: Arrived): Promise<ChatReply> {
   const { model, prompts, constraints } = parts
   const prompt = await prompts.ofChat(request, asker)
   const held = heldTo(model, request, prompt)
@@ -54,10 +90,10 @@ export async function admitChat(
   return admit(parts, request, prompt, reading, asker, holding)
 }
 
-export async function admitText(
+async function textReply(
   parts: Parts,
   request: CompletionRequest,
-  asker: Asker,
+  asker: Arrived,
 ): Promise<ChatReply> {
   const { model, engine, prompts, constraints } = parts
   const { prompt, suffix } = request
@@ -126,7 +162,7 @@ async function admit(
   request: ChatRequest | CompletionRequest,
   { tokens: prompt, images }: Pick<Prompt, "tokens" | "images">,
   reading: Reading,
-  { client, signal }: Asker,
+  { client, signal, leaving, age }: Arrived,
   handle?: ConstraintHandle,
 ): Promise<ChatReply> {
   signal.throwIfAborted()
@@ -144,8 +180,9 @@ async function admit(
       ...(images && { images: { ...images.placed, rows: rows! } }),
       ...(reading.echo?.scored && { scorePrompt: true }),
       ...(constraint && { constraint }),
+      waited: age(),
     },
-    signal,
+    leaving,
   )
   return {
     promptTokens: generation.promptTokens,

@@ -29,6 +29,8 @@ export interface ChatOptions extends ModelTexts {
   constraints?: "threads" | "here"
   /** Schemas that may wait for being compiled. */
   maxQueue?: number | undefined
+  /** Milliseconds that a request may take, from its arrival on; absent: any number. The engine has the same. */
+  requestTimeout?: number | undefined
   /** Where the loss of a thread is told. */
   log?: Log | undefined
 }
@@ -96,6 +98,7 @@ function openParts(options: ChatOptions): Parts {
     constraints: openConstraints(options, model),
     any,
     free: tokenizer.size < vocabulary ? any : undefined,
+    requestTimeout: options.requestTimeout,
   }
 }
 

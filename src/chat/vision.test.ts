@@ -1,3 +1,5 @@
+import { once } from "node:events"
+import { setTimeout as sleep } from "node:timers/promises"
 import { expect, test } from "vitest"
 import {
   HIDDEN,
@@ -292,4 +294,23 @@ test("an image that is none, or too large, is refused by its field", async () =>
     message: words,
   })
   expect(open.asked).toEqual([])
+})
+
+test("what an image waits for is of its request's time, and the engine is told the rest", async () => {
+  const never = await seeingChat(modelNamed("llava"), {
+    requestTimeout: 20,
+    encoding: async (own) => {
+      await once(own, "abort")
+      throw own.reason
+    },
+  })
+  const reply = never.chat.reply(requestOf([said("user", 1)]), signal)
+  await expect(reply).rejects.toMatchObject({ code: "request_timeout" })
+  expect(never.asked).toEqual([])
+  const slow = await seeingChat(modelNamed("llava"), {
+    requestTimeout: 60_000,
+    encoding: () => sleep(20),
+  })
+  await slow.chat.reply(requestOf([said("user", 1)]), signal)
+  expect(slow.asked[0]!.waited).toBeGreaterThan(15)
 })

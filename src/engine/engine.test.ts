@@ -419,6 +419,25 @@ test("a request that takes too long is told so, running or waiting", async () =>
   isClean()
 })
 
+test("what a request has waited before is of its time: it may be over before one that came earlier", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] })
+  onTestFinished(() => void vi.useRealTimers())
+  const setting = { sequences: 1, turns: 1e6, options: { requestTimeout: 10_000 } }
+  const { engine, program, isClean } = setUp(setting)
+  const first = collect(engine.generate(request(5)).choices[0]!)
+  const second = collect(engine.generate({ ...request(5), waited: 9_000 }).choices[0]!)
+  await turns(5)
+  program.clock = 1_000
+  vi.advanceTimersByTime(1_000)
+  expect((await second).end).toMatchObject({ problem: { code: "request_timeout" } })
+  expect(engine.stats()).toMatchObject({ running: 1 })
+  program.clock = 10_000
+  vi.advanceTimersByTime(9_000)
+  expect((await first).end).toMatchObject({ problem: { code: "request_timeout" } })
+  await engine.drain()
+  isClean()
+})
+
 test("a request that takes too long is told so while a step still runs, and the step gives up", async () => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] })
   onTestFinished(() => void vi.useRealTimers())

@@ -107,6 +107,8 @@ class Loop implements Engine {
   #stepTime = 0 // milliseconds that the last one took
   #serving: Promise<void> | undefined
   #alarm: NodeJS.Timeout | undefined
+  /** For whose deadline it is set. */
+  #alarmAt = Number.POSITIVE_INFINITY
   /** The program and what drafts for it. */
   readonly #closing = new Closing()
   #isClosing = false
@@ -195,7 +197,7 @@ class Loop implements Engine {
     signal?.addEventListener("abort", abort, { once: true })
     sequenceGroup.onEnd = () => signal?.removeEventListener("abort", abort)
     this.#scheduler.add(sequenceGroup)
-    if (!this.#alarm) this.#setAlarm() // those who come later are over later
+    if (sequenceGroup.deadline < this.#alarmAt) this.#setAlarm()
     this.#options.trace?.mark(request.id, "queued", {
       choices: request.choices,
       prompt: request.prompt.length,
@@ -426,9 +428,9 @@ class Loop implements Engine {
     clearTimeout(this.#alarm)
     this.#alarm = undefined
     const staying = this.#scheduler.sequenceGroups.filter(({ live }) => live.some(stays))
-    const next = Math.min(...staying.map(({ deadline }) => deadline))
-    if (next === Number.POSITIVE_INFINITY) return
-    const delay = Math.min(Math.ceil(next - this.#now()), MAX_TIMER)
+    this.#alarmAt = Math.min(...staying.map(({ deadline }) => deadline))
+    if (this.#alarmAt === Number.POSITIVE_INFINITY) return
+    const delay = Math.min(Math.ceil(this.#alarmAt - this.#now()), MAX_TIMER)
     this.#alarm = setTimeout(() => {
       this.#expire()
       this.#setAlarm()

@@ -26,6 +26,8 @@ export interface GenerationRequest {
   sampling: SamplingParams
   /** A fresh constraint for each choice; absent: anything goes. */
   constraint?: () => Constraint
+  /** Milliseconds since it arrived, which are of its time; absent: it has just come. */
+  waited?: number
   /** Prefixes are shared only within one scope: the API key. */
   scope: string
   /** Requests under one name take turns as one; absent: this one is a client of its own. */

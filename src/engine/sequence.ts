@@ -67,7 +67,7 @@ export class SequenceGroup {
     this.end = Math.min(request.prompt.length + (request.maxTokens ?? context), context)
     this.arrival = arrival
     this.arrivedAt = arrivedAt
-    this.deadline = arrivedAt + timeout
+    this.deadline = arrivedAt + timeout - (request.waited ?? 0)
     this.scored = request.scorePrompt ? 0 : request.prompt.length - 1
     const { prompt, images } = request
     this.promptKeys = images ? prompt.slice() : prompt
