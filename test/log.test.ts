@@ -43,8 +43,9 @@ test.each([true, false])(
     })
     expect(line.prompt).toBeGreaterThan(5)
     expect(line.cached).toBeGreaterThanOrEqual(0)
+    expect(line.images).toBeUndefined()
     expect(line.queueMs).toBeGreaterThanOrEqual(0)
-    expect(line.firstMs).toBeGreaterThanOrEqual(line.queueMs)
+    expect(line.firstMs).toBeGreaterThanOrEqual(line.preparedMs + line.queueMs - 1) // both are rounded
     expect(line.ms).toBeGreaterThanOrEqual(line.firstMs)
   },
 )

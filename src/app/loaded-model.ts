@@ -96,7 +96,7 @@ async function load(loading: Loading): Promise<LoadedModel> {
     summary,
     chat,
     engine,
-    service: { chat, model, fingerprint, defaults, samples: () => samplesOf(engine) },
+    service: { chat, model, fingerprint, defaults, samples: () => samplesOf(engine, vision) },
     weightsFrom: weights.from,
     close: () => closing.close(),
   }

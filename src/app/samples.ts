@@ -2,6 +2,7 @@
 
 import type { Engine } from "../engine/engine.ts"
 import type { EngineStats } from "../engine/stats.ts"
+import type { Tower } from "../engine/tower.ts"
 import type { Sample } from "../http/service.ts"
 import { BLOCK } from "../runtime/program.ts"
 
@@ -26,7 +27,8 @@ const counts = {
   forcedTokens: "Tokens that a schema left no choice about, computed beside the one before them.",
 } as const satisfies Record<Exclude<keyof EngineStats, "drafts" | keyof typeof levels>, string>
 
-export function samplesOf(engine: Engine): Sample[] {
+/** @param vision absent: the model sees nothing */
+export function samplesOf(engine: Engine, vision?: Pick<Tower, "stats">): Sample[] {
   const stats = engine.stats()
   const rows = <Name extends keyof EngineStats>(help: Record<Name, string>, ending: string) =>
     (Object.keys(help) as Name[]).map((name) => ({
@@ -35,7 +37,29 @@ export function samplesOf(engine: Engine): Sample[] {
       value: stats[name] as number,
     }))
   const block = { name: "sinter_block_tokens", help: "Tokens of a KV block.", value: BLOCK }
-  return [...rows(levels, ""), block, ...rows(counts, "_total"), ...draftSamples(stats)]
+  return [
+    ...rows(levels, ""),
+    block,
+    ...rows(counts, "_total"),
+    ...draftSamples(stats),
+    ...(vision ? towerSamples(vision) : []),
+  ]
+}
+
+function towerSamples(vision: Pick<Tower, "stats">): Sample[] {
+  const { images, seconds } = vision.stats()
+  return [
+    {
+      name: "sinter_tower_images_total",
+      help: "Images that the tower has read; of others it was known what comes of them.",
+      value: images,
+    },
+    {
+      name: "sinter_tower_seconds_total",
+      help: "How long it has read them, standing back behind tokens among it.",
+      value: seconds,
+    },
+  ]
 }
 
 /** One for each place of a draft, the first one's place being 1. */

@@ -70,7 +70,7 @@ function besideOf({ configuration }: Sight): string {
   return configuration.endsWith(".json") ? "" : `, of ${configuration}`
 }
 
-export interface OpenVision extends ChatVision {
+export interface OpenVision extends ChatVision, Pick<Tower, "stats"> {
   /** Stands back behind the model's steps. */
   beside: Beside
   /** Of its weights. */
@@ -98,6 +98,7 @@ export async function openVision(
       soft: { text: soft, id: vision.config.softToken },
       prepare: preparing(images, tower),
       beside: tower,
+      stats: tower.stats,
       hash,
       fingerprint: program.manifest.fingerprint,
       close: () => closing.close(),

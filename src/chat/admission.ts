@@ -173,6 +173,7 @@ async function admit(
   const field = "messages" in request ? "messages" : "prompt"
   if (images) engine.assertRoom?.(prompt.length, field) // before a tower takes a look at them
   const rows = await images?.encode({ client, signal })
+  const waited = age()
   const generation = await engine.generate(
     {
       ...{ id, prompt, choices, maxTokens, stopTokens, sampling, scope, client },
@@ -180,13 +181,15 @@ async function admit(
       ...(images && { images: { ...images.placed, rows: rows! } }),
       ...(reading.echo?.scored && { scorePrompt: true }),
       ...(constraint && { constraint }),
-      waited: age(),
+      waited,
     },
     leaving,
   )
   return {
     promptTokens: generation.promptTokens,
     prompt,
+    images: images?.count ?? 0,
+    prepared: waited,
     ...(handle?.unenforced.length && { unenforced: handle.unenforced }),
     get queued() {
       return generation.queued

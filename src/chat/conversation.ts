@@ -222,6 +222,10 @@ export interface ChatReply {
   readonly prompt: Int32Array
   /** What of the tools' schemas is not enforced: `name#/pointer/keyword`. */
   readonly unenforced?: readonly string[]
+  /** How many there are in its prompt. */
+  readonly images?: number
+  /** Milliseconds from its arrival until the engine had it: its texts are encoded, schemas compiled, images looked at. */
+  readonly prepared?: number
   /** Milliseconds that it waited for its first step; undefined while it waits. */
   readonly queued?: number | undefined
   /** Events of all choices in the order in which they happen. Leaving the loop cancels the generation. */

@@ -39,6 +39,7 @@ export interface Grid {
 
 /** The images of a prompt, as the engine wants them. */
 export interface PromptImages {
+  count: number
   placed: Omit<GenerationImages, "rows">
   /** What is computed at these positions in the place of the soft token's row. */
   encode(caller: Caller): Promise<Float32Array> // [rows of all images, taken]
@@ -157,6 +158,7 @@ export class Sight {
     }
     const coordinates = coordinatesOf(tokens.length, places, images)
     return {
+      count: images.length,
       placed: { at: places, keys: Int32Array.from(keys), ...(coordinates && { coordinates }) },
       encode: (caller) => encoded(images, caller),
     }

@@ -47,6 +47,8 @@ export interface Tower extends Beside {
    * @param tiles asked for when its turn comes
    */
   read(rows: number, tiles: () => Promise<readonly Tile[]>, caller: Caller): Promise<Float32Array> // [rows, hidden]
+  /** Images that were read to their end, and how long that took. */
+  stats(): { images: number; seconds: number }
   /** Ends what runs, and the program, which belongs to it. */
   close(): Promise<void>
 }
@@ -72,6 +74,7 @@ export function createTower(program: Program, { log, onLost }: TowerOptions = {}
   const behind: CancelWord = new Int32Array(new SharedArrayBuffer(4))
   let running: { cancel: CancelWord; step: Promise<StepOutput> } | undefined
   let lost: Problem | undefined
+  const stats = { images: 0, seconds: 0 }
   let isClosed = false
 
   function lose({ message }: ProgramLost): Problem {
@@ -113,15 +116,20 @@ export function createTower(program: Program, { log, onLost }: TowerOptions = {}
       const work = async () => {
         const all = new Float32Array(rows * hidden)
         let at = 0
-        for (const tile of await tiles()) {
+        const cut = await tiles()
+        const begun = performance.now()
+        for (const tile of cut) {
           const own = await take(tile, caller.signal)
           all.set(own, at)
           at += own.length
         }
+        stats.images++
+        stats.seconds += (performance.now() - begun) / 1000
         return all
       }
       return lane.run(work, rows, caller)
     },
+    stats: () => ({ ...stats }),
     async close() {
       if (isClosed) return
       isClosed = true

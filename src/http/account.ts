@@ -9,9 +9,20 @@ export interface Told extends Record<string, number | string> {
   ms: number
 }
 
+/** What is known of a request as soon as the engine has it. */
+export interface Admitted {
+  /** Tokens. */
+  prompt: number
+  images?: number
+  /** Milliseconds from its arrival until then. */
+  prepared?: number | undefined
+  /** Milliseconds from then until its first step; undefined until there is one. */
+  queued?(): number | undefined
+}
+
 export class Account {
   readonly #arrived = performance.now()
-  #admitted: { prompt: number; queued: () => number | undefined } | undefined
+  #admitted: Admitted | undefined
   #firstMs: number | undefined
   #usage: Usage | undefined
   #hasLeft = false
@@ -23,8 +34,8 @@ export class Account {
     return performance.now() - this.#arrived
   }
 
-  admitted(prompt: number, queued: () => number | undefined): void {
-    this.#admitted = { prompt, queued }
+  admitted(admitted: Admitted): void {
+    this.#admitted = admitted
   }
 
   /** @returns the milliseconds from its arrival to its first piece, which is now. */
@@ -63,14 +74,17 @@ export class Account {
   /** @param status the answer's; of one whose client left it is none */
   tell(status: number): Told {
     const usage = this.#usage
-    const queued = this.#admitted?.queued()
+    const { prompt, images, prepared, queued } = this.#admitted ?? {}
+    const queueMs = queued?.()
     return {
       outcome: this.#outcome(status),
       ms: Math.round(this.age),
-      ...(this.#admitted && { prompt: this.#admitted.prompt }),
+      ...(prompt !== undefined && { prompt }),
+      ...(images && { images }),
       ...(usage && { cached: usage.cachedTokens, completion: usage.completionTokens }),
       ...(this.#reasons.length > 0 && { finish: [...new Set(this.#reasons)].join(",") }),
-      ...(queued !== undefined && { queueMs: Math.round(queued) }),
+      ...(prepared !== undefined && { preparedMs: Math.round(prepared) }),
+      ...(queueMs !== undefined && { queueMs: Math.round(queueMs) }),
       ...(this.#firstMs !== undefined && { firstMs: Math.round(this.#firstMs) }),
     }
   }

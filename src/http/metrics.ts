@@ -32,6 +32,10 @@ export class Metrics {
     "sinter_tokens_total",
     "Tokens that clients were told of: prompt (cached among them) and completion; of those who left, none.",
   )
+  private readonly images = this.families.counter(
+    "sinter_images_total",
+    "Images in the prompts that the engine was given.",
+  )
   private readonly firstToken = this.families.histogram(
     "sinter_time_to_first_token_seconds",
     "From a request's arrival to the first piece of its reply.",
@@ -90,8 +94,14 @@ export class Metrics {
     replies: readonly ChatReply[],
     account: Account,
   ): AsyncGenerator<ReplyEvent> {
-    const prompt = replies.reduce((sum, { promptTokens }) => sum + promptTokens, 0)
-    account.admitted(prompt, () => longest(replies.map(({ queued }) => queued)))
+    const images = replies.reduce((sum, { images = 0 }) => sum + images, 0)
+    account.admitted({
+      prompt: replies.reduce((sum, { promptTokens }) => sum + promptTokens, 0),
+      images,
+      prepared: longest(replies.map(({ prepared }) => prepared)),
+      queued: () => longest(replies.map(({ queued }) => queued)),
+    })
+    this.images.add({}, images)
     let first: number | undefined
     const last: number[] = [] // by choice, when its latest piece came
     for await (const event of events) {
@@ -115,7 +125,7 @@ export class Metrics {
 
   /** Texts were embedded: nothing was written. */
   embedded(promptTokens: number, account: Account): void {
-    account.admitted(promptTokens, () => undefined)
+    account.admitted({ prompt: promptTokens })
     const nothing = { cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 }
     this.replyEnded({ promptTokens, ...nothing }, account)
   }

@@ -111,6 +111,19 @@ test("a second turn finds what was computed of its picture", async () => {
   expect(usage.prompt_tokens_details.cached_tokens).toBe(block * Math.floor(length / block))
 })
 
+test("metrics count its pictures, and those that the tower had to read", async () => {
+  const counts = async () => {
+    const page = await (await fetch(`${running.url}/metrics`)).text()
+    const count = (name: string) => Number(page.match(new RegExp(`^${name} (.*)$`, "m"))![1])
+    return ["sinter_images_total", "sinter_tower_images_total"].map(count)
+  }
+  await ask(running, first)
+  const [images, read] = await counts()
+  expect(read).toBeGreaterThan(0)
+  await ask(running, { ...first, turns: [...first.turns, ["A bird."], first.turns[0]!] })
+  expect(await counts()).toEqual([images! + 2, read])
+})
+
 const scratch = mkdtempSync(join(tmpdir(), "sinter-seeing-"))
 afterAll(() => rmSync(scratch, { recursive: true }))
 const [eagle, medusa] = [join(scratch, "eagle"), join(scratch, "medusa")]
