@@ -36,7 +36,8 @@ test.for(Object.entries(proxies))(
       },
       warmUp: 0,
       seed: 3,
-      mix: { stream: 6, whole: 2, cancel: 1, huge: 0.2 },
+      // HAProxy sends on what does not fit into its buffer and cannot repeat it: docs/scaling.md says so.
+      mix: { stream: 6, whole: 2, cancel: 1, huge: name === "haproxy" ? 0 : 0.2 },
     })
     await expect.poll(() => begun).toBe(true)
     for (const [i, port] of ports.entries()) {
