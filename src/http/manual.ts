@@ -110,7 +110,7 @@ of vLLM and Cohere's own ask, are the same.
 
 \`POST /v1/responses\` takes a conversation in items and answers in items.
 
-- A response is kept in memory for an hour, unless \`store\` is false: 64 MiB in all, a quarter of it for one key, oldest out first.
+- A response is kept in memory for an hour, unless \`store\` is false: 192 MiB in all at most, a third of it for one key, oldest out first.
   \`GET\` and \`DELETE /v1/responses/{id}\` show and forget it, \`/v1/responses/{id}/input_items\` tells what it was asked, in pages
   (\`limit\`, \`order\`, \`after\`), and
   \`previous_response_id\` goes on from it. One that is no longer kept is 400 and never passed over.

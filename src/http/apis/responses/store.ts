@@ -26,8 +26,8 @@ export function sizeOf(value: Json | undefined): number {
 const QUOTES = 2 // and brackets, and what stands between members
 const SMALL = 8
 
-const MAX_SIZE = 32 * 1024 * 1024 // characters: at two bytes, 64 MiB
-const MAX_SIZE_OF_ONE = MAX_SIZE / 4 // of one key
+const MAX_SIZE = 96 * 1024 * 1024 // characters: at two bytes, 192 MiB
+const MAX_SIZE_OF_ONE = MAX_SIZE / 3 // of one key: a body of 20 MiB of images, in Base64
 const MAX_AGE = 3_600_000 // milliseconds
 
 export class ResponseStore {
