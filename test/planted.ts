@@ -2786,8 +2786,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "up and down that were written for each other are taken as they are called",
     file: "src/model/vision/mmproj.ts",
-    text: "kind.mayBeSwapped && ",
-    fault: "false && kind.mayBeSwapped && ",
+    text: "projector.mayBeSwapped && ",
+    fault: "false && projector.mayBeSwapped && ",
     test: "test/model/mmproj.test.ts",
   },
   {
@@ -2817,6 +2817,27 @@ export const planted: readonly PlantedFault[] = [
     text: "return rowsOf({ codec, read, readPart }, source, columns, addend)",
     fault:
       "return rowsOf({ codec, read, readPart }, { ...source, transposed: undefined! }, columns, addend)",
+    test: "test/model/mmproj.test.ts",
+  },
+  {
+    what: "of the two frames of Qwen's patches the colours come frame by frame",
+    file: "src/model/vision/projectors.ts",
+    text: "woven: { others, run: patch * patch }",
+    fault: "woven: { others, run: 3 * patch * patch }",
+    test: "test/model/qwen-vision.test.ts",
+  },
+  {
+    what: "a GGUF model that sees turns its pairs by height and width as none was told",
+    file: "src/model/gguf/config.ts",
+    text: 'file.key("rope.dimension_sections"))?.slice(0, 3)',
+    fault: 'file.key("rope.dimension_sections"))?.slice(0, 3).reverse()',
+    test: "test/model/qwen-vision.test.ts",
+  },
+  {
+    what: "rows of as many layers as a text model does not take go into it",
+    file: "src/model/vision/mmproj.ts",
+    text: "if (taken !== stacked.length)",
+    fault: "if (taken < 0)",
     test: "test/model/mmproj.test.ts",
   },
   // ---- images on their way into a prompt

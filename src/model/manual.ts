@@ -5,7 +5,7 @@ import { ggufArchitectures } from "./gguf/architectures.ts"
 import { blockTypeNames, codecOfType } from "./gguf/types.ts"
 import { seeing } from "./seeing.ts"
 import { readsImages } from "./vision/families.ts"
-import { mmprojNames } from "./vision/mmproj.ts"
+import { mmprojNames } from "./vision/projectors.ts"
 
 const quoted = (name: string) => `\`${name}\``
 

@@ -145,7 +145,7 @@ const NONE = "none"
 /** @throws the problem of a file that was asked for; `blind` says that of another */
 async function sightOf(
   folder: Folder,
-  { configuration, readTokenIds }: Source,
+  { configuration, fields: text, readTokenIds }: Source,
   {
     config,
     pooling,
@@ -165,7 +165,7 @@ async function sightOf(
     return openSight(() => sightInside({ path: folder.path, configuration, config }))
   const beside = (path: string) => {
     const [place, file] = [new Folder(dirname(path)), basename(path)]
-    return sightBeside({ folder: place, file, model: configuration, config, readTokenIds })
+    return sightBeside({ folder: place, file, model: configuration, config, text, readTokenIds })
   }
   if (asked) return beside(asked)
   if (ownMmproj !== undefined) return openSight(() => beside(ownMmproj))

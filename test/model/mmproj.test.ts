@@ -11,7 +11,7 @@ import { targets } from "../../src/compiler/targets/targets.ts"
 import { type Model, type OpenOptions, openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { type LoadableProgram, SEEN } from "../../src/runtime/program.ts"
-import { type GgufFileParts, rewritten, string, uint32 } from "./gguf-file.ts"
+import { bools, type GgufFileParts, rewritten, string, uint32 } from "./gguf-file.ts"
 import { goldenFolder, readGolden } from "./golden.ts"
 import { batch, blocksFor, continueGreedily, limitsFor, take, worstDifference } from "./steps.ts"
 import { judgeTower, type Open } from "./towers.ts"
@@ -190,7 +190,37 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
     "another projector",
     "smolvlm",
     ({ pairs }) => pairs.set("clip.projector_type", string("pixtral")),
-    'clip.projector_type is "pixtral"; known: mlp, idefics3, internvl, gemma3',
+    'clip.projector_type is "pixtral"; known: mlp, idefics3, internvl, gemma3, qwen2vl_merger, qwen2.5vl_merger, qwen3vl_merger',
+  ],
+  [
+    "Qwen that hears, too",
+    "qwen2-5-vl",
+    ({ pairs }) => pairs.set("clip.projector_type", string("qwen2.5o")),
+    'clip.projector_type is "qwen2.5o"; known: ',
+  ],
+  [
+    "half of a patch's matrix",
+    "qwen2-vl",
+    ({ tensors }) => tensors.delete("v.patch_embd.weight.1"),
+    "there is no tensor v.patch_embd.weight.1",
+  ],
+  [
+    "windows everywhere",
+    "qwen2-5-vl",
+    ({ pairs }) => pairs.delete("clip.vision.n_wa_pattern"),
+    "clip.vision.n_wa_pattern is missing",
+  ],
+  [
+    "rows of fewer layers",
+    "qwen3-vl",
+    ({ pairs }) => pairs.set("clip.vision.is_deepstack_layers", bools([false, true, false])),
+    "rows of 1 layers come out beside its last, and model.gguf takes those of 2; take",
+  ],
+  [
+    "no more layers than tensors",
+    "qwen3-vl",
+    ({ pairs }) => pairs.set("clip.vision.block_count", uint32(0xffffffff)),
+    "clip.vision.block_count is 4294967295, but the file has 58 tensors in all",
   ],
   [
     "another width",
@@ -269,6 +299,51 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
     })
   },
 )
+
+test("a text model that turns by one coordinate alone does not see with Qwen's", async () => {
+  const text = changed(modelOf("qwen2-vl"), ({ pairs }) =>
+    pairs.delete("qwen2vl.rope.dimension_sections"),
+  )
+  const files = { "model.gguf": text, "mmproj-f16.gguf": mmprojOf("qwen2-vl") }
+  expect((await opened(folderWith(files))).blind).toMatch(
+    /mmproj-f16\.gguf: model\.gguf does not turn tokens by height and width \(rope\.dimension_sections\)/,
+  )
+})
+
+test("Qwen 2's by the older converter: up and down for each other, positions that nobody reads", async () => {
+  const older = changed(mmprojOf("qwen2-vl"), ({ tensors }) => {
+    const named = [...tensors].map(([name, tensor]) => {
+      const other = { up: "down", down: "up" } as Readonly<Record<string, string>>
+      return [name.replace(/(?<=ffn_)(up|down)/, (way) => other[way]!), tensor] as const
+    })
+    tensors.clear()
+    for (const [name, tensor] of named) tensors.set(name, tensor)
+    tensors.set("v.position_embd.weight", {
+      type: "F32",
+      dims: [10, 10],
+      data: Buffer.alloc(400),
+    })
+  })
+  const files = { "model.gguf": modelOf("qwen2-vl"), "mmproj-f16.gguf": older }
+  const [other, usual] = [await opened(folderWith(files)), await opened(folderOf("qwen2-vl"))]
+  expect(other.blind).toBeUndefined()
+  expect(other.vision!.graph).toEqual(usual.vision!.graph)
+  const up = ({ vision }: Model) =>
+    vision!.weights.tensor("model.layers.0.mlp.up_proj.weight", 64, 32).read(0, 64)
+  expect(await up(other)).toEqual(await up(usual))
+})
+
+test("the least area of Qwen's images is that of the published models where a file does not say it", async () => {
+  const silent = async (name: string) => {
+    const mmproj = changed(mmprojOf(name), ({ pairs }) =>
+      pairs.delete("clip.vision.image_min_pixels"),
+    )
+    return opened(folderWith({ "model.gguf": modelOf(name), "mmproj-f16.gguf": mmproj }))
+  }
+  const cutting = { kind: "fit", least: 56 * 56, most: 4096 }
+  expect((await silent("qwen2-vl")).vision!.images.cutting).toEqual(cutting)
+  expect((await silent("qwen3-vl")).blind).toContain("is 65536, more than max_pixels, 4096")
+})
 
 test("a file that is named is there, and for a model that it can belong to", async () => {
   const refused = (path: string, mmproj: string) =>

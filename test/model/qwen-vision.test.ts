@@ -1,5 +1,5 @@
 // Qwen that sees, from the bytes of pictures to the reply: towers, coordinates, logits and greedy tokens are those of transformers
-// (test/golden/vision/qwen.py).
+// (test/golden/vision/qwen.py), of Hugging Face folders and of the pairs of GGUF files that llama.cpp's converter made of them.
 
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -22,6 +22,12 @@ import { goldenFolder, readTensors } from "./golden.ts"
 const names = readdirSync(goldenFolder("vision", "."))
   .filter((name) => name.startsWith("qwen"))
   .filter((name) => !name.includes("."))
+
+/** Where the same weights lie. */
+const places = { folder: goldenFolder("vision", "."), GGUF: goldenFolder("gguf", "vision") }
+const all = names.flatMap((name) =>
+  Object.entries(places).map(([place, path]) => ({ name, place, path: join(path, name) })),
+)
 
 interface Prompt {
   pictures: string[]
@@ -51,8 +57,12 @@ interface Answer {
 type Open = (plan: Plan, limits: ProgramLimits) => LoadableProgram | Promise<LoadableProgram>
 
 /** Rows of all pictures are those of transformers' tower, and lie in the grid that they have there. */
-async function judgeTower(name: string, open: Open, sums?: SumOrder): Promise<void> {
-  const model = await openModel(goldenFolder("vision", name), { sees: true })
+async function judgeTower(
+  { name, path }: Pick<(typeof all)[number], "name" | "path">,
+  open: Open,
+  sums?: SumOrder,
+): Promise<void> {
+  const model = await openModel(path, { sees: true })
   onTestFinished(() => model.close())
   expect(model.blind).toBeUndefined()
   const { graph, format, codecOf, weights, images } = model.vision!
@@ -78,12 +88,12 @@ async function judgeTower(name: string, open: Open, sums?: SumOrder): Promise<vo
   }
 }
 
-describe.each(names)("the tower of %s", (name) => {
-  test("on reference", () => judgeTower(name, openReference))
+describe.each(all)("the tower of $name, $place", (model) => {
+  test("on reference", () => judgeTower(model, openReference))
 
   test(
     "on cpu",
-    () => judgeTower(name, async (plan, limits) => (await targets.cpu.prepare(plan)).open(limits)),
+    () => judgeTower(model, async (plan, limits) => (await targets.cpu.prepare(plan)).open(limits)),
     120_000,
   )
 })
@@ -96,7 +106,8 @@ test.skipIf(isSkipped).each(["qwen2-5-vl", "qwen3-vl"])(
   async (name) => {
     const { vulkan } = targets
     const open: Open = async (plan, limits) => (await vulkan.prepare(plan)).open(limits)
-    await judgeTower(name, open, vulkan.traits.sums)
+    const path = goldenFolder("vision", name)
+    await judgeTower({ name, path }, open, vulkan.traits.sums)
   },
   GPU_MILLISECONDS,
 )
@@ -169,7 +180,7 @@ test.each(names)("%s: tokens of its prompts stand where transformers has them", 
 })
 
 /** Both prompts at once, then the second again behind what is remembered of it. */
-describe.each(names)("%s answers as transformers does", (name) => {
+describe.each(all)("$name, $place, answers as transformers does", ({ name, path }) => {
   let app: App
   let url: string
   beforeAll(async () => {
@@ -178,8 +189,7 @@ describe.each(names)("%s answers as transformers does", (name) => {
       prefill_chunk_size: 32,
       kv_dtype: "f32",
     } as const
-    const model = goldenFolder("vision", name)
-    app = await createApp({ model, servedName: name, overrides })
+    app = await createApp({ model: path, servedName: name, overrides })
     url = `http://127.0.0.1:${await app.listen(0)}`
     await app.ready
   }, 240_000)

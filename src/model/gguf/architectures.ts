@@ -207,10 +207,13 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     }),
   },
   qwen3moe: qwen3Mixture,
-  // Of those that see, the text model: a token's position in time, height and width is one and the same.
+  // The text models of those that see: a text's tokens have the same position in time, height and width.
   qwen2vl: { model: "qwen2" },
-  qwen3vl: { model: "qwen3" },
-  qwen3vlmoe: qwen3Mixture,
+  qwen3vl: { model: "qwen3", fields: stackedFields },
+  qwen3vlmoe: {
+    ...qwen3Mixture,
+    fields: (file, usual) => ({ ...qwen3Mixture.fields!(file, usual), ...stackedFields(file) }),
+  },
   qwen35: { model: "qwen3_5_text", ...withDelta },
   qwen35moe: {
     model: "qwen3_5_moe_text",
@@ -878,6 +881,11 @@ function deepseekFields(file: GgufFile, usual: Json): Json {
     rope_scaling: scaling && { ...scaling, mscale: stretch, mscale_all_dim: stretch },
     ...(file.factor("expert_count") ? deepseekExperts(file) : {}),
   }
+}
+
+/** Behind how many of its first layers rows of images are added that layers of the tower left: a word of our own. */
+function stackedFields(file: GgufFile): Json {
+  return { deepstack_layers: file.countIfThere("n_deepstack_layers") }
 }
 
 function deltaFields(file: GgufFile, { num_hidden_layers: layers }: Json): Json {

@@ -136,7 +136,7 @@ export function configOf(file: GgufFile, architecture: GgufArchitecture): Json {
     ),
     rope_theta: file.numberIfThere("rope.freq_base") ?? 10000,
     ...turnedOf(file, headDim, turned),
-    rope_scaling: scalingOf(file),
+    rope_scaling: withSections(file, scalingOf(file)),
     sliding_window: file.countIfThere("attention.sliding_window") || null,
     use_sliding_window: false,
     layer_types: layerTypesOf(file, layers),
@@ -159,6 +159,12 @@ function turnedOf(file: GgufFile, headDim: number, field: string | undefined): J
     "rope.dimension_count",
     `is ${turned} of ${headDim}; only whole heads are turned`,
   )
+}
+
+/** With how many pairs turn by time, by height and by width, in a text model that sees; there may be a fourth number, which is 0. */
+function withSections(file: GgufFile, scaling: Json | null): Json | null {
+  const sections = file.keys.countsIfThere(file.key("rope.dimension_sections"))?.slice(0, 3)
+  return sections ? { rope_type: "default", ...scaling, mrope_section: sections } : scaling
 }
 
 function scalingOf(file: GgufFile): Json | null {

@@ -7,7 +7,7 @@ import { type Folder, readExactly } from "../folder.ts"
 import type { StoredRows } from "../weights/convert.ts"
 import type { Source, Sources } from "../weights/names.ts"
 import { Room } from "../weights/room.ts"
-import { constantTensor, rowsOf } from "../weights/rows.ts"
+import { constantTensor, rowsOf, wovenRows } from "../weights/rows.ts"
 import type { Tensor, Weights } from "../weights/weights.ts"
 import { unpackBlocks } from "./blocks.ts"
 import type { StoredTensor } from "./container.ts"
@@ -46,6 +46,7 @@ function find(opened: Opened, name: string, rows: number, columns: number): Tens
 function findSource(opened: Opened, source: Source, rows: number, columns: number): Tensor {
   const { folder, file, tensors } = opened
   if (source.constant !== undefined) return constantTensor(source.constant, columns)
+  if (source.woven) return wovenOf(opened, source, source.woven, [rows, columns])
   const tensor = tensors.get(source.tensor)
   if (!tensor) throw folder.broken(file, `there is no tensor ${source.tensor}`)
   const all = source.rows?.of ?? rows
@@ -135,6 +136,19 @@ function multiplyScales(
   }
 }
 
+function wovenOf(
+  opened: Opened,
+  source: Source,
+  { others, run }: NonNullable<Source["woven"]>,
+  [rows, columns]: readonly [number, number],
+): Tensor {
+  const { woven: _, ...own } = source
+  const names = [own.tensor, ...others]
+  const each = columns / names.length
+  const parts = names.map((tensor) => findSource(opened, { ...own, tensor }, rows, each))
+  return wovenRows(parts, columns, run)
+}
+
 function rowOf(opened: Opened, { tensor, row }: NonNullable<Source["plusRow"]>, columns: number) {
   const all = opened.tensors.get(tensor)?.dims[1] ?? 1
   const rows = { of: all, from: row, run: 1, every: all }
@@ -152,9 +166,9 @@ const APART =
 function refuseOthers(opened: Opened, names: readonly string[]): void {
   const sources = names.map((name) => opened.sources(name))
   const read = new Set(
-    sources.flatMap(({ tensor, plusRow }) => {
+    sources.flatMap(({ tensor, plusRow, woven }) => {
       const stored = opened.tensors.get(tensor)
-      return [tensor, plusRow?.tensor, stored && factorName(stored)]
+      return [tensor, plusRow?.tensor, stored && factorName(stored), ...(woven?.others ?? [])]
     }),
   )
   for (const { name, file } of opened.tensors.values())

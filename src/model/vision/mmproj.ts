@@ -6,18 +6,18 @@
 // Keys and tensors: tools/mtmd/clip-impl.h of llama.cpp. LLaVA's are of its older converter, tools/mtmd/legacy-models.
 
 import { openWhole } from "../../closing.ts"
-import type { Problem } from "../../errors.ts"
 import type { ImageProcessing } from "../../images/image.ts"
 import type { ModelConfig } from "../config.ts"
 import { Fields } from "../fields.ts"
-import type { Folder, Json } from "../folder.ts"
-import { type Container, readContainer, type StoredTensor } from "../gguf/container.ts"
-import { isMmproj, Keys } from "../gguf/keys.ts"
+import type { Folder } from "../folder.ts"
+import { readContainer } from "../gguf/container.ts"
 import { ggufWeights } from "../gguf/weights.ts"
 import { type Naming, sourcesOf } from "../weights/names.ts"
 import type { Weights } from "../weights/weights.ts"
-import { filters, placesOf, readTower } from "./families.ts"
+import { ClipFile } from "./clip-file.ts"
+import { filters, readTower } from "./families.ts"
 import { processingBy } from "./processing.ts"
+import { type Projector, projectorOf } from "./projectors.ts"
 import type { TowerConfig } from "./tower.ts"
 
 /** The file, and what the model that it lies beside is. */
@@ -27,6 +27,8 @@ export interface Beside {
   /** The text model's own file. */
   model: string
   config: ModelConfig
+  /** Of that file, in the words of a config.json. */
+  text: Fields
   /** The ids of tokens that a template writes so, and no user. */
   readTokenIds: () => (text: string) => number | undefined
 }
@@ -46,17 +48,19 @@ export async function openMmproj(beside: Beside): Promise<Mmproj> {
   return openWhole(async (closing) => {
     const container = await readContainer(folder, file)
     closing.add(container.handle)
-    const mmproj = new ClipFile(beside, container)
-    const { fields, image } = wordsOf(mmproj)
+    const mmproj = new ClipFile(folder, file, container)
+    const projector = projectorOf(mmproj)
+    const { fields, image } = wordsOf(mmproj, projector, beside)
     const processor = new Fields({}, mmproj.broken) // it has no words for images
     const texts = { processor, tokens: (_: string, usual: string) => usual }
     const usual = processingBy(fields, image, texts)!
-    const soft = softTokenOf(mmproj, beside, usual)
+    const soft = softTokenOf(mmproj, projector, beside, usual)
     const own = fields.over({ image_token_id: soft.id })
     const tower = readTower(own, beside.config)!
-    checkWidth(mmproj, beside)
-    const config = { ...tower, naming: namingOf(mmproj, tower) }
-    const { tensors } = mmproj
+    checkWidth(mmproj, projector, beside)
+    checkStacked(mmproj, tower, beside)
+    const config = { ...tower, naming: namingOf(mmproj, projector, tower) }
+    const tensors = readOf(mmproj, projector)
     const sources = sourcesOf(config.naming, (name) => tensors.get(name)?.dims)
     const close = () => closing.close()
     const weights = ggufWeights({ folder, file, tensors, sources, close })
@@ -64,195 +68,62 @@ export async function openMmproj(beside: Beside): Promise<Mmproj> {
   })
 }
 
-/** Keys and tensors of the file. */
-class ClipFile {
-  readonly keys: Keys
-  readonly tensors: ReadonlyMap<string, StoredTensor>
-  readonly kind: Kind
-  readonly broken: (what: string) => Problem
-
-  constructor({ folder, file }: Beside, { pairs, tensors }: Container) {
-    const broken = (what: string) => folder.broken(file, what)
-    this.broken = broken
-    this.keys = new Keys(pairs, broken)
-    this.tensors = new Map(tensors.map((tensor) => [tensor.name, tensor]))
-    if (!isMmproj(this.keys))
-      throw this.keys.wrong(
-        "general.architecture",
-        `is ${JSON.stringify(this.keys.textIfThere("general.architecture"))}; that of an mmproj file is "clip"`,
-      )
-    this.kind = this.#kind()
-  }
-
-  #kind(): Kind {
-    const name =
-      this.keys.textIfThere("clip.projector_type") ??
-      this.keys.textIfThere("clip.vision.projector_type") ??
-      "mlp" // as long as there was no other
-    if (Object.hasOwn(kinds, name)) return kinds[name as keyof typeof kinds]
-    throw this.keys.wrong("clip.projector_type", `is "${name}"; known: ${mmprojNames.join(", ")}`)
-  }
-
-  count(rest: string): number {
-    return this.keys.count(`clip.vision.${rest}`)
-  }
-
-  countIfThere(rest: string): number | undefined {
-    return this.keys.countIfThere(`clip.vision.${rest}`)
-  }
-
-  has(tensor: string): boolean {
-    return this.tensors.has(tensor)
-  }
-}
-
-/** What goes with the name of a projector. */
-interface Kind {
-  model: string
-  tower: string
-  /** What `clip.use_gelu` means: converters do not tell one from the other. */
-  gelu: "gelu" | "gelu_pytorch_tanh"
-  /** A row of its own stands before the patches, and its position before theirs. */
-  hasClass: boolean
-  /** Tokens around images, by which a vocabulary is known to be of this kind. */
-  around: readonly string[]
-  /** Older converters wrote up and down for each other. */
-  mayBeSwapped: boolean
-  fields(file: ClipFile): Json
-  vision?(file: ClipFile): Json
-  image(file: ClipFile): Json
-  /** The projector's. */
-  parts: Naming["parts"]
-  /** Of the matrix whose rows are as many as the text model's columns, or whose columns are. */
-  last: { tensor: string; dim: 0 | 1 }
-}
-
-const SCALE = "projector.scale_factor"
-
-const kinds = {
-  mlp: {
-    model: "llava",
-    tower: "clip_vision_model",
-    gelu: "gelu",
-    hasClass: true,
-    around: [],
-    mayBeSwapped: true,
-    fields: (file) => ({ vision_feature_layer: layersOf(file) }),
-    image(file) {
-      const side = file.count("image_size")
-      return { size: { shortest_edge: side }, crop_size: square(side) }
-    },
-    parts: { linear_1: "0", linear_2: "2" },
-    last: { tensor: "mm.2.weight", dim: 1 },
-  },
-  idefics3: {
-    model: "idefics3",
-    tower: "idefics3_vision",
-    gelu: "gelu_pytorch_tanh",
-    hasClass: false,
-    around: ["<image>", "<fake_token_around_image>"],
-    mayBeSwapped: true,
-    fields: (file) => ({ scale_factor: file.count(SCALE) }),
-    image(file) {
-      const side = file.count("image_size")
-      const longest = file.countIfThere("preproc_image_size") ?? 4 * side // as all were published
-      return { max_image_size: { longest_edge: side }, size: { longest_edge: longest } }
-    },
-    parts: { linear_1: "model.fc" },
-    last: { tensor: "mm.model.fc.weight", dim: 1 },
-  },
-  internvl: {
-    model: "internvl",
-    tower: "internvl_vision",
-    gelu: "gelu",
-    hasClass: true,
-    around: ["<img>", "</img>"],
-    mayBeSwapped: false,
-    fields: (file) => ({ downsample_ratio: 1 / file.count(SCALE) }),
-    vision: (file) => ({
-      norm_type: file.has("v.blk.0.ln1.bias") ? "layer_norm" : "rms_norm",
-      attention_bias: file.has("v.blk.0.attn_q.bias"),
-      use_qk_norm: file.has("v.blk.0.attn_q_norm.weight"),
-      use_mean_pooling: !file.has("v.post_ln.weight"),
-    }),
-    image: (file) => ({
-      size: square(file.count("image_size")),
-      min_patches: file.countIfThere("preproc_min_tiles"),
-      max_patches: file.countIfThere("preproc_max_tiles"),
-    }),
-    parts: {
-      projector_norm: "model.mlp.0",
-      linear_1: "model.mlp.1",
-      linear_2: "model.mlp.3",
-    },
-    last: { tensor: "mm.model.mlp.3.weight", dim: 1 },
-  },
-  gemma3: {
-    model: "gemma3",
-    tower: "siglip_vision_model",
-    gelu: "gelu_pytorch_tanh",
-    hasClass: false,
-    around: ["<start_of_image>", "<end_of_image>"],
-    mayBeSwapped: true,
-    fields(file) {
-      const side = Math.floor(file.count("image_size") / Math.max(1, file.count("patch_size")))
-      return { mm_tokens_per_image: (side / (file.countIfThere(SCALE) ?? 4)) ** 2 }
-    },
-    image: (file) => ({ size: square(file.count("image_size")) }),
-    parts: {
-      projector_norm: "soft_emb_norm",
-      "linear_1.weight": { name: "input_projection.weight", transposed: true },
-    },
-    last: { tensor: "mm.input_projection.weight", dim: 0 },
-  },
-} as const satisfies Record<string, Kind>
-
-/** What `clip.projector_type` may be. */
-export const mmprojNames = Object.keys(kinds) as readonly (keyof typeof kinds)[]
-
-const square = (side: number) => ({ height: side, width: side })
-
-/** As many as there are: the last one that is not read is not written. The key counts from 1. */
-function layersOf(file: ClipFile): number {
-  const layers = file.keys.countsIfThere("clip.vision.feature_layer") ?? [file.count("block_count")]
-  if (layers.length === 1) return layers[0]!
-  throw file.keys.wrong("clip.vision.feature_layer", `is [${layers.join(", ")}]; one layer is read`)
-}
-
 /** What the file says, in the words of a config.json and of a preprocessor_config.json. */
-function wordsOf(file: ClipFile): { fields: Fields; image: Fields } {
-  const { keys, kind, broken } = file
+function wordsOf(
+  file: ClipFile,
+  projector: Projector,
+  beside: Beside,
+): { fields: Fields; image: Fields } {
+  const { keys, broken } = file
   refuseUnknown(file)
   const vision_config = {
-    model_type: kind.tower,
+    model_type: projector.tower,
     hidden_size: file.count("embedding_length"),
     intermediate_size: file.count("feed_forward_length"),
-    num_hidden_layers: file.count("block_count"),
+    num_hidden_layers: file.layers(),
     num_attention_heads: file.count("attention.head_count"),
     image_size: file.count("image_size"),
     patch_size: file.count("patch_size"),
-    hidden_act: activationOf(file),
+    hidden_act: activationOf(file, projector),
     layer_norm_eps: keys.numberIfThere("clip.vision.attention.layer_norm_epsilon"),
-    ...kind.vision?.(file),
+    ...projector.vision?.(file),
   }
   const image = {
     image_mean: keys.numbersIfThere("clip.vision.image_mean"),
     image_std: keys.numbersIfThere("clip.vision.image_std"),
-    ...kind.image(file),
+    ...projector.image(file),
   }
-  const fields = { model_type: kind.model, vision_config, ...kind.fields(file) }
+  const fields = {
+    model_type: projector.model(beside.text),
+    vision_config,
+    text_config: textOf(file, projector, beside),
+    ...projector.fields(file),
+  }
   return { fields: new Fields(fields, broken), image: new Fields(image, broken) }
 }
 
-function activationOf({ keys, kind }: ClipFile): string {
-  if (keys.flag("clip.use_gelu", false)) return kind.gelu
+/** The text model's own words, which say by what its tokens are turned. */
+function textOf(
+  { broken }: ClipFile,
+  { turnsByAxes }: Projector,
+  { model, text }: Beside,
+): Fields["json"] {
+  if (turnsByAxes && !text.object("rope_scaling")?.has("mrope_section"))
+    throw broken(
+      `${model} does not turn tokens by height and width (rope.dimension_sections); take the file that belongs to this model`,
+    )
+  return text.json
+}
+
+function activationOf({ keys }: ClipFile, { gelu }: Projector): string {
+  if (keys.flag("clip.use_gelu", false)) return gelu
   return keys.flag("clip.use_silu", false) ? "silu" : "quick_gelu"
 }
 
 /** What others have that are called the same: LLaVA 1.6, which looks at pictures in another way, and towers with fewer heads of keys. */
 function refuseUnknown(file: ClipFile): void {
   const refuse = (rest: string, what: string) => {
-    throw file.keys.wrong(`clip.vision.${rest}`, what)
+    throw file.wrong(rest, what)
   }
   for (const rest of ["image_grid_pinpoints", "mm_patch_merge_type"]) {
     const isFlat = file.keys.unread(`clip.vision.${rest}`) === "flat"
@@ -265,11 +136,9 @@ function refuseUnknown(file: ClipFile): void {
 }
 
 /** Which tensors the graph's are. */
-function namingOf(file: ClipFile, tower: TowerConfig): Naming {
-  const { kind, tensors } = file
-  const { width } = tower
-  const down = tensors.get("v.blk.0.ffn_down.weight")
-  const isSwapped = kind.mayBeSwapped && down?.dims[0] === width
+function namingOf(file: ClipFile, projector: Projector, tower: TowerConfig): Naming {
+  const down = file.tensors.get("v.blk.0.ffn_down.weight")
+  const isSwapped = projector.mayBeSwapped && down?.dims[0] === tower.width
   const [up, lower] = isSwapped ? ["ffn_down", "ffn_up"] : ["ffn_up", "ffn_down"]
   return {
     roots: [{ root: "v.", head: "mm." }],
@@ -277,7 +146,7 @@ function namingOf(file: ClipFile, tower: TowerConfig): Naming {
     parts: {
       patch_embedding: "patch_embd",
       "patch_embedding.weight": filters("patch_embd.weight", tower),
-      ...(kind.hasClass ? classParts(tower) : { positions: "position_embd" }),
+      positions: "position_embd",
       embed_norm: "pre_ln",
       norm: "post_ln",
       input_layernorm: "ln1",
@@ -292,38 +161,37 @@ function namingOf(file: ClipFile, tower: TowerConfig): Naming {
       "mlp.up_proj": up!,
       "mlp.down_proj": lower!,
       "mlp.layer_scale": "ls2",
-      ...kind.parts,
+      ...projector.parts(file, tower),
     },
   }
 }
 
-/** The class's position lies before those of patches, which are told their bias with theirs. */
-function classParts(tower: TowerConfig): Naming["parts"] {
-  const { side, width, patchBias } = tower
-  const table = { name: "position_embd.weight", shape: [1, side * side + 1, width] }
-  return {
-    "class_position.weight": {
-      ...table,
-      rows: placesOf(tower).first,
-      plusRow: { tensor: "class_embd", row: 0 },
-    },
-    "patch_positions.weight": {
-      ...table,
-      rows: placesOf(tower).others,
-      ...(patchBias && { plusRow: { tensor: "patch_embd.bias", row: 0 } }),
-    },
-  }
+/** Without what older converters left. */
+function readOf({ tensors }: ClipFile, { unread }: Projector): ClipFile["tensors"] {
+  if (!unread) return tensors
+  return new Map([...tensors].filter(([name]) => !unread.includes(name)))
 }
 
 /** Rows of images stand in the place of tokens of the text model. */
-function checkWidth({ kind, tensors, broken }: ClipFile, { model, config }: Beside): void {
-  const { tensor, dim } = kind.last
+function checkWidth(file: ClipFile, { last }: Projector, { model, config }: Beside): void {
   const { hidden } = config.shapes
-  const width = tensors.get(tensor)?.dims[dim]
-  if (width === undefined) throw broken(`there is no tensor ${tensor}`)
+  const width = file.dims(last.tensor)[last.dim]
   if (width !== hidden)
-    throw broken(
+    throw file.broken(
       `it makes rows of ${width} columns, and those of ${model} have ${hidden}; take the file that belongs to this model`,
+    )
+}
+
+/** What layers of the tower leave goes to as many layers of the text model, which says how many. */
+function checkStacked(
+  { broken }: ClipFile,
+  { stacked = [] }: TowerConfig,
+  { model, text }: Beside,
+): void {
+  const taken = text.count("deepstack_layers", stacked.length, 0)
+  if (taken !== stacked.length)
+    throw broken(
+      `rows of ${stacked.length} layers come out beside its last, and ${model} takes those of ${taken}; take the file that belongs to this model`,
     )
 }
 
@@ -332,12 +200,13 @@ function checkWidth({ kind, tensors, broken }: ClipFile, { model, config }: Besi
  * no template writes.
  */
 function softTokenOf(
-  { kind, broken }: ClipFile,
+  { broken }: ClipFile,
+  { around }: Projector,
   { model, readTokenIds }: Beside,
   { soft }: ImageProcessing,
 ): { text: string; id: number } {
   const tokenOf = readTokenIds()
-  const missing = kind.around.find((text) => tokenOf(text) === undefined)
+  const missing = around.find((text) => tokenOf(text) === undefined)
   if (missing !== undefined)
     throw broken(
       `${model} has no token ${missing}, which it reads around images; take the file that belongs to this model`,

@@ -162,7 +162,8 @@ export function readQwenPatches(fields: Fields): QwenPatches | undefined {
   return { patch, joined, ...(window && { window }), ...(places && { places }) }
 }
 
-const FRAMES = 2
+/** That a patch is of. */
+export const FRAMES = 2
 const MAX_PATCH = 1 << 10
 const MAX_JOINED = 1 << 5
 

@@ -37,6 +37,8 @@ export interface Source {
   plus?: number
   /** A row of another tensor, which is added to each of its rows; `shape`: that tensor is this row, stored in this shape. */
   plusRow?: { tensor: string; row: number; shape?: readonly number[] }
+  /** A row is made of this tensor's and of those of others of its shape, by turns `run` columns of each. In GGUF alone. */
+  woven?: { others: readonly string[]; run: number }
   /** It is not stored: this is every value. */
   constant?: number
 }
@@ -220,9 +222,15 @@ export function sourcesOf(
     const place = inside ? root + (number === undefined ? "" : `${layers}${number}.`) : head
     const whole = `${stem}.${kind}`
     if (Object.hasOwn(parts, whole)) {
-      const { name: own, bare: _, plusRow, ...rest } = partOf(whole)
+      const { name: own, bare: _, plusRow, woven, ...rest } = partOf(whole)
       const added = plusRow && { plusRow: { ...plusRow, tensor: place + plusRow.tensor } }
-      return { tensor: place + own, ...rest, ...added }
+      const others = woven?.others.map((other) => place + other)
+      return {
+        tensor: place + own,
+        ...rest,
+        ...added,
+        ...(others && { woven: { ...woven!, others } }),
+      }
     }
     const {
       name: own,

@@ -87,6 +87,29 @@ export function channelsFirst(stored: StoredTensor, channels: number): StoredTen
   }
 }
 
+/** Rows of `columns`, made of those of several tensors: by turns `run` columns of each. */
+export function wovenRows(parts: readonly Tensor[], columns: number, run: number): Tensor {
+  const codecs = new Set(parts.map((part) => part.codec))
+  const [first] = codecs
+  const codec = codecs.size === 1 && !isGroupCodec(first!) ? first! : "f32"
+  const each = columns / parts.length
+  const bytes = run * elementBytes(codec)
+  return {
+    codec,
+    async read(first, count) {
+      const read: Uint8Array[] = []
+      for (const part of parts)
+        read.push(convert(await part.read(first, count), each, part.codec, codec).values)
+      const values = joined(
+        Array.from({ length: (count * each) / run }, (_, i) =>
+          joined(read.map((own) => own.subarray(i * bytes, (i + 1) * bytes))),
+        ),
+      )
+      return { rows: count, values }
+    },
+  }
+}
+
 const GAP = 8 // so many rows that nobody asked for are read along, rather than reading twice
 
 async function readScattered(

@@ -3,7 +3,8 @@
     python convert.py LLAMA_CPP [NAME ...]     needs a source tree of llama.cpp, transformers and torch
 
 What the folders leave out and published ones have is added before: which class is inside, and mean and deviation of pixels. LLaVA's text
-model and projector are taken apart first, as tools/mtmd/legacy-models/llava_surgery_v2.py does; nothing newer reads CLIP.
+model and projector are taken apart first, as tools/mtmd/legacy-models/llava_surgery_v2.py does; nothing newer reads CLIP. What published
+models of Qwen all have, so that its converter does not write it, these are too small for: areas of images and the width of windows are added.
 """
 
 import json
@@ -19,6 +20,8 @@ HERE = Path(__file__).resolve().parent
 VISION = HERE.parent.parent / "vision"
 HALVES = dict(image_mean=[0.5, 0.5, 0.5], image_std=[0.5, 0.5, 0.5])
 TEXT = {"gemma3": None, "internvl": "Qwen2ForCausalLM", "llava-clip": "LlamaForCausalLM", "smolvlm": "VLlama3ForCausalLM"}
+QWEN = ["qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen3-vl-moe", "qwen3-5"]
+ALONE = {"qwen3-5": ["--no-mtp"]}  # without a layer that guesses ahead
 # What stands for rows of images, 319, and around them has no names in those folders.
 TOKENS = {
     "gemma3": {
@@ -45,6 +48,17 @@ def with_windows(self):
     keys(self)
     self.gguf_writer.add_sliding_window_pattern([kind == "sliding_attention" for kind in self.hparams["layer_types"]])
 gemma.Gemma3Model.set_gguf_parameters = with_windows
+vision_keys = base.MmprojModel.set_gguf_parameters
+def with_sizes(self):
+    vision_keys(self)
+    image, writer = self.preprocessor_config, self.gguf_writer
+    if image.get("image_processor_type", "").startswith("Qwen"):
+        size = image.get("size", {})
+        writer.add_vision_min_pixels(image.get("min_pixels") or size["shortest_edge"])
+        writer.add_vision_max_pixels(image.get("max_pixels") or size["longest_edge"])
+    if "window_size" in self.hparams_vision:
+        writer.add_vision_window_size(self.hparams_vision["window_size"])
+base.MmprojModel.set_gguf_parameters = with_sizes
 sys.argv[:2] = ["convert"]
 convert_hf_to_gguf.main()
 """
@@ -81,7 +95,7 @@ def published(name, folder):
             text = text.replace(old, new)
         (folder / file.name).write_text(text)
     config = json.loads((folder / "config.json").read_text())
-    if TEXT[name]:
+    if TEXT.get(name):
         config["text_config"]["architectures"] = [TEXT[name]]
     if name == "internvl":
         config["vision_config"]["architectures"] = ["InternVisionModel"]
@@ -91,6 +105,8 @@ def published(name, folder):
     weights = load_file(VISION / name / "model.safetensors")
     if name == "internvl":  # its converter reads names of transformers 5
         weights = {f"model.{key}" if not key.startswith("language_model") else key: w for key, w in weights.items()}
+    if name == "qwen3-vl-moe":  # experts' matrices were published turned around, and transformers 5 turns them
+        weights = {key: w.transpose(1, 2).contiguous() if ".experts." in key else w for key, w in weights.items()}
     return config, weights
 
 
@@ -99,7 +115,7 @@ def modern(llama, name, output):
         folder = Path(place) / name  # which is written down as the model's name
         folder.mkdir()
         write(folder, *published(name, folder))
-        convert(llama, folder, output / "model.gguf", "--outtype", "bf16")
+        convert(llama, folder, output / "model.gguf", "--outtype", "bf16", *ALONE.get(name, []))
         convert(llama, folder, output / "mmproj-model-bf16.gguf", "--outtype", "bf16", "--mmproj")
 
 
@@ -123,6 +139,6 @@ def legacy(llama, name, output):
 
 if __name__ == "__main__":
     llama, *names = sys.argv[1:]
-    for name in names or TEXT:
+    for name in names or [*TEXT, *QWEN]:
         (HERE / name).mkdir(exist_ok=True)
         (legacy if name == "llava-clip" else modern)(llama, name, HERE / name)

@@ -1,0 +1,285 @@
+// The projectors of mmproj files that are known, by llama.cpp's names: which family of models each belongs to, what of its keys and
+// tensors is said in the words of that family's config.json and preprocessor_config.json, and what its tensors are called.
+
+import type { Fields } from "../fields.ts"
+import type { Json } from "../folder.ts"
+import { joinedRows, type Naming } from "../weights/names.ts"
+import type { ClipFile } from "./clip-file.ts"
+import { placesOf } from "./families.ts"
+import { FRAMES, MAX_ROWS } from "./qwen.ts"
+import { STACKED, type TowerConfig } from "./tower.ts"
+
+export interface Projector {
+  /** The `model_type` of the whole. @param text the fields of the text model's file */
+  model(text: Fields): string
+  /** That of its tower; absent: the family's own. */
+  tower?: string
+  /** What `clip.use_gelu` means: converters do not tell one from the other. */
+  gelu: "gelu" | "gelu_pytorch_tanh"
+  /** Tokens around images, by which a vocabulary is known to be of this kind. */
+  around: readonly string[]
+  /** The text model turns tokens by height and width, too, and says which pairs. */
+  turnsByAxes?: true
+  /** Older converters wrote up and down for each other. */
+  mayBeSwapped: boolean
+  /** Tensors that an older converter wrote and nobody reads. */
+  unread?: readonly string[]
+  fields(file: ClipFile): Json
+  vision?(file: ClipFile): Json
+  image(file: ClipFile): Json
+  /** The names of its own tensors, and of the tower's where these differ from most. */
+  parts(file: ClipFile, tower: TowerConfig): Naming["parts"]
+  /** Of the matrix whose rows are as many as the text model's columns, or whose columns are. */
+  last: { tensor: string; dim: 0 | 1 }
+}
+
+const SCALE = "projector.scale_factor"
+
+const projectors = {
+  mlp: {
+    model: () => "llava",
+    tower: "clip_vision_model",
+    gelu: "gelu",
+    around: [],
+    mayBeSwapped: true,
+    fields: (file) => ({ vision_feature_layer: layersOf(file) }),
+    image(file) {
+      const side = file.count("image_size")
+      return { size: { shortest_edge: side }, crop_size: square(side) }
+    },
+    parts: (_, tower) => ({ ...classParts(tower), linear_1: "0", linear_2: "2" }),
+    last: { tensor: "mm.2.weight", dim: 1 },
+  },
+  idefics3: {
+    model: () => "idefics3",
+    tower: "idefics3_vision",
+    gelu: "gelu_pytorch_tanh",
+    around: ["<image>", "<fake_token_around_image>"],
+    mayBeSwapped: true,
+    fields: (file) => ({ scale_factor: file.count(SCALE) }),
+    image(file) {
+      const side = file.count("image_size")
+      const longest = file.countIfThere("preproc_image_size") ?? 4 * side // as all were published
+      return { max_image_size: { longest_edge: side }, size: { longest_edge: longest } }
+    },
+    parts: () => ({ linear_1: "model.fc" }),
+    last: { tensor: "mm.model.fc.weight", dim: 1 },
+  },
+  internvl: {
+    model: () => "internvl",
+    tower: "internvl_vision",
+    gelu: "gelu",
+    around: ["<img>", "</img>"],
+    mayBeSwapped: false,
+    fields: (file) => ({ downsample_ratio: 1 / file.count(SCALE) }),
+    vision: (file) => ({
+      norm_type: file.has("v.blk.0.ln1.bias") ? "layer_norm" : "rms_norm",
+      attention_bias: file.has("v.blk.0.attn_q.bias"),
+      use_qk_norm: file.has("v.blk.0.attn_q_norm.weight"),
+      use_mean_pooling: !file.has("v.post_ln.weight"),
+    }),
+    image: (file) => ({
+      size: square(file.count("image_size")),
+      min_patches: file.countIfThere("preproc_min_tiles"),
+      max_patches: file.countIfThere("preproc_max_tiles"),
+    }),
+    parts: (_, tower) => ({
+      ...classParts(tower),
+      projector_norm: "model.mlp.0",
+      linear_1: "model.mlp.1",
+      linear_2: "model.mlp.3",
+    }),
+    last: { tensor: "mm.model.mlp.3.weight", dim: 1 },
+  },
+  gemma3: {
+    model: () => "gemma3",
+    tower: "siglip_vision_model",
+    gelu: "gelu_pytorch_tanh",
+    around: ["<start_of_image>", "<end_of_image>"],
+    mayBeSwapped: true,
+    fields(file) {
+      const side = Math.floor(file.count("image_size") / Math.max(1, file.count("patch_size")))
+      return { mm_tokens_per_image: (side / (file.countIfThere(SCALE) ?? 4)) ** 2 }
+    },
+    image: (file) => ({ size: square(file.count("image_size")) }),
+    parts: () => ({
+      projector_norm: "soft_emb_norm",
+      "linear_1.weight": { name: "input_projection.weight", transposed: true },
+    }),
+    last: { tensor: "mm.input_projection.weight", dim: 0 },
+  },
+  qwen2vl_merger: {
+    ...ofQwen({ min: 56 * 56, max: 28 * 28 * MAX_ROWS }),
+    model: () => "qwen2_vl",
+    unread: ["v.position_embd.weight"], // zeros; positions are turned
+    vision(file) {
+      const width = file.count("embedding_length")
+      return { ...qwenVision(file), embed_dim: width, mlp_ratio: innerOf(file) / width }
+    },
+  },
+  "qwen2.5vl_merger": {
+    ...ofQwen({ min: 56 * 56, max: 28 * 28 * MAX_ROWS }),
+    model: () => "qwen2_5_vl",
+    unread: ["v.position_embd.weight"],
+    vision: (file) => ({
+      ...qwenVision(file),
+      intermediate_size: innerOf(file),
+      window_size: file.countIfThere("window_size"),
+      fullatt_block_indexes: seeingAll(file),
+    }),
+  },
+  qwen3vl_merger: {
+    ...ofQwen({ min: 1 << 16, max: 1 << 24 }),
+    model: (text) => qwen3Models[text.text("model_type")] ?? "qwen3_vl",
+    mayBeSwapped: false,
+    vision: (file) => ({
+      ...qwenVision(file),
+      intermediate_size: innerOf(file),
+      num_position_embeddings: file.dims("v.position_embd.weight")[1],
+      deepstack_visual_indexes: stackedLayers(file),
+    }),
+    parts: (file, tower) => ({
+      ...qwenParts(tower),
+      ...joinedParts(tower),
+      "positions.weight": { name: "position_embd.weight", transposed: true },
+      ...stackedParts(file),
+    }),
+  },
+} as const satisfies Record<string, Projector>
+
+/** What `clip.projector_type` may be. */
+export const mmprojNames = Object.keys(projectors) as readonly (keyof typeof projectors)[]
+
+/** @throws where it is not known */
+export function projectorOf({ keys }: ClipFile): Projector {
+  const name =
+    keys.textIfThere("clip.projector_type") ??
+    keys.textIfThere("clip.vision.projector_type") ??
+    "mlp" // as long as there was no other
+  if (Object.hasOwn(projectors, name)) return projectors[name as keyof typeof projectors]
+  throw keys.wrong("clip.projector_type", `is "${name}"; known: ${mmprojNames.join(", ")}`)
+}
+
+const square = (side: number) => ({ height: side, width: side })
+
+/** As many as there are: the last one that is not read is not written. The key counts from 1. */
+function layersOf(file: ClipFile): number {
+  const layers = file.keys.countsIfThere("clip.vision.feature_layer") ?? [file.layers()]
+  if (layers.length === 1) return layers[0]!
+  throw file.wrong("feature_layer", `is [${layers.join(", ")}]; one layer is read`)
+}
+
+/** The class's position lies before those of patches, which are told their bias with theirs. */
+function classParts(tower: TowerConfig): Naming["parts"] {
+  const { side, width, patchBias } = tower
+  const table = { name: "position_embd.weight", shape: [1, side * side + 1, width] }
+  return {
+    "class_position.weight": {
+      ...table,
+      rows: placesOf(tower).first,
+      plusRow: { tensor: "class_embd", row: 0 },
+    },
+    "patch_positions.weight": {
+      ...table,
+      rows: placesOf(tower).others,
+      ...(patchBias && { plusRow: { tensor: "patch_embd.bias", row: 0 } }),
+    },
+  }
+}
+
+/** @param area of an image in pixels, as all were published: files do not say it */
+function ofQwen(area: Record<"min" | "max", number>) {
+  return {
+    gelu: "gelu_pytorch_tanh",
+    around: ["<|vision_start|>", "<|vision_end|>"],
+    turnsByAxes: true,
+    mayBeSwapped: true,
+    fields: () => ({}),
+    image: (file: ClipFile) => ({
+      patch_size: file.count("patch_size"),
+      merge_size: mergeOf(file),
+      temporal_patch_size: FRAMES,
+      size: {
+        shortest_edge: file.countIfThere("image_min_pixels") ?? area.min,
+        longest_edge: file.countIfThere("image_max_pixels") ?? area.max,
+      },
+    }),
+    parts: (_: ClipFile, tower: TowerConfig) => qwenParts(tower),
+    last: { tensor: "mm.2.weight", dim: 1 },
+  } as const
+}
+
+const qwen3Models: Readonly<Record<string, string>> = {
+  qwen3: "qwen3_vl",
+  qwen3_moe: "qwen3_vl_moe",
+  qwen3_5_text: "qwen3_5",
+  qwen3_5_moe_text: "qwen3_5_moe",
+}
+
+const mergeOf = (file: ClipFile) => file.countIfThere("spatial_merge_size") ?? 2
+
+function qwenVision(file: ClipFile): Json {
+  return {
+    depth: file.layers(),
+    num_heads: file.count("attention.head_count"),
+    spatial_merge_size: mergeOf(file),
+    temporal_patch_size: FRAMES,
+  }
+}
+
+/** How wide its MLPs are: of Qwen 2's converters write another number, or none. */
+function innerOf(file: ClipFile): number {
+  const width = file.count("embedding_length")
+  const [columns, rows] = file.dims("v.blk.0.ffn_up.weight")
+  return columns === width ? rows! : columns!
+}
+
+/** Each so many layers one sees all of the image. */
+function seeingAll(file: ClipFile): number[] {
+  const every = file.count("n_wa_pattern")
+  const layers = Array.from({ length: file.layers() }, (_, layer) => layer)
+  return layers.filter((layer) => (layer + 1) % every === 0)
+}
+
+function stackedLayers(file: ClipFile): number[] {
+  const flags = file.keys.flagsIfThere("clip.vision.is_deepstack_layers") ?? []
+  return flags.flatMap((isStacked, layer) => (isStacked ? [layer] : []))
+}
+
+/** A patch is two frames, each with a matrix of its own, the colours of one behind one another; a row has them colour by colour. */
+function qwenParts({ width, patch }: TowerConfig): Naming["parts"] {
+  const others = Array.from({ length: FRAMES - 1 }, (_, i) => `patch_embd.weight.${i + 1}`)
+  return {
+    "patch_embedding.weight": {
+      name: "patch_embd.weight",
+      shape: [width, 3, patch, patch],
+      woven: { others, run: patch * patch },
+    },
+    "mlp.gate_proj": "ffn_gate",
+    linear_1: "0",
+    linear_2: "2",
+  }
+}
+
+function joinedParts({ width }: TowerConfig): Naming["parts"] {
+  const rows = joinedRows({ q: width, k: width, v: width })
+  return Object.fromEntries(
+    (["q", "k", "v"] as const).map((part) => [
+      `self_attn.${part}_proj`,
+      { name: "attn_qkv", rows: rows[part] },
+    ]),
+  )
+}
+
+/** Under the numbers of their layers. */
+function stackedParts(file: ClipFile): Naming["parts"] {
+  const names = { projector_norm: "norm", linear_1: "fc1", linear_2: "fc2" }
+  return Object.fromEntries(
+    stackedLayers(file).flatMap((layer, number) =>
+      Object.entries(names).map(([name, own]) => [
+        `${STACKED}.${number}.${name}`,
+        `deepstack.${layer}.${own}`,
+      ]),
+    ),
+  )
+}
