@@ -21,6 +21,11 @@ export type Cutting =
   | { kind: "grid"; choice: "ratio" | "scale"; least: number; most: number }
   /** One tile of about the image's proportions, whose sides are multiples of `tile`'s: of so many pixels, as Qwen. */
   | { kind: "fit"; least: number; most: number }
+  /** The same, as large as so many pixels allow, as Gemma 4. */
+  | { kind: "fill"; most: number }
+
+/** Whether the one tile is as large as its image makes it, and its patches are told by height and width. */
+export const fits = ({ kind }: Cutting) => kind === "fit" || kind === "fill"
 
 /** What stands in the prompt for an image, around the soft tokens of its tiles. */
 export interface Wording {
@@ -43,6 +48,8 @@ export interface ImageProcessing {
   filter: Filter
   /** What a byte is multiplied with, and then less `mean` and divided by `std`, one for each of red, green and blue. */
   rescale: number
+  /** The product is rounded before that. */
+  isRescaledFirst?: true
   mean: readonly [number, number, number]
   std: readonly [number, number, number]
   /** Of each tile, in pixels. */

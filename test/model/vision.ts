@@ -9,9 +9,18 @@ import { SEEN, type StepInput } from "../../src/runtime/program.ts"
 import { type GoldenPrompt, goldenFolder, readGolden, readTensors } from "./golden.ts"
 import { batch, type Part } from "./steps.ts"
 
-export const seeingModels = readdirSync(goldenFolder("vision", "."), { withFileTypes: true })
-  .filter((entry) => entry.isDirectory() && !entry.name.startsWith("qwen")) // qwen-vision.test.ts
+const models = readdirSync(goldenFolder("vision", "."), { withFileTypes: true })
+  .filter((entry) => entry.isDirectory())
   .map(({ name }) => name)
+
+const isOfPictures = (name: string) => {
+  const golden = readFileSync(join(goldenFolder("vision", name), "golden.json"), "utf8")
+  return "pictures" in JSON.parse(golden).prompts[0]
+}
+
+/** Whose tiles are as large as their images (fitting-vision.test.ts), and the others. */
+export const fittingModels = models.filter(isOfPictures)
+export const seeingModels = models.filter((name) => !isOfPictures(name))
 
 /** A prompt with some tiles, and the rows that come out of all of them. */
 export interface GoldenSight extends GoldenPrompt {

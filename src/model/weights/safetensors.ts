@@ -310,7 +310,8 @@ function find(opened: Opened, source: Source, rows: number, columns: number): Te
     readPart: (row, first, count) =>
       readExactly(handle, position + row * rowBytes + first * size, count * size),
   }
-  const kept = isChannelsLast ? channelsFirst(stored, source.shape![1]!) : stored
+  const channels = isChannelsLast ? source.shape![1] : source.channelsLast
+  const kept = channels ? channelsFirst(stored, channels) : stored
   return rowsOf(kept, source, columns, addendOf(opened, source, columns))
 }
 
