@@ -13,7 +13,7 @@ import { fuseResidual } from "./passes/fuse-residual.ts"
 import { joinLinears } from "./passes/join-linears.ts"
 import { quantizeActivations } from "./passes/quantize-activations.ts"
 import { selectRows } from "./passes/select-rows.ts"
-import { joinedBy, type Plan, printPlan, type SumOrder, takenBy } from "./plan.ts"
+import { joinedBy, type Plan, placesIn, printPlan, type SumOrder, takenBy } from "./plan.ts"
 
 export interface CompileOptions {
   format: FormatName
@@ -92,7 +92,7 @@ export function manifestOf(
   const [bidirectional, mutual] = (["bidirectional", "mutual"] as const).map((direction) =>
     plan.steps.some((step) => step.op === "attend" && step.attention[direction]),
   )
-  const [takes, joined] = [takenBy(plan), joinedBy(plan)]
+  const [takes, joined, places] = [takenBy(plan), joinedBy(plan), placesIn(plan)]
   const computes = planHash(plan)
   return {
     abi: ABI,
@@ -107,6 +107,7 @@ export function manifestOf(
     ...(mutual ? { mutual } : {}),
     ...(takes ? { takes } : {}),
     ...(joined > 1 ? { joined } : {}),
+    ...(places === undefined ? {} : { places }),
     kv,
     ...(shards === undefined ? {} : { shards }),
     bytes,

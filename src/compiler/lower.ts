@@ -138,6 +138,7 @@ class Lowering {
           table: this.#parameters.id(node.table),
           by: node.by,
           ...(node.sees && { sees: node.sees }),
+          ...(node.instead !== undefined && { instead: node.instead }),
           output: fresh(),
         })
         break
@@ -288,6 +289,11 @@ class Lowering {
       case "weigh": {
         const weight = this.#parameters.id(node.weight)
         emit({ op: "weigh", input: at(node.inputs[0]), weight, output: fresh() })
+        break
+      }
+      case "bound": {
+        const bounds = this.#parameters.id(node.bounds)
+        emit({ op: "bound", input: at(node.inputs[0]), bounds, output: fresh() })
         break
       }
       case "reorder": {

@@ -22,6 +22,7 @@ import {
   type Delta,
   deltaText,
   directionText,
+  type EmbeddedBy,
   type ExpertBiases,
   functionText,
   type Routing,
@@ -105,9 +106,16 @@ export type ProductInput =
 export type StepOp =
   /**
    * output = the table's row of each token, or of its position; packed values are rounded to the codec's dtype. Where it `sees`, the
-   * row of `hiddenIn` that a token of SEEN and more names: so many columns, and the first of them.
+   * row of `hiddenIn` that a token of SEEN and more names: so many columns, and the first of them; or the row `instead` of such a token's.
    */
-  | { op: "embed"; table: ParameterId; by: "token" | "position"; sees?: number; output: View }
+  | {
+      op: "embed"
+      table: ParameterId
+      by: EmbeddedBy
+      sees?: number
+      instead?: number
+      output: View
+    }
   /** output = columns `from` on of the row of `hiddenIn` [taken] that a token of SEEN and more names, or zeros */
   | { op: "seenPart"; taken: number; from: number; output: View }
   /** output = the rows of `hiddenIn` */
@@ -233,6 +241,8 @@ export type StepOp =
   | { op: "multiply"; a: View; b: View; output: View }
   /** Each column times its own number, or all times the one that there is. */
   | { op: "weigh"; input: View; weight: ParameterId; output: View }
+  /** Each element, but none below the first of the two bounds, and none above the second. */
+  | { op: "bound"; input: View; bounds: ParameterId; output: View }
   | { op: "reorder"; input: View; order: ParameterId; output: View }
   | { op: "copy"; input: View; output: View }
   /**
@@ -333,6 +343,19 @@ export function takenBy({ steps }: Pick<Plan, "steps">): Manifest["takes"] {
   return steps.some((step) => step.op === "embed" && step.sees) ? "some" : undefined
 }
 
+/** Of what tables that coordinates name a row of have: see `Manifest.places`. */
+export function placesIn({
+  steps,
+  parameters,
+}: Pick<Plan, "steps" | "parameters">): number | undefined {
+  const rows = steps.flatMap((step) =>
+    step.op === "embed" && step.by !== "token" && step.by !== "position"
+      ? [parameters[step.table]!.rows]
+      : [],
+  )
+  return rows.length > 0 ? Math.min(...rows) : undefined
+}
+
 /** How many rows become one that is handed out: see `Manifest.joined`. */
 export function joinedBy({ steps }: Pick<Plan, "steps">): number {
   return 1 + Math.max(0, ...steps.map((step) => (step.op === "select" && step.behind) || 0))
@@ -378,7 +401,7 @@ function printStep(plan: Plan, step: Step): string {
   switch (step.op) {
     case "embed":
       return on(
-        `${view(step.output)} = embed ${p(step.table)} by ${step.by}${step.sees ? " or seen" : ""}`,
+        `${view(step.output)} = embed ${p(step.table)} by ${step.by}${step.sees ? " or seen" : ""}${step.instead === undefined ? "" : ` or ${step.instead} instead`}`,
       )
     case "hiddenIn":
       return on(`${view(step.output)} = hiddenIn`)
@@ -464,6 +487,8 @@ function printStep(plan: Plan, step: Step): string {
       return on(`${view(step.output)} = ${functionText(step)} ${view(step.input)}`)
     case "weigh":
       return on(`${view(step.output)} = weigh ${view(step.input)} ${p(step.weight)}`)
+    case "bound":
+      return on(`${view(step.output)} = bound ${view(step.input)} ${p(step.bounds)}`)
     case "reorder":
       return on(`${view(step.output)} = reorder ${view(step.input)} ${p(step.order)}`)
     case "gather":

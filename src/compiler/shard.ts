@@ -289,6 +289,12 @@ class Sharding {
         const input = this.#view(step.input)
         return [{ ...step, input, weight, output: this.#made(step.output, split) }]
       }
+      case "bound": {
+        const split = this.#splitOf(step.input)
+        const bounds = this.#parameter(step.bounds)
+        const input = this.#view(step.input)
+        return [{ ...step, input, bounds, output: this.#made(step.output, split) }]
+      }
       case "apply":
       case "copy":
       case "select": {
@@ -865,6 +871,7 @@ function viewsRead(step: Step): View[] {
     case "quantize":
     case "apply":
     case "weigh":
+    case "bound":
     case "reorder":
     case "copy":
     case "select":

@@ -1,6 +1,7 @@
 // A picture becomes tiles as the tower takes them, and the grid in which they lie. What comes out is what the processors of
 // transformers make, sizes rounded as Python rounds them: image_processing_idefics3.py (and smolvlm), image_processing_got_ocr2.py,
-// image_processing_cohere2_vision.py, image_processing_qwen2_vl.py, image_processing_pixtral.py, and for the others image_processing_backends.py.
+// image_processing_cohere2_vision.py, image_processing_qwen2_vl.py, image_processing_pixtral.py, image_processing_gemma4.py, and for the
+// others image_processing_backends.py.
 
 import type { Cutting, ImageProcessing, Picture, Size } from "./image.ts"
 import { resize, type Window } from "./resample.ts"
@@ -17,6 +18,7 @@ export interface Cut {
 export function cut(picture: Picture, processing: ImageProcessing): Cut | { refusal: string } {
   const { cutting, tile } = processing
   if (cutting.kind === "fit") return fitted(picture, cutting, processing)
+  if (cutting.kind === "fill") return filling(picture, cutting, processing)
   if (cutting.kind === "split") return split(picture, cutting, processing)
   if (cutting.kind === "grid") return inGrid(picture, cutting, processing)
   const only = cutting.kind === "crop" ? crop(picture, cutting.shortest, processing) : undefined
@@ -104,6 +106,24 @@ function sizeWithin(
   return { width: Math.min(across, longer), height: Math.min(tall, longer) }
 }
 
+/**
+ * `get_aspect_ratio_preserving_size`: both sides multiples of a tile's, rounded down, and the area no more than the most. Of an image that
+ * is very long, one side is the tile's, and the other as many times that as the image is longer than wide.
+ */
+function filling(picture: Picture, { most }: Of<"fill">, { tile, filter }: ImageProcessing): Cut {
+  const { width, height } = picture
+  const step = tile.width
+  const grow = Math.sqrt(most / (width * height))
+  const whole = (side: number) => Math.floor((grow * side) / step) * step
+  const longest = Math.floor(most / (step * step)) * step
+  const times = (long: number, short: number) => Math.min(Math.floor(long / short) * step, longest)
+  const size = {
+    width: whole(height) === 0 ? times(width, height) : whole(width) || step,
+    height: whole(width) === 0 ? times(height, width) : whole(height) || step,
+  }
+  return { grid: ONE, tiles: [resize(picture, size, filter)] }
+}
+
 /** Python's round. */
 function halfToEven(value: number): number {
   const down = Math.floor(value)
@@ -111,8 +131,13 @@ function halfToEven(value: number): number {
   return rest > 0.5 || (rest === 0.5 && down % 2 === 1) ? down + 1 : down
 }
 
-/** Pixels of the largest tile that fits: long ones grow beyond the most by what their short side is rounded up. */
-export function mostPixels({ least, most, longest: edge }: Of<"fit">, step: number): number {
+/** Pixels of the largest tile that fits. */
+export function mostPixels(cutting: Of<"fit" | "fill">, step: number): number {
+  return cutting.kind === "fill" ? cutting.most : mostFitting(cutting, step)
+}
+
+/** Long ones grow beyond the most by what their short side is rounded up. */
+function mostFitting({ least, most, longest: edge }: Of<"fit">, step: number): number {
   if (edge !== undefined) return Math.min(most, (Math.ceil(edge / step) * step) ** 2)
   const longest = Math.sqrt(MAX_RATIO * Math.max(least, most)) + step
   const shortest = Math.sqrt(Math.max(least, most) / MAX_RATIO)

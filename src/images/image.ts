@@ -24,6 +24,11 @@ export type Cutting =
    * be so long at the most, of as many as the image has or that leaves it, as Pixtral.
    */
   | { kind: "fit"; least: number; most: number; longest?: number }
+  /** The same, as large as so many pixels allow, as Gemma 4. */
+  | { kind: "fill"; most: number }
+
+/** Whether the one tile is as large as its image makes it, and its patches are told by height and width. */
+export const fits = ({ kind }: Cutting) => kind === "fit" || kind === "fill"
 
 /** What stands in the prompt for an image, around the soft tokens of its tiles. */
 export interface Wording {
@@ -48,6 +53,8 @@ export interface ImageProcessing {
   filter: Filter
   /** What a byte is multiplied with, and then less `mean` and divided by `std`, one for each of red, green and blue. */
   rescale: number
+  /** The product is rounded before that. */
+  isRescaledFirst?: true
   mean: readonly [number, number, number]
   std: readonly [number, number, number]
   /** Of each tile, in pixels. */

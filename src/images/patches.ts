@@ -7,7 +7,7 @@
 // but where a float is rounded the wrong way: not in the grids of 26, 27, 32 and 64 patches a side that are published.
 
 import { mostPixels } from "./cut.ts"
-import type { ImageProcessing, Picture, Size, Tile } from "./image.ts"
+import { fits, type ImageProcessing, type Picture, type Size, type Tile } from "./image.ts"
 
 export type Layout = Pick<
   ImageProcessing,
@@ -20,6 +20,7 @@ export type Layout = Pick<
   | "window"
   | "places"
   | "rescale"
+  | "isRescaledFirst"
   | "mean"
   | "std"
 >
@@ -54,7 +55,7 @@ export function takenOf({ patch, places = 0 }: Layout): number {
 /** Rows of the largest tile in the tower. */
 export function mostRows(processing: ImageProcessing): number {
   const { cutting, tile, patch } = processing
-  if (cutting.kind !== "fit") return rowsOf(processing)
+  if (cutting.kind !== "fit" && cutting.kind !== "fill") return rowsOf(processing)
   return Math.floor(mostPixels(cutting, tile.width) / (patch * patch))
 }
 
@@ -97,7 +98,7 @@ function patchOrder(layout: Layout): Patch[] {
 }
 
 export function placesOf(layout: Layout): Int32Array {
-  if (layout.cutting.kind === "fit") return new Int32Array(rowsOf(layout))
+  if (fits(layout.cutting)) return new Int32Array(rowsOf(layout))
   const { columns } = sides(layout)
   const first = Number(layout.hasClassRow)
   const places = patchOrder(layout).map(({ column, line }) => first + line * columns + column)
@@ -128,8 +129,15 @@ export function pixelsOf(picture: Picture, layout: Layout, from: number, to: num
 }
 
 /** What becomes of each byte in each channel, rounded to float32 where `rescale_and_normalize` of transformers does it. */
-function normalised({ rescale, mean, std }: Layout): Float32Array[] {
+function normalised({ rescale, isRescaledFirst, mean, std }: Layout): Float32Array[] {
   const round = Math.fround
+  if (isRescaledFirst)
+    return mean.map((middle, channel) =>
+      Float32Array.from(
+        { length: 256 },
+        (_, byte) => round(round(byte * round(rescale)) - middle) / std[channel]!,
+      ),
+    )
   const factor = round(1 / rescale)
   return mean.map((middle, channel) => {
     const shift = round(round(middle) * factor)
@@ -141,7 +149,7 @@ function normalised({ rescale, mean, std }: Layout): Float32Array[] {
 /** One tile of a `SeenImage`; `pixels` [rows, taken], of which places' columns are still zeros. */
 export function tileOf(pixels: Float32Array, layout: Layout): Tile {
   const plain = { pixels, places: placesOf(layout), wanted: wantedOf(layout) }
-  if (layout.cutting.kind !== "fit") return plain
+  if (!fits(layout.cutting)) return plain
   if (layout.places) shareOut(pixels, layout, layout.places)
   const windows = layout.window ? windowsOf(layout, layout.window) : {}
   return { ...plain, coordinates: coordinatesOf(layout), ...windows }

@@ -29,6 +29,8 @@ export interface Block {
   experts?: Experts
   /** What attention reads is added to what it gives, by way of so many columns as well, and the sum is divided by the root of 2. */
   laurel?: { rank: number }
+  /** What each of its matrices reads and gives stays between stored numbers. */
+  bounded?: true
   /** What it leaves is multiplied with a stored number. */
   scaled?: true
 }

@@ -33,7 +33,12 @@ export interface ModelConfig {
   /** Several rows of a token go through the layers. */
   streams?: Streams
   /** Each layer is given so many columns of each token's own, from a second table. */
-  layerInputs?: { width: number; epsilon: number }
+  layerInputs?: {
+    width: number
+    epsilon: number
+    /** Where a row of an image stands, they are those of this token. */
+    instead?: number
+  }
   /** The one behind the last layer; undefined: there is none. */
   norm: NormKind | undefined
   head: {

@@ -19,6 +19,7 @@ export function weightsOf({ nodes }: Graph): Weight[] {
       read(node.bias)
     if (node.op === "attention" && node.sinkLogits) read(node.sinkLogits)
     if (node.op === "reorder") read(node.order)
+    if (node.op === "bound") read(node.bounds)
     if (node.op === "convolve") read(node.taps)
     if (node.op === "convolve" && node.bias) read(node.bias)
     if (node.op === "delta") for (const weight of [node.decay, node.bias]) read(weight)

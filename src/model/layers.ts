@@ -6,10 +6,12 @@ import {
   add,
   apply,
   attention,
+  bound,
   concat,
   convolve,
   deltaRule,
   embed,
+  embedOrElse,
   embedOrSee,
   experts,
   finish,
@@ -99,14 +101,15 @@ function layerInputs(
   x: Node,
 ): ((layer: number) => Node) | undefined {
   if (!given) return undefined
-  const { width, epsilon } = given
+  const { width, epsilon, instead } = given
   const { vocabulary, hidden, layers } = shapes
   const all = layers * width
   const table = weight("inputs", "model.embed_tokens_per_layer.weight", vocabulary, all)
   const matrix = weight("inputs_projection", "model.per_layer_model_projection.weight", all, hidden)
   const projected = scaled(linear(x, matrix), hidden ** -0.5)
   const weights = weight("inputs_norm", "model.per_layer_projection_norm.weight", width)
-  const ofToken = scaled(embed(table), Math.sqrt(width))
+  const rows = instead === undefined ? embed(table) : embedOrElse(table, instead)
+  const ofToken = scaled(rows, Math.sqrt(width))
   const inputs = scaled(add(norm(projected, weights, epsilon), ofToken), Math.SQRT1_2)
   return (layer) => slice(inputs, layer * width, width)
 }
@@ -226,22 +229,40 @@ function ofInput({ norm, mlp }: Block, layer: Named, x: Node, input: Node): Node
   return normed(linear(gated, back), norm, layer, "input_norm", "post_per_layer_input_norm")
 }
 
+/** What a matrix reads, or what it gives, between the two numbers that are stored beside it. */
+function within(
+  bounded: true | undefined,
+  x: Node,
+  layer: Named,
+  tensor: string,
+  side: "input" | "output",
+): Node {
+  if (!bounded) return x
+  const name = layer(`${tensor}_${side}`, "", 0).name
+  const numbers = ["min", "max"].map((end) => layer("", `${tensor}.${side}_${end}.weight`, 1))
+  return bound(x, stacked(name, numbers))
+}
+
 function selfAttention(
-  { attention: shape }: Block,
+  block: Block,
   layer: Named,
   x: Node,
   { index, hidden, sinks, keptBy = index }: LayerPlace,
 ): Node {
+  const { attention: shape } = block
   const { heads, kvHeads, headDim, scale, cap, window, rotation } = shape
   const { chunked, bidirectional, mutual } = shape
   const { norms, bias, gated, gate, sinkLogits, valuesAreKeys, normsValues, reads, clip } = shape
   const clipped = (x: Node) => (clip === undefined ? x : apply("clip", x, clip))
-  const project = (name: string, input: Node, rows: number, biased: boolean, own = name) =>
-    linear(
-      input,
-      layer(own, `self_attn.${name}_proj.weight`, rows, input.columns),
-      biased ? layer(`${own}_bias`, `self_attn.${name}_proj.bias`, rows) : undefined,
+  const project = (name: string, input: Node, rows: number, biased: boolean, own = name) => {
+    const tensor = `self_attn.${name}_proj`
+    const given = linear(
+      within(block.bounded, input, layer, tensor, "input"),
+      layer(own, `${tensor}.weight`, rows, input.columns),
+      biased ? layer(`${own}_bias`, `${tensor}.bias`, rows) : undefined,
     )
+    return within(block.bounded, given, layer, tensor, "output")
+  }
   const prepared = (name: "q" | "k", value: Node, turn: Rotation | undefined) => {
     const normIf = (place: HeadNorms["place"], x: Node) =>
       norms?.place === place ? headNormed(x, norms, layer, name, headDim) : x
@@ -454,7 +475,7 @@ function headNormed(x: Node, norms: HeadNorms, layer: Named, name: string, headD
 }
 
 function feedForward(block: Block, layer: Named, x: Node, { hidden }: LayerPlace): Node {
-  if (!block.experts) return mlp(block.mlp, layer, x, hidden)
+  if (!block.experts) return mlp(block.mlp, layer, x, hidden, block)
   const routed = mixture(block.mlp, block.experts, layer, x, hidden)
   const { shared } = block.experts
   if (!shared) return routed
@@ -550,15 +571,24 @@ function chosenExperts(
   })
 }
 
-function mlp(shape: Mlp, layer: Named, x: Node, hidden: number): Node {
+function mlp(
+  shape: Mlp,
+  layer: Named,
+  x: Node,
+  hidden: number,
+  { bounded }: Pick<Block, "bounded"> = {},
+): Node {
   const { gated, activation, xielu, above, intermediate, bias } = shape
   const { factors = { gate: 1, down: 1 } } = shape
-  const project = (name: string, input: Node, rows: number) =>
-    linear(
-      input,
-      layer(name, `mlp.${name}_proj.weight`, rows, input.columns),
-      bias ? layer(`${name}_bias`, `mlp.${name}_proj.bias`, rows) : undefined,
+  const project = (name: string, input: Node, rows: number) => {
+    const tensor = `mlp.${name}_proj`
+    const given = linear(
+      within(bounded, input, layer, tensor, "input"),
+      layer(name, `${tensor}.weight`, rows, input.columns),
+      bias ? layer(`${name}_bias`, `${tensor}.bias`, rows) : undefined,
     )
+    return within(bounded, given, layer, tensor, "output")
+  }
   if (!gated) {
     const up = project("up", x, intermediate)
     return project("down", xielu ? xieluOf(up, layer) : apply(activation, up), hidden)

@@ -19,7 +19,13 @@ import { AXES } from "./rotation.ts"
 /** @throws an internal error that names the array and the value. */
 export function checkStep(
   input: StepInput,
-  { shapes, sinks, takes, joined = 1 }: Pick<Manifest, "shapes" | "sinks" | "takes" | "joined">,
+  {
+    shapes,
+    sinks,
+    takes,
+    joined = 1,
+    places,
+  }: Pick<Manifest, "shapes" | "sinks" | "takes" | "joined" | "places">,
   groups: readonly Pick<KvShape, "state">[],
   limits: ProgramLimits,
 ): void {
@@ -41,6 +47,7 @@ export function checkStep(
   if (input.seenTo) requireLength("seenTo", input.seenTo, total)
   if (input.seenFrom) requireLength("seenFrom", input.seenFrom, total)
   if (input.coordinates) requireLength("coordinates", input.coordinates, AXES * total)
+  if (places) requireBelow("coordinates", input.coordinates ?? input.positions, places)
   for (let s = 0; s < sequences; s++) checkSequence(input, s, shapes.context)
   for (const [group, blocks] of limits.blocks.entries())
     if (groups[group]!.state === undefined) checkBlocks(input, group, blocks, sinks)

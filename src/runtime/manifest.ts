@@ -38,6 +38,8 @@ export interface Manifest {
   takes?: "all" | "some"
   /** Of a token in `hiddenRows` so many rows become the one that is handed out, its own and those behind it; absent: one. */
   joined?: number
+  /** Tables have a row for each height and each width of tokens, which are all below it; absent: there are none. */
+  places?: number
   /** KV cache: its groups of layers, whoever looks furthest back first. */
   kv: { dtype: KvType; groups: readonly KvGroup[] }
   /** How many devices share it; absent: one. `kv` and `bytes` are then of one shard. */
@@ -173,6 +175,7 @@ export const manifestShape = record<Manifest>({
   mutual: absentOr(isTrue),
   takes: absentOr(oneOf(["all", "some"])),
   joined: absentOr(positive),
+  places: absentOr(positive),
   kv: record<Manifest["kv"]>({
     dtype: oneOf(kvTypes),
     groups: listOf(

@@ -26,6 +26,15 @@ export function coordinatesOf(coordinates: Int32Array, token: number): number[] 
   return Array.from({ length: AXES }, (_, axis) => coordinates[axis * total + token]!)
 }
 
+/** One of them of all tokens of a step; their positions where they have none. */
+export function coordinatesAlong(
+  axis: Axis,
+  { coordinates, positions }: { coordinates?: Int32Array; positions: Int32Array },
+): Int32Array {
+  const total = positions.length
+  return coordinates?.subarray(axis * total, (axis + 1) * total) ?? positions
+}
+
 /** A row of so many columns is not turned, but grows. */
 export const growing = (columns: number, growth: Rotation["growth"] & object): Rotation => ({
   frequencies: Array.from({ length: columns / 2 }, () => 0),

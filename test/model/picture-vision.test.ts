@@ -1,5 +1,5 @@
 // Models that see pictures in their own proportions or in tiles of them, from the bytes to the reply: towers, logits and greedy tokens
-// are those of transformers (test/golden/vision/pictures.py).
+// are those of transformers (test/golden/vision/pictures.py, fitting.py).
 
 import { describe, expect, test } from "vitest"
 import {

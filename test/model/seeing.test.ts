@@ -86,7 +86,7 @@ async function see(name: string, on: On): Promise<Seeing> {
   const graph = decoder(model.architecture, seeingImages(model.config, eye))
   return {
     hidden,
-    isMutual: eye.mutual === true,
+    isMutual: eye.mutual !== undefined,
     plan: planFor(on, graph, model.format),
     weights: model.weights,
     softToken: eye.softToken,

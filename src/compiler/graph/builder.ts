@@ -5,7 +5,16 @@
 import type { Rotation } from "../../runtime/rotation.ts"
 import type { RowSet } from "../../runtime/step-rows.ts"
 import type { Activation, ElementwiseName } from "./elementwise.ts"
-import type { Attention, Convolution, Delta, Graph, Node, Routing, Weight } from "./graph.ts"
+import type {
+  Attention,
+  Convolution,
+  Delta,
+  EmbeddedBy,
+  Graph,
+  Node,
+  Routing,
+  Weight,
+} from "./graph.ts"
 import { inOrder, valueDim } from "./graph.ts"
 
 /** A matrix `[rows, columns]`, or with no columns given a vector. */
@@ -23,8 +32,14 @@ export function stacked(name: string, weights: readonly Weight[]): Weight {
   }
 }
 
-export function embed(table: Weight, by: "token" | "position" = "token"): Node {
+export function embed(table: Weight, by: EmbeddedBy = "token"): Node {
   return { op: "embed", rows: "tokens", columns: table.columns, inputs: [], table, by }
+}
+
+/** The table's row of each token; of one that a row is taken in for, the row of `instead`. */
+export function embedOrElse(table: Weight, instead: number): Node {
+  check(instead < table.rows, `${table.name} has no row ${instead}`)
+  return { ...embed(table), op: "embed", inputs: [], table, by: "token", instead }
 }
 
 /** The table's row of each token, or what is taken in for it: the first columns of `taken`. */
@@ -254,6 +269,12 @@ export function multiply(a: Node, b: Node): Node {
 export function weigh(x: Node, weight: Weight): Node {
   check([1, x.columns].includes(weight.rows), `${weight.name} does not fit ${x.columns} columns`)
   return { op: "weigh", rows: x.rows, columns: x.columns, inputs: [x], weight }
+}
+
+/** @param bounds two numbers: the least and the most */
+export function bound(x: Node, bounds: Weight): Node {
+  check(bounds.rows === 2 && bounds.columns === 1, `${bounds.name} are not two numbers`)
+  return { op: "bound", rows: x.rows, columns: x.columns, inputs: [x], bounds }
 }
 
 export function reorder(x: Node, order: Weight): Node {

@@ -36,10 +36,18 @@ export type Node = { rows: RowSet; columns: number } & Op
 /** `inputs` are what an operation reads, in the order that its line here names them. */
 export type Op =
   /**
-   * The table's row of each token, or of each token's position. Where it `sees`, a token may say that a row which is taken in
-   * stands in its place (`StepInput.hiddenIn`), of so many columns, the first of which are read.
+   * The table's row of each token, of each token's position, or of one of its coordinates. Where it `sees`, a token may say that a row
+   * which is taken in stands in its place (`StepInput.hiddenIn`), of so many columns, the first of which are read; `instead`: then it
+   * is the row of that token.
    */
-  | { op: "embed"; inputs: readonly []; table: Weight; by: "token" | "position"; sees?: number }
+  | {
+      op: "embed"
+      inputs: readonly []
+      table: Weight
+      by: EmbeddedBy
+      sees?: number
+      instead?: number
+    }
   /** Other columns, `from` on, of the `taken` ones of the row that stands in a token's place; zeros where a token does itself. */
   | { op: "seenPart"; inputs: readonly []; taken: number; from: number }
   /** Rows taken in beside the tokens (`hiddenIn`). */
@@ -144,6 +152,8 @@ export type Op =
   | { op: "multiply"; inputs: readonly [Node, Node] }
   /** x → each column times its own number, or all times the one that there is */
   | { op: "weigh"; inputs: readonly [Node]; weight: Weight }
+  /** x → each element, but none below the first of two numbers and none above the second */
+  | { op: "bound"; inputs: readonly [Node]; bounds: Weight }
   /** x → its columns in another order: `order` has for each of them, as whole numbers, which of x's it is. */
   | { op: "reorder"; inputs: readonly [Node]; order: Weight }
   /** x → `columns` columns of it, beginning at `from`. */
@@ -156,6 +166,9 @@ export type Op =
    * `experts` no codes of 16 bits.
    */
   | { op: "quantize"; inputs: readonly [Node]; codec: RoundingCodec }
+
+/** What names a row of a table: a token itself, or where it stands. */
+export type EmbeddedBy = "token" | "position" | "height" | "width"
 
 /** Matrices and biases of experts, as many as there are. */
 export function expertWeights({ gateUp, up, down, biases }: Node & { op: "experts" }): Weight[] {
@@ -309,7 +322,12 @@ export function printGraph(graph: Graph): string {
 function details(node: Node): string[] {
   switch (node.op) {
     case "embed":
-      return [shown(node.table), `by ${node.by}`, ...(node.sees ? ["or seen"] : [])]
+      return [
+        shown(node.table),
+        `by ${node.by}`,
+        ...(node.sees ? ["or seen"] : []),
+        ...(node.instead === undefined ? [] : [`or ${node.instead} instead`]),
+      ]
     case "seenPart":
       return [`from ${node.from} of ${node.taken}`]
     case "norm":
@@ -384,6 +402,8 @@ function details(node: Node): string[] {
       return [functionText(node)]
     case "weigh":
       return [shown(node.weight)]
+    case "bound":
+      return [shown(node.bounds)]
     case "reorder":
       return [shown(node.order)]
     case "slice":

@@ -5,6 +5,7 @@
 import type { Cutting, Size } from "../../images/image.ts"
 import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
+import { GEMMA4_ROWS } from "./gemma4.ts"
 import { MAX_ROWS } from "./qwen.ts"
 import { MAX_PATCHES } from "./tower.ts"
 
@@ -90,6 +91,17 @@ export function within(image: Fields, { patch, joined }: Grain): Cuts {
   const tile = { width: step, height: step }
   const most = MAX_PATCHES * patch * patch
   return { tile, cutting: { kind: "fit", least: 0, most, longest } }
+}
+
+/** As Gemma 4: as large as a number of rows allows. */
+export function filling(image: Fields, { patch, joined }: Grain): Cuts {
+  const step = patch * joined
+  const name = "max_soft_tokens"
+  const rows = image.count(name, 280)
+  if (!GEMMA4_ROWS.includes(rows))
+    throw image.wrong(name, `is ${rows}; known: ${GEMMA4_ROWS.join(", ")}`)
+  const tile = { width: step, height: step }
+  return { tile, cutting: { kind: "fill", most: rows * step * step } }
 }
 
 const MAX_LONGEST = 65_535 // of any image

@@ -9,6 +9,7 @@ import { type ModelConfig, readActivation } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import type { Naming } from "../weights/names.ts"
 import { type Eye, type EyeName, eyes } from "./eyes.ts"
+import { GEMMA4, readGemma4Tower } from "./gemma4.ts"
 import { isQwen, readQwen } from "./qwen.ts"
 import type { Merge, Projector, TowerConfig } from "./tower.ts"
 
@@ -28,7 +29,7 @@ interface Family {
   ending(fields: Fields, eye: Eye, text: ModelConfig): Ending
   /** Where it is not said. */
   softToken: number
-  mutual?: true
+  mutual?: NonNullable<TowerConfig["mutual"]>
   /** What may stand before the names of tensors: the tower's, and the projector's. */
   roots: Naming["roots"]
   /** What the projector's parts are called, where these have other names. */
@@ -40,8 +41,8 @@ interface Family {
  * @returns nothing where there is no tower, or none that is known
  */
 export function readTower(fields: Fields, text: ModelConfig): TowerConfig | undefined {
-  const qwen = readQwen(fields, text)
-  if (qwen) return qwen
+  const fitting = readQwen(fields, text) ?? readGemma4Tower(fields, text)
+  if (fitting) return fitting
   const type = fields.text("model_type")
   const vision = fields.object("vision_config")
   if (!vision || !Object.hasOwn(families, type)) return undefined
@@ -71,7 +72,8 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
 }
 
 /** Whether images are read of models of that `model_type`. */
-export const readsImages = (type: string) => isQwen(type) || Object.hasOwn(families, type)
+export const readsImages = (type: string) =>
+  isQwen(type) || type === GEMMA4 || Object.hasOwn(families, type)
 
 /** Under either name that configurations have for it. */
 function softTokenOf(fields: Fields, { softToken }: Family, { shapes }: ModelConfig): number {
@@ -121,7 +123,7 @@ const families = {
     towers: ["siglip_vision_model"],
     ending: gemma3Ending,
     softToken: 262144,
-    mutual: true,
+    mutual: "everywhere",
     roots: LLAVA.roots,
     parts: {
       projector_norm: { name: "mm_soft_emb_norm", plus: 1 },

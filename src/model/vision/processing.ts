@@ -12,6 +12,7 @@ import { type Folder, isObject, type Json } from "../folder.ts"
 import {
   type Cuts,
   cropped,
+  filling,
   fitted,
   type Grain,
   inGrid,
@@ -21,6 +22,7 @@ import {
   stretched,
   within,
 } from "./cutting.ts"
+import { type Gemma4Patches, readGemma4Patches } from "./gemma4.ts"
 import { MAX_ROWS, type QwenPatches, readQwenPatches } from "./qwen.ts"
 
 /** What the files of a folder say of images. */
@@ -62,8 +64,10 @@ const HALVES = { mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5] }
 interface ImageProcessor {
   filter: Filter
   normal: { mean: readonly number[]; std: readonly number[] }
+  /** Bytes are rescaled and no more; what the tower does to them then is done here. */
+  isRescaled?: true
   /** The field that says how large a tile is. */
-  field: "size" | "max_image_size"
+  field: "size" | "max_image_size" | "max_soft_tokens"
   cutting(image: Fields, grain: Grain): Cuts
   /** Which `do_` fields may be true beside those of all: what they do is known, or nothing. */
   flags: readonly string[]
@@ -115,6 +119,14 @@ const processors = {
     field: "size",
     cutting: within,
     flags: ["do_pad"], // which fills up batches
+  },
+  Gemma4ImageProcessor: {
+    filter: "bicubic",
+    normal: HALVES,
+    isRescaled: true,
+    field: "max_soft_tokens",
+    cutting: filling,
+    flags: [],
   },
   Cohere2VisionImageProcessor: {
     filter: "bicubic",
@@ -297,8 +309,8 @@ export function processingBy(
   image: Fields,
   texts: Pick<Sources, "processor" | "tokens">,
 ): ImageProcessing | undefined {
-  const patches = readQwenPatches(config)
-  if (patches) return fittingOf(patches, image, texts.tokens)
+  const fitting = fittingFamily(config)
+  if (fitting) return fittingOf(fitting, image, texts.tokens)
   const usual = own(families, config.text("model_type"))
   const vision = config.object("vision_config")
   if (!usual || !vision) return undefined
@@ -308,21 +320,64 @@ export function processingBy(
   return tower && processingOf(family, tower, { config, vision, image, ...texts })
 }
 
-/** As Qwen's, whose tiles are as large as their images. */
-function fittingOf(patches: QwenPatches, image: Fields, tokens: Tokens): ImageProcessing {
+/** Of models whose tiles are as large as their images. */
+interface Fitting extends Pick<Family, "processors"> {
+  patches: Pick<ImageProcessing, "patch" | "joined" | "window" | "places">
+  /** Heights and widths, in patches, that the tower has a row for; absent: all. */
+  lines?: number
+  /** Fields of the image processor that repeat what the tower's configuration says: what that is, and what holds where they are not there. */
+  repeated: Readonly<Record<string, { is: number; otherwise: number }>>
+  words(tokens: Tokens): Pick<ImageProcessing, "isPlaced" | "mark" | "soft" | "wording">
+}
+
+/** @returns nothing where tiles are of one size, or the tower is not known */
+function fittingFamily(config: Fields): Fitting | undefined {
+  const qwen = readQwenPatches(config)
+  if (qwen) return asQwen(qwen)
+  const gemma4 = readGemma4Patches(config)
+  return gemma4 && asGemma4(gemma4)
+}
+
+const asQwen = (patches: QwenPatches): Fitting => ({
+  processors: ["Qwen2VLImageProcessor"],
+  patches,
+  repeated: {
+    patch_size: { is: patches.patch, otherwise: 14 },
+    merge_size: { is: patches.joined, otherwise: 2 },
+    temporal_patch_size: { is: 2, otherwise: 2 },
+  },
+  words(tokens) {
+    const soft = tokens("image_token", "<|image_pad|>")
+    return { isPlaced: true, mark: soft, soft, wording: plain }
+  },
+})
+
+const asGemma4 = ({ patch, joined, lines }: Gemma4Patches): Fitting => ({
+  processors: ["Gemma4ImageProcessor"],
+  patches: { patch, joined },
+  lines,
+  repeated: {
+    patch_size: { is: patch, otherwise: 16 },
+    pooling_kernel_size: { is: joined, otherwise: 3 },
+  },
+  words(tokens) {
+    const soft = tokens("image_token", "<|image|>")
+    const opening = tokens("boi_token", "<|image>")
+    const closing = tokens("eoi_token", "<image|>")
+    return { mark: soft, soft, wording: { ...plain, opening, closing } }
+  },
+})
+
+function fittingOf(family: Fitting, image: Fields, tokens: Tokens): ImageProcessing {
+  const { patches, repeated } = family
   const { patch, joined } = patches
-  const chosen = processors[processorOf(image, FITTING)]
+  const chosen: ImageProcessor = processors[processorOf(image, family)]
   refuseUnknown(image, chosen)
-  for (const [name, is, otherwise] of [
-    ["patch_size", patch, 14],
-    ["merge_size", joined, 2],
-    ["temporal_patch_size", 2, 2],
-  ] as const) {
+  for (const [name, { is, otherwise }] of Object.entries(repeated)) {
     const told = image.count(name, otherwise)
     if (told !== is) throw image.wrong(name, `is ${told}, but the tower's is ${is}`)
   }
   const { tile, cutting } = chosen.cutting(image, { patch, joined })
-  const soft = tokens("image_token", "<|image_pad|>")
   const processing = {
     cutting,
     ...pixelsOf(image, chosen),
@@ -330,12 +385,14 @@ function fittingOf(patches: QwenPatches, image: Fields, tokens: Tokens): ImagePr
     ...patches,
     hasClassRow: false,
     skipped: 0,
-    isPlaced: true as const,
-    mark: soft,
-    soft,
-    wording: plain,
+    ...family.words(tokens),
   }
   const rows = mostRows(processing) / joined ** 2
+  if (family.lines && rows * joined > family.lines)
+    throw image.wrong(
+      chosen.field,
+      `makes images of up to ${rows * joined} patches a side; the tower has places for ${family.lines}`,
+    )
   if (rows > MAX_ROWS)
     throw image.wrong(
       "min_pixels",
@@ -344,13 +401,18 @@ function fittingOf(patches: QwenPatches, image: Fields, tokens: Tokens): ImagePr
   return processing
 }
 
-const FITTING = { processors: ["Qwen2VLImageProcessor"] } as const
-
 /** What becomes of pixels, wherever they are. */
-function pixelsOf(image: Fields, { filter, normal }: ImageProcessor) {
-  return {
+function pixelsOf(image: Fields, { filter, normal, isRescaled }: ImageProcessor) {
+  const common = {
     filter: filterOf(image, filter),
     rescale: image.positive("rescale_factor", 1 / 255),
+  }
+  if (isRescaled) {
+    const [mean, std] = [normal.mean, normal.std] as [Colours, Colours]
+    return { ...common, isRescaledFirst: true as const, mean, std }
+  }
+  return {
+    ...common,
     mean: triple(image, "image_mean", normal.mean),
     std: triple(image, "image_std", normal.std),
   }
@@ -454,10 +516,11 @@ function processorOf(
 
 const NEEDED = ["do_resize", "do_rescale", "do_normalize", "do_convert_rgb"]
 
-function refuseUnknown(image: Fields, { flags }: ImageProcessor): void {
-  for (const name of NEEDED)
+function refuseUnknown(image: Fields, { flags, isRescaled }: ImageProcessor): void {
+  const needed = isRescaled ? NEEDED.filter((name) => name !== "do_normalize") : NEEDED
+  for (const name of needed)
     if (!image.flag(name, true)) throw image.wrong(name, "is false, which is not known")
-  const known = [...NEEDED, ...flags]
+  const known = [...needed, ...flags]
   const other = Object.keys(image.json).find(
     (name) => name.startsWith("do_") && image.json[name] === true && !known.includes(name),
   )
@@ -493,11 +556,10 @@ function filterOf(image: Fields, otherwise: Filter): Filter {
   throw image.wrong("resample", `is ${number}; known: 1 (Lanczos), 2 (bilinear), 3 (bicubic)`)
 }
 
-function triple(
-  image: Fields,
-  name: string,
-  otherwise: readonly number[],
-): [number, number, number] {
+/** A number for each of red, green and blue. */
+type Colours = [number, number, number]
+
+function triple(image: Fields, name: string, otherwise: readonly number[]): Colours {
   const values = image.has(name) ? image.numbers(name) : otherwise
   const [red, green, blue] = values
   if (values.length !== 3 || (name === "image_std" && values.includes(0)))

@@ -5,6 +5,7 @@
 //
 // Towers that take images of any proportions have no such table. Where positions are learned, for a square of places, those between
 // are mixed of the four around them: behind a patch's pixels its row has how much each place counts, which is multiplied with them.
+// Where each height and each width has a row of its own, both are added.
 
 import {
   add,
@@ -18,6 +19,7 @@ import {
   select,
   slice,
   stacked,
+  weigh,
   weight,
 } from "../../compiler/graph/builder.ts"
 import type { Activation } from "../../compiler/graph/elementwise.ts"
@@ -58,8 +60,10 @@ export interface TowerConfig {
   stacked?: readonly Stacked[]
   /** The token in whose place a row that comes out stands in a prompt. */
   softToken: number
-  /** In the text model the rows of a tile see each other. */
-  mutual?: true
+  /** In the text model the rows of a tile see each other, in all layers or in those that have windows. */
+  mutual?: "everywhere" | "in windows"
+  /** Where the text model gives layers columns of the token's own, a row of an image has those of this one. */
+  instead?: number
   /** What turns each pair in the text model. */
   axes?: readonly Axis[]
   naming: Naming
@@ -80,6 +84,8 @@ export interface Fits {
   frames: number
   /** Positions are learned. */
   isInterpolated: boolean
+  /** Of so many heights and as many widths. */
+  lines?: number
 }
 
 /**
@@ -91,6 +97,10 @@ export interface Merge {
   by: "columns" | "mean" | "matrix"
   /** Of each patch before. */
   norm?: NormKind
+  /** What a mean is multiplied with. */
+  factor?: number
+  /** And a stored row is taken off it, and the rest multiplied with another. */
+  standardized?: true
 }
 
 /** A norm, and one matrix or two. */
@@ -116,19 +126,23 @@ export const STACKED = "deepstack_merger_list"
 /** The text model, in whose prompts rows may stand for tokens. */
 export function seeingImages(
   text: ModelConfig,
-  { mutual, axes, stacked = [] }: TowerConfig,
+  { mutual, instead, axes, stacked = [] }: TowerConfig,
 ): ModelConfig {
   const { hidden } = text.shapes
   const seeing = {
     ...text,
     shapes: stacked.length ? { ...text.shapes, taken: hidden * (1 + stacked.length) } : text.shapes,
     embedding: { ...text.embedding, sees: true, stacked: stacked.length } as const,
+    ...(text.layerInputs && {
+      layerInputs: { ...text.layerInputs, ...(instead !== undefined && { instead }) },
+    }),
   }
   const by = (turn: Rotation) => (axes ? { ...turn, axes } : turn)
   return withBlocks(seeing, (block) => {
-    const { rotation } = block.attention
+    const { rotation, window } = block.attention
+    const isMutual = mutual === "everywhere" || (mutual === "in windows" && window !== undefined)
     const turned = rotation && { query: by(rotation.query), key: rotation.key && by(rotation.key) }
-    return withAttention(block, { rotation: turned, ...(mutual && { mutual }) })
+    return withAttention(block, { rotation: turned, ...(isMutual && { mutual: true }) })
   })
 }
 
@@ -177,9 +191,20 @@ function patchesOf({ width, side, patch, patchBias, hasClass, fits }: TowerConfi
   const colours = Array.from({ length: COLOURS }, (_, colour) => slice(shown, colour * size, size))
   const all = colours.flatMap((colour) => Array<Node>(frames).fill(colour))
   const seen = linear(frames > 1 ? all.reduce(concat) : shown, matrix, bias || undefined)
+  if (fits?.lines) return add(seen, linesOf(fits.lines, width))
   if (!places) return seen
   const learned = { ...own("positions", "positions.weight", width, places), exact: true as const }
   return add(seen, linear(slice(given, pixels, places), learned))
+}
+
+/** Rows of two tables, which are kept as exactly as they are added. */
+function linesOf(lines: number, width: number): Node {
+  const own = named("", "model.")
+  const table = (name: string) => ({
+    ...own(name, `${name}.weight`, lines, width),
+    exact: true as const,
+  })
+  return add(embed(table("widths"), "width"), embed(table("heights"), "height"))
 }
 
 export function towerShapes(config: TowerConfig): Shapes & { taken: number } {
@@ -212,15 +237,25 @@ function positionsOf({ side, width, hasClass }: TowerConfig): Weight {
 }
 
 /** [rows that come out, columns of as many patches as become one, or of what is made of them] */
-function merged(x: Node, { side, by, norm }: Merge, own: Named): Node {
+function merged(x: Node, merge: Merge, own: Named): Node {
+  const { side, by, norm, factor = 1, standardized } = merge
   const count = side * side
   const even = norm ? normed(x, norm, own, "merging_norm", "merging_norm") : x
   const whole = select(even, "hidden", count)
   if (by === "matrix")
     return linear(whole, own("merging", "merging.weight", x.columns, whole.columns))
-  if (by === "columns" || count === 1) return whole
+  if (by === "columns") return whole
   const patches = Array.from({ length: count }, (_, i) => slice(whole, i * x.columns, x.columns))
-  return scaled(patches.reduce(add), 1 / count)
+  const mean = scaled(patches.reduce(add), factor / count)
+  return standardized ? standard(mean) : mean
+}
+
+/** Less one stored row, which is that of every token, times another. */
+function standard(x: Node): Node {
+  const own = named("", "model.")
+  const table = { ...own("std_bias", "std_bias.weight", 1, x.columns), exact: true as const }
+  const less = scaled(select(embed(table), "hidden"), -1)
+  return weigh(add(x, less), own("std_scale", "std_scale.weight", x.columns))
 }
 
 function projected(x: Node, projector: Projector, own: Named): Node {

@@ -28,9 +28,10 @@ export interface Source {
   turnedColumns?: number
   /**
    * Neighbours of the first `turned` rows of each head are turned with each other; here the first half is with the second.
-   * `last`: they are the last rows of a stored head; `halves`: stored, too, the first half is turned with the second.
+   * `last`: they are the last rows of a stored head; `halves`: stored, too, the first half is turned with the second; `quarters`: each
+   * half of a stored head is turned by itself, its first half with its second.
    */
-  neighbours?: { headDim: number; turned: number; last?: true; halves?: true }
+  neighbours?: { headDim: number; turned: number; last?: true; halves?: true; quarters?: true }
   /** It is stored as minus e to its power. */
   exponential?: true
   /** It is ln(1 + e to the power of what is stored). */
@@ -276,12 +277,19 @@ export function storedRow({ rows, neighbours }: Source, row: number): number {
 
 function neighbour(
   row: number,
-  { headDim, turned, last, halves }: NonNullable<Source["neighbours"]>,
+  { headDim, turned, last, halves, quarters }: NonNullable<Source["neighbours"]>,
 ): number {
   const at = row % headDim
+  if (quarters) return row - at + quarter(at, headDim / 4)
   if (at >= turned) return last ? row - turned : row
   const half = turned / 2
   const first = row - at + (last ? headDim - turned : 0)
   if (halves) return first + at
   return first + (at < half ? 2 * at : 2 * (at - half) + 1)
+}
+
+/** The two quarters in the middle stand in each other's place. */
+function quarter(at: number, size: number): number {
+  const place = Math.floor(at / size)
+  return place === 1 ? at + size : place === 2 ? at - size : at
 }

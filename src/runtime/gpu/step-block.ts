@@ -17,7 +17,7 @@ import {
   TOLD,
   UNMASKED,
 } from "../program.ts"
-import { coordinatesOf, type Rotation, writeTurns } from "../rotation.ts"
+import { coordinatesAlong, coordinatesOf, type Rotation, writeTurns } from "../rotation.ts"
 import { logOfShares, partOf } from "../sampling.ts"
 import { settled } from "../single.ts"
 import { type RowSet, StepRows } from "../step-rows.ts"
@@ -222,6 +222,10 @@ export class StepBlock {
       case "states": {
         const states = new Int32Array(2 * sequences)
         return { capacity: states.length, take: (input) => statesOf(input, region.group, states) }
+      }
+      case "places": {
+        const axis = region.of === "height" ? 1 : 2
+        return { capacity: tokens, take: (input) => coordinatesAlong(axis, input) }
       }
       case "tokensOf":
         return {

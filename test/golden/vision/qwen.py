@@ -171,7 +171,7 @@ def make_weights(config, seed, folder, draw_part):
 
 
 def logits_of(model, ids, given):
-    kinds = (ids == SOFT).int()
+    kinds = (ids == model.config.image_token_id).int()
     logits = model(input_ids=ids, mm_token_type_ids=kinds, use_cache=False, **given).logits[0]
     assert logits.dtype == torch.float64
     return logits
@@ -209,11 +209,26 @@ def message_of(count):
     return [part for i in range(count) for part in ("image", texts[i])]
 
 
-def prompts_for(model, folder, random):
+def fitted(made):
+    """What a tower is given, how many rows come out of each picture, and its patches as height and width."""
+    grids = made["image_grid_thw"]
+    given = dict(pixel_values=made["pixel_values"], image_grid_thw=grids)
+    return given, [int(grid.prod()) // 4 for grid in grids], grids[:, 1:].tolist()
+
+
+def turned(model, ids, given):
+    """Time, height and width of each token, and how far they end behind their number."""
+    places, behind = model.model.get_rope_index(ids, (ids == model.config.image_token_id).int(), given["image_grid_thw"])
+    return places[:, 0].int(), -int(behind)
+
+
+def prompts_for(model, folder, random, sizes_of=SIZES, fitted=fitted, around="{}", turned=turned):
+    """@param around what stands in a prompt for a picture, its soft tokens in the middle"""
     prepare = AutoImageProcessor.from_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
+    soft = tokenizer.convert_ids_to_tokens(model.config.image_token_id)
     tensors, notes = {}, []
-    for number, sizes in enumerate(SIZES):
+    for number, sizes in enumerate(sizes_of):
         parts = message_of(len(sizes))
         content = [dict(type="image") if part == "image" else dict(type="text", text=part) for part in parts]
         text = tokenizer.apply_chat_template([dict(role="user", content=content)], tokenize=False, add_generation_prompt=True)
@@ -221,13 +236,11 @@ def prompts_for(model, folder, random):
         while len(tokens) < GREEDY or len(set(tokens)) < DISTINCT or not seen:
             pictures = [picture(size, random) for size in sizes]
             made = prepare(images=pictures, return_tensors="pt")
-            grids = made["image_grid_thw"]
-            pieces = text.split("<|image_pad|>")
-            counts = [int(grid.prod()) // 4 for grid in grids]
-            whole = pieces[0] + "".join("<|image_pad|>" * count + piece for count, piece in zip(counts, pieces[1:]))
+            given, counts, grids = fitted(made)
+            pieces = text.split(soft)
+            whole = pieces[0] + "".join(around.format(soft * count) + piece for count, piece in zip(counts, pieces[1:]))
             ids = torch.tensor([tokenizer(whole, add_special_tokens=False)["input_ids"]])
             with torch.no_grad():
-                given = dict(pixel_values=made["pixel_values"], image_grid_thw=grids)
                 inexact = features_of(model.float(), given)
                 with Float64():
                     model.double()
@@ -235,8 +248,8 @@ def prompts_for(model, folder, random):
                     features = features_of(model, given)
                     assert (features - inexact).abs().max() < 1e-3
                     tokens, leads = greedy_of(model, ids, given)
-                    turned = {**given, "pixel_values": -given["pixel_values"]}
-                    seen = tokens[:8] != greedy_of(model, ids, turned, 8)[0]
+                    negative = {**given, "pixel_values": -given["pixel_values"]}
+                    seen = tokens[:8] != greedy_of(model, ids, negative, 8)[0]
         with Float64(), torch.no_grad():
             logits = logits_of(model, ids, given)[-2:].numpy().astype(np.float32)
         names = [f"{number}-{i}.png" for i in range(len(pictures))]
@@ -246,15 +259,16 @@ def prompts_for(model, folder, random):
         tensors[f"prompt.{number}"] = ids[0].int()
         tensors[f"logits.{number}"] = torch.from_numpy(logits)
         tensors[f"greedy.{number}"] = torch.tensor(tokens).int()
-        places, behind = model.model.get_rope_index(ids, (ids == SOFT).int(), grids)
-        tensors[f"coordinates.{number}"] = places[:, 0].int()
+        behind = 0
+        if turned:
+            tensors[f"coordinates.{number}"], behind = turned(model, ids, given)
         notes.append(
             dict(
                 pictures=names,
-                grids=grids[:, 1:].tolist(),
+                grids=grids,
                 parts=parts,
                 length=ids.shape[1],
-                behind=-int(behind),
+                behind=behind,
                 text=tokenizer.decode(tokens),
                 least_margin=round(min(leads), 4),
                 distinct_greedy=len(set(tokens)),
@@ -268,12 +282,22 @@ def make(name, output, seed=1):
     folder.mkdir(parents=True)
     config = MODELS[name]
     make_weights(config, seed, folder, draw_part)
-    bring_texts(folder, config)
+    bring_texts(folder)
+    write(folder, "preprocessor_config.json", image_of(config))
     eager = dict(attn_implementation="eager", experts_implementation="eager")
     model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float64, **eager).eval().double()
     tensors, notes = prompts_for(model, folder, np.random.default_rng(seed))
     save_file(tensors, folder / "golden.safetensors")
-    golden = dict(
+    write(folder, "golden.json", golden_of(model, notes))
+    tensors = load_file(folder / "model.safetensors")
+    for old, new in RENAMED.get(name, {}).items():
+        tensors = {key.replace(old, new) if key.startswith(old) else key: tensor for key, tensor in tensors.items()}
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    write(folder, "config.json", {**config, "torch_dtype": "bfloat16"})
+
+
+def golden_of(model, notes):
+    return dict(
         oracle=f"{type(model).__name__} of transformers, eager attention, float64 throughout",
         versions=dict(
             transformers=transformers.__version__,
@@ -285,38 +309,37 @@ def make(name, output, seed=1):
         margin_at_least=MARGIN,
         prompts=notes,
     )
-    (folder / "golden.json").write_text(json.dumps(golden, indent=1))
-    tensors = load_file(folder / "model.safetensors")
-    for old, new in RENAMED.get(name, {}).items():
-        tensors = {key.replace(old, new) if key.startswith(old) else key: tensor for key, tensor in tensors.items()}
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    (folder / "config.json").write_text(json.dumps({**config, "torch_dtype": "bfloat16"}, indent=1))
 
 
-def bring_texts(folder, config):
-    """The tokenizer of other golden models with Qwen's tokens; how images are prepared, as the files of published models say it."""
+def write(folder, file, what):
+    (folder / file).write_text(json.dumps(what, indent=1, ensure_ascii=False))
+
+
+def bring_texts(folder, special=SPECIAL, template=TEMPLATE, names={}):
+    """The tokenizer of other golden models with tokens of its own, the second of which ends a turn."""
     tokenizer = json.loads((GOLDEN / "models/granitemoe/tokenizer.json").read_text())
     settings = json.loads((GOLDEN / "models/granitemoe/tokenizer_config.json").read_text())
-    for i, content in enumerate(SPECIAL):
+    for i, content in enumerate(special):
         token = dict(content=content, single_word=False, lstrip=False, rstrip=False, normalized=False, special=True)
         tokenizer["added_tokens"].append(dict(id=FIRST + i, **token))
         settings["added_tokens_decoder"][str(FIRST + i)] = token
     tokenizer["post_processor"] = tokenizer["post_processor"]["processors"][0]  # no token at the beginning
-    settings |= dict(bos_token=None, eos_token="<|im_end|>", chat_template=TEMPLATE)
-    write = lambda file, what: (folder / file).write_text(json.dumps(what, indent=1, ensure_ascii=False))  # noqa: E731
-    write("tokenizer.json", tokenizer)
-    write("tokenizer_config.json", settings)
-    write("generation_config.json", dict(eos_token_id=FIRST + 1, pad_token_id=318))
+    settings |= dict(bos_token=None, eos_token=special[1], chat_template=template, **names)
+    write(folder, "tokenizer.json", tokenizer)
+    write(folder, "tokenizer_config.json", settings)
+    write(folder, "generation_config.json", dict(eos_token_id=FIRST + 1, pad_token_id=318))
+
+
+def image_of(config):
+    """How images are prepared, as the files of published models say it."""
     eye = config["vision_config"]
     own = dict(patch_size=eye["patch_size"], merge_size=2, temporal_patch_size=2)
     if config["model_type"].startswith("qwen2"):
         clip = dict(image_mean=[0.48145466, 0.4578275, 0.40821073], image_std=[0.26862954, 0.26130258, 0.27577711])
-        image = dict(image_processor_type="Qwen2VLImageProcessor", min_pixels=256, max_pixels=4096, **clip, **own)
-    else:
-        halves = dict(image_mean=[0.5] * 3, image_std=[0.5] * 3)
-        size = dict(shortest_edge=256, longest_edge=4096)
-        image = dict(image_processor_type="Qwen2VLImageProcessorFast", size=size, **halves, **own)
-    write("preprocessor_config.json", image)
+        return dict(image_processor_type="Qwen2VLImageProcessor", min_pixels=256, max_pixels=4096, **clip, **own)
+    halves = dict(image_mean=[0.5] * 3, image_std=[0.5] * 3)
+    size = dict(shortest_edge=256, longest_edge=4096)
+    return dict(image_processor_type="Qwen2VLImageProcessorFast", size=size, **halves, **own)
 
 
 if __name__ == "__main__":

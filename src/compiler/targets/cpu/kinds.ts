@@ -3,6 +3,7 @@
 // struct is a kind that names its fields once. So the two libraries cannot disagree about what a field means.
 
 import { type GroupCodec, groupCodecs, isGroupCodec } from "../../../runtime/format.ts"
+import type { EmbeddedBy } from "../../graph/graph.ts"
 import type { BufferId, ParameterId, View } from "../../plan.ts"
 import type { Panels } from "./kept.ts"
 import { double, float, initialiser, longInitialiser } from "./literals.ts"
@@ -96,11 +97,20 @@ export const said = (text: string): Kind<true> => ({
   read: () => text,
 })
 
-export const embedded: Kind<"token" | "position"> = word(
-  (by) => `m->step->${by}s[token]`,
-  (by) => (by === "token" ? 0 : 1),
-  (at) => `(w[${at}] ? m->step->positions : m->step->tokens)[token]`,
-)
+/** What names a row of a table, and the row of a token that one is taken in for. */
+export interface Embedded {
+  by: EmbeddedBy
+  instead?: number | undefined
+}
+
+const embeddedBy: readonly EmbeddedBy[] = ["token", "position", "height", "width"]
+
+export const embedded: Kind<Embedded> = {
+  words: 2,
+  c: ({ by, instead = -1 }) => `embedded(m->step, token, ${embeddedBy.indexOf(by)}, ${instead})`,
+  tape: ({ by, instead = -1 }) => [embeddedBy.indexOf(by), instead],
+  read: (at) => `embedded(m->step, token, (int)w[${at}], (int64_t)w[${at + 1}])`,
+}
 
 /** A row that came in, so many columns wide. */
 export const hiddenIn: Kind<number> = word(

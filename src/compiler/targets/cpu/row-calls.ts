@@ -150,6 +150,7 @@ const rowCalls = {
   ),
   weigh: call("multiply_row", "elements", weighed),
   weighByOne: call("scale_row", "elements", weighed),
+  bound: call("bound_row", "elements", weighed),
   reorder: call("reorder_row", "elements", weighed),
   copy: call("copy_row", "elements", one),
 } satisfies Record<string, RowCall<never>>
@@ -183,7 +184,7 @@ export function rowCallOf(step: Step, plan: Plan, kept: readonly Kept[]): Said {
       const { codec } = panels
       const rounded = as === "MATRIX" && isGroupCodec(codec) ? dtypeOf(codec) : "f32"
       const value = {
-        index: step.by,
+        index: { by: step.by, instead: step.instead },
         table: step.table,
         panels,
         rounded: rounded.toUpperCase() as "F32",
@@ -309,6 +310,16 @@ export function rowCallOf(step: Step, plan: Plan, kept: readonly Kept[]): Said {
         },
       }
     }
+    case "bound":
+      return {
+        name: "bound",
+        value: {
+          input: rowOf(step.input),
+          other: step.bounds,
+          columns: step.output.columns,
+          output: rowOf(step.output),
+        },
+      }
     case "reorder":
       return {
         name: "reorder",

@@ -18,11 +18,11 @@ import {
   type StepInput,
   type StepOutput,
 } from "../../../runtime/program.ts"
-import { coordinatesOf, writeTurns } from "../../../runtime/rotation.ts"
+import { coordinatesAlong, coordinatesOf, writeTurns } from "../../../runtime/rotation.ts"
 import { createSampler, type Sampler } from "../../../runtime/sampling.ts"
 import { ITEM, type RowSet, StepRows, type Visible } from "../../../runtime/step-rows.ts"
 import { type Activation, elementwise } from "../../graph/elementwise.ts"
-import { deltaColumns, keyHeadOf } from "../../graph/graph.ts"
+import { deltaColumns, type EmbeddedBy, keyHeadOf } from "../../graph/graph.ts"
 import {
   type BufferId,
   type Codes,
@@ -191,12 +191,14 @@ export class Machine {
       case "embed": {
         const table = this.#parameters[step.table]!
         const out = this.#rows(step.output)
-        const index = step.by === "token" ? input.tokens : input.positions
+        const index = indexFor(step.by, input)
         return (row) => {
-          const { sees } = step
-          const seen = sees ? index[row]! - SEEN : -1
+          const { sees, instead } = step
+          const name = index[tokens[row]!]!
+          const seen = name - SEEN
           const to = kernels.rowOf(out, row)
-          if (!sees || seen < 0) readRow(table, index[row]!, to)
+          if (seen < 0) readRow(table, name, to)
+          else if (!sees) readRow(table, instead!, to)
           else to.set(kernels.rowOf(takenIn(input, sees), seen).subarray(0, to.length))
         }
       }
@@ -259,6 +261,11 @@ export class Machine {
         const [x, out] = [this.#rows(step.input), this.#rows(step.output)]
         const weight = this.#vector(step.weight)
         return (row) => kernels.weigh(x, weight, out, row)
+      }
+      case "bound": {
+        const [least, most] = this.#vector(step.bounds) as unknown as [number, number]
+        const within = (x: number) => Math.max(least, Math.min(x, most)) + x * 0
+        return this.#eachElement(step.input, step.input, step.output, within)
       }
       case "reorder": {
         const [x, out] = [this.#rows(step.input), this.#rows(step.output)]
@@ -775,6 +782,12 @@ function gateOf(activation: Activation, limit?: number): (gate: number, up: numb
     const within = Math.max(-most, Math.min(up, most)) + up * 0
     return activate(Math.min(gate, most) + gate * 0) * Math.fround(within + 1)
   }
+}
+
+/** Of each token, what names a row of a table. */
+function indexFor(by: EmbeddedBy, input: StepInput): Int32Array {
+  if (by === "token") return input.tokens
+  return by === "position" ? input.positions : coordinatesAlong(by === "height" ? 1 : 2, input)
 }
 
 function newRows(count: number, columns: number): kernels.Rows {

@@ -264,6 +264,14 @@ static void attention_step(sinter_model *m, const struct step *s) {
 
 // ------------------------------------------------------------------ single rows, as the emitted loops call them
 
+// What names a row of a table: the token, its position, its height or its width; `instead`: of one that a row is taken in for.
+INLINE int64_t embedded(const sinter_step_arrays *s, const int64_t token, const int by,
+                        const int64_t instead) {
+  if (by > 1 && s->coordinates) return s->coordinates[(by - 1) * s->total + token];
+  if (by > 0) return s->positions[token];
+  return instead >= 0 && s->tokens[token] >= SEEN ? instead : s->tokens[token];
+}
+
 struct embed {
   int64_t index;
   const uint8_t *table;
@@ -481,6 +489,14 @@ struct scaled {
 INLINE void scale_runs(const struct scaled s) {
   for (int64_t run = 0; run < s.columns / s.width; run++)
     scale_row((struct elements){s.input + run * s.width, s.other + run, s.width, s.output + run * s.width});
+}
+// `other`: the least and the most. What is no number shows.
+INLINE void bound_row(const struct elements e) {
+  const float least = e.other[0], most = e.other[1];
+  for (int64_t i = 0; i < e.columns; i++) {
+    const float x = e.input[i], below = x < most ? x : most;
+    e.output[i] = (below > least ? below : least) + x * 0.0f;
+  }
 }
 // `other`: which of the columns comes where.
 INLINE void reorder_row(const struct elements e) {

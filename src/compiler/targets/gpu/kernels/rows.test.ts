@@ -9,7 +9,7 @@ import { rounding } from "../../../../runtime/dtype.ts"
 import { type FloatType, isWideCodec, rowLayout } from "../../../../runtime/format.ts"
 import { DRAWN, RESULT_WORDS, type Region, resultWord } from "../../../../runtime/gpu/regions.ts"
 import type { KvType, Parameter } from "../../../../runtime/manifest.ts"
-import { BLOCK, type StepInput } from "../../../../runtime/program.ts"
+import { BLOCK, SEEN, type StepInput } from "../../../../runtime/program.ts"
 import { writeTurns } from "../../../../runtime/rotation.ts"
 import { StepRows } from "../../../../runtime/step-rows.ts"
 import { compile } from "../../../compile.ts"
@@ -54,6 +54,14 @@ for (const [i, token] of input.tokens.entries()) {
   const row = (6 - i) * RESULT_WORDS
   if (i % 2) drawn[row + resultWord.isFinite] = token === 0 ? 0 : 1
   if (i % 2 && token !== 0) drawn[row + resultWord.token] = token
+}
+
+/** Of one token a row is taken in, in steps that have another token's instead. */
+const SEEN_AT = 4
+const seeing = told.map((token, i) => (i === SEEN_AT ? SEEN | 1 : token))
+const places = {
+  height: input.tokens.map((token) => (token * 5) % 70),
+  width: input.tokens.map((token) => (token * 3 + 1) % 70),
 }
 
 /** A plan's memory twice: as the reference has it and as a device does. */
@@ -174,7 +182,9 @@ class World {
       case "count":
         return Int32Array.of(stepRows.tokensOf(region.of as RowStep["rows"]).length)
       case "tokens":
-        return told
+        return this.plan.steps.some((step) => "instead" in step) ? seeing : told
+      case "places":
+        return places[region.of]
       case "drawn":
         return drawn
       case "positions":
@@ -214,8 +224,10 @@ class World {
     }
     switch (step.op) {
       case "embed": {
-        const index = step.by === "token" ? input.tokens : input.positions
-        readRow(this.parameters[step.table]!, index[row]!, kernels.rowOf(rows(step.output), row))
+        const { tokens: token, positions: position } = input
+        const index = { token, position, ...places }[step.by][row]!
+        const own = row === SEEN_AT ? (step.instead ?? index) : index
+        readRow(this.parameters[step.table]!, own, kernels.rowOf(rows(step.output), row))
         break
       }
       case "hiddenIn": {
@@ -267,6 +279,11 @@ class World {
         const of = kernels.rowOf(rows(step.b), row)
         let at = 0
         each([step.a], step.output, (a) => a! * of[Math.floor(at++ / width)]!)
+        break
+      }
+      case "bound": {
+        const [least, most] = (this.parameters[step.bounds] as Floats).values
+        each([step.input], step.output, (x) => Math.max(least!, Math.min(x!, most!)) + x! * 0)
         break
       }
       case "reorder": {
@@ -607,7 +624,7 @@ describe("embed", () => {
     "q4_1",
     "q6_k",
   ] as const)
-    for (const by of ["token", "position"] as const)
+    for (const by of ["token", "position", "height", "width"] as const)
       test(`by ${by} of ${codec}`, () => {
         const columns = 83
         const steps: RowStep[] = [
@@ -616,6 +633,23 @@ describe("embed", () => {
         const parameters = [{ rows: 70, columns, codec }]
         expectRun({ buffers: [floats(columns + 2)], steps, parameters })
       })
+
+  test("by token, or of one that a row is taken in for another's", () => {
+    const output = view(0, 83)
+    const steps: RowStep[] = [
+      { ...tokens, op: "embed", table: 0, by: "token", instead: 11, output },
+    ]
+    const parameters = [{ rows: 70, columns: 83, codec: "f32" as const }]
+    expectRun({ buffers: [floats(83)], steps, parameters })
+  })
+})
+
+test("elements stay between two numbers, and what is no number shows", () => {
+  const [input, output] = [view(0, 83), view(1, 83)]
+  const steps: RowStep[] = [{ ...tokens, op: "bound", input, bounds: 0, output }]
+  const parameters = [{ rows: 2, columns: 1, codec: "f32" as const }]
+  const change = (x: number, i: number) => (i === 5 ? Number.NaN : x / 8)
+  expectRun({ buffers: [floats(83), floats(83)], steps, parameters }, change)
 })
 
 // ------------------------------------------------------------------ operations together

@@ -19,6 +19,7 @@ import { DRAWN, RESULT_WORDS, type Region, resultWord } from "../../../../runtim
 import { BLOCK, SEEN } from "../../../../runtime/program.ts"
 import type { RowSet } from "../../../../runtime/step-rows.ts"
 import { elementwise } from "../../../graph/elementwise.ts"
+import type { EmbeddedBy } from "../../../graph/graph.ts"
 import {
   type BufferId,
   type Codes,
@@ -206,6 +207,7 @@ const byColumn: ReadonlySet<RowStep["op"]> = new Set([
   "copy",
   "multiply",
   "weigh",
+  "bound",
 ] as const)
 
 /** The operations in order; those of one name that follow each other count once. */
@@ -587,9 +589,11 @@ function columnwise<S extends RowStep & { output: View }>(
 const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
   embed: columnwise<Of<"embed">>(
     () => [],
-    (to, { table, by, sees }) => {
-      const index = by === "token" ? tokenAt(to) : to.region({ name: "positions" }).load(to.token)
-      return sees ? rowOrSeen(to, table, index, sees) : to.rowOf(table, index)
+    (to, { table, by, sees, instead }) => {
+      const index = indexBy(to, by)
+      if (sees) return rowOrSeen(to, table, index, sees)
+      const own = instead === undefined ? index : select(index.ge(SEEN), u32(instead), index)
+      return to.rowOf(table, to.k.let(own))
     },
   ),
   hiddenIn: columnwise<Of<"hiddenIn">>(
@@ -753,6 +757,21 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
       return (i, x) => x!.mul(own(isOne ? u32(0) : i))
     },
   ),
+  bound: columnwise<Of<"bound">>(
+    ({ input }) => [input],
+    (to, { bounds }) => {
+      const own = to.vector(bounds)
+      const [least, most] = [own(u32(0)), own(u32(1))].map((each) => to.k.let(each)) as [
+        Value,
+        Value,
+      ]
+      return (_, x) => {
+        const value = to.k.let(x!)
+        const below = to.k.let(select(value.lt(most), value, most))
+        return select(below.gt(least), below, least).add(value.mul(0))
+      }
+    },
+  ),
   reorder: {
     touches: ({ input, output }) => [reads(input, "any"), writes(output)],
     write(to, { input, order, output }) {
@@ -799,6 +818,12 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
 }
 
 /** The row's token: told, or as it was drawn. Where there was none to draw, any will do: what comes of it is thrown away. */
+function indexBy(to: Fragments, by: EmbeddedBy): Value {
+  if (by === "token") return tokenAt(to)
+  const region: Region = by === "position" ? { name: "positions" } : { name: "places", of: by }
+  return to.region(region).load(to.token)
+}
+
 function tokenAt(to: Fragments): Value {
   const { k } = to
   const told = k.let(to.region({ name: "tokens" }).load(to.token))

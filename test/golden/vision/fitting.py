@@ -1,0 +1,214 @@
+"""Makes small models of other kinds whose towers take images of any proportions, as qwen.py does: Gemma 4.
+
+    python fitting.py OUTPUT [NAME ...]
+"""
+
+import json
+import shutil
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from transformers import AutoConfig, AutoModelForImageTextToText
+
+HERE = Path(__file__).parent
+beside = spec_from_file_location("make_qwen", HERE / "qwen.py")
+qwen = module_from_spec(beside)
+beside.loader.exec_module(qwen)
+
+TEMPLATE = (
+    "{% for message in messages %}<|turn>{{ message['role'] }}\n"
+    "{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for content in message['content'] %}"
+    "{% if content['type'] == 'image' %}OPENINGSOFTCLOSING"
+    "{% elif content['type'] == 'text' %}{{ content['text'] }}{% endif %}{% endfor %}{% endif %}<turn|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|turn>model\n{% endif %}"
+)
+
+
+class Gemma4:
+    special = ["<|turn>", "<turn|>", "<|image>", "<image|>", "<|image|>", "<|video|>"]
+    soft = "<|image|>"
+    names = dict(boi_token="<|image>", eoi_token="<image|>", image_token="<|image|>")
+    template = TEMPLATE.replace("OPENING", "").replace("SOFT", soft).replace("CLOSING", "")
+    around = "<|image>{}<image|>"
+    # In patches 40 x 6, then 12 x 22 and 16 x 16: 60 rows of a prompt, 66 and 64.
+    sizes = [[(80, 11)], [(20, 38), (23, 22)]]
+    turned = None
+
+    @staticmethod
+    def fitted(made):
+        places = made["image_position_ids"]
+        given = dict(pixel_values=made["pixel_values"], image_position_ids=places)
+        grids = [[int(each[:, 1].max()) + 1, int(each[:, 0].max()) + 1] for each in places]
+        return given, made["num_soft_tokens_per_image"].tolist(), grids
+
+    @staticmethod
+    def image(eye):
+        return dict(
+            image_processor_type="Gemma4ImageProcessor",
+            do_normalize=False,
+            image_mean=[0.0] * 3,
+            image_std=[1.0] * 3,
+            max_soft_tokens=70,
+            patch_size=eye["patch_size"],
+            pooling_kernel_size=eye["pooling_kernel_size"],
+            resample=3,
+        )
+
+    @staticmethod
+    def draw(name, shape, generator):
+        normal = torch.randn(*shape, generator=generator)
+        if "input_proj" in name:
+            return normal * 1.2 / shape[-1] ** 0.5
+        if "position_embedding_table" in name:
+            return normal * 0.5
+        if "embedding_projection" in name:
+            return normal * 2 / shape[-1] ** 0.5
+        if "vision_tower" in name and len(shape) > 1:
+            return normal * 1.5 / shape[-1] ** 0.5
+        return qwen.draw(name, shape, generator)
+
+    @staticmethod
+    def buffer(name, shape, generator):
+        """What is stored and not trained: a layer's last factor, bounds, the usual value of what comes out, and one over its deviation."""
+        uniform = torch.rand(shape, generator=generator)
+        kind = name.rsplit(".", 1)[-1]
+        if kind in ("input_min", "output_min"):
+            return -0.6 - uniform
+        if kind in ("input_max", "output_max"):
+            return 0.5 + uniform
+        if kind == "std_bias":
+            return 4 * uniform - 2
+        return 0.5 + uniform if kind in ("layer_scalar", "std_scale") else None
+
+
+TEXT = {
+    **{key: value for key, value in qwen.TEXT.items() if key not in ("hidden_act", "rope_theta")},
+    "model_type": "gemma4_text",
+    "hidden_size": 32,
+    "intermediate_size": 36,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "pad_token_id": 7,
+    "vocab_size_per_layer_input": 336,
+    "sliding_window": 40,
+    "final_logit_softcapping": 14.0,
+    "tie_word_embeddings": True,
+    "rope_parameters": {
+        "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1000000.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+    },
+}
+EYE = dict(
+    model_type="gemma4_vision",
+    hidden_size=32,
+    intermediate_size=40,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=4,
+    head_dim=8,
+    hidden_activation="gelu_pytorch_tanh",
+    rms_norm_eps=1e-6,
+    patch_size=2,
+    pooling_kernel_size=2,
+    position_embedding_size=150,
+    rope_parameters=dict(rope_type="axial", rope_theta=100.0),
+)
+GEMMA4 = {
+    "architectures": ["Gemma4ForConditionalGeneration"],
+    "model_type": "gemma4",
+    "image_token_id": qwen.FIRST + 4,
+    "video_token_id": qwen.FIRST + 5,
+    "boi_token_id": qwen.FIRST + 2,
+    "eoi_token_id": qwen.FIRST + 3,
+    "audio_config": None,
+    "tie_word_embeddings": True,
+}
+# The large ones see images both ways; the small ones give layers columns of the token's own, and cut off what matrices read and give.
+MODELS = {
+    "gemma4": {
+        **GEMMA4,
+        "text_config": {
+            **TEXT,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "head_dim": 12,
+            "global_head_dim": 24,
+            "num_global_key_value_heads": 1,
+            "attention_k_eq_v": True,
+            "layer_types": ["sliding_attention", "sliding_attention", "full_attention"],
+            "hidden_size_per_layer_input": 0,
+            "use_bidirectional_attention": "vision",
+        },
+        "vision_config": {**EYE, "standardize": True, "use_clipped_linears": False},
+    },
+    "gemma4-layer-inputs": {
+        **GEMMA4,
+        "text_config": {
+            **TEXT,
+            "num_hidden_layers": 4,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 1,
+            "head_dim": 10,
+            "global_head_dim": 16,
+            "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
+            "hidden_size_per_layer_input": 6,
+            "num_kv_shared_layers": 2,
+            "use_double_wide_mlp": True,
+        },
+        "vision_config": {**EYE, "standardize": False, "use_clipped_linears": True},
+    },
+}
+KINDS = {"gemma4": Gemma4}
+
+
+def make_weights(config, kind, seed, folder):
+    """A model in bf16, whose logits have a standard deviation of 3."""
+    torch.manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
+    given = {k: v for k, v in config.items() if k not in ("model_type", "architectures")}
+    own = AutoConfig.for_model(config["model_type"], **json.loads(json.dumps(given)))
+    own._attn_implementation = "eager"
+    model = AutoModelForImageTextToText.from_config(own, experts_implementation="eager")
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            weight.copy_(kind.draw(name, weight.shape, generator).bfloat16().float())
+        for name, buffer in model.named_buffers():
+            value = kind.buffer(name, buffer.shape, generator)
+            if value is not None:
+                buffer.copy_(value.bfloat16().float())
+        ids = torch.randint(3, 310, (1, 60), generator=generator)
+        cap = getattr(model.config.text_config, "final_logit_softcapping", None)
+        logits = model(input_ids=ids, use_cache=False).logits[0]
+        deviation = (cap * torch.atanh(logits / cap) if cap else logits).std().item()
+        norm = model.model.language_model.norm
+        norm.weight.copy_((norm.weight * 3 / deviation).bfloat16().float())
+    model.bfloat16().save_pretrained(folder)
+
+
+def make(name, output, seed=1):
+    folder = output / name
+    folder.mkdir(parents=True)
+    config = MODELS[name]
+    kind = KINDS[config["model_type"]]
+    make_weights(config, kind, seed, folder)
+    qwen.bring_texts(folder, kind.special, kind.template, kind.names)
+    qwen.write(folder, "preprocessor_config.json", kind.image(config["vision_config"]))
+    eager = dict(attn_implementation="eager", experts_implementation="eager")
+    model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float64, **eager).eval().double()
+    how = dict(sizes_of=kind.sizes, fitted=kind.fitted, around=kind.around, turned=kind.turned)
+    tensors, notes = qwen.prompts_for(model, folder, np.random.default_rng(seed), **how)
+    save_file(tensors, folder / "golden.safetensors")
+    qwen.write(folder, "golden.json", qwen.golden_of(model, notes))
+    qwen.write(folder, "config.json", {**config, "torch_dtype": "bfloat16"})
+
+
+if __name__ == "__main__":
+    output, *names = sys.argv[1:]
+    torch.set_num_threads(1)
+    for name in names or MODELS:
+        shutil.rmtree(Path(output) / name, ignore_errors=True)
+        make(name, Path(output))
