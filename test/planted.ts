@@ -2829,8 +2829,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a GGUF model that sees turns its pairs by height and width as none was told",
     file: "src/model/gguf/config.ts",
-    text: 'file.key("rope.dimension_sections"))?.slice(0, 3)',
-    fault: 'file.key("rope.dimension_sections"))?.slice(0, 3).reverse()',
+    text: 'listed("rope.mrope_section"))?.slice(0, 3)',
+    fault: 'listed("rope.mrope_section"))?.slice(0, 3).reverse()',
     test: "test/model/qwen-vision.test.ts",
   },
   {
@@ -2839,6 +2839,13 @@ export const planted: readonly PlantedFault[] = [
     text: "if (taken !== stacked.length)",
     fault: "if (taken < 0)",
     test: "test/model/mmproj.test.ts",
+  },
+  {
+    what: "mergers in Ollama's files of Qwen 3 VL are taken in the order of their layers",
+    file: "src/model/gguf/tower-inside.ts",
+    text: "return (listed as number[]).filter((layer) => layer < MAX_LAYERS)",
+    fault: "return (listed as number[]).filter((layer) => layer < MAX_LAYERS).sort()",
+    test: "test/model/ollama-sight.test.ts",
   },
   // ---- images on their way into a prompt
   {

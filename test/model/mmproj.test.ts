@@ -6,6 +6,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, describe, expect, onTestFinished, test } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
+import { printGraph } from "../../src/compiler/graph/graph.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
 import { targets } from "../../src/compiler/targets/targets.ts"
 import { type Model, type OpenOptions, openModel } from "../../src/model/model.ts"
@@ -327,7 +328,7 @@ test("Qwen 2's by the older converter: up and down for each other, positions tha
   const files = { "model.gguf": modelOf("qwen2-vl"), "mmproj-f16.gguf": older }
   const [other, usual] = [await opened(folderWith(files)), await opened(folderOf("qwen2-vl"))]
   expect(other.blind).toBeUndefined()
-  expect(other.vision!.graph).toEqual(usual.vision!.graph)
+  expect(printGraph(other.vision!.graph)).toBe(printGraph(usual.vision!.graph))
   const up = ({ vision }: Model) =>
     vision!.weights.tensor("model.layers.0.mlp.up_proj.weight", 64, 32).read(0, 64)
   expect(await up(other)).toEqual(await up(usual))

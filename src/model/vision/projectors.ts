@@ -139,8 +139,8 @@ const projectors = {
       deepstack_visual_indexes: stackedLayers(file),
     }),
     parts: (file, tower) => ({
-      ...qwenParts(tower),
-      ...joinedParts(tower),
+      ...qwenParts(file, tower),
+      ...(file.has("v.blk.0.attn_qkv.weight") && joinedParts(tower)),
       "positions.weight": { name: "position_embd.weight", transposed: true },
       ...stackedParts(file),
     }),
@@ -204,7 +204,7 @@ function ofQwen(area: Record<"min" | "max", number>) {
         longest_edge: file.countIfThere("image_max_pixels") ?? area.max,
       },
     }),
-    parts: (_: ClipFile, tower: TowerConfig) => qwenParts(tower),
+    parts: qwenParts,
     last: { tensor: "mm.2.weight", dim: 1 },
   } as const
 }
@@ -234,8 +234,10 @@ function innerOf(file: ClipFile): number {
   return columns === width ? rows! : columns!
 }
 
-/** Each so many layers one sees all of the image. */
-function seeingAll(file: ClipFile): number[] {
+/** Layers that see all of the image: those that are named, or one of each so many. */
+function seeingAll(file: ClipFile): readonly number[] {
+  const named = file.keys.countsIfThere("clip.vision.fullatt_block_indexes")
+  if (named) return named
   const every = file.count("n_wa_pattern")
   const layers = Array.from({ length: file.layers() }, (_, layer) => layer)
   return layers.filter((layer) => (layer + 1) % every === 0)
@@ -246,15 +248,18 @@ function stackedLayers(file: ClipFile): number[] {
   return flags.flatMap((isStacked, layer) => (isStacked ? [layer] : []))
 }
 
-/** A patch is two frames, each with a matrix of its own, the colours of one behind one another; a row has them colour by colour. */
-function qwenParts({ width, patch }: TowerConfig): Naming["parts"] {
-  const others = Array.from({ length: FRAMES - 1 }, (_, i) => `patch_embd.weight.${i + 1}`)
+/**
+ * A patch is two frames. llama.cpp has a matrix for each, the colours of one behind one another; a row here has frames colour by
+ * colour, as Ollama's one matrix has them.
+ */
+function qwenParts(file: ClipFile, { width, patch }: TowerConfig): Naming["parts"] {
+  const name = "patch_embd.weight"
+  const isWhole = file.dims(`v.${name}`)[2] === FRAMES
+  const others = Array.from({ length: FRAMES - 1 }, (_, i) => `${name}.${i + 1}`)
   return {
-    "patch_embedding.weight": {
-      name: "patch_embd.weight",
-      shape: [width, 3, patch, patch],
-      woven: { others, run: patch * patch },
-    },
+    "patch_embedding.weight": isWhole
+      ? { name, shape: [3 * width, FRAMES, patch, patch] }
+      : { name, shape: [width, 3, patch, patch], woven: { others, run: patch * patch } },
     "mlp.gate_proj": "ffn_gate",
     linear_1: "0",
     linear_2: "2",
