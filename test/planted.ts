@@ -2824,14 +2824,14 @@ export const planted: readonly PlantedFault[] = [
     file: "src/model/vision/projectors.ts",
     text: "woven: { others, run: patch * patch }",
     fault: "woven: { others, run: 3 * patch * patch }",
-    test: "test/model/qwen-vision.test.ts",
+    test: "test/model/mmproj.test.ts",
   },
   {
     what: "a GGUF model that sees turns its pairs by height and width as none was told",
     file: "src/model/gguf/config.ts",
     text: 'listed("rope.mrope_section"))?.slice(0, 3)',
     fault: 'listed("rope.mrope_section"))?.slice(0, 3).reverse()',
-    test: "test/model/qwen-vision.test.ts",
+    test: "test/model/mmproj.test.ts",
   },
   {
     what: "rows of as many layers as a text model does not take go into it",

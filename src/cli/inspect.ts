@@ -12,7 +12,7 @@ import { targets } from "../compiler/targets/targets.ts"
 import type { Overrides } from "../engine/limits.ts"
 import { printable } from "../errors.ts"
 import { mostTiles } from "../images/cut.ts"
-import { rowsOf, wantedOf } from "../images/patches.ts"
+import { mostRows, wantedOf } from "../images/patches.ts"
 import { checkFormat } from "../model/compile-folder.ts"
 import type { ModelConfig } from "../model/config.ts"
 import { Folder, type Json } from "../model/folder.ts"
@@ -130,24 +130,29 @@ function seeingOf({ vision, blind }: Model, plan: Plan | undefined): Seeing {
     return { json: blind && { refused: blind }, rows }
   }
   const { images, format } = vision
+  const patches = mostRows(images) - Number(images.hasClassRow)
+  const isFit = images.cutting.kind === "fit"
   const facts = {
     tower: plan.architecture,
     parameters: parameterCount(plan),
     format,
     weightBytes: weightBytesOf(plan),
     tile: images.tile,
-    patches: rowsOf(images) - Number(images.hasClassRow),
-    rows: wantedOf(images).length,
+    patches,
+    rows: isFit ? Math.floor(patches / images.joined ** 2) : wantedOf(images).length,
     tiles: mostTiles(images),
   }
   const millions = (facts.parameters / 1e6).toFixed(1)
   const { width, height } = facts.tile
-  const tile = `${facts.patches} patches become ${facts.rows} rows`
+  const become = `${facts.patches} patches become ${facts.rows} rows`
+  const tile = isFit
+    ? `of the image's proportions, in steps of ${width} pixels; at most ${become}`
+    : `${width} x ${height} pixels, whose ${become}; at most ${facts.tiles} of an image`
   return {
     json: facts,
     rows: [
       ["images", `${facts.tower}, ${millions} M parameters, ${format}, ${mib(facts.weightBytes)}`],
-      ["tile", `${width} x ${height} pixels, whose ${tile}; at most ${facts.tiles} of an image`],
+      ["tile", tile],
     ],
   }
 }

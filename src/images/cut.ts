@@ -1,6 +1,6 @@
 // A picture becomes tiles as the tower takes them, and the grid in which they lie. What comes out is what the processors of
 // transformers make, sizes rounded as Python rounds them: image_processing_idefics3.py (and smolvlm), image_processing_got_ocr2.py,
-// image_processing_cohere2_vision.py, image_processing_qwen2_vl.py, and for the others image_processing_backends.py.
+// image_processing_cohere2_vision.py, image_processing_qwen2_vl.py, image_processing_pixtral.py, and for the others image_processing_backends.py.
 
 import type { Cutting, ImageProcessing, Picture, Size } from "./image.ts"
 import { resize, type Window } from "./resample.ts"
@@ -54,6 +54,10 @@ function fitted(
   { tile, filter }: ImageProcessing,
 ): Cut | { refusal: string } {
   const { width, height } = picture
+  if (cutting.longest !== undefined) {
+    const size = sizeWithin(picture, { ...cutting, longest: cutting.longest }, tile.width)
+    return { grid: ONE, tiles: [resize(picture, size, filter)] }
+  }
   if (Math.max(width, height) > MAX_RATIO * Math.min(width, height)) {
     const size = `has ${width} x ${height} pixels`
     return {
@@ -78,6 +82,28 @@ function fittingSize({ width, height }: Size, { least, most }: Of<"fit">, step: 
   return { width: up(width), height: up(height) }
 }
 
+/**
+ * As the processor of Pixtral: an image whose edges are too long becomes as large as they may be, and sides are rounded up to multiples
+ * of `step`. An area above the most, which there is everywhere, is shrunk to it as `smart_resize` does it.
+ */
+function sizeWithin(
+  { width, height }: Size,
+  { most, longest }: { most: number; longest: number },
+  step: number,
+): Size {
+  const ratio = Math.max(height / longest, width / longest, 1)
+  const up = (side: number) => Math.max(1, Math.ceil(Math.floor(side / ratio) / step)) * step
+  const size = { width: up(width), height: up(height) }
+  const area = size.width * size.height
+  if (area <= most) return size
+  const shrink = Math.sqrt(area / most)
+  const down = (side: number) => Math.max(1, Math.floor(side / shrink / step)) * step
+  const [across, tall] = [down(size.width), down(size.height)]
+  // Of a very long one the short side was rounded up.
+  const longer = Math.floor(most / Math.min(across, tall) / step) * step
+  return { width: Math.min(across, longer), height: Math.min(tall, longer) }
+}
+
 /** Python's round. */
 function halfToEven(value: number): number {
   const down = Math.floor(value)
@@ -86,7 +112,8 @@ function halfToEven(value: number): number {
 }
 
 /** Pixels of the largest tile that fits: long ones grow beyond the most by what their short side is rounded up. */
-export function mostPixels({ least, most }: Of<"fit">, step: number): number {
+export function mostPixels({ least, most, longest: edge }: Of<"fit">, step: number): number {
+  if (edge !== undefined) return Math.min(most, (Math.ceil(edge / step) * step) ** 2)
   const longest = Math.sqrt(MAX_RATIO * Math.max(least, most)) + step
   const shortest = Math.sqrt(Math.max(least, most) / MAX_RATIO)
   return Math.max(most, least + step * (longest + shortest), step * longest)

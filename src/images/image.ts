@@ -19,8 +19,11 @@ export type Cutting =
   | { kind: "split"; longest: number; isSplit: boolean }
   /** In a grid of so many tiles, chosen by `choice`; with more than one, all of it as the last tile. */
   | { kind: "grid"; choice: "ratio" | "scale"; least: number; most: number }
-  /** One tile of about the image's proportions, whose sides are multiples of `tile`'s: of so many pixels, as Qwen. */
-  | { kind: "fit"; least: number; most: number }
+  /**
+   * One tile of about the image's proportions, whose sides are multiples of `tile`'s: of so many pixels, as Qwen; or where an edge may
+   * be so long at the most, of as many as the image has or that leaves it, as Pixtral.
+   */
+  | { kind: "fit"; least: number; most: number; longest?: number }
 
 /** What stands in the prompt for an image, around the soft tokens of its tiles. */
 export interface Wording {
@@ -32,6 +35,8 @@ export interface Wording {
   part: string
   /** Before the tile that holds all of it, where there are others. */
   whole: string
+  /** Between the lines of a tile that fits its image. */
+  betweenLines: string
   /** Behind each tile, and behind each row of several. */
   behindTile: string
   behindRow: string
@@ -59,6 +64,8 @@ export interface ImageProcessing {
   window?: number
   /** Of a square, so many a side, that positions are learned for; absent: a patch has a place of its own, or none. */
   places?: number
+  /** The text model turns rows by where they lie in their image. */
+  isPlaced?: true
   /** What the chat template writes in the place of an image. */
   mark: string
   /** The text of the token that stands for each row that comes out. */
@@ -74,7 +81,7 @@ export interface SeenImage {
   text: string
   /** How many soft tokens `text` has: as many as rows come out of the tower. */
   rows: number
-  /** How these lie in the image, line by line, where a tile fits it. */
+  /** How these lie in the image, line by line, where the text model turns them by that. */
   grid?: Size
 }
 

@@ -31,6 +31,7 @@ const processing: ImageProcessing = {
     only: "",
     part: "",
     whole: "",
+    betweenLines: "",
     behindTile: "",
     behindRow: "",
   },

@@ -85,11 +85,12 @@ export function openImages(
     for (let tile = 0; tile < answer.tiles; tile++)
       tiles.push(tileOf(await pixelsOf(tile, layout, signal), layout))
     const rows = wantedOf(layout).length
+    const fits = processing.cutting.kind === "fit" && gridOf(layout)
     return {
       tiles,
-      text: textOf(processing, answer.grid, rows),
+      text: textOf(processing, answer.grid, rows, fits ? fits.width : undefined),
       rows: rows * tiles.length,
-      ...(processing.cutting.kind === "fit" && { grid: gridOf(layout) }),
+      ...(fits && processing.isPlaced && { grid: fits }),
     }
   }
 

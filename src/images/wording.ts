@@ -4,14 +4,22 @@
 import type { Grid } from "./cut.ts"
 import type { ImageProcessing } from "./image.ts"
 
-/** @param rows that come out of the tower for each tile */
+/**
+ * @param rows that come out of the tower for each tile
+ * @param across how many of them are a line, where something stands between lines
+ */
 export function textOf(
   { wording, soft }: ImageProcessing,
   { width, height }: Grid,
   rows: number,
+  across = rows,
 ): string {
-  const { opening, closing, only, part, whole, behindTile, behindRow } = wording
-  const tile = soft.repeat(rows) + behindTile
+  const { opening, closing, only, part, whole, betweenLines, behindTile, behindRow } = wording
+  const line = soft.repeat(across)
+  const tile =
+    Array<string>(rows / across)
+      .fill(line)
+      .join(betweenLines) + behindTile
   if (width * height === 1) return opening + only + tile + closing
   const lines = Array.from({ length: height }, (_, row) => {
     const tiles = Array.from({ length: width }, (_, column) => {

@@ -1,7 +1,7 @@
 // GGUF models with the mmproj files beside them (test/golden/gguf/vision, which llama.cpp's converters wrote) see what their folders
 // see, and say what those say (test/golden/vision).
 
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, describe, expect, onTestFinished, test } from "vitest"
@@ -14,6 +14,12 @@ import { loadParameters } from "../../src/model/weights/weights.ts"
 import { type LoadableProgram, SEEN } from "../../src/runtime/program.ts"
 import { bools, type GgufFileParts, rewritten, string, uint32 } from "./gguf-file.ts"
 import { goldenFolder, readGolden } from "./golden.ts"
+import {
+  answersAsGolden,
+  judgeTower as judgePictures,
+  opening,
+  picturedModels,
+} from "./pictures.ts"
 import { batch, blocksFor, continueGreedily, limitsFor, take, worstDifference } from "./steps.ts"
 import { judgeTower, type Open } from "./towers.ts"
 import { readSights } from "./vision.ts"
@@ -79,6 +85,12 @@ describe.each(names)("%s", (name) => {
     () => judge(name, async (plan, limits) => (await targets.cpu.prepare(plan)).open(limits)),
     120_000,
   )
+})
+
+describe.each(picturedModels.filter((name) => existsSync(folderOf(name))))("%s", (name) => {
+  test("on reference", () => judgePictures(name, opening.reference, { path: folderOf(name) }))
+
+  answersAsGolden(name, folderOf(name)) // whose programs are the processor's
 })
 
 test("images are prepared as the folder says, in the words of its family", async () => {

@@ -104,7 +104,7 @@ function turnFilters(path: string): void {
 test("a tower that is not known is none", async () => {
   const isNone = async (name: string, change: (config: Json, vision: Json) => void) =>
     expect(await openChanged(name, change)).toBeUndefined()
-  await isNone("llava-clip", (_, vision) => Object.assign(vision, { model_type: "pixtral" }))
+  await isNone("llava-clip", (_, vision) => Object.assign(vision, { model_type: "vit" }))
   await isNone("llava-clip", (config) => delete config.vision_config)
   await isNone("gemma3", (config) => Object.assign(config, config.text_config))
 })

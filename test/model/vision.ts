@@ -7,11 +7,13 @@ import type { Tile } from "../../src/engine/tower.ts"
 import type { TowerConfig } from "../../src/model/vision/tower.ts"
 import { SEEN, type StepInput } from "../../src/runtime/program.ts"
 import { type GoldenPrompt, goldenFolder, readGolden, readTensors } from "./golden.ts"
+import { picturedModels } from "./pictures.ts"
 import { batch, type Part } from "./steps.ts"
 
 export const seeingModels = readdirSync(goldenFolder("vision", "."), { withFileTypes: true })
-  .filter((entry) => entry.isDirectory() && !entry.name.startsWith("qwen")) // qwen-vision.test.ts
+  .filter((entry) => entry.isDirectory())
   .map(({ name }) => name)
+  .filter((name) => !picturedModels.includes(name))
 
 /** A prompt with some tiles, and the rows that come out of all of them. */
 export interface GoldenSight extends GoldenPrompt {

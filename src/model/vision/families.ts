@@ -1,33 +1,29 @@
-// The towers that are known, and how configurations describe them: `vision_config`, whose `model_type` says which tower it is, and
-// beside it what stands between tower and text model, which the family decides. A tower that is not known is none: its model is
-// served as the text model inside of it. Of a known one, what would change the mathematics is read or refused.
+// The families of models that see: which towers they may have (eyes.ts), and what stands between tower and text model. A tower that is
+// not known is none: its model is served as the text model inside of it. Of a known one, what would change the mathematics is read
+// or refused.
 //
-// Sources: configuration_*.py and modeling_*.py of transformers (siglip, clip, aya_vision, cohere2_vision, gemma3, idefics3,
-// internvl, llava, smolvlm, vipllava).
+// Sources: configuration_*.py and modeling_*.py of transformers (aya_vision, cohere2_vision, gemma3, idefics3, internvl, llava,
+// mistral3, smolvlm, vipllava).
 
-import { NORMS, type NormKind, withAttention, withBlocks, withMlp } from "../block.ts"
-import { type ModelConfig, readActivation, readDecoder, seeingBothWays } from "../config.ts"
+import { type ModelConfig, readActivation } from "../config.ts"
 import type { Fields } from "../fields.ts"
-import type { Json } from "../folder.ts"
-import type { Naming, Part } from "../weights/names.ts"
+import type { Naming } from "../weights/names.ts"
+import { type Eye, type EyeName, eyes } from "./eyes.ts"
 import { isQwen, readQwen } from "./qwen.ts"
 import type { Merge, Projector, TowerConfig } from "./tower.ts"
-
-/** What `vision_config` says of a tower. */
-interface Eye extends Omit<TowerConfig, "architecture" | "softToken" | "naming" | keyof Ending> {
-  names: Pick<Naming, "layers" | "parts">
-}
 
 /** What stands behind it. */
 interface Ending {
   layersRead: TowerConfig["layersRead"]
   merge: Merge
   projector: Omit<Projector, "width">
+  /** What its own parts are called, where the configuration decides that. */
+  parts?: Naming["parts"]
 }
 
 interface Family {
   /** What its `vision_config` may be; the first where it does not say. */
-  towers: readonly [TowerName, ...TowerName[]]
+  towers: readonly [EyeName, ...EyeName[]]
   /** @param text the model inside */
   ending(fields: Fields, eye: Eye, text: ModelConfig): Ending
   /** Where it is not said. */
@@ -38,8 +34,6 @@ interface Family {
   /** What the projector's parts are called, where these have other names. */
   parts: Naming["parts"]
 }
-
-type TowerName = keyof typeof towers
 
 /**
  * @param text the model inside
@@ -55,8 +49,8 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
   const architecture = vision.text("model_type", family.towers[0])
   const name = family.towers.find((tower) => tower === architecture)
   if (!name) return undefined
-  const eye = towers[name](vision)
-  const { layersRead, merge, projector } = family.ending(fields, eye, text)
+  const eye = eyes[name](vision)
+  const { layersRead, merge, projector, parts } = family.ending(fields, eye, text)
   const { names, ...own } = eye
   return {
     ...own,
@@ -71,7 +65,7 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
     naming: {
       roots: family.roots,
       layers: names.layers,
-      parts: { ...names.parts, ...family.parts },
+      parts: { ...names.parts, ...family.parts, ...parts },
     },
   }
 }
@@ -84,40 +78,6 @@ function softTokenOf(fields: Fields, { softToken }: Family, { shapes }: ModelCon
   const name = fields.has("image_token_index") ? "image_token_index" : "image_token_id"
   return fields.count(name, softToken, 0, shapes.vocabulary - 1)
 }
-
-const SIGLIP = {
-  hidden_size: 768,
-  intermediate_size: 3072,
-  num_hidden_layers: 12,
-  num_attention_heads: 12,
-  image_size: 224,
-  patch_size: 16,
-  hidden_act: "gelu_pytorch_tanh",
-  layer_norm_eps: 1e-6,
-}
-const IDEFICS3 = { ...SIGLIP, hidden_size: 1152, num_attention_heads: 16, patch_size: 32 }
-const CLIP = { ...SIGLIP, patch_size: 32, hidden_act: "quick_gelu", layer_norm_eps: 1e-5 }
-const INTERNVL = {
-  ...SIGLIP,
-  hidden_size: 1024,
-  intermediate_size: 4096,
-  num_hidden_layers: 24,
-  num_attention_heads: 16,
-  image_size: 448,
-  patch_size: 14,
-  hidden_act: "gelu",
-}
-
-/** By their `model_type`. */
-const towers = {
-  clip_vision_model: clip,
-  idefics3: idefics3,
-  idefics3_vision: idefics3,
-  internvl_vision: internVl,
-  siglip_vision_model: (vision: Fields) => siglip(vision, SIGLIP),
-  smolvlm: idefics3,
-  smolvlm_vision: idefics3,
-} satisfies Record<string, (vision: Fields) => Eye>
 
 const LLAVA = {
   roots: rootsOf(["vision_tower.vision_model.", "vision_tower."], "multi_modal_projector."),
@@ -177,19 +137,17 @@ const families = {
     parts: { projector_norm: "layer_norm" },
   },
   llava: {
-    towers: ["clip_vision_model", "siglip_vision_model"],
-    ending: (fields, eye, text) => ({
-      layersRead: readLayers(fields, eye, [-2]),
-      merge: { side: 1, by: "columns" },
-      projector: {
-        norm: undefined,
-        inner: readInner(fields, text),
-        bias: fields.flag("multimodal_projector_bias", true),
-        factor: 1,
-      },
-    }),
+    towers: ["clip_vision_model", "siglip_vision_model", "pixtral"],
+    ending: llavaEnding,
     softToken: 32000,
     ...LLAVA,
+  },
+  mistral3: {
+    towers: ["pixtral"],
+    ending: mistral3Ending,
+    softToken: 10,
+    roots: LLAVA.roots,
+    parts: { merging_norm: "norm" },
   },
   smolvlm: idefics3Family,
   vipllava: {
@@ -208,193 +166,46 @@ function rootsOf(parts: readonly string[], projector: string): Naming["roots"] {
   )
 }
 
-function idefics3(vision: Fields): Eye {
-  return siglip(vision, IDEFICS3)
-}
-
-function siglip(vision: Fields, absent: Json): Eye {
-  const eye = readEye(vision.with(absent), { kind: "layer", bias: true })
+/** Where a tower fits images, none of its rows is a class's. */
+function llavaEnding(fields: Fields, eye: Eye, text: ModelConfig): Ending {
+  if (eye.fits) checkStrategy(fields.with({ vision_feature_select_strategy: "default" }), "full")
   return {
-    ...eye,
-    hasClass: false,
-    patchBias: true,
-    firstNorm: undefined,
-    names: {
-      layers: "encoder.layers.",
-      parts: {
-        ...siglipParts,
-        "patch_embedding.weight": filters("embeddings.patch_embedding.weight", eye),
-        positions: "embeddings.position_embedding",
-      },
+    layersRead: readLayers(fields, eye, [-2]),
+    merge: { side: 1, by: "columns" },
+    projector: {
+      norm: undefined,
+      inner: readInner(fields, text),
+      bias: fields.flag("multimodal_projector_bias", true),
+      factor: 1,
     },
   }
 }
 
-const siglipParts: Naming["parts"] = {
-  embed_tokens: "embeddings.patch_embedding", // by which the tower is found
-  patch_embedding: "embeddings.patch_embedding",
-  norm: "post_layernorm",
-  input_layernorm: "layer_norm1",
-  "self_attn.o_proj": "self_attn.out_proj",
-  post_attention_layernorm: "layer_norm2",
-  "mlp.up_proj": "mlp.fc1",
-  "mlp.down_proj": "mlp.fc2",
-}
-
-function clip(vision: Fields): Eye {
-  const eye = readEye(vision.with(CLIP), { kind: "layer", bias: true })
-  const { width, lastNorm } = eye
-  const table = "embeddings.position_embedding.weight"
-  return {
-    ...eye,
-    hasClass: true,
-    patchBias: false,
-    firstNorm: lastNorm,
-    names: {
-      layers: "encoder.layers.",
-      parts: {
-        ...siglipParts,
-        "patch_embedding.weight": filters("embeddings.patch_embedding.weight", eye),
-        embed_norm: "pre_layrnorm",
-        "class_position.weight": {
-          name: table,
-          rows: placesOf(eye).first,
-          plusRow: { tensor: "embeddings.class_embedding", row: 0, shape: [width] },
-        },
-        "patch_positions.weight": { name: table, rows: placesOf(eye).others },
-      },
-    },
-  }
-}
-
-/** InternViT. Its positions and its class are stored as one sequence. */
-function internVl(vision: Fields): Eye {
-  const fields = vision.with(INTERNVL)
-  const kind = fields.text("norm_type", "layer_norm")
-  if (kind !== "layer_norm" && kind !== "rms_norm")
-    throw fields.wrong("norm_type", `is "${kind}"; known: layer_norm, rms_norm`)
-  if (!fields.flag("use_absolute_position_embeddings", true))
+/** Patches are normed before a matrix makes one of them. */
+function mistral3Ending(fields: Fields, eye: Eye, text: ModelConfig): Ending {
+  const layersRead = readLayers(fields, eye, [-1])
+  if (layersRead.length > 1)
     throw fields.wrong(
-      "use_absolute_position_embeddings",
-      "is false; only learned places are known",
+      "vision_feature_layer",
+      `names ${layersRead.length} layers; the norm behind them is of one`,
     )
-  const eye = readEye(fields, kind === "layer_norm" ? { kind: "layer", bias: true } : undefined)
-  const { width, side, lastNorm } = eye
-  const qkv = fields.flag("attention_bias", false)
-  const norms = fields.flag("use_qk_norm", false)
-    ? ({ kind: "rms", bias: false, epsilon: 1e-6, over: "all heads", place: "before" } as const)
-    : undefined
-  const { blocks } = withBlocks(eye, (block) => ({
-    ...withAttention(block, { bias: { qkv, o: true }, norms }),
-    layerScale: true,
-  }))
-  const table = { name: "embeddings.position_embeddings", shape: [1, side * side + 1, width] }
-  const pixels = "embeddings.patch_embeddings.projection"
+  const side = fields.count("spatial_merge_size", 2, 1, MAX_JOINED)
+  const norm = { kind: "rms", bias: false, epsilon: text.norm!.epsilon } as const
+  const matrix = { name: "patch_merger.merging_layer.weight", turnedColumns: side * side }
   return {
-    ...eye,
-    blocks,
-    hasClass: true,
-    patchBias: true,
-    firstNorm: undefined,
-    lastNorm: fields.flag("use_mean_pooling", true)
-      ? undefined
-      : { kind: "layer", bias: true, epsilon: lastNorm!.epsilon },
-    names: {
-      layers: "encoder.layer.",
-      parts: {
-        embed_tokens: pixels, // by which the tower is found
-        "patch_embedding.weight": filters(`${pixels}.weight`, eye),
-        "class_position.weight": {
-          ...table,
-          rows: placesOf(eye).first,
-          plusRow: { tensor: "embeddings.cls_token", row: 0, shape: [1, 1, width] },
-        },
-        "patch_positions.weight": {
-          ...table,
-          rows: placesOf(eye).others,
-          plusRow: { tensor: `${pixels}.bias`, row: 0, shape: [width] },
-        },
-        norm: "layernorm",
-        input_layernorm: "layernorm_before",
-        "self_attn.q_proj": "attention.q_proj",
-        "self_attn.k_proj": "attention.k_proj",
-        "self_attn.v_proj": "attention.v_proj",
-        "self_attn.q_norm": "attention.q_norm",
-        "self_attn.k_norm": "attention.k_norm",
-        "self_attn.o_proj": "attention.projection_layer",
-        "attention.layer_scale.weight": "lambda_1",
-        post_attention_layernorm: "layernorm_after",
-        "mlp.up_proj": "mlp.fc1",
-        "mlp.down_proj": "mlp.fc2",
-        "mlp.layer_scale.weight": "lambda_2",
-      },
+    layersRead,
+    merge: { side, by: "matrix", norm },
+    parts: { "merging.weight": matrix },
+    projector: {
+      norm: undefined,
+      inner: readInner(fields, text),
+      bias: fields.flag("multimodal_projector_bias", false),
+      factor: 1,
     },
   }
 }
 
-type CommonEye = Omit<Eye, "hasClass" | "patchBias" | "firstNorm" | "names">
-
-/** What all towers are: layers of an encoder with biases everywhere. @param norm absent: RMS norms */
-function readEye(
-  fields: Fields,
-  norm: Omit<NormKind & { kind: "layer" }, "epsilon"> | undefined,
-): CommonEye {
-  const colours = fields.count("num_channels", 3)
-  if (colours !== 3) throw fields.wrong("num_channels", `is ${colours}; images have 3 colours`)
-  // It has no vocabulary; CLIP's say that of its text model.
-  const config = readDecoder(fields.with({ vocab_size: 1, max_position_embeddings: 1 }), {
-    epsilon: "layer_norm_eps",
-    ...(norm && { norm }),
-    rotation: "none",
-  })
-  const [patch, tile] = [pixelsOf(fields, "patch_size"), pixelsOf(fields, "image_size")]
-  if (patch > tile)
-    throw fields.wrong("patch_size", `is ${patch}, and the whole image is ${tile} pixels wide`)
-  const { blocks } = seeingBothWays(
-    withBlocks(config, (block) => ({
-      ...withMlp(withAttention(block, { bias: { qkv: true, o: true } }), {
-        gated: false,
-        bias: true,
-      }),
-      norms: NORMS.before,
-    })),
-  )
-  return {
-    patch,
-    side: Math.floor(tile / patch), // what is over at the edges is left out
-    width: config.shapes.hidden,
-    blocks,
-    lastNorm: config.norm,
-  }
-}
-
-/** Of one side; both are given where they are given as a list. */
-function pixelsOf(fields: Fields, name: string): number {
-  if (!Array.isArray(fields.json[name])) return fields.count(name, undefined, 1, MAX_PIXELS)
-  const [height, width, ...others] = fields.counts(name)
-  if (!height || height !== width || others.length > 0 || height > MAX_PIXELS)
-    throw fields.wrong(name, `is [${fields.counts(name).join(", ")}]; only squares are known`)
-  return height
-}
-
-const MAX_PIXELS = 1 << 14 // squares of it are exact
-
-/** The filters of a convolution whose steps are as wide as they are: a matrix with a patch's colours in each row. */
-export function filters(
-  name: string,
-  { width, patch }: Pick<TowerConfig, "width" | "patch">,
-): Part {
-  return { name, shape: [width, 3, patch, patch] }
-}
-
-/** Rows of a table of positions that has one for the class before those of patches. */
-export function placesOf({ side }: Pick<TowerConfig, "side">) {
-  const of = side * side + 1
-  return {
-    first: { of, from: 0, run: 1, every: of },
-    others: { of, from: 1, run: of - 1, every: of },
-  }
-}
+const MAX_JOINED = 1 << 5
 
 function internVlEnding(fields: Fields, eye: Eye, text: ModelConfig): Ending {
   checkStrategy(fields, "default")

@@ -26,9 +26,20 @@ import { Folder, type Json } from "../folder.ts"
 import { readProcessing } from "./processing.ts"
 
 const golden = new URL("../../../test/golden/images/", import.meta.url)
-const { seen, fitted } = JSON.parse(readFileSync(new URL("golden.json", golden), "utf8")) as {
+const { seen, fitted, sizes } = JSON.parse(
+  readFileSync(new URL("golden.json", golden), "utf8"),
+) as {
   seen: Record<string, Case>
   fitted: Record<string, { config: Json; image: Json; images: Record<string, Fitted> }>
+  sizes: Record<"mistral3" | "pixtral", Sizes>
+}
+
+/** What becomes of images where no edge may be longer: widths and heights, before and behind. */
+interface Sizes {
+  longest: number
+  patch: number
+  joined: number
+  images: [width: number, height: number, number, number][]
 }
 
 interface Case {
@@ -227,6 +238,75 @@ test("an image of Qwen's becomes 1280 rows of the prompt at most, also where pub
   expect(mostRows(usual)).toBe(4 * 1280)
 })
 
+const blank = (width: number, height: number): Picture => ({
+  width,
+  height,
+  data: new Uint8Array(width * height * 3),
+})
+
+/** Pixtral's, with a merger behind it or without. */
+function readPixtral(
+  { longest, patch, joined }: Omit<Sizes, "images">,
+  changes: { image?: Json; processor?: Json; vision?: Json } = {},
+) {
+  const vision_config = { model_type: "pixtral", patch_size: patch, ...changes.vision }
+  const model = joined > 1 ? { model_type: "mistral3", spatial_merge_size: joined } : LLAVA
+  const image = { size: { longest_edge: longest }, ...changes.image }
+  const processor = { patch_size: patch, spatial_merge_size: joined, ...changes.processor }
+  const files = { "preprocessor_config.json": image, "processor_config.json": processor }
+  return read({ ...model, vision_config }, files)
+}
+
+const LLAVA = { model_type: "llava" }
+
+function sizeOf(picture: Picture, processing: ImageProcessing) {
+  const parts = cut(picture, processing)
+  if ("refusal" in parts) throw new Error(parts.refusal)
+  return parts.tiles.map(({ width, height }) => [width, height])
+}
+
+test.each(["pixtral", "mistral3"] as const)(
+  "%s makes images as large as transformers does",
+  async (name) => {
+    const processing = (await readPixtral(sizes[name]))!
+    for (const [width, height, ...expected] of sizes[name].images)
+      expect(sizeOf(blank(width, height), processing)).toEqual([expected])
+  },
+)
+
+test("an image of Pixtral's becomes 5120 patches at the most", async () => {
+  const processing = (await readPixtral({ longest: 60_000, patch: 2, joined: 2 }))!
+  expect(mostRows(processing)).toBe(5120)
+  for (const [width, height, ...expected] of [
+    [144, 140, 144, 140], // 72 x 70 patches
+    [145, 144, 144, 140],
+    [400, 300, 164, 120],
+    [20_000, 1, 5120, 4],
+  ] as const)
+    expect(sizeOf(blank(width, height), processing)).toEqual([expected])
+  const usual = (await readPixtral({ longest: 1540, patch: 14, joined: 2 }))!
+  expect(mostRows(usual)).toBe(5120)
+  expect(mostRows((await readPixtral({ longest: 1024, patch: 16, joined: 1 }))!)).toBe(64 * 64)
+})
+
+test("between the lines of an image stands what its processor says", async () => {
+  const named = { image_token: "<i>", image_break_token: "<b>", image_end_token: "<e>" }
+  const processing = (await readPixtral(sizes.mistral3, { processor: named }))!
+  expect(textOf(processing, { width: 1, height: 1 }, 6, 3)).toBe("<i><i><i><b><i><i><i><e>")
+  expect(processing.mark).toBe("<i>")
+})
+
+test.each([
+  [{ image: { size: { height: 64, width: 32 } } }, "size has another height than width"],
+  [{ image: { size: { shortest_edge: 64 } } }, "size.longest_edge is missing"],
+  [{ image: { do_center_crop: true } }, "do_center_crop is true, which changes the pixels"],
+  [{ processor: { patch_size: 16 } }, "patch_size is 16, but the tower's is 14"],
+  [{ processor: { spatial_merge_size: 1 } }, "spatial_merge_size is 1, but the tower's is 2"],
+  [{ vision: { patch_size: [14, 16] } }, "patch_size is not one number"],
+])("Pixtral with %j is refused", async (changes, sentence) => {
+  await expect(readPixtral(sizes.mistral3, changes)).rejects.toThrow(sentence)
+})
+
 test.each([
   ["qwen2-vl", { image: { patch_size: 16 } }, "patch_size is 16, but the tower's is 14"],
   ["qwen2-vl", { image: { merge_size: 4 } }, "merge_size is 4, but the tower's is 2"],
@@ -302,7 +382,7 @@ test("a folder that says nothing of images, or is of no family or tower, has no 
   for (const model_type of ["llama", "constructor"])
     expect(await read({ ...config, model_type }, files)).toBeUndefined()
   expect(await read({ model_type: "llava" }, files)).toBeUndefined()
-  expect(await readCase("llava", { vision: { model_type: "pixtral" } })).toBeUndefined()
+  expect(await readCase("llava", { vision: { model_type: "vit" } })).toBeUndefined()
 })
 
 test.each([

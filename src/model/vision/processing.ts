@@ -5,10 +5,22 @@
 // Sources: image_processing_*.py and processing_*.py of transformers. What a processor's class hands to its image processor holds
 // whatever that one's file says: InternVL's and Aya Vision's are always cut into tiles, Gemma 3's never panned over.
 
-import type { Cutting, Filter, ImageProcessing, Size, Wording } from "../../images/image.ts"
+import type { Filter, ImageProcessing, Wording } from "../../images/image.ts"
 import { mostRows } from "../../images/patches.ts"
 import { Fields } from "../fields.ts"
 import { type Folder, isObject, type Json } from "../folder.ts"
+import {
+  type Cuts,
+  cropped,
+  fitted,
+  type Grain,
+  inGrid,
+  MAX_EDGE,
+  pixels,
+  splitUp,
+  stretched,
+  within,
+} from "./cutting.ts"
 import { MAX_ROWS, type QwenPatches, readQwenPatches } from "./qwen.ts"
 
 /** What the files of a folder say of images. */
@@ -26,6 +38,8 @@ interface Sources {
 type Tokens = (name: string, otherwise: string) => string
 
 interface Family {
+  /** With that tower it is another family. */
+  instead?: Readonly<Record<string, Family>>
   /** Classes of image processors that do it, the first where none is named. */
   processors: readonly [ProcessorName, ...ProcessorName[]]
   /** The tower where `vision_config` does not say which. */
@@ -50,15 +64,9 @@ interface ImageProcessor {
   normal: { mean: readonly number[]; std: readonly number[] }
   /** The field that says how large a tile is. */
   field: "size" | "max_image_size"
-  /** @param step of tiles that fit, in pixels */
-  cutting(image: Fields, step: number): Cuts
+  cutting(image: Fields, grain: Grain): Cuts
   /** Which `do_` fields may be true beside those of all: what they do is known, or nothing. */
   flags: readonly string[]
-}
-
-interface Cuts {
-  tile: Size
-  cutting: Cutting
 }
 
 const CROPPED = { field: "size", cutting: cropped, flags: ["do_center_crop"] } as const
@@ -75,14 +83,14 @@ const processors = {
     filter: "bicubic",
     normal: HALVES,
     field: "size",
-    cutting: stretched,
+    cutting: (image) => stretched(image),
     flags: [],
   },
   Gemma3ImageProcessor: {
     filter: "bilinear",
     normal: HALVES,
     field: "size",
-    cutting: stretched,
+    cutting: (image) => stretched(image),
     flags: ["do_pan_and_scan"],
   },
   Idefics3ImageProcessor: { filter: "lanczos", normal: HALVES, ...SPLIT },
@@ -101,6 +109,13 @@ const processors = {
     cutting: fitted,
     flags: [],
   },
+  PixtralImageProcessor: {
+    filter: "bicubic",
+    normal: CLIP,
+    field: "size",
+    cutting: within,
+    flags: ["do_pad"], // which fills up batches
+  },
   Cohere2VisionImageProcessor: {
     filter: "bicubic",
     normal: CLIP,
@@ -117,6 +132,7 @@ const plain: Wording = {
   only: "",
   part: "",
   whole: "",
+  betweenLines: "",
   behindTile: "",
   behindRow: "",
 }
@@ -135,7 +151,25 @@ const idefics: Family = {
   },
 }
 
+const pixtral: Family = {
+  processors: ["PixtralImageProcessor"],
+  tower: "pixtral",
+  joined: ({ config }) =>
+    config.text("model_type") === "mistral3"
+      ? config.count("spatial_merge_size", 2, 1, MAX_JOINED)
+      : 1,
+  words({ processor }) {
+    const soft = processor.text("image_token", "[IMG]")
+    const betweenLines = processor.text("image_break_token", "[IMG_BREAK]")
+    const closing = processor.text("image_end_token", "[IMG_END]")
+    return { mark: soft, soft, wording: { ...plain, betweenLines, closing } }
+  },
+}
+
+const MAX_JOINED = 1 << 5
+
 const llava: Family = {
+  instead: { pixtral },
   processors: ["CLIPImageProcessor", "LlavaImageProcessor", "SiglipImageProcessor"],
   tower: "clip_vision_model",
   selects: true,
@@ -148,6 +182,7 @@ const llava: Family = {
 
 const families: Readonly<Record<string, Family>> = {
   llava,
+  mistral3: pixtral,
   vipllava: llava,
   idefics3: idefics,
   smolvlm: {
@@ -213,6 +248,8 @@ const families: Readonly<Record<string, Family>> = {
 
 interface Tower {
   hasClassRow: boolean
+  /** Tiles are as large as their images. */
+  fits?: true
   /** Edges of image and patch in pixels, where nothing is said. */
   image: number
   patch: number
@@ -226,6 +263,7 @@ const towers: Readonly<Record<string, Tower>> = {
   smolvlm: { hasClassRow: false, image: 224, patch: 32 },
   idefics3_vision: { hasClassRow: false, image: 224, patch: 32 },
   smolvlm_vision: { hasClassRow: false, image: 224, patch: 32 },
+  pixtral: { hasClassRow: false, fits: true, image: 1024, patch: 16 },
   internvl_vision: { hasClassRow: true, image: 448, patch: 14 },
 }
 
@@ -261,9 +299,12 @@ export function processingBy(
 ): ImageProcessing | undefined {
   const patches = readQwenPatches(config)
   if (patches) return fittingOf(patches, image, texts.tokens)
-  const family = own(families, config.text("model_type"))
+  const usual = own(families, config.text("model_type"))
   const vision = config.object("vision_config")
-  const tower = family && vision && own(towers, vision.text("model_type", family.tower))
+  if (!usual || !vision) return undefined
+  const name = vision.text("model_type", usual.tower)
+  const family = own(usual.instead ?? {}, name) ?? usual
+  const tower = own(towers, name)
   return tower && processingOf(family, tower, { config, vision, image, ...texts })
 }
 
@@ -280,7 +321,7 @@ function fittingOf(patches: QwenPatches, image: Fields, tokens: Tokens): ImagePr
     const told = image.count(name, otherwise)
     if (told !== is) throw image.wrong(name, `is ${told}, but the tower's is ${is}`)
   }
-  const { tile, cutting } = chosen.cutting(image, patch * joined)
+  const { tile, cutting } = chosen.cutting(image, { patch, joined })
   const soft = tokens("image_token", "<|image_pad|>")
   const processing = {
     cutting,
@@ -289,6 +330,7 @@ function fittingOf(patches: QwenPatches, image: Fields, tokens: Tokens): ImagePr
     ...patches,
     hasClassRow: false,
     skipped: 0,
+    isPlaced: true as const,
     mark: soft,
     soft,
     wording: plain,
@@ -342,21 +384,39 @@ function namedTokens(json: Json): Tokens {
 }
 
 function processingOf(family: Family, tower: Tower, sources: Sources): ImageProcessing {
-  const { config, vision, image, processor } = sources
+  const { config, vision, image } = sources
   const chosen: ImageProcessor = processors[processorOf(image, family)]
   refuseUnknown(image, chosen)
-  const { tile, cutting } = chosen.cutting(image, 0)
-  const { hasClassRow, ...absent } = tower
-  const seen = edge(vision, "image_size", absent.image)
-  const patch = edge(vision, "patch_size", absent.patch)
+  const { hasClassRow } = tower
+  const patch = edge(vision, "patch_size", tower.patch)
+  const joined = family.joined(sources)
+  const processing = {
+    ...chosen.cutting(image, { patch, joined }),
+    ...pixelsOf(image, chosen),
+    patch,
+    joined,
+    hasClassRow,
+    skipped: skippedOf(config, family),
+    ...family.words(sources),
+  }
+  if (tower.fits) checkPatches(processing, sources)
+  else checkTile(processing, edge(vision, "image_size", tower.image), chosen, sources)
+  return processing
+}
+
+/** Of a tower that sees images of one size: these, in whole squares of patches. */
+function checkTile(
+  { tile, patch, joined, hasClassRow, skipped }: ImageProcessing,
+  seen: number,
+  { field }: ImageProcessor,
+  { vision, image, processor }: Sources,
+): void {
   if (tile.width !== seen || tile.height !== seen)
     throw image.wrong(
-      chosen.field,
+      field,
       `makes tiles of ${tile.width} x ${tile.height} pixels, but the tower sees ${seen} x ${seen}`,
     )
-  const joined = family.joined(sources)
   const side = Math.floor(seen / patch)
-  const skipped = skippedOf(config, family)
   const left = side * side + Number(hasClassRow) - skipped
   const isWhole = joined === 1 || skipped === Number(hasClassRow)
   if (side === 0 || side % joined !== 0 || !isWhole)
@@ -365,15 +425,16 @@ function processingOf(family: Family, tower: Tower, sources: Sources): ImageProc
       `makes ${side} patches a side, which cannot be joined by ${joined}`,
     )
   checkCount(processor, left / joined ** 2)
-  return {
-    cutting,
-    ...pixelsOf(image, chosen),
-    tile,
-    patch,
-    joined,
-    hasClassRow,
-    skipped,
-    ...family.words(sources),
+}
+
+/** Of a tower that fits images. The processor's own numbers would put another number of soft tokens into the prompt. */
+function checkPatches({ patch, joined }: ImageProcessing, { processor }: Sources): void {
+  for (const [name, is] of [
+    ["patch_size", patch],
+    ["spatial_merge_size", joined],
+  ] as const) {
+    const told = processor.count(name, is)
+    if (told !== is) throw processor.wrong(name, `is ${told}, but the tower's is ${is}`)
   }
 }
 
@@ -450,80 +511,6 @@ function edge(vision: Fields, name: string, otherwise: number): number {
   const [height, width, ...others] = vision.counts(name)
   if (height && height <= MAX_EDGE && height === width && others.length === 0) return height
   throw vision.wrong(name, "is not one number, or the same for both sides")
-}
-
-/** A size as an object says it: height and width, or undefined where it says something else. */
-function bothSides(size: Fields): Size | undefined {
-  if (!size.has("height") && !size.has("width")) return undefined
-  return { width: pixels(size, "width"), height: pixels(size, "height") }
-}
-
-/** `size` or `crop_size`, which older files write as one number. */
-function sizeOf(image: Fields, name: string, otherwise: Json): Fields {
-  const value = image.json[name]
-  if (typeof value !== "number") return image.with({ [name]: otherwise }).object(name)!
-  const of = name === "crop_size" ? { height: value, width: value } : { shortest_edge: value }
-  return image.over({ [name]: of }).object(name)!
-}
-
-function cropped(image: Fields): Cuts {
-  const size = sizeOf(image, "size", { shortest_edge: 224 })
-  const crop = bothSides(sizeOf(image, "crop_size", { height: 224, width: 224 }))
-  const isCropped = image.flag("do_center_crop", true)
-  const tile = bothSides(size)
-  const shortest = tile ? Math.min(tile.width, tile.height) : pixels(size, "shortest_edge")
-  if (!isCropped && tile) return { tile, cutting: { kind: "stretch" } }
-  if (!crop || !isCropped)
-    throw image.wrong("do_center_crop", "is false, so that tiles are not all of one size")
-  if (crop.width > shortest || crop.height > shortest)
-    throw image.wrong("crop_size", "is larger than size")
-  if (!tile) return { tile: crop, cutting: { kind: "crop", shortest } }
-  if (crop.width < tile.width || crop.height < tile.height)
-    throw image.wrong("crop_size", "is smaller than size, which has height and width")
-  return { tile, cutting: { kind: "stretch" } }
-}
-
-function stretched(image: Fields, otherwise = 224): Cuts {
-  const tile = bothSides(sizeOf(image, "size", { height: otherwise, width: otherwise }))
-  if (!tile) throw image.wrong("size", "has no height and width")
-  return { tile, cutting: { kind: "stretch" } }
-}
-
-function splitUp(image: Fields): Cuts {
-  const longest = pixels(sizeOf(image, "size", { longest_edge: 4 * 364 }), "longest_edge")
-  const edge = pixels(sizeOf(image, "max_image_size", { longest_edge: 364 }), "longest_edge")
-  const isSplit = image.flag("do_image_splitting", true)
-  return { tile: { width: edge, height: edge }, cutting: { kind: "split", longest, isSplit } }
-}
-
-/** Areas in pixels are called edges, or by their older names, which hold. No image becomes more rows than MAX_ROWS. */
-function fitted(image: Fields, step: number): Cuts {
-  const size = image.object("size")
-  const areaOf = (name: string, edge: string, otherwise: number) => {
-    const where = image.has(name) || !size ? image : size
-    return where.count(where.has(name) ? name : edge, otherwise)
-  }
-  const least = areaOf("min_pixels", "shortest_edge", 56 * 56)
-  const most = areaOf("max_pixels", "longest_edge", 28 * 28 * MAX_ROWS)
-  if (least > most) throw image.wrong("min_pixels", `is ${least}, more than max_pixels, ${most}`)
-  const tile = { width: step, height: step }
-  return { tile, cutting: { kind: "fit", least, most: Math.min(most, MAX_ROWS * step * step) } }
-}
-
-const MAX_TILES = 64
-
-function inGrid(image: Fields, choice: "ratio" | "scale", otherwise: number): Cuts {
-  const { tile } = stretched(image, otherwise)
-  const least = image.count("min_patches", 1)
-  const most = image.count("max_patches", 12, least, MAX_TILES)
-  return { tile, cutting: { kind: "grid", choice, least, most } }
-}
-
-/** Of an edge: no tower sees more, and what comes of an image must fit into memory. */
-const MAX_EDGE = 4096
-
-function pixels(size: Fields, name: string, otherwise?: number): number {
-  return size.count(name, otherwise, 1, MAX_EDGE)
 }
 
 function whole(config: Fields, name: string, joined: number): number {

@@ -5,7 +5,7 @@ import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
 import { joinedRows, type Naming } from "../weights/names.ts"
 import type { ClipFile } from "./clip-file.ts"
-import { placesOf } from "./families.ts"
+import { placesOf } from "./eyes.ts"
 import { FRAMES, MAX_ROWS } from "./qwen.ts"
 import { STACKED, type TowerConfig } from "./tower.ts"
 

@@ -71,6 +71,9 @@ export interface Stacked {
   number: number
 }
 
+/** Of an image, where images have tiles of their own: as many as Qwen 2 VL's processor makes by itself, 1280 x 28 x 28 pixels. */
+export const MAX_PATCHES = 5120
+
 export interface Fits {
   rows: number // of the largest
   /** A patch is so many frames, which are all the same. */
@@ -79,10 +82,15 @@ export interface Fits {
   isInterpolated: boolean
 }
 
-/** How many patches of a tile, along each of its sides, become one row: side by side, row after row of them, or as their mean. */
+/**
+ * How many patches of a tile, along each of its sides, become one row: side by side, row after row of them, as their mean, or by a
+ * matrix, which makes one as wide as each of them was.
+ */
 export interface Merge {
   side: number
-  by: "columns" | "mean"
+  by: "columns" | "mean" | "matrix"
+  /** Of each patch before. */
+  norm?: NormKind
 }
 
 /** A norm, and one matrix or two. */
@@ -138,12 +146,13 @@ export function tower(config: TowerConfig): Graph {
   })
   const last = lastNorm ? normed(x, lastNorm, own, "norm", "norm") : x
   const read = layersRead?.map((layer) => left[layer - 1]!).reduce(concat) ?? last
+  const ending = named("projector.", "")
   const hidden = [
-    projected(merged(read, merge), projector, named("projector.", "")),
+    projected(merged(read, merge, ending), projector, ending),
     ...(config.stacked ?? []).map(({ layer, number }) => {
       const norm = { kind: "layer", bias: true, epsilon: lastNorm!.epsilon } as const
       const ofLayer = named(`stacked.${number}.`, `model.${STACKED}.${number}.`)
-      return projected(merged(left[layer]!, merge), { ...projector, norm }, ofLayer)
+      return projected(merged(left[layer]!, merge, ofLayer), { ...projector, norm }, ofLayer)
     }),
   ].reduce(concat)
   const { heads, headDim } = blocks[0]!.attention
@@ -202,10 +211,13 @@ function positionsOf({ side, width, hasClass }: TowerConfig): Weight {
   return { ...stacked("positions", rows), exact: true }
 }
 
-/** [rows that come out, columns of as many patches as become one, or of their mean] */
-function merged(x: Node, { side, by }: Merge): Node {
+/** [rows that come out, columns of as many patches as become one, or of what is made of them] */
+function merged(x: Node, { side, by, norm }: Merge, own: Named): Node {
   const count = side * side
-  const whole = select(x, "hidden", count)
+  const even = norm ? normed(x, norm, own, "merging_norm", "merging_norm") : x
+  const whole = select(even, "hidden", count)
+  if (by === "matrix")
+    return linear(whole, own("merging", "merging.weight", x.columns, whole.columns))
   if (by === "columns" || count === 1) return whole
   const patches = Array.from({ length: count }, (_, i) => slice(whole, i * x.columns, x.columns))
   return scaled(patches.reduce(add), 1 / count)

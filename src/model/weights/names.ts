@@ -24,6 +24,8 @@ export interface Source {
    * as many as the rows here have columns. `width`: the stored columns.
    */
   turnedRuns?: { width: number }
+  /** Each of its rows is stored as a matrix [columns / this, this], and here its transpose is meant. */
+  turnedColumns?: number
   /**
    * Neighbours of the first `turned` rows of each head are turned with each other; here the first half is with the second.
    * `last`: they are the last rows of a stored head; `halves`: stored, too, the first half is turned with the second.

@@ -36,6 +36,7 @@ export function rowsOf(
   addend?: Tensor,
 ): Tensor {
   if (source.turnedRuns) return turnedRuns(stored, source, source.turnedRuns, columns)
+  if (source.turnedColumns) return turnedColumns(asFloats(stored, columns), source.turnedColumns)
   const { codec } = stored
   const read = source.transposed
     ? source.stacked
@@ -66,8 +67,22 @@ export function rowsOf(
   }
 }
 
-/** Of filters [rows, height, width, channels] each row as [channels, height, width]. */
-export function channelsFirst(stored: StoredTensor, channels: number): StoredTensor {
+/** Codes as what they stand for: a group of them lies along a row. */
+function asFloats(stored: StoredTensor, columns: number): StoredTensor {
+  const { codec } = stored
+  if (!isGroupCodec(codec)) return stored
+  return {
+    codec: "f32",
+    read: async (first, rows, room) =>
+      convert(await stored.read(first, rows, room), columns, codec, "f32"),
+  }
+}
+
+/**
+ * Each row [points, channels] as [channels, points]: filters [rows, height, width, channels] have their channels first then.
+ * @param channels how many
+ */
+export function turnedColumns(stored: StoredTensor, channels: number): StoredTensor {
   const size = elementBytes(stored.codec)
   return {
     codec: stored.codec,

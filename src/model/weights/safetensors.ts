@@ -20,7 +20,7 @@ import type { Packing } from "../packed/packing.ts"
 import { type Naming, type Source, sameNames, sourcesOf } from "./names.ts"
 import { pickled, pickleIn } from "./pickles.ts"
 import { Room } from "./room.ts"
-import { channelsFirst, constantTensor, rowsOf, type StoredTensor } from "./rows.ts"
+import { constantTensor, rowsOf, type StoredTensor, turnedColumns } from "./rows.ts"
 import type { Entry, Tensor, Weights } from "./weights.ts"
 
 /** The last part of a matrix's name, plain or as quantisers have it. */
@@ -310,7 +310,7 @@ function find(opened: Opened, source: Source, rows: number, columns: number): Te
     readPart: (row, first, count) =>
       readExactly(handle, position + row * rowBytes + first * size, count * size),
   }
-  const kept = isChannelsLast ? channelsFirst(stored, source.shape![1]!) : stored
+  const kept = isChannelsLast ? turnedColumns(stored, source.shape![1]!) : stored
   return rowsOf(kept, source, columns, addendOf(opened, source, columns))
 }
 

@@ -1,12 +1,14 @@
 """What Pillow, torchvision and transformers make of small images: the images, golden.json and resized.bin beside this file.
 
     python make.py        needs torch, torchvision, transformers, pillow and numpy
+    python make.py sizes  the sizes alone, by the versions that made the rest
 """
 
 import hashlib
 import io
 import json
 import struct
+import sys
 import tempfile
 import zlib
 from pathlib import Path
@@ -27,6 +29,7 @@ from transformers.models.gemma3 import processing_gemma3
 from transformers.models.idefics3 import modeling_idefics3, processing_idefics3
 from transformers.models.internvl import modeling_internvl, processing_internvl
 from transformers.models.llava import processing_llava
+from transformers.models.pixtral.image_processing_pixtral import get_resize_output_image_size
 from transformers.models.smolvlm import processing_smolvlm
 from transformers.vision_utils import (
     get_vision_interpolation_indices_and_weights,
@@ -540,6 +543,26 @@ def fitted(case, name):
     }
 
 
+# ---- how large processors make images of other proportions
+
+SIZES = [(5, 2), (28, 28), (29, 27), (40, 30), (98, 98), (154, 70), (300, 199), (199, 300), (500, 6), (5, 400)]
+
+
+def within(longest, patch):
+    """Pixtral's, which ask for no more than 5,120 patches of that many pixels."""
+    blank = [np.zeros((height, width, 3), np.uint8) for width, height in SIZES]
+    made = [get_resize_output_image_size(each, (longest, longest), (patch, patch)) for each in blank]
+    return [[*size, width, height] for size, (height, width) in zip(SIZES, made)]
+
+
+def sizes():
+    """Width and height of an image, and of what it becomes."""
+    return {
+        "pixtral": {"longest": 96, "patch": 16, "joined": 1, "images": within(96, 16)},
+        "mistral3": {"longest": 110, "patch": 14, "joined": 2, "images": within(110, 28)},
+    }
+
+
 def is_small(case):
     size = case["config"]["vision_config"]["image_size"]
     return (size[0] if isinstance(size, list) else size) < LARGE
@@ -567,8 +590,15 @@ def main():
         name: {"config": case["config"], "image": case["image"], "images": {image: fitted(case, image) for image in case["of"]}}
         for name, case in fitted_families().items()
     }
+    write({**told, "sizes": sizes()})
+
+
+def write(told):
     (HERE / "golden.json").write_text(json.dumps(told, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["sizes"]:
+        write({**json.loads((HERE / "golden.json").read_text()), "sizes": sizes()})
+    else:
+        main()

@@ -151,7 +151,7 @@ def draw_part(name, shape, generator):
     return draw(name, shape, generator)
 
 
-def make_weights(config, seed, folder):
+def make_weights(config, seed, folder, draw_part):
     """A model in bf16, whose logits have a standard deviation of 3."""
     torch.manual_seed(seed)
     generator = torch.Generator().manual_seed(seed)
@@ -267,7 +267,7 @@ def make(name, output, seed=1):
     folder = output / name
     folder.mkdir(parents=True)
     config = MODELS[name]
-    make_weights(config, seed, folder)
+    make_weights(config, seed, folder, draw_part)
     bring_texts(folder, config)
     eager = dict(attn_implementation="eager", experts_implementation="eager")
     model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float64, **eager).eval().double()

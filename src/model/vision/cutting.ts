@@ -1,0 +1,111 @@
+// How an image processor's fields say that images become tiles: which it stretches, crops or splits, and how large they are.
+//
+// Sources: image_processing_*.py of transformers.
+
+import type { Cutting, Size } from "../../images/image.ts"
+import type { Fields } from "../fields.ts"
+import type { Json } from "../folder.ts"
+import { MAX_ROWS } from "./qwen.ts"
+import { MAX_PATCHES } from "./tower.ts"
+
+/** Of tiles that fit images, whose sides are whole numbers of it. */
+export interface Grain {
+  /** A patch's edge in pixels, and so many of them to each side become one row. */
+  patch: number
+  joined: number
+}
+
+export interface Cuts {
+  tile: Size
+  cutting: Cutting
+}
+
+/** A size as an object says it: height and width, or undefined where it says something else. */
+function bothSides(size: Fields): Size | undefined {
+  if (!size.has("height") && !size.has("width")) return undefined
+  return { width: pixels(size, "width"), height: pixels(size, "height") }
+}
+
+/** `size` or `crop_size`, which older files write as one number. */
+function sizeOf(image: Fields, name: string, otherwise: Json): Fields {
+  const value = image.json[name]
+  if (typeof value !== "number") return image.with({ [name]: otherwise }).object(name)!
+  const of = name === "crop_size" ? { height: value, width: value } : { shortest_edge: value }
+  return image.over({ [name]: of }).object(name)!
+}
+
+export function cropped(image: Fields): Cuts {
+  const size = sizeOf(image, "size", { shortest_edge: 224 })
+  const crop = bothSides(sizeOf(image, "crop_size", { height: 224, width: 224 }))
+  const isCropped = image.flag("do_center_crop", true)
+  const tile = bothSides(size)
+  const shortest = tile ? Math.min(tile.width, tile.height) : pixels(size, "shortest_edge")
+  if (!isCropped && tile) return { tile, cutting: { kind: "stretch" } }
+  if (!crop || !isCropped)
+    throw image.wrong("do_center_crop", "is false, so that tiles are not all of one size")
+  if (crop.width > shortest || crop.height > shortest)
+    throw image.wrong("crop_size", "is larger than size")
+  if (!tile) return { tile: crop, cutting: { kind: "crop", shortest } }
+  if (crop.width < tile.width || crop.height < tile.height)
+    throw image.wrong("crop_size", "is smaller than size, which has height and width")
+  return { tile, cutting: { kind: "stretch" } }
+}
+
+export function stretched(image: Fields, otherwise = 224): Cuts {
+  const tile = bothSides(sizeOf(image, "size", { height: otherwise, width: otherwise }))
+  if (!tile) throw image.wrong("size", "has no height and width")
+  return { tile, cutting: { kind: "stretch" } }
+}
+
+export function splitUp(image: Fields): Cuts {
+  const longest = pixels(sizeOf(image, "size", { longest_edge: 4 * 364 }), "longest_edge")
+  const edge = pixels(sizeOf(image, "max_image_size", { longest_edge: 364 }), "longest_edge")
+  const isSplit = image.flag("do_image_splitting", true)
+  return { tile: { width: edge, height: edge }, cutting: { kind: "split", longest, isSplit } }
+}
+
+/** Areas in pixels are called edges, or by their older names, which hold. No image becomes more rows than MAX_ROWS. */
+export function fitted(image: Fields, { patch, joined }: Grain): Cuts {
+  const step = patch * joined
+  const size = image.object("size")
+  const areaOf = (name: string, edge: string, otherwise: number) => {
+    const where = image.has(name) || !size ? image : size
+    return where.count(where.has(name) ? name : edge, otherwise)
+  }
+  const least = areaOf("min_pixels", "shortest_edge", 56 * 56)
+  const most = areaOf("max_pixels", "longest_edge", 28 * 28 * MAX_ROWS)
+  if (least > most) throw image.wrong("min_pixels", `is ${least}, more than max_pixels, ${most}`)
+  const tile = { width: step, height: step }
+  return { tile, cutting: { kind: "fit", least, most: Math.min(most, MAX_ROWS * step * step) } }
+}
+
+/** As Pixtral: no edge is longer than the longest. No image becomes more patches than MAX_PATCHES. */
+export function within(image: Fields, { patch, joined }: Grain): Cuts {
+  const step = patch * joined
+  const size = sizeOf(image, "size", { longest_edge: 1024 })
+  const square = size.has("longest_edge") ? undefined : bothSides(size)
+  if (square && square.width !== square.height)
+    throw image.wrong("size", "has another height than width; only one longest edge is known")
+  const longest = square?.width ?? size.count("longest_edge", undefined, 1, MAX_LONGEST)
+  const tile = { width: step, height: step }
+  const most = MAX_PATCHES * patch * patch
+  return { tile, cutting: { kind: "fit", least: 0, most, longest } }
+}
+
+const MAX_LONGEST = 65_535 // of any image
+
+const MAX_TILES = 64
+
+export function inGrid(image: Fields, choice: "ratio" | "scale", otherwise: number): Cuts {
+  const { tile } = stretched(image, otherwise)
+  const least = image.count("min_patches", 1)
+  const most = image.count("max_patches", 12, least, MAX_TILES)
+  return { tile, cutting: { kind: "grid", choice, least, most } }
+}
+
+/** Of an edge: no tower sees more, and what comes of an image must fit into memory. */
+export const MAX_EDGE = 4096
+
+export function pixels(size: Fields, name: string, otherwise?: number): number {
+  return size.count(name, otherwise, 1, MAX_EDGE)
+}

@@ -1,0 +1,256 @@
+"""Makes small models that see with transformers, whose prompts their own processors make of pictures: random weights, pictures, what
+their towers make of them, prompts, logits, greedy tokens.
+
+    python pictures.py OUTPUT [NAME ...]
+
+Everything is computed in float64, also what the model's own code does in float32. Pictures are drawn until the best logit leads by
+0.05 on the whole greedy path, eight tokens of it differ and none is special, and other pictures make other tokens of it.
+"""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+from qwen import DISTINCT, FIRST, GOLDEN, GREEDY, MARGIN, Float64, draw, make_weights, message_of, picture
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForImageTextToText, AutoProcessor
+
+TEXT = {
+    "hidden_size": 40,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 336,
+    "hidden_act": "silu",
+    "rms_norm_eps": 1e-5,
+    "max_position_embeddings": 512,
+    "rope_theta": 10000.0,
+    "bos_token_id": None,
+    "eos_token_id": [FIRST + 1],
+}
+EYE = dict(hidden_size=48, intermediate_size=56, num_hidden_layers=3, num_attention_heads=4, num_channels=3)
+CLIP = dict(image_mean=[0.48145466, 0.4578275, 0.40821073], image_std=[0.26862954, 0.26130258, 0.27577711])
+
+TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
+    "{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for content in message['content'] %}"
+    "{% if content['type'] == 'image' %}IMAGE{% elif content['type'] == 'text' %}{{ content['text'] }}{% endif %}"
+    "{% endfor %}{% endif %}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def pixtral(patch, joined):
+    """Tokens and processor of Pixtral, whose patches are 4 pixels; no edge is longer than 64."""
+    return dict(
+        tokens=["[IMG]", "[IMG_BREAK]", "[IMG_END]"],
+        image=dict(
+            image_processor_type="PixtralImageProcessor",
+            patch_size=dict(height=patch, width=patch),
+            size=dict(longest_edge=64 if joined > 1 else 32),
+            **CLIP,
+        ),
+        processor=dict(
+            processor_class="PixtralProcessor",
+            patch_size=patch,
+            spatial_merge_size=joined,
+            image_token="[IMG]",
+            image_break_token="[IMG_BREAK]",
+            image_end_token="[IMG_END]",
+        ),
+        # In tokens 6 x 4; then 8 x 5, of a picture that is shrunk, and 3 x 3.
+        sizes=[[(41, 27)], [(90, 50), (23, 22)]],
+    )
+
+
+PIXTRAL = {
+    **EYE,
+    "model_type": "pixtral",
+    "image_size": 64,
+    "patch_size": 4,
+    "rope_theta": 100.0,
+    "head_dim": 12,
+}
+MODELS = {
+    "mistral3": dict(
+        config={
+            "architectures": ["Mistral3ForConditionalGeneration"],
+            "model_type": "mistral3",
+            "image_token_index": FIRST + 2,
+            "multimodal_projector_bias": False,
+            "projector_hidden_act": "gelu",
+            "spatial_merge_size": 2,
+            "vision_feature_layer": -1,
+            "tie_word_embeddings": False,
+            "text_config": {**TEXT, "model_type": "mistral", "head_dim": 12, "sliding_window": None},
+            "vision_config": {**PIXTRAL, "hidden_act": "silu"},
+        },
+        **pixtral(4, 2),
+        renamed={
+            "model.vision_tower.": "vision_tower.",
+            "model.multi_modal_projector.": "multi_modal_projector.",
+            "model.language_model.": "language_model.model.",
+            "lm_head.": "language_model.lm_head.",
+        },
+    ),
+    "llava-pixtral": dict(
+        config={
+            "architectures": ["LlavaForConditionalGeneration"],
+            "model_type": "llava",
+            "image_token_index": FIRST + 2,
+            "multimodal_projector_bias": True,
+            "projector_hidden_act": "gelu",
+            "vision_feature_layer": -1,
+            "vision_feature_select_strategy": "full",
+            "tie_word_embeddings": False,
+            "text_config": {**TEXT, "model_type": "mistral", "head_dim": 12, "sliding_window": None},
+            "vision_config": {**PIXTRAL, "hidden_act": "gelu"},
+        },
+        **pixtral(4, 1),
+    ),
+}
+
+
+def draw_part(name, shape, generator):
+    """Weights of a tower that mix enough for every part to show; else as of any model."""
+    normal = torch.randn(*shape, generator=generator)
+    if "patch_conv" in name:
+        return normal * 1.2 / shape[1:].numel() ** 0.5
+    if "multi_modal_projector" in name and "norm" not in name and len(shape) > 1:
+        return normal * 2 / shape[-1] ** 0.5
+    return draw(name, shape, generator)
+
+
+def logits_of(model, ids, given):
+    logits = model(input_ids=ids, use_cache=False, **given).logits[0]
+    assert logits.dtype == torch.float64
+    return logits
+
+
+def features_of(model, given):
+    """Rows that stand in the place of soft tokens."""
+    rows = model.get_image_features(**given).pooler_output
+    rows = rows if torch.is_tensor(rows) else torch.cat([each.reshape(-1, each.shape[-1]) for each in rows])
+    return rows.reshape(-1, rows.shape[-1])
+
+
+def greedy_of(model, ids, given, most=GREEDY):
+    tokens, leads = [], []
+    while len(tokens) < most:
+        (best, second), (token, _) = (each.tolist() for each in logits_of(model, ids, given)[-1].topk(2))
+        leads.append(best - second)
+        if leads[-1] < MARGIN or token >= 314:
+            break
+        tokens.append(token)
+        ids = torch.cat([ids, torch.tensor([[token]])], 1)
+    return tokens, leads
+
+
+def prompts_for(model, folder, sizes, random):
+    processor = AutoProcessor.from_pretrained(folder)
+    tensors, notes = {}, []
+    for number, each in enumerate(sizes):
+        parts = message_of(len(each))
+        content = [dict(type="image") if part == "image" else dict(type="text", text=part) for part in parts]
+        text = processor.apply_chat_template([dict(role="user", content=content)], add_generation_prompt=True)
+        tokens = []
+        while len(tokens) < GREEDY or len(set(tokens)) < DISTINCT or not seen:
+            pictures = [picture(size, random) for size in each]
+            given = dict(processor(text=text, images=pictures, return_tensors="pt"))
+            ids = given.pop("input_ids")
+            for name in ("attention_mask", "mm_token_type_ids", "token_type_ids"):
+                given.pop(name, None)
+            with torch.no_grad():
+                inexact = features_of(model.float(), given)
+                with Float64():
+                    model.double()
+                    given["pixel_values"] = given["pixel_values"].double()
+                    features = features_of(model, given)
+                    assert (features - inexact).abs().max() < 1e-3
+                    assert len(features) == (ids == model.config.image_token_id).sum()
+                    tokens, leads = greedy_of(model, ids, given)
+                    turned = {**given, "pixel_values": -given["pixel_values"]}
+                    seen = tokens[:8] != greedy_of(model, ids, turned, 8)[0]
+        with Float64(), torch.no_grad():
+            logits = logits_of(model, ids, given)[-2:].numpy().astype(np.float32)
+        names = [f"{number}-{i}.png" for i in range(len(pictures))]
+        for name, drawn in zip(names, pictures):
+            drawn.save(folder / name)
+        tensors[f"features.{number}"] = features.float()
+        tensors[f"prompt.{number}"] = ids[0].int()
+        tensors[f"logits.{number}"] = torch.from_numpy(logits)
+        tensors[f"greedy.{number}"] = torch.tensor(tokens).int()
+        notes.append(
+            dict(
+                pictures=names,
+                parts=parts,
+                length=ids.shape[1],
+                text=processor.decode(tokens),
+                least_margin=round(min(leads), 4),
+                distinct_greedy=len(set(tokens)),
+            )
+        )
+    return tensors, notes
+
+
+def make(name, output, seed=1):
+    folder = output / name
+    folder.mkdir(parents=True)
+    made = MODELS[name]
+    config = made["config"]
+    make_weights(config, seed, folder, draw_part)
+    bring_texts(folder, made)
+    model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval().double()
+    tensors, notes = prompts_for(model, folder, made["sizes"], np.random.default_rng(seed))
+    save_file(tensors, folder / "golden.safetensors")
+    golden = dict(
+        oracle=f"{type(model).__name__} of transformers, eager attention, float64 throughout",
+        versions=dict(
+            transformers=transformers.__version__,
+            torch=torch.__version__.split("+")[0],
+            numpy=np.__version__,
+            python=sys.version.split()[0],
+        ),
+        greedy_tokens=GREEDY,
+        margin_at_least=MARGIN,
+        prompts=notes,
+    )
+    (folder / "golden.json").write_text(json.dumps(golden, indent=1))
+    tensors = load_file(folder / "model.safetensors")
+    for old, new in made.get("renamed", {}).items():
+        tensors = {key.replace(old, new) if key.startswith(old) else key: tensor for key, tensor in tensors.items()}
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "config.json").write_text(json.dumps({**config, "torch_dtype": "bfloat16"}, indent=1))
+
+
+def bring_texts(folder, made):
+    """The tokenizer of other golden models with the model's tokens, a template, and the files of its processor."""
+    tokenizer = json.loads((GOLDEN / "models/granitemoe/tokenizer.json").read_text())
+    settings = json.loads((GOLDEN / "models/granitemoe/tokenizer_config.json").read_text())
+    for i, content in enumerate(["<|im_start|>", "<|im_end|>", *made["tokens"]]):
+        token = dict(content=content, single_word=False, lstrip=False, rstrip=False, normalized=False, special=True)
+        tokenizer["added_tokens"].append(dict(id=FIRST + i, **token))
+        settings["added_tokens_decoder"][str(FIRST + i)] = token
+    tokenizer["post_processor"] = tokenizer["post_processor"]["processors"][0]  # no token at the beginning
+    template = TEMPLATE.replace("IMAGE", made["tokens"][0])
+    settings.pop("chat_template", None)
+    settings |= dict(bos_token=None, eos_token="<|im_end|>")
+    write = lambda file, what: (folder / file).write_text(json.dumps(what, indent=1, ensure_ascii=False))  # noqa: E731
+    (folder / "chat_template.jinja").write_text(template)
+    write("tokenizer.json", tokenizer)
+    write("tokenizer_config.json", settings)
+    write("generation_config.json", dict(eos_token_id=FIRST + 1, pad_token_id=318))
+    write("preprocessor_config.json", made["image"])
+    write("processor_config.json", made["processor"])
+
+
+if __name__ == "__main__":
+    output, *names = sys.argv[1:]
+    torch.set_num_threads(1)
+    for name in names or MODELS:
+        shutil.rmtree(Path(output) / name, ignore_errors=True)
+        make(name, Path(output))

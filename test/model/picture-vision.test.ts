@@ -1,0 +1,42 @@
+// Models that see pictures in their own proportions or in tiles of them, from the bytes to the reply: towers, logits and greedy tokens
+// are those of transformers (test/golden/vision/pictures.py).
+
+import { describe, expect, test } from "vitest"
+import { answersAsGolden, blindBy, type Json, judgeTower, opening, others } from "./pictures.ts"
+
+test.each(others)("the tower of %s on reference", async (name) => {
+  await judgeTower(name, opening.reference)
+})
+
+/** Whose tower runs on compiled kernels. */
+describe.each(others)("%s answers as transformers does", answersAsGolden)
+
+test.each<[string, string, (vision: Json, config: Json) => void]>([
+  [
+    "mistral3",
+    "vision_feature_layer names 2 layers",
+    (_, config) => (config.vision_feature_layer = [-1, -2]),
+  ],
+  [
+    "mistral3",
+    "merging_layer.weight has shape [48, 192]",
+    (_, config) => (config.spatial_merge_size = 3),
+  ],
+  [
+    "mistral3",
+    "num_attention_heads makes heads of 6 columns",
+    (vision) => (vision.num_attention_heads = 8),
+  ],
+  [
+    "mistral3",
+    'rope_type is "yarn"; known: axial',
+    (vision) => (vision.rope_parameters = { rope_type: "yarn", rope_theta: 100 }),
+  ],
+  [
+    "llava-pixtral",
+    'vision_feature_select_strategy is "default"; known: full',
+    (_, config) => delete config.vision_feature_select_strategy,
+  ],
+])("%s: %s, so it is served blind", async (name, what, change) => {
+  expect(await blindBy(name, change)).toContain(what)
+})

@@ -1,0 +1,172 @@
+// Golden models whose prompts are of pictures (test/golden/vision/qwen.py, pictures.py): what their towers make of a picture's bytes, and
+// what a server answers about it.
+
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest"
+import { type App, createApp } from "../../src/app.ts"
+import { compile } from "../../src/compiler/compile.ts"
+import type { Plan, SumOrder } from "../../src/compiler/plan.ts"
+import { openReference } from "../../src/compiler/targets/reference/reference.ts"
+import { targets } from "../../src/compiler/targets/targets.ts"
+import { createTower, towerLimits } from "../../src/engine/tower.ts"
+import { openImages } from "../../src/images/images.ts"
+import { openModel } from "../../src/model/model.ts"
+import { loadParameters } from "../../src/model/weights/weights.ts"
+import type { LoadableProgram, ProgramLimits } from "../../src/runtime/program.ts"
+import { goldenFolder, readTensors } from "./golden.ts"
+
+const MADE_BY_QWEN = /^qwen/
+
+export const picturedModels = readdirSync(goldenFolder("vision", "."), { withFileTypes: true })
+  .filter((entry) => entry.isDirectory())
+  .map(({ name }) => name)
+  .filter((name) => "pictures" in promptsOf(name)[0]!)
+
+export const qwens = picturedModels.filter((name) => MADE_BY_QWEN.test(name))
+export const others = picturedModels.filter((name) => !MADE_BY_QWEN.test(name))
+
+export interface Prompt {
+  pictures: string[]
+  parts: string[]
+}
+
+function promptsOf(name: string): Prompt[] {
+  const file = join(goldenFolder("vision", name), "golden.json")
+  return JSON.parse(readFileSync(file, "utf8")).prompts
+}
+
+export function golden<Own extends Prompt>(name: string) {
+  const folder = goldenFolder("vision", name)
+  const tensors = readTensors(join(folder, "golden.safetensors"))
+  return (promptsOf(name) as Own[]).map((prompt, i) => ({
+    ...prompt,
+    bytes: prompt.pictures.map((file) => readFileSync(join(folder, file))),
+    features: new Float32Array(tensors(`features.${i}`)),
+    ids: [...new Int32Array(tensors(`prompt.${i}`))],
+    greedy: [...new Int32Array(tensors(`greedy.${i}`))],
+  }))
+}
+
+export type Open = (plan: Plan, limits: ProgramLimits) => LoadableProgram | Promise<LoadableProgram>
+
+/** How programs are opened on each target. */
+export const opening: Record<"reference" | "cpu" | "vulkan", Open> = {
+  reference: openReference,
+  cpu: async (plan, limits) => (await targets.cpu.prepare(plan)).open(limits),
+  vulkan: async (plan, limits) => (await targets.vulkan.prepare(plan)).open(limits),
+}
+
+type Size = { width: number; height: number } | undefined
+
+/**
+ * Rows of all pictures are those of transformers' tower.
+ * @param path of other files with the same weights
+ * @returns for each prompt in which grids they lie
+ */
+export async function judgeTower(
+  name: string,
+  open: Open,
+  {
+    sums,
+    path = goldenFolder("vision", name),
+  }: { sums?: SumOrder | undefined; path?: string } = {},
+): Promise<Size[][]> {
+  const model = await openModel(path, { sees: true })
+  onTestFinished(() => model.close())
+  expect(model.blind).toBeUndefined()
+  const { graph, format, codecOf, weights, images } = model.vision!
+  const options = { format, ...(codecOf && { codecOf }), activations: "float", kv: "f32" } as const
+  const plan = compile(graph, { ...options, ...(sums && { sums }) })
+  const program = await open(plan, towerLimits(plan.groups.length, 256))
+  const tower = createTower(program)
+  onTestFinished(() => tower.close())
+  await loadParameters(weights, program.manifest, program)
+  const eyes = openImages(images)
+  onTestFinished(() => eyes.close())
+  const grids: Size[][] = []
+  for (const { bytes, features } of golden(name)) {
+    const seen = await Promise.all(bytes.map((each) => eyes.see(each, "image", { client: "" })))
+    grids.push(seen.map(({ grid }) => grid))
+    const tiles = seen.flatMap((each) => each.tiles)
+    const count = seen.reduce((sum, each) => sum + each.rows, 0)
+    const rows = await tower.read(count, async () => tiles, { client: "" })
+    expect(rows.length).toBe(features.length)
+    const worst = rows.reduce((most, x, i) => Math.max(most, Math.abs(x - features[i]!)), 0)
+    expect(worst).toBeLessThan(2e-4)
+  }
+  return grids
+}
+
+export type Json = Record<string, unknown>
+
+/** Why the golden model sees nothing with other words in its configuration; undefined: it just does not. */
+export async function blindBy(name: string, change: (vision: Json, config: Json) => void) {
+  const folder = mkdtempSync(join(tmpdir(), `sinter-${name}-`))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  cpSync(goldenFolder("vision", name), folder, { recursive: true })
+  const file = join(folder, "config.json")
+  const config = JSON.parse(readFileSync(file, "utf8"))
+  change(config.vision_config, config)
+  writeFileSync(file, JSON.stringify(config))
+  const model = await openModel(folder, { sees: true })
+  onTestFinished(() => model.close())
+  expect(model.vision).toBeUndefined()
+  return model.blind
+}
+
+interface Answer {
+  usage: { prompt_tokens_details: { cached_tokens: number } }
+}
+
+/** A test: both prompts at once, then the second again behind what is remembered of it. */
+export function answersAsGolden(name: string, model = goldenFolder("vision", name)): void {
+  let app: App
+  let url: string
+  beforeAll(async () => {
+    const overrides = {
+      max_total_seq_length: 512,
+      prefill_chunk_size: 32,
+      kv_dtype: "f32",
+    } as const
+    app = await createApp({ model, servedName: name, overrides })
+    url = `http://127.0.0.1:${await app.listen(0)}`
+    await app.ready
+  }, 240_000)
+  afterAll(() => app.close())
+
+  async function ask({ parts, bytes, greedy }: ReturnType<typeof golden<Prompt>>[number]) {
+    let at = 0
+    const content = parts.map((part) => {
+      if (part !== "image") return { type: "text", text: part }
+      const data = bytes[at++]!.toString("base64")
+      return { type: "image_url", image_url: { url: `data:image/png;base64,${data}` } }
+    })
+    const response = await fetch(`${url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({
+        model: name,
+        messages: [{ role: "user", content }],
+        temperature: 0,
+        max_tokens: greedy.length,
+        return_token_ids: true,
+      }),
+    })
+    return (await response.json()) as Answer
+  }
+
+  test("pictures and texts, alone and together", async () => {
+    const prompts = golden(name)
+    const replies = await Promise.all(prompts.map(ask))
+    replies.push(await ask(prompts[1]!))
+    for (const [i, { ids, greedy }] of [...prompts, prompts[1]!].entries()) {
+      expect(replies[i]).toMatchObject({
+        prompt_token_ids: ids,
+        choices: [{ token_ids: greedy }],
+      })
+    }
+    expect(replies[2]!.usage.prompt_tokens_details.cached_tokens).toBeGreaterThan(16)
+  }, 240_000)
+}
