@@ -2841,6 +2841,13 @@ export const planted: readonly PlantedFault[] = [
     test: "test/model/mmproj.test.ts",
   },
   {
+    what: "rows of Pixtral's queries and keys in GGUF are turned as they lie",
+    file: "src/model/vision/projectors.ts",
+    text: "neighbours: { headDim, turned: headDim }",
+    fault: "neighbours: { headDim, turned: 0 }",
+    test: "test/model/mmproj.test.ts",
+  },
+  {
     what: "mergers in Ollama's files of Qwen 3 VL are taken in the order of their layers",
     file: "src/model/gguf/tower-inside.ts",
     text: "return (listed as number[]).filter((layer) => layer < MAX_LAYERS)",

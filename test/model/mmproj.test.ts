@@ -202,8 +202,8 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
   [
     "another projector",
     "smolvlm",
-    ({ pairs }) => pairs.set("clip.projector_type", string("pixtral")),
-    'clip.projector_type is "pixtral"; known: mlp, idefics3, internvl, gemma3, qwen2vl_merger, qwen2.5vl_merger, qwen3vl_merger',
+    ({ pairs }) => pairs.set("clip.projector_type", string("janus_pro")),
+    'clip.projector_type is "janus_pro"; known: mlp, idefics3, internvl, gemma3, pixtral, qwen2vl_merger, qwen2.5vl_merger, qwen3vl_merger',
   ],
   [
     "Qwen that hears, too",

@@ -96,7 +96,7 @@ function wordsOf(
     ...projector.image(file),
   }
   const fields = {
-    model_type: projector.model(beside.text),
+    model_type: projector.model(file, beside.text),
     vision_config,
     text_config: textOf(file, projector, beside),
     ...projector.fields(file),
