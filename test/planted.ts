@@ -2824,14 +2824,14 @@ export const planted: readonly PlantedFault[] = [
     file: "src/model/vision/projectors.ts",
     text: "woven: { others, run: patch * patch }",
     fault: "woven: { others, run: 3 * patch * patch }",
-    test: "test/model/qwen-vision.test.ts",
+    test: "test/model/mmproj.test.ts",
   },
   {
     what: "a GGUF model that sees turns its pairs by height and width as none was told",
     file: "src/model/gguf/config.ts",
-    text: 'file.key("rope.dimension_sections"))?.slice(0, 3)',
-    fault: 'file.key("rope.dimension_sections"))?.slice(0, 3).reverse()',
-    test: "test/model/qwen-vision.test.ts",
+    text: 'listed("rope.mrope_section"))?.slice(0, 3)',
+    fault: 'listed("rope.mrope_section"))?.slice(0, 3).reverse()',
+    test: "test/model/mmproj.test.ts",
   },
   {
     what: "rows of as many layers as a text model does not take go into it",
@@ -2839,6 +2839,20 @@ export const planted: readonly PlantedFault[] = [
     text: "if (taken !== stacked.length)",
     fault: "if (taken < 0)",
     test: "test/model/mmproj.test.ts",
+  },
+  {
+    what: "rows of Pixtral's queries and keys in GGUF are turned as they lie",
+    file: "src/model/vision/projectors.ts",
+    text: "neighbours: { headDim, turned: headDim }",
+    fault: "neighbours: { headDim, turned: 0 }",
+    test: "test/model/mmproj.test.ts",
+  },
+  {
+    what: "mergers in Ollama's files of Qwen 3 VL are taken in the order of their layers",
+    file: "src/model/gguf/tower-inside.ts",
+    text: "return (listed as number[]).filter((layer) => layer < MAX_LAYERS)",
+    fault: "return (listed as number[]).filter((layer) => layer < MAX_LAYERS).sort()",
+    test: "test/model/ollama-sight.test.ts",
   },
   // ---- images on their way into a prompt
   {

@@ -145,7 +145,7 @@ const NONE = "none"
 /** @throws the problem of a file that was asked for; `blind` says that of another */
 async function sightOf(
   folder: Folder,
-  { configuration, fields: text, readTokenIds }: Source,
+  { configuration, fields: text, readTokenIds, holdsTower }: Source,
   {
     config,
     pooling,
@@ -168,7 +168,8 @@ async function sightOf(
     return sightBeside({ folder: place, file, model: configuration, config, text, readTokenIds })
   }
   if (asked) return beside(asked)
-  if (ownMmproj !== undefined) return openSight(() => beside(ownMmproj))
+  const own = ownMmproj ?? (holdsTower ? join(folder.path, configuration) : undefined)
+  if (own !== undefined) return openSight(() => beside(own))
   const [first, ...others] = mmprojsOf(folder)
   if (others.length === 0) return first === undefined ? {} : openSight(() => beside(first))
   const names = [first!, ...others].map((path) => basename(path)).join(", ")
@@ -230,6 +231,8 @@ interface Source {
   ggufSources?: Sources
   /** The ids of a GGUF file's tokens that a template writes so, and no user. */
   readTokenIds?: () => (text: string) => number | undefined
+  /** A GGUF file has what it sees with inside. */
+  holdsTower?: boolean
   fields: Fields
   architecture: ArchitectureName
   config: ModelConfig
@@ -291,6 +294,7 @@ async function ggufSource(folder: Folder, file: string): Promise<Source> {
       readDense: gguf.readDense,
       ggufSources: gguf.sources(config),
       readTokenIds: gguf.readTokenIds,
+      holdsTower: gguf.holdsTower,
       openWeights: async () => gguf.weights(config),
       readTexts: async () => gguf.texts(config),
     }

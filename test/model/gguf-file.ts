@@ -42,6 +42,10 @@ export function bools(values: readonly boolean[]): Buffer {
   return listOf(7, values.length, Buffer.from(values.map(Number)))
 }
 
+export function int32s(values: readonly number[]): Buffer {
+  return listOf(5, values.length, Buffer.from(Int32Array.from(values).buffer))
+}
+
 function listOf(kind: number, count: number, elements: Buffer): Buffer {
   const length = Buffer.from(BigUint64Array.of(BigInt(count)).buffer)
   return Buffer.concat([kindOf(ARRAY), kindOf(kind), length, elements])

@@ -2,22 +2,14 @@
 // are those of transformers (test/golden/vision/pictures.py, fitting.py).
 
 import { describe, expect, test } from "vitest"
-import {
-  answersAsGolden,
-  blindBy,
-  type Json,
-  judgeTower,
-  opening,
-  others,
-  published,
-} from "./pictures.ts"
+import { answersAsGolden, blindBy, type Json, judgeTower, opening, others } from "./pictures.ts"
 
 test.each(others)("the tower of %s on reference", async (name) => {
-  await judgeTower(published(name), opening.reference)
+  await judgeTower(name, opening.reference)
 })
 
 /** Whose tower runs on compiled kernels. */
-describe.each(others.map(published))("$name answers as transformers does", answersAsGolden)
+describe.each(others)("%s answers as transformers does", (name) => answersAsGolden(name))
 
 test.each<[string, string, (vision: Json, config: Json) => void]>([
   [

@@ -1,5 +1,5 @@
-// Golden models whose prompts are of pictures (test/golden/vision/qwen.py, pictures.py, fitting.py): what their towers make of a picture's bytes, and
-// what a server answers about it.
+// Golden models whose prompts are of pictures (test/golden/vision/qwen.py, pictures.py, fitting.py): what their towers make of a
+// picture's bytes, and what a server answers about it.
 
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -26,14 +26,6 @@ export const picturedModels = readdirSync(goldenFolder("vision", "."), { withFil
 
 export const qwens = picturedModels.filter((name) => MADE_BY_QWEN.test(name))
 export const others = picturedModels.filter((name) => !MADE_BY_QWEN.test(name))
-
-/** A golden model and where its weights lie: the folder that was published, or what became of it. */
-export interface Stored {
-  name: string
-  path: string
-}
-
-export const published = (name: string): Stored => ({ name, path: goldenFolder("vision", name) })
 
 export interface Prompt {
   pictures: string[]
@@ -70,12 +62,16 @@ type Size = { width: number; height: number } | undefined
 
 /**
  * Rows of all pictures are those of transformers' tower.
+ * @param path of other files with the same weights
  * @returns for each prompt in which grids they lie
  */
 export async function judgeTower(
-  { name, path }: Stored,
+  name: string,
   open: Open,
-  sums?: SumOrder,
+  {
+    sums,
+    path = goldenFolder("vision", name),
+  }: { sums?: SumOrder | undefined; path?: string } = {},
 ): Promise<Size[][]> {
   const model = await openModel(path, { sees: true })
   onTestFinished(() => model.close())
@@ -129,7 +125,7 @@ interface Answer {
 }
 
 /** A test: both prompts at once, then the second again behind what is remembered of it. */
-export function answersAsGolden({ name, path }: Stored): void {
+export function answersAsGolden(name: string, model = goldenFolder("vision", name)): void {
   let app: App
   let url: string
   beforeAll(async () => {
@@ -138,7 +134,7 @@ export function answersAsGolden({ name, path }: Stored): void {
       prefill_chunk_size: name === "gemma4" ? 80 : 32, // whose image is whole in a step
       kv_dtype: "f32",
     } as const
-    app = await createApp({ model: path, servedName: name, overrides })
+    app = await createApp({ model, servedName: name, overrides })
     url = `http://127.0.0.1:${await app.listen(0)}`
     await app.ready
   }, 240_000)

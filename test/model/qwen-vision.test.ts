@@ -1,5 +1,5 @@
 // Qwen that sees, from the bytes of pictures to the reply: towers, coordinates, logits and greedy tokens are those of transformers
-// (test/golden/vision/qwen.py), of Hugging Face folders and of the pairs of GGUF files that llama.cpp's converter made of them.
+// (test/golden/vision/qwen.py).
 
 import { join } from "node:path"
 import { describe, expect, test } from "vitest"
@@ -15,15 +15,8 @@ import {
   judgeTower,
   opening,
   type Prompt,
-  published,
   qwens,
 } from "./pictures.ts"
-
-/** Where the same weights lie. */
-const all = qwens.flatMap((name) => [
-  { ...published(name), as: "a folder" },
-  { name, path: goldenFolder("gguf", join("vision", name)), as: "GGUF" },
-])
 
 interface Placed extends Prompt {
   grids: [height: number, width: number][] // in patches
@@ -35,11 +28,11 @@ const gridsOf = (name: string) =>
     grids.map(([height, width]) => ({ height: height / 2, width: width / 2 })),
   )
 
-describe.each(all)("the tower of $name, $as", (model) => {
+describe.each(qwens)("the tower of %s", (name) => {
   test("on reference", async () =>
-    expect(await judgeTower(model, opening.reference)).toEqual(gridsOf(model.name)))
+    expect(await judgeTower(name, opening.reference)).toEqual(gridsOf(name)))
 
-  test("on cpu", () => judgeTower(model, opening.cpu), 120_000)
+  test("on cpu", () => judgeTower(name, opening.cpu), 120_000)
 })
 
 const { isSkipped, why } = lackOf("vulkan")
@@ -48,7 +41,7 @@ const { isSkipped, why } = lackOf("vulkan")
 test.skipIf(isSkipped).each(["qwen2-5-vl", "qwen3-vl"])(
   `the tower of %s on vulkan${why}`,
   async (name) => {
-    await judgeTower(published(name), opening.vulkan, traitsOf("vulkan").sums)
+    await judgeTower(name, opening.vulkan, { sums: traitsOf("vulkan").sums })
   },
   GPU_MILLISECONDS,
 )
@@ -103,4 +96,4 @@ test.each(qwens)("%s: tokens of its prompts stand where transformers has them", 
   }
 })
 
-describe.each(all)("$name, $as, answers as transformers does", answersAsGolden)
+describe.each(qwens)("%s answers as transformers does", answersAsGolden)

@@ -209,10 +209,15 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
   qwen3moe: qwen3Mixture,
   // The text models of those that see: a text's tokens have the same position in time, height and width.
   qwen2vl: { model: "qwen2" },
-  qwen3vl: { model: "qwen3", fields: stackedFields },
+  qwen25vl: { model: "qwen2", sees: true }, // Ollama's name
+  qwen3vl: { model: "qwen3", sees: true, fields: stackedFields },
   qwen3vlmoe: {
     ...qwen3Mixture,
-    fields: (file, usual) => ({ ...qwen3Mixture.fields!(file, usual), ...stackedFields(file) }),
+    sees: true,
+    fields: (file, usual) => ({
+      ...qwen3Mixture.fields!(file, usual),
+      ...stackedFields(file, usual),
+    }),
   },
   qwen35: { model: "qwen3_5_text", ...withDelta },
   qwen35moe: {
@@ -883,9 +888,20 @@ function deepseekFields(file: GgufFile, usual: Json): Json {
   }
 }
 
-/** Behind how many of its first layers rows of images are added that layers of the tower left: a word of our own. */
-function stackedFields(file: GgufFile): Json {
-  return { deepstack_layers: file.countIfThere("n_deepstack_layers") }
+/**
+ * Behind how many of its first layers rows of images are added that layers of the tower left: a word of our own. Ollama's files name
+ * those layers, and may leave out which pairs turn by what, as it is the same in all that were published.
+ */
+function stackedFields(file: GgufFile, { rope_scaling }: Json): Json {
+  const layers = file.keys.countsIfThere(file.key("vision.deepstack_visual_indexes"))
+  return {
+    rope_scaling: {
+      rope_type: "default",
+      mrope_section: [24, 20, 20],
+      ...(rope_scaling as Json | null),
+    },
+    deepstack_layers: file.countIfThere("n_deepstack_layers") ?? layers?.length,
+  }
 }
 
 function deltaFields(file: GgufFile, { num_hidden_layers: layers }: Json): Json {

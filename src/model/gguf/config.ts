@@ -24,7 +24,7 @@ export interface GgufArchitecture {
   varies?: true
   /** Its last layers guess tokens further ahead. They are not read. */
   guessesAhead?: true
-  /** Its files may hold what sees beside the text model. It is not read. */
+  /** Its files may hold what sees beside the text model. */
   sees?: true
   /** Tensors that have other names than most architectures give them. */
   parts?: (tensors: Pick<Tensors, "has">, config: ModelConfig, file: GgufFile) => Naming["parts"]
@@ -161,9 +161,10 @@ function turnedOf(file: GgufFile, headDim: number, field: string | undefined): J
   )
 }
 
-/** With how many pairs turn by time, by height and by width, in a text model that sees; there may be a fourth number, which is 0. */
+/** With how many pairs turn by time, by height and by width, in a text model that sees; there may be a fourth number, 0. */
 function withSections(file: GgufFile, scaling: Json | null): Json | null {
-  const sections = file.keys.countsIfThere(file.key("rope.dimension_sections"))?.slice(0, 3)
+  const listed = (rest: string) => file.keys.countsIfThere(file.key(rest))
+  const sections = (listed("rope.dimension_sections") ?? listed("rope.mrope_section"))?.slice(0, 3)
   return sections ? { rope_type: "default", ...scaling, mrope_section: sections } : scaling
 }
 

@@ -16,6 +16,7 @@ import { configOf, type GgufArchitecture, GgufFile, type Tensors } from "./confi
 import { type Container, readContainer, type StoredTensor } from "./container.ts"
 import { isMmproj, Keys } from "./keys.ts"
 import { addedTokensIn, readTokenizer } from "./tokenizer.ts"
+import { holdsTower } from "./tower-inside.ts"
 import { ggufWeights } from "./weights.ts"
 
 export interface GgufModel {
@@ -27,6 +28,8 @@ export interface GgufModel {
   texts: (config: ModelConfig) => ModelTexts
   /** The ids of tokens that a template writes so, and no user. */
   readTokenIds: () => (text: string) => number | undefined
+  /** It has what it sees with inside. */
+  holdsTower: boolean
   /** Without the matrices that rows go through; absent: the file says nothing of it. */
   pooling: Pooling | undefined
   readDense: (weights: Weights) => Promise<Dense[]>
@@ -65,6 +68,7 @@ export async function openGguf(folder: Folder, file: string): Promise<GgufModel>
       },
       texts: ({ shapes }) => textsOf(folder, file, keys, shapes.vocabulary),
       readTokenIds: () => addedTokensIn(keys, embedding.dims[1] ?? 0),
+      holdsTower: holdsTower(name, tensors.keys()),
       pooling: poolingOf(its),
       readDense: (opened) => readDense(its, opened),
       close,

@@ -1,5 +1,5 @@
 // What a GGUF model sees with: the file beside it that llama.cpp calls mmproj, of the architecture `clip`, which holds tower and
-// projector. Its keys become the fields of a config.json and of a preprocessor_config.json, so that what is known of a family holds
+// projector; or the model's own file, where Ollama's converter put them. Its keys become the fields of a config.json and of a preprocessor_config.json, so that what is known of a family holds
 // here, too. How images are cut is their family's way, as the model was trained; the file has the numbers of it. A projector that is
 // not known is refused by its name.
 //
@@ -11,6 +11,7 @@ import type { ModelConfig } from "../config.ts"
 import { Fields } from "../fields.ts"
 import type { Folder } from "../folder.ts"
 import { readContainer } from "../gguf/container.ts"
+import { towerInside } from "../gguf/tower-inside.ts"
 import { ggufWeights } from "../gguf/weights.ts"
 import { type Naming, sourcesOf } from "../weights/names.ts"
 import type { Weights } from "../weights/weights.ts"
@@ -47,9 +48,9 @@ export async function openMmproj(beside: Beside): Promise<Mmproj> {
   const { folder, file } = beside
   if (!(await folder.has(file))) throw folder.broken(file, "there is no such file")
   return openWhole(async (closing) => {
-    const container = await readContainer(folder, file)
-    closing.add(container.handle)
-    const mmproj = new ClipFile(folder, file, container)
+    const stored = await readContainer(folder, file)
+    closing.add(stored.handle)
+    const mmproj = new ClipFile(folder, file, towerInside(stored) ?? stored)
     const projector = projectorOf(mmproj)
     const { fields, image } = wordsOf(mmproj, projector, beside)
     const processor = new Fields({}, mmproj.broken) // it has no words for images
@@ -80,10 +81,10 @@ function wordsOf(
   const vision_config = {
     model_type: projector.tower,
     hidden_size: file.count("embedding_length"),
-    intermediate_size: file.count("feed_forward_length"),
+    intermediate_size: file.countIfThere("feed_forward_length"),
     num_hidden_layers: file.layers(),
     num_attention_heads: file.count("attention.head_count"),
-    image_size: file.count("image_size"),
+    image_size: file.countIfThere("image_size"),
     patch_size: file.count("patch_size"),
     hidden_act: activationOf(file, projector),
     layer_norm_eps: keys.numberIfThere("clip.vision.attention.layer_norm_epsilon"),
@@ -95,7 +96,7 @@ function wordsOf(
     ...projector.image(file),
   }
   const fields = {
-    model_type: projector.model(beside.text),
+    model_type: projector.model(file, beside.text),
     vision_config,
     text_config: textOf(file, projector, beside),
     ...projector.fields(file),

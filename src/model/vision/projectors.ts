@@ -11,7 +11,7 @@ import { STACKED, type TowerConfig } from "./tower.ts"
 
 export interface Projector {
   /** The `model_type` of the whole. @param text the fields of the text model's file */
-  model(text: Fields): string
+  model(file: ClipFile, text: Fields): string
   /** That of its tower; absent: the family's own. */
   tower?: string
   /** What `clip.use_gelu` means: converters do not tell one from the other. */
@@ -34,6 +34,7 @@ export interface Projector {
 }
 
 const SCALE = "projector.scale_factor"
+const MERGER = "mm.patch_merger.weight"
 
 const projectors = {
   mlp: {
@@ -108,6 +109,39 @@ const projectors = {
     }),
     last: { tensor: "mm.input_projection.weight", dim: 0 },
   },
+  pixtral: {
+    model: (file) => (file.has(MERGER) ? "mistral3" : "llava"),
+    tower: "pixtral",
+    gelu: "gelu",
+    around: ["[IMG_BREAK]", "[IMG_END]"],
+    mayBeSwapped: false,
+    unread: ["v.token_embd.img_break"], // the text model's own row of that token, which stands in prompts here
+    fields: (file) => ({
+      spatial_merge_size: file.countIfThere("spatial_merge_size"),
+      multimodal_projector_bias: file.has("mm.1.bias"),
+      vision_feature_layer: -1,
+      vision_feature_select_strategy: "full",
+    }),
+    vision: (file) => ({ rope_theta: file.keys.numberIfThere("clip.rope.freq_base") }),
+    image: (file) => ({
+      size: { longest_edge: file.countIfThere("preproc_image_size") ?? file.count("image_size") },
+      patch_size: square(file.count("patch_size")),
+    }),
+    parts: (_, { blocks, merge }) => {
+      const { headDim } = blocks[0]!.attention
+      const turned = (name: string) => ({ name, neighbours: { headDim, turned: headDim } })
+      return {
+        "self_attn.q_proj": turned("attn_q"),
+        "self_attn.k_proj": turned("attn_k"),
+        "mlp.gate_proj": "ffn_gate",
+        merging_norm: "input_norm",
+        "merging.weight": { name: "patch_merger.weight", turnedColumns: merge.side ** 2 },
+        linear_1: "1",
+        linear_2: "2",
+      }
+    },
+    last: { tensor: "mm.2.weight", dim: 1 },
+  },
   qwen2vl_merger: {
     ...ofQwen({ min: 56 * 56, max: 28 * 28 * MAX_ROWS }),
     model: () => "qwen2_vl",
@@ -130,7 +164,7 @@ const projectors = {
   },
   qwen3vl_merger: {
     ...ofQwen({ min: 1 << 16, max: 1 << 24 }),
-    model: (text) => qwen3Models[text.text("model_type")] ?? "qwen3_vl",
+    model: (_, text) => qwen3Models[text.text("model_type")] ?? "qwen3_vl",
     mayBeSwapped: false,
     vision: (file) => ({
       ...qwenVision(file),
@@ -139,8 +173,8 @@ const projectors = {
       deepstack_visual_indexes: stackedLayers(file),
     }),
     parts: (file, tower) => ({
-      ...qwenParts(tower),
-      ...joinedParts(tower),
+      ...qwenParts(file, tower),
+      ...(file.has("v.blk.0.attn_qkv.weight") && joinedParts(tower)),
       "positions.weight": { name: "position_embd.weight", transposed: true },
       ...stackedParts(file),
     }),
@@ -204,7 +238,7 @@ function ofQwen(area: Record<"min" | "max", number>) {
         longest_edge: file.countIfThere("image_max_pixels") ?? area.max,
       },
     }),
-    parts: (_: ClipFile, tower: TowerConfig) => qwenParts(tower),
+    parts: qwenParts,
     last: { tensor: "mm.2.weight", dim: 1 },
   } as const
 }
@@ -234,8 +268,10 @@ function innerOf(file: ClipFile): number {
   return columns === width ? rows! : columns!
 }
 
-/** Each so many layers one sees all of the image. */
-function seeingAll(file: ClipFile): number[] {
+/** Layers that see all of the image: those that are named, or one of each so many. */
+function seeingAll(file: ClipFile): readonly number[] {
+  const named = file.keys.countsIfThere("clip.vision.fullatt_block_indexes")
+  if (named) return named
   const every = file.count("n_wa_pattern")
   const layers = Array.from({ length: file.layers() }, (_, layer) => layer)
   return layers.filter((layer) => (layer + 1) % every === 0)
@@ -246,15 +282,18 @@ function stackedLayers(file: ClipFile): number[] {
   return flags.flatMap((isStacked, layer) => (isStacked ? [layer] : []))
 }
 
-/** A patch is two frames, each with a matrix of its own, the colours of one behind one another; a row has them colour by colour. */
-function qwenParts({ width, patch }: TowerConfig): Naming["parts"] {
-  const others = Array.from({ length: FRAMES - 1 }, (_, i) => `patch_embd.weight.${i + 1}`)
+/**
+ * A patch is two frames. llama.cpp has a matrix for each, the colours of one behind one another; a row here has frames colour by
+ * colour, as Ollama's one matrix has them.
+ */
+function qwenParts(file: ClipFile, { width, patch }: TowerConfig): Naming["parts"] {
+  const name = "patch_embd.weight"
+  const isWhole = file.dims(`v.${name}`)[2] === FRAMES
+  const others = Array.from({ length: FRAMES - 1 }, (_, i) => `${name}.${i + 1}`)
   return {
-    "patch_embedding.weight": {
-      name: "patch_embd.weight",
-      shape: [width, 3, patch, patch],
-      woven: { others, run: patch * patch },
-    },
+    "patch_embedding.weight": isWhole
+      ? { name, shape: [3 * width, FRAMES, patch, patch] }
+      : { name, shape: [width, 3, patch, patch], woven: { others, run: patch * patch } },
     "mlp.gate_proj": "ffn_gate",
     linear_1: "0",
     linear_2: "2",

@@ -4,10 +4,12 @@
 
 What the folders leave out and published ones have is added before: which class is inside, and mean and deviation of pixels. LLaVA's text
 model and projector are taken apart first, as tools/mtmd/legacy-models/llava_surgery_v2.py does; nothing newer reads CLIP. What published
-models of Qwen all have, so that its converter does not write it, these are too small for: areas of images and the width of windows are added.
+models all have, so that converters do not write it, these are too small for: areas of Qwen's images, the width of its windows, how large
+Pixtral's images are at the most and how fast its heads turn are added.
 """
 
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 VISION = HERE.parent.parent / "vision"
 HALVES = dict(image_mean=[0.5, 0.5, 0.5], image_std=[0.5, 0.5, 0.5])
 TEXT = {"gemma3": None, "internvl": "Qwen2ForCausalLM", "llava-clip": "LlamaForCausalLM", "smolvlm": "VLlama3ForCausalLM"}
-QWEN = ["qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen3-vl-moe", "qwen3-5"]
+PICTURED = ["llava-pixtral", "mistral3", "qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen3-vl-moe", "qwen3-5"]
 ALONE = {"qwen3-5": ["--no-mtp"]}  # without a layer that guesses ahead
 # What stands for rows of images, 319, and around them has no names in those folders.
 TOKENS = {
@@ -58,6 +60,10 @@ def with_sizes(self):
         writer.add_vision_max_pixels(image.get("max_pixels") or size["longest_edge"])
     if "window_size" in self.hparams_vision:
         writer.add_vision_window_size(self.hparams_vision["window_size"])
+    if self.hparams_vision.get("model_type") == "pixtral":
+        writer.add_vision_preproc_image_size(image["size"]["longest_edge"])
+        turned = self.hparams_vision.get("rope_parameters") or self.hparams_vision
+        writer.add_rope_freq_base(turned["rope_theta"])
 base.MmprojModel.set_gguf_parameters = with_sizes
 sys.argv[:2] = ["convert"]
 convert_hf_to_gguf.main()
@@ -94,6 +100,8 @@ def published(name, folder):
         for old, new in TOKENS.get(name, {}).items():
             text = text.replace(old, new)
         (folder / file.name).write_text(text)
+    for template in (VISION / name).glob("*.jinja"):
+        shutil.copy(template, folder)
     config = json.loads((folder / "config.json").read_text())
     if TEXT.get(name):
         config["text_config"]["architectures"] = [TEXT[name]]
@@ -139,6 +147,6 @@ def legacy(llama, name, output):
 
 if __name__ == "__main__":
     llama, *names = sys.argv[1:]
-    for name in names or [*TEXT, *QWEN]:
+    for name in names or [*TEXT, *PICTURED]:
         (HERE / name).mkdir(exist_ok=True)
         (legacy if name == "llava-clip" else modern)(llama, name, HERE / name)

@@ -1,0 +1,157 @@
+// A tower in the text model's own file, as Ollama's converter puts it there: its keys stand beside the model's, and it names tensors
+// otherwise than llama.cpp. What is given out are keys and tensors as an mmproj file has them, so that one reader knows both.
+//
+// Sources: convert/convert_gemma3.go, convert_qwen25vl.go and convert_qwen3vl.go of Ollama, and llama/compat there, through which its
+// own llama.cpp reads such files.
+
+import type { Container, StoredTensor, Value } from "./container.ts"
+
+type Pairs = ReadonlyMap<string, Value>
+
+interface Inside {
+  projector: string
+  activation: "clip.use_gelu" | "clip.use_silu"
+  /** Parts of names, and what they become, one behind the other. */
+  names(own: (rest: string) => Value | undefined): readonly (readonly [string, string])[]
+  /** What is said in other words, or not at all: keys under `clip.vision`. */
+  more(own: (rest: string) => Value | undefined): Readonly<Record<string, Value | undefined>>
+}
+
+const HALVES = [0.5, 0.5, 0.5]
+
+const qwen3vl: Inside = {
+  projector: "qwen3vl_merger",
+  activation: "clip.use_gelu",
+  names: (own) => [
+    ["v.merger.norm", "v.post_ln"],
+    ["v.merger.linear_fc1", "mm.0"],
+    ["v.merger.linear_fc2", "mm.2"],
+    ["v.patch_embed", "v.patch_embd"],
+    ["v.pos_embed", "v.position_embd"],
+    [".mlp.linear_fc1", ".ffn_up"],
+    [".mlp.linear_fc2", ".ffn_down"],
+    [".norm1", ".ln1"],
+    [".norm2", ".ln2"],
+    ...stackedIn(own).map(
+      (layer, number) => [`deepstack_merger.${number}.`, `deepstack.${layer}.`] as const,
+    ),
+    [".linear_fc1", ".fc1"],
+    [".linear_fc2", ".fc2"],
+  ],
+  more(own) {
+    const layers = stackedIn(own)
+    const mean = own("vision.image_mean")
+    return {
+      image_min_pixels: own("vision.shortest_edge") || undefined,
+      image_max_pixels: own("vision.longest_edge") || undefined,
+      is_deepstack_layers: Array.from({ length: Math.max(0, ...layers) + 1 }, (_, layer) =>
+        layers.includes(layer),
+      ),
+      ...(!mean && { image_mean: HALVES, image_std: HALVES }),
+    }
+  },
+}
+
+/** By the architecture that such files have. */
+const towers: Readonly<Record<string, Inside>> = {
+  gemma3: {
+    projector: "gemma3",
+    activation: "clip.use_gelu",
+    names: () => [
+      ["v.patch_embedding", "v.patch_embd"],
+      ["v.position_embedding", "v.position_embd"],
+      ["v.post_layernorm", "v.post_ln"],
+      [".layer_norm1", ".ln1"],
+      [".layer_norm2", ".ln2"],
+      [".attn_output", ".attn_out"],
+      [".mlp.fc1", ".ffn_up"],
+      [".mlp.fc2", ".ffn_down"],
+      ["mm.mm_", "mm."],
+    ],
+    more(own) {
+      const [size, patch, rows] = ["vision.image_size", "vision.patch_size", "mm.tokens_per_image"]
+        .map(own)
+        .map(Number)
+      const factor = Math.floor(size! / patch!) / Math.sqrt(rows!)
+      return { "projector.scale_factor": Number.isFinite(factor) ? factor : undefined }
+    },
+  },
+  qwen25vl: {
+    projector: "qwen2.5vl_merger",
+    activation: "clip.use_silu",
+    names: () => [
+      ["v.merger.ln_q", "v.post_ln"],
+      ["v.merger.mlp.", "mm."],
+      ["v.patch_embd_0.weight", "v.patch_embd.weight"],
+      ["v.patch_embd_1.weight", "v.patch_embd.weight.1"],
+    ],
+    more: () => ({}),
+  },
+  qwen3vl,
+  qwen3vlmoe: qwen3vl,
+}
+
+/** Layers whose rows go to the text model, too, in the order of their mergers. */
+function stackedIn(own: (rest: string) => Value | undefined): number[] {
+  const listed = own("vision.deepstack_visual_indexes")
+  const isLayer = (layer: unknown) => Number.isInteger(layer) && (layer as number) >= 0
+  if (!Array.isArray(listed) || !listed.every(isLayer)) return []
+  return (listed as number[]).filter((layer) => layer < MAX_LAYERS)
+}
+
+const MAX_LAYERS = 1 << 10
+
+/** Of the tower, or of its projector. */
+const isOfTower = (name: string) => /^(v|mm)\./.test(name)
+
+/** Whether a file of that architecture holds a tower that is known. */
+export const holdsTower = (architecture: string, names: Iterable<string>) =>
+  Object.hasOwn(towers, architecture) && [...names].some(isOfTower)
+
+/** @returns nothing where the file holds none that is known */
+export function towerInside(container: Container): Container | undefined {
+  const { pairs, tensors } = container
+  const architecture = pairs.get("general.architecture")
+  if (typeof architecture !== "string") return undefined
+  const names = tensors.map(({ name }) => name)
+  if (!holdsTower(architecture, names)) return undefined
+  const inside = towers[architecture]!
+  return {
+    ...container,
+    pairs: pairsOf(pairs, architecture, inside),
+    tensors: tensorsOf(tensors, inside.names(ownOf(pairs, architecture))),
+  }
+}
+
+const ownOf = (pairs: Pairs, architecture: string) => (rest: string) =>
+  pairs.get(`${architecture}.${rest}`)
+
+function pairsOf(pairs: Pairs, architecture: string, inside: Inside): Container["pairs"] {
+  const before = `${architecture}.vision.`
+  const own = [...pairs].flatMap(([key, value]): [string, Value][] =>
+    key.startsWith(before) ? [[`clip.vision.${key.slice(before.length)}`, value]] : [],
+  )
+  const more = Object.entries(inside.more(ownOf(pairs, architecture))).flatMap(
+    ([rest, value]): [string, Value][] =>
+      value === undefined ? [] : [[`clip.vision.${rest}`, value]],
+  )
+  return new Map<string, Value>([
+    ["general.architecture", "clip"],
+    ["clip.projector_type", inside.projector],
+    [inside.activation, true],
+    ...own,
+    ...more,
+  ])
+}
+
+function tensorsOf(
+  tensors: readonly StoredTensor[],
+  names: readonly (readonly [string, string])[],
+): StoredTensor[] {
+  return tensors
+    .filter(({ name }) => isOfTower(name))
+    .map((tensor) => ({
+      ...tensor,
+      name: names.reduce((name, [from, to]) => name.replace(from, to), tensor.name),
+    }))
+}
