@@ -12,7 +12,8 @@ import { targets } from "../compiler/targets/targets.ts"
 import type { Overrides } from "../engine/limits.ts"
 import { printable } from "../errors.ts"
 import { mostTiles } from "../images/cut.ts"
-import { rowsOf, wantedOf } from "../images/patches.ts"
+import { fits } from "../images/image.ts"
+import { mostRows, rowsOf, wantedOf } from "../images/patches.ts"
 import { checkFormat } from "../model/compile-folder.ts"
 import type { ModelConfig } from "../model/config.ts"
 import { Folder, type Json } from "../model/folder.ts"
@@ -130,6 +131,7 @@ function seeingOf({ vision, blind }: Model, plan: Plan | undefined): Seeing {
     return { json: blind && { refused: blind }, rows }
   }
   const { images, format } = vision
+  const isFitting = fits(images.cutting)
   const facts = {
     tower: plan.architecture,
     parameters: parameterCount(plan),
@@ -139,6 +141,7 @@ function seeingOf({ vision, blind }: Model, plan: Plan | undefined): Seeing {
     patches: rowsOf(images) - Number(images.hasClassRow),
     rows: wantedOf(images).length,
     tiles: mostTiles(images),
+    ...(isFitting && { most: mostRows(images) }),
   }
   const millions = (facts.parameters / 1e6).toFixed(1)
   const { width, height } = facts.tile
@@ -147,7 +150,12 @@ function seeingOf({ vision, blind }: Model, plan: Plan | undefined): Seeing {
     json: facts,
     rows: [
       ["images", `${facts.tower}, ${millions} M parameters, ${format}, ${mib(facts.weightBytes)}`],
-      ["tile", `${width} x ${height} pixels, whose ${tile}; at most ${facts.tiles} of an image`],
+      isFitting
+        ? ["image", `at most ${facts.most} patches of ${images.patch} pixels a side; ${tile}`]
+        : [
+            "tile",
+            `${width} x ${height} pixels, whose ${tile}; at most ${facts.tiles} of an image`,
+          ],
     ],
   }
 }

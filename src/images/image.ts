@@ -20,7 +20,13 @@ export type Cutting =
   /** In a grid of so many tiles, chosen by `choice`; with more than one, all of it as the last tile. */
   | { kind: "grid"; choice: "ratio" | "scale"; least: number; most: number }
   /** One tile of about the image's proportions, whose sides are multiples of `tile`'s: of so many pixels, as Qwen. */
-  | { kind: "fit"; least: number; most: number }
+  | {
+      kind: "fit"
+      least: number
+      most: number
+      /** An image is first thought of as so large that neither side is less than the tile's. */
+      grows?: true
+    }
   /** The same, as large as so many pixels allow, as Gemma 4. */
   | { kind: "fill"; most: number }
 
@@ -66,6 +72,8 @@ export interface ImageProcessing {
   window?: number
   /** Of a square, so many a side, that positions are learned for; absent: a patch has a place of its own, or none. */
   places?: number
+  /** Sixteen places around a patch share it, as bicubic resizing has it, and not four. */
+  isCubic?: true
   /** What the chat template writes in the place of an image. */
   mark: string
   /** The text of the token that stands for each row that comes out. */

@@ -51,8 +51,15 @@ interface Answer {
 type Open = (plan: Plan, limits: ProgramLimits) => LoadableProgram | Promise<LoadableProgram>
 
 /** Rows of all pictures are those of transformers' tower, and lie in the grid that they have there. */
-async function judgeTower(name: string, open: Open, sums?: SumOrder): Promise<void> {
-  const model = await openModel(goldenFolder("vision", name), { sees: true })
+async function judgeTower(
+  name: string,
+  open: Open,
+  {
+    sums,
+    path = goldenFolder("vision", name),
+  }: { sums?: SumOrder | undefined; path?: string } = {},
+): Promise<void> {
+  const model = await openModel(path, { sees: true })
   onTestFinished(() => model.close())
   expect(model.blind).toBeUndefined()
   const { config, graph, format, codecOf, weights, images } = model.vision!
@@ -62,7 +69,12 @@ async function judgeTower(name: string, open: Open, sums?: SumOrder): Promise<vo
   const tower = createTower(program)
   onTestFinished(() => tower.close())
   await loadParameters(weights, program.manifest, program)
-  const eyes = openImages(images)
+  // A GGUF file does not say how large images are made.
+  const folder = await openModel(goldenFolder("vision", name), { sees: true })
+  onTestFinished(() => folder.close())
+  const { images: said } = folder.vision!
+  expect({ ...images, cutting: said.cutting, mean: said.mean, std: said.std }).toEqual(said)
+  const eyes = openImages(said)
   onTestFinished(() => eyes.close())
   for (const { bytes, grids, features } of golden(name)) {
     const seen = await Promise.all(bytes.map((each) => eyes.see(each, "image", { client: "" })))
@@ -94,15 +106,37 @@ describe.each(names)("the tower of %s", (name) => {
   )
 })
 
+test("a place that a tower has no row for is refused", async () => {
+  const model = await openModel(goldenFolder("vision", "gemma4-layer-inputs"), { sees: true })
+  onTestFinished(() => model.close())
+  const { graph, format, weights } = model.vision!
+  const plan = compile(graph, { format, activations: "float", kv: "f32" })
+  const program = openReference(plan, towerLimits(plan.groups.length, 4))
+  onTestFinished(() => program.close())
+  await loadParameters(weights, program.manifest, program)
+  const tower = createTower(program)
+  const read = (width: number) => {
+    const [pixels, places] = [new Float32Array(4 * 12), new Int32Array(4)]
+    const coordinates = Int32Array.from({ length: 12 }, (_, i) => (i === 11 ? width : 0))
+    const tile = { pixels, places, coordinates, wanted: Int32Array.of(0) }
+    return tower.read(1, async () => [tile], { client: "" })
+  }
+  expect((await read(149)).length).toBe(32)
+  await expect(read(150)).rejects.toThrow(/coordinates\[11\] is 150/)
+})
+
+test("the tower of a GGUF file is that of its folder", () =>
+  judgeTower("gemma4", openReference, { path: goldenFolder("gguf", "vision/gemma4") }))
+
 const { isSkipped, why } = lackOf("vulkan")
 
-/** With windows, and with what some layers leave. */
-test.skipIf(isSkipped).each(["qwen2-5-vl", "qwen3-vl"])(
+/** With windows; with what some layers leave; with rows by height and width, and bounds. */
+test.skipIf(isSkipped).each(["qwen2-5-vl", "qwen3-vl", "gemma4-layer-inputs"])(
   `the tower of %s on vulkan${why}`,
   async (name) => {
     const { vulkan } = targets
     const open: Open = async (plan, limits) => (await vulkan.prepare(plan)).open(limits)
-    await judgeTower(name, open, vulkan.traits.sums)
+    await judgeTower(name, open, { sums: vulkan.traits.sums })
   },
   GPU_MILLISECONDS,
 )
@@ -145,12 +179,41 @@ test.each<[string, string, (vision: Json, config: Json) => void]>([
   ],
   ["qwen3-vl", "pos_embed.weight", (vision) => (vision.num_position_embeddings = 16)],
   ["qwen3-5", "image_token_id is 336", (_, config) => (config.image_token_id = 336)],
+  ["gemma4", "head_dim is 6, no multiple of 4", (vision) => (vision.head_dim = 6)],
+  ["gemma4", "attention_bias is true", (vision) => (vision.attention_bias = true)],
+  ["gemma4", "position_embedding_table has shape", (v) => (v.position_embedding_size = 600)],
+  ["gemma4-layer-inputs", "std_bias", (vision) => (vision.standardize = true)],
+  [
+    "gemma4",
+    'rope_parameters.rope_type is "default"; known: axial',
+    (vision) => (vision.rope_parameters = { rope_type: "default" }),
+  ],
+  ["glm4v", "out_hidden_size is 40, and rows of", (vision) => (vision.out_hidden_size = 40)],
+  ["glm4v", "image_size makes 0 places a side", (vision) => (vision.image_size = 3)],
+  ["glm4v", "in_channels is 1", (vision) => (vision.in_channels = 1)],
 ])("%s: %s, so it is served blind", async (name, what, change) => {
   expect(await blindBy(name, change)).toContain(what)
 })
 
 test("a tower that is not known is none", async () => {
   expect(await blindBy("qwen3-vl", (vision) => (vision.model_type = "pixtral"))).toBeUndefined()
+})
+
+test.each(["glm4v", "glm4v-moe"])("%s is read the same as GLM-4.6V", async (name) => {
+  const folder = mkdtempSync(join(scratch, `${name}-`))
+  cpSync(goldenFolder("vision", name), folder, { recursive: true })
+  const file = join(folder, "config.json")
+  const config = JSON.parse(readFileSync(file, "utf8"))
+  writeFileSync(file, JSON.stringify({ ...config, model_type: "glm46v" }))
+  const [other, model] = await Promise.all(
+    [folder, goldenFolder("vision", name)].map((path) => openModel(path, { sees: true })),
+  )
+  onTestFinished(async () => void (await Promise.all([other!.close(), model!.close()])))
+  expect(other!.config).toEqual(model!.config)
+  expect(other!.vision).toMatchObject({
+    config: model!.vision!.config,
+    images: model!.vision!.images,
+  })
 })
 
 test.each(turning)("%s: tokens of its prompts stand where transformers has them", (name) => {
@@ -222,6 +285,6 @@ describe.each(names)("%s answers as transformers does", (name) => {
         choices: [{ token_ids: greedy }],
       })
     }
-    expect(replies[2]!.usage.prompt_tokens_details.cached_tokens).toBeGreaterThan(16)
+    expect(replies.at(-1)!.usage.prompt_tokens_details.cached_tokens).toBeGreaterThan(16)
   }, 240_000)
 })

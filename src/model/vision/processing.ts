@@ -10,6 +10,7 @@ import { mostRows } from "../../images/patches.ts"
 import { Fields } from "../fields.ts"
 import { type Folder, isObject, type Json } from "../folder.ts"
 import { GEMMA4_ROWS, type Gemma4Patches, readGemma4Patches } from "./gemma4.ts"
+import { type Glm4vPatches, readGlm4vPatches } from "./glm4v.ts"
 import { MAX_ROWS, type QwenPatches, readQwenPatches } from "./qwen.ts"
 
 /** What the files of a folder say of images. */
@@ -71,6 +72,8 @@ const SPLIT = {
   flags: ["do_image_splitting", "do_pad"], // the latter fills up batches
 } as const
 
+const FRAMED = { field: "size", cutting: fittedFrames, flags: [] } as const
+
 const processors = {
   CLIPImageProcessor: { filter: "bicubic", normal: CLIP, ...CROPPED },
   LlavaImageProcessor: { filter: "bicubic", normal: CLIP, ...CROPPED },
@@ -104,6 +107,8 @@ const processors = {
     cutting: fitted,
     flags: [],
   },
+  Glm4vImageProcessor: { filter: "bicubic", normal: CLIP, ...FRAMED },
+  Glm46VImageProcessor: { filter: "bicubic", normal: CLIP, ...FRAMED },
   Gemma4ImageProcessor: {
     filter: "bicubic",
     normal: HALVES,
@@ -280,7 +285,7 @@ export function processingBy(
 
 /** Of models whose tiles are as large as their images. */
 interface Fitting extends Pick<Family, "processors"> {
-  patches: Pick<ImageProcessing, "patch" | "joined" | "window" | "places">
+  patches: Pick<ImageProcessing, "patch" | "joined" | "window" | "places" | "isCubic">
   /** Heights and widths, in patches, that the tower has a row for; absent: all. */
   lines?: number
   /** Fields of the image processor that repeat what the tower's configuration says: what that is, and what holds where they are not there. */
@@ -293,7 +298,9 @@ function fittingFamily(config: Fields): Fitting | undefined {
   const qwen = readQwenPatches(config)
   if (qwen) return asQwen(qwen)
   const gemma4 = readGemma4Patches(config)
-  return gemma4 && asGemma4(gemma4)
+  if (gemma4) return asGemma4(gemma4)
+  const glm4v = readGlm4vPatches(config)
+  return glm4v && asGlm4v(glm4v)
 }
 
 const asQwen = (patches: QwenPatches): Fitting => ({
@@ -306,6 +313,16 @@ const asQwen = (patches: QwenPatches): Fitting => ({
   },
   words(tokens) {
     const soft = tokens("image_token", "<|image_pad|>")
+    return { mark: soft, soft, wording: plain }
+  },
+})
+
+const asGlm4v = (patches: Glm4vPatches): Fitting => ({
+  ...asQwen(patches),
+  processors: ["Glm4vImageProcessor", "Glm46VImageProcessor"],
+  patches: { ...patches, isCubic: true },
+  words(tokens) {
+    const soft = tokens("image_token", "<|image|>")
     return { mark: soft, soft, wording: plain }
   },
 })
@@ -570,6 +587,19 @@ function fitted(image: Fields, step: number): Cuts {
   if (least > most) throw image.wrong("min_pixels", `is ${least}, more than max_pixels, ${most}`)
   const tile = { width: step, height: step }
   return { tile, cutting: { kind: "fit", least, most: Math.min(most, MAX_ROWS * step * step) } }
+}
+
+/** GLM's: areas of both frames of a patch. */
+function fittedFrames(image: Fields, step: number): Cuts {
+  const size = image
+    .with({ size: { shortest_edge: 112 * 112, longest_edge: 28 * 28 * 15000 } })
+    .object("size")!
+  const [least, most] = [size.count("shortest_edge") / 2, size.count("longest_edge") / 2]
+  if (least > most)
+    throw size.wrong("shortest_edge", `is ${2 * least}, more than longest_edge, ${2 * most}`)
+  const tile = { width: step, height: step }
+  const cutting = { kind: "fit", least, most: Math.min(most, MAX_ROWS * step * step) } as const
+  return { tile, cutting: { ...cutting, grows: true } }
 }
 
 /** As large as a number of rows allows. */

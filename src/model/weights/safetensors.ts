@@ -310,8 +310,10 @@ function find(opened: Opened, source: Source, rows: number, columns: number): Te
     readPart: (row, first, count) =>
       readExactly(handle, position + row * rowBytes + first * size, count * size),
   }
-  const channels = isChannelsLast ? source.shape![1] : source.channelsLast
-  const kept = channels ? channelsFirst(stored, channels) : stored
+  const channels = isChannelsLast ? source.shape![1] : undefined
+  // Where points are wanted last, as they are then, and stored first, they are channels of as many points as there are channels.
+  const own = source.channelsLast && isChannelsLast ? undefined : (source.channelsLast ?? channels)
+  const kept = own ? channelsFirst(stored, own) : stored
   return rowsOf(kept, source, columns, addendOf(opened, source, columns))
 }
 
