@@ -12,6 +12,7 @@ import { targets } from "../compiler/targets/targets.ts"
 import type { Overrides } from "../engine/limits.ts"
 import { printable } from "../errors.ts"
 import { mostTiles } from "../images/cut.ts"
+import { fits } from "../images/image.ts"
 import { mostRows, wantedOf } from "../images/patches.ts"
 import { checkFormat } from "../model/compile-folder.ts"
 import type { ModelConfig } from "../model/config.ts"
@@ -131,7 +132,7 @@ function seeingOf({ vision, blind }: Model, plan: Plan | undefined): Seeing {
   }
   const { images, format } = vision
   const patches = mostRows(images) - Number(images.hasClassRow)
-  const isFit = images.cutting.kind === "fit"
+  const isFitting = fits(images.cutting)
   const facts = {
     tower: plan.architecture,
     parameters: parameterCount(plan),
@@ -139,13 +140,13 @@ function seeingOf({ vision, blind }: Model, plan: Plan | undefined): Seeing {
     weightBytes: weightBytesOf(plan),
     tile: images.tile,
     patches,
-    rows: isFit ? Math.floor(patches / images.joined ** 2) : wantedOf(images).length,
+    rows: isFitting ? Math.floor(patches / images.joined ** 2) : wantedOf(images).length,
     tiles: mostTiles(images),
   }
   const millions = (facts.parameters / 1e6).toFixed(1)
   const { width, height } = facts.tile
   const become = `${facts.patches} patches become ${facts.rows} rows`
-  const tile = isFit
+  const tile = isFitting
     ? `of the image's proportions, in steps of ${width} pixels; at most ${become}`
     : `${width} x ${height} pixels, whose ${become}; at most ${facts.tiles} of an image`
   return {

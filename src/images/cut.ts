@@ -55,18 +55,26 @@ function fitted(
   cutting: Of<"fit">,
   { tile, filter }: ImageProcessing,
 ): Cut | { refusal: string } {
-  const { width, height } = picture
   if (cutting.longest !== undefined) {
-    const size = sizeWithin(picture, { ...cutting, longest: cutting.longest }, tile.width)
-    return { grid: ONE, tiles: [resize(picture, size, filter)] }
+    const within = sizeWithin(picture, { ...cutting, longest: cutting.longest }, tile.width)
+    return { grid: ONE, tiles: [resize(picture, within, filter)] }
   }
+  const size = cutting.grows ? grown(picture, tile.width) : picture
+  const { width, height } = size
   if (Math.max(width, height) > MAX_RATIO * Math.min(width, height)) {
-    const size = `has ${width} x ${height} pixels`
+    const pixels = `has ${picture.width} x ${picture.height} pixels`
     return {
-      refusal: `${size}; no side may be more than ${MAX_RATIO} times the other; send a part of it`,
+      refusal: `${pixels}; no side may be more than ${MAX_RATIO} times the other; send a part of it`,
     }
   }
-  return { grid: ONE, tiles: [resize(picture, fittingSize(picture, cutting, tile.width), filter)] }
+  return { grid: ONE, tiles: [resize(picture, fittingSize(size, cutting, tile.width), filter)] }
+}
+
+/** Neither side less than `least`. */
+function grown({ width, height }: Size, least: number): Size {
+  if (width >= least && height >= least) return { width, height }
+  const scale = Math.max(least / height, least / width)
+  return { width: Math.trunc(width * scale), height: Math.trunc(height * scale) }
 }
 
 /** `smart_resize`: both sides multiples of `step`, and the area between the least and the most. */

@@ -23,7 +23,14 @@ export type Cutting =
    * One tile of about the image's proportions, whose sides are multiples of `tile`'s: of so many pixels, as Qwen; or where an edge may
    * be so long at the most, of as many as the image has or that leaves it, as Pixtral.
    */
-  | { kind: "fit"; least: number; most: number; longest?: number }
+  | {
+      kind: "fit"
+      least: number
+      most: number
+      longest?: number
+      /** An image is first thought of as so large that neither side is less than the tile's. */
+      grows?: true
+    }
   /** The same, as large as so many pixels allow, as Gemma 4. */
   | { kind: "fill"; most: number }
 
@@ -71,6 +78,8 @@ export interface ImageProcessing {
   window?: number
   /** Of a square, so many a side, that positions are learned for; absent: a patch has a place of its own, or none. */
   places?: number
+  /** Sixteen places around a patch share it, as bicubic resizing has it, and not four. */
+  isCubic?: true
   /** The text model turns rows by where they lie in their image. */
   isPlaced?: true
   /** What the chat template writes in the place of an image. */

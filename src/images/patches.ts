@@ -19,6 +19,7 @@ export type Layout = Pick<
   | "skipped"
   | "window"
   | "places"
+  | "isCubic"
   | "rescale"
   | "isRescaledFirst"
   | "mean"
@@ -184,13 +185,15 @@ function windowsOf(layout: Layout, window: number): { seenFrom: Int32Array; seen
 
 /**
  * How much each of the learned places, of which there are `side` to each side, counts for a patch: the grid of patches is stretched
- * over theirs, corner on corner, and the four around a patch share it (`_interpolation_axis_taps_weights` of transformers).
+ * over theirs, corner on corner, and the four around a patch share it (`_interpolation_axis_taps_weights` of transformers); or edge on
+ * edge, and sixteen do (`grid_sample` of torch).
  */
 function shareOut(pixels: Float32Array, layout: Layout, side: number): void {
   const { columns, lines } = sides(layout)
   const taken = takenOf(layout)
-  const down = Array.from({ length: lines }, (_, line) => sharesAt(line, lines, side))
-  const across = Array.from({ length: columns }, (_, column) => sharesAt(column, columns, side))
+  const shares = layout.isCubic ? cubicSharesAt : sharesAt
+  const down = Array.from({ length: lines }, (_, line) => shares(line, lines, side))
+  const across = Array.from({ length: columns }, (_, column) => shares(column, columns, side))
   for (const [row, { column, line }] of patchOrder(layout).entries()) {
     const first = row * taken + pixelColumns(layout)
     for (const { place: y, share: ofLine } of down[line]!)
@@ -208,4 +211,25 @@ function sharesAt(index: number, of: number, side: number): { place: number; sha
     { place: before, share: Math.fround(1 - share) },
     { place: Math.min(before + 1, side - 1), share },
   ]
+}
+
+/** Of one side: the two places before and the two behind; those beyond the edge are the one at it. */
+function cubicSharesAt(
+  index: number,
+  of: number,
+  side: number,
+): { place: number; share: number }[] {
+  const at = ((index + 0.5) / of) * side - 0.5
+  const before = Math.floor(at)
+  return [-1, 0, 1, 2].map((step) => ({
+    place: Math.min(Math.max(before + step, 0), side - 1),
+    share: Math.fround(cubic(Math.abs(at - before - step))),
+  }))
+}
+
+/** Keys' cubic with a = -0.75, as torch has it there. */
+function cubic(far: number): number {
+  const a = -0.75
+  if (far <= 1) return ((a + 2) * far - (a + 3)) * far * far + 1
+  return ((a * far - 5 * a) * far + 8 * a) * far - 4 * a
 }

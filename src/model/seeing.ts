@@ -14,6 +14,8 @@ interface Seeing {
   texts: readonly [ArchitectureName, ...ArchitectureName[]]
   /** What holds where it is not said, other than of that architecture by itself. */
   absent?: Json
+  /** Under which other names. */
+  called?: Readonly<Record<string, ArchitectureName>>
   /** Whether the head is the embedding where that is not said outside. */
   tied?: true
 }
@@ -31,7 +33,17 @@ export const seeing: Readonly<Record<string, Seeing>> = {
   gemma3n: { models: "Gemma 3n", texts: ["gemma3n_text"], tied: true },
   gemma4: { models: "Gemma 4", texts: ["gemma4_text"], tied: true },
   glm4v: { models: "GLM-4.1V 9B", texts: ["glm4"], absent: { attention_bias: true } },
-  glm4v_moe: { models: "GLM-4.5V", texts: ["glm4_moe"], absent: { attention_bias: true } },
+  glm4v_moe: {
+    models: "GLM-4.5V, GLM-4.6V",
+    texts: ["glm4_moe"],
+    absent: { attention_bias: true },
+  },
+  glm46v: {
+    models: "GLM-4.6V",
+    texts: ["glm4", "glm4_moe"],
+    called: { glm4v_text: "glm4", glm4v_moe_text: "glm4_moe" },
+    absent: { attention_bias: true },
+  },
   granite_speech: { models: "Granite Speech", texts: ["granite"], tied: true },
   granite_speech_plus: { models: "Granite Speech Plus", texts: ["granite"], tied: true },
   idefics3: { models: "Idefics 3", texts: ["llama"] },
@@ -121,13 +133,17 @@ export function architectureOf(fields: Fields): ArchitectureName {
 }
 
 /** Which text model is inside. */
-function textOf(fields: Fields, { texts }: Seeing): ArchitectureName {
+function textOf(fields: Fields, { texts, called = {} }: Seeing): ArchitectureName {
   const inner = fields.object("text_config")
   if (texts.length === 1 || !inner) return texts[0]
-  const name = inner.text("model_type", texts[0])
+  const given = inner.text("model_type", texts[0])
+  const name = Object.hasOwn(called, given) ? called[given] : given
   const known = texts.find((text) => text === name)
   if (known) return known
-  throw inner.wrong("model_type", `is "${name}"; known: ${texts.join(", ")}`)
+  throw inner.wrong(
+    "model_type",
+    `is "${given}"; known: ${[...texts, ...Object.keys(called)].join(", ")}`,
+  )
 }
 
 const TIE = "tie_word_embeddings"

@@ -80,6 +80,20 @@ export function fitted(image: Fields, { patch, joined }: Grain): Cuts {
   return { tile, cutting: { kind: "fit", least, most: Math.min(most, MAX_ROWS * step * step) } }
 }
 
+/** GLM's: areas of both frames of a patch. */
+export function fittedFrames(image: Fields, { patch, joined }: Grain): Cuts {
+  const step = patch * joined
+  const size = image
+    .with({ size: { shortest_edge: 112 * 112, longest_edge: 28 * 28 * 15000 } })
+    .object("size")!
+  const [least, most] = [size.count("shortest_edge") / 2, size.count("longest_edge") / 2]
+  if (least > most)
+    throw size.wrong("shortest_edge", `is ${2 * least}, more than longest_edge, ${2 * most}`)
+  const tile = { width: step, height: step }
+  const cutting = { kind: "fit", least, most: Math.min(most, MAX_ROWS * step * step) } as const
+  return { tile, cutting: { ...cutting, grows: true } }
+}
+
 /** As Pixtral: no edge is longer than the longest. No image becomes more patches than MAX_PATCHES. */
 export function within(image: Fields, { patch, joined }: Grain): Cuts {
   const step = patch * joined

@@ -200,7 +200,7 @@ function pixtral(vision: Fields): Eye {
     ...eye,
     blocks: turned(fields, eye.blocks),
     side: 0,
-    fits: { rows: MAX_PATCHES, frames: 1, isInterpolated: false },
+    fits: { rows: MAX_PATCHES, frames: 1 },
     hasClass: false,
     patchBias: false,
     firstNorm: eye.lastNorm,

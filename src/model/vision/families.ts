@@ -10,6 +10,7 @@ import type { Fields } from "../fields.ts"
 import type { Naming } from "../weights/names.ts"
 import { type Eye, type EyeName, eyes } from "./eyes.ts"
 import { GEMMA4, readGemma4Tower } from "./gemma4.ts"
+import { isGlm4v, readGlm4vTower } from "./glm4v.ts"
 import { isQwen, readQwen } from "./qwen.ts"
 import type { Merge, Projector, TowerConfig } from "./tower.ts"
 
@@ -41,7 +42,8 @@ interface Family {
  * @returns nothing where there is no tower, or none that is known
  */
 export function readTower(fields: Fields, text: ModelConfig): TowerConfig | undefined {
-  const fitting = readQwen(fields, text) ?? readGemma4Tower(fields, text)
+  const fitting =
+    readQwen(fields, text) ?? readGemma4Tower(fields, text) ?? readGlm4vTower(fields, text)
   if (fitting) return fitting
   const type = fields.text("model_type")
   const vision = fields.object("vision_config")
@@ -73,7 +75,7 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
 
 /** Whether images are read of models of that `model_type`. */
 export const readsImages = (type: string) =>
-  isQwen(type) || type === GEMMA4 || Object.hasOwn(families, type)
+  isQwen(type) || type === GEMMA4 || isGlm4v(type) || Object.hasOwn(families, type)
 
 /** Under either name that configurations have for it. */
 function softTokenOf(fields: Fields, { softToken }: Family, { shapes }: ModelConfig): number {

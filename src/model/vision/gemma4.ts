@@ -91,7 +91,7 @@ export function readGemma4Tower(fields: Fields, text: ModelConfig): TowerConfig 
     architecture: TOWER,
     patch,
     side: 0,
-    fits: { rows: MOST_ROWS * joined * joined, frames: 1, isInterpolated: false, lines },
+    fits: { rows: MOST_ROWS * joined * joined, frames: 1, lines },
     hasClass: false,
     patchBias: false,
     width,
@@ -149,21 +149,21 @@ function withLayers(vision: Fields, config: ModelConfig, bounded: boolean): Mode
 
 const THETA = 100
 
-const MATRICES = ["q", "k", "v", "o"].map((name) => `self_attn.${name}_proj`)
-const MLP = ["gate", "up", "down"].map((name) => `mlp.${name}_proj`)
+const MATRICES = [
+  ...["q", "k", "v", "o"].map((name) => `self_attn.${name}`),
+  ...["gate", "up", "down"].map((name) => `mlp.${name}`),
+]
 
-/** @param bounded then each matrix has numbers beside it, which are single ones */
-export const boundParts = (bounded: boolean): Naming["parts"] =>
-  !bounded
-    ? {}
-    : Object.fromEntries(
-        [...MATRICES, ...MLP].flatMap((name) =>
-          ["input_min", "input_max", "output_min", "output_max"].map((end): [string, Part] => [
-            `${name}.${end}`,
-            { name: `${name}.${end}`, bare: true },
-          ]),
-        ),
-      )
+/** Single numbers beside each matrix. @param names of the matrices, by what they are called here without _proj */
+export const boundParts = (names: Readonly<Record<string, string>>): Naming["parts"] =>
+  Object.fromEntries(
+    Object.entries(names).flatMap(([name, own]) =>
+      ["input_min", "input_max", "output_min", "output_max"].map((end): [string, Part] => [
+        `${name}_proj.${end}`,
+        { name: `${own}.${end}`, bare: true },
+      ]),
+    ),
+  )
 
 /** What no folder stores: norms without weights. */
 export const GEMMA4_CONSTANTS: Naming["parts"] = {
@@ -174,7 +174,7 @@ export const GEMMA4_CONSTANTS: Naming["parts"] = {
 /** Rows of the two tables of positions, which are one tensor: widths come first. */
 export function lineParts(
   name: string,
-  { lines }: Gemma4Patches,
+  lines: number,
   { of, width }: { of: number; width: number },
 ): Naming["parts"] {
   const table = { name, shape: [2, of, width] }
@@ -195,12 +195,9 @@ function namingOf(
   const neighbours = { headDim, turned: headDim, quarters: true } as const
   const pixels = "patch_embedder.input_proj"
   const linear = Object.fromEntries(
-    [...MATRICES, ...MLP].map((name): [string, Part] => [
-      name,
-      {
-        name: `${name}.linear`,
-        ...(/\.[qk]_proj$/.test(name) && { neighbours }),
-      },
+    MATRICES.map((name): [string, Part] => [
+      `${name}_proj`,
+      { name: `${name}_proj.linear`, ...(/\.[qk]$/.test(name) && { neighbours }) },
     ]),
   )
   return {
@@ -216,7 +213,7 @@ function namingOf(
         shape: [width, 3 * patch * patch],
         turnedColumns: 3,
       },
-      ...lineParts("patch_embedder.position_embedding_table", patches, {
+      ...lineParts("patch_embedder.position_embedding_table", patches.lines, {
         of: vision.count("position_embedding_size"),
         width,
       }),
@@ -228,7 +225,8 @@ function namingOf(
       ...linear,
       "self_attn.q_norm": { name: "self_attn.q_norm", neighbours },
       "self_attn.k_norm": { name: "self_attn.k_norm", neighbours },
-      ...boundParts(bounded),
+      ...(bounded &&
+        boundParts(Object.fromEntries(MATRICES.map((name) => [name, `${name}_proj`])))),
       linear_1: "embedding_projection",
       ...GEMMA4_CONSTANTS,
     },

@@ -165,12 +165,14 @@ test.each(fits)("$name fits $image as transformers does", async ({ name, image, 
   const taken = takenOf(layout)
   const tile = tileOf(new Float32Array(rows * taken), layout)
   const [height, width] = expected.grid
-  expect(gridOf(layout)).toEqual({ width: width / 2, height: height / 2 })
+  const { joined, soft } = processing
+  const each = joined * joined
+  expect(gridOf(layout)).toEqual({ width: width / joined, height: height / joined })
   expect(Array.from(pixels.subarray(0, 4))).toEqual(expected.first)
   expect(sha256(pixels)).toBe(expected.pixels)
   expect(tile.coordinates!.subarray(0, rows).every((time) => time === 0)).toBe(true)
   expect(sha256(tile.coordinates!.subarray(rows))).toBe(expected.places)
-  expect(tile.wanted.length).toBe(rows / 4)
+  expect(tile.wanted.length).toBe(rows / each)
   const { windows, wanted, shares } = expected
   if (windows) {
     const ends = windows.slice(1)
@@ -179,14 +181,17 @@ test.each(fits)("$name fits $image as transformers does", async ({ name, image, 
     )
     expect(Array.from(tile.seenFrom!, (from, row) => [from, tile.seenTo![row]])).toEqual(ofRows)
     expect(sha256(tile.wanted)).toBe(wanted)
-  } else expect(tile.wanted).toEqual(Int32Array.from({ length: rows / 4 }, (_, row) => 4 * row))
+  } else
+    expect(tile.wanted).toEqual(Int32Array.from({ length: rows / each }, (_, row) => each * row))
   shares?.forEach((ofRow, i) => {
     const row = [0, Math.floor(rows / 3), rows - 1][i]!
     const own = tile.pixels.subarray(row * taken + pixelColumns(layout), (row + 1) * taken)
     expect(own.length).toBe(ofRow.length)
     for (const [place, share] of ofRow.entries()) expect(own[place]).toBeCloseTo(share, 5)
   })
-  expect(textOf(processing, grid, tile.wanted.length)).toBe("<|image_pad|>".repeat(rows / 4))
+  const around = name === "gemma4" ? ["<|image>", "<image|>"] : ["", ""]
+  const text = textOf(processing, grid, tile.wanted.length)
+  expect(text).toBe(around.join(soft.repeat(rows / each)))
   expect(mostRows(processing)).toBeGreaterThanOrEqual(rows)
 })
 
@@ -317,6 +322,15 @@ test.each([
   ["qwen2.5-vl", { vision: { window_size: 20 } }, "window_size is 20, less than 2 patches of 14"],
   ["qwen3-vl", { vision: { num_position_embeddings: 50 } }, "is 50, which is no square"],
   ["qwen3-vl", { vision: { patch_size: [8, 16] } }, "patch_size is [8, 16]; only squares"],
+  ["glm4v", { image: { size: { shortest_edge: 99, longest_edge: 9 } } }, "99, more than longest"],
+  ["gemma4", { image: { max_soft_tokens: 100 } }, "is 100; known: 70, 140, 280, 560, 1120"],
+  ["gemma4", { image: { do_normalize: true } }, "do_normalize is true, which changes the pixels"],
+  ["gemma4", { image: { pooling_kernel_size: 2 } }, "is 2, but the tower's is 3"],
+  [
+    "gemma4",
+    { vision: { position_embedding_size: 209 } },
+    "makes images of up to 210 patches a side; the tower has places for 209",
+  ],
 ] as const)("%s with %j cannot be fitted", async (name, changes, sentence) => {
   await expect(readFitted(name, changes)).rejects.toThrow(sentence)
 })

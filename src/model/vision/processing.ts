@@ -14,6 +14,7 @@ import {
   cropped,
   filling,
   fitted,
+  fittedFrames,
   type Grain,
   inGrid,
   MAX_EDGE,
@@ -23,6 +24,7 @@ import {
   within,
 } from "./cutting.ts"
 import { type Gemma4Patches, readGemma4Patches } from "./gemma4.ts"
+import { type Glm4vPatches, readGlm4vPatches } from "./glm4v.ts"
 import { MAX_ROWS, type QwenPatches, readQwenPatches } from "./qwen.ts"
 
 /** What the files of a folder say of images. */
@@ -80,6 +82,8 @@ const SPLIT = {
   flags: ["do_image_splitting", "do_pad"], // the latter fills up batches
 } as const
 
+const FRAMED = { field: "size", cutting: fittedFrames, flags: [] } as const
+
 const processors = {
   CLIPImageProcessor: { filter: "bicubic", normal: CLIP, ...CROPPED },
   LlavaImageProcessor: { filter: "bicubic", normal: CLIP, ...CROPPED },
@@ -120,6 +124,8 @@ const processors = {
     cutting: within,
     flags: ["do_pad"], // which fills up batches
   },
+  Glm4vImageProcessor: { filter: "bicubic", normal: CLIP, ...FRAMED },
+  Glm46VImageProcessor: { filter: "bicubic", normal: CLIP, ...FRAMED },
   Gemma4ImageProcessor: {
     filter: "bicubic",
     normal: HALVES,
@@ -322,7 +328,7 @@ export function processingBy(
 
 /** Of models whose tiles are as large as their images. */
 interface Fitting extends Pick<Family, "processors"> {
-  patches: Pick<ImageProcessing, "patch" | "joined" | "window" | "places">
+  patches: Pick<ImageProcessing, "patch" | "joined" | "window" | "places" | "isCubic">
   /** Heights and widths, in patches, that the tower has a row for; absent: all. */
   lines?: number
   /** Fields of the image processor that repeat what the tower's configuration says: what that is, and what holds where they are not there. */
@@ -335,7 +341,9 @@ function fittingFamily(config: Fields): Fitting | undefined {
   const qwen = readQwenPatches(config)
   if (qwen) return asQwen(qwen)
   const gemma4 = readGemma4Patches(config)
-  return gemma4 && asGemma4(gemma4)
+  if (gemma4) return asGemma4(gemma4)
+  const glm4v = readGlm4vPatches(config)
+  return glm4v && asGlm4v(glm4v)
 }
 
 const asQwen = (patches: QwenPatches): Fitting => ({
@@ -348,6 +356,16 @@ const asQwen = (patches: QwenPatches): Fitting => ({
   },
   words(tokens) {
     const soft = tokens("image_token", "<|image_pad|>")
+    return { isPlaced: true, mark: soft, soft, wording: plain }
+  },
+})
+
+const asGlm4v = (patches: Glm4vPatches): Fitting => ({
+  ...asQwen(patches),
+  processors: ["Glm4vImageProcessor", "Glm46VImageProcessor"],
+  patches: { ...patches, isCubic: true },
+  words(tokens) {
+    const soft = tokens("image_token", "<|image|>")
     return { isPlaced: true, mark: soft, soft, wording: plain }
   },
 })

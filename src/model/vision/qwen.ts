@@ -164,8 +164,8 @@ export function readQwenPatches(fields: Fields): QwenPatches | undefined {
 
 /** That a patch is of. */
 export const FRAMES = 2
-const MAX_PATCH = 1 << 10
-const MAX_JOINED = 1 << 5
+export const MAX_PATCH = 1 << 10
+export const MAX_JOINED = 1 << 5
 
 function windowOf(vision: Fields, patch: number, joined: number): number {
   const pixels = vision.count("window_size")
@@ -187,7 +187,7 @@ function placesOf(vision: Fields): number {
 }
 
 /** One number, or as many as there are sides. */
-function oneSide(vision: Fields, name: string, most: number): number {
+export function oneSide(vision: Fields, name: string, most: number): number {
   if (!Array.isArray(vision.json[name])) return vision.count(name, undefined, 1, most)
   const [first, ...others] = vision.counts(name)
   if (!first || first > most || others.some((other) => other !== first))
@@ -237,7 +237,7 @@ export function readQwen(fields: Fields, text: ModelConfig): TowerConfig | undef
     fits: {
       rows: MAX_ROWS * joined * joined,
       frames: FRAMES,
-      isInterpolated: places !== undefined,
+      ...(places !== undefined && { interpolated: "before the norm" }),
     },
     hasClass: false,
     patchBias: family.patchBias,
@@ -291,7 +291,7 @@ function asQwen(config: ModelConfig, { gated }: Qwen): ModelConfig {
 }
 
 /** A quarter of the columns of each head turn by height, a quarter by width, with as many that lie half a head behind them. */
-function withTurns(vision: Fields, config: ModelConfig): ModelConfig {
+export function withTurns(vision: Fields, config: ModelConfig): ModelConfig {
   const { headDim } = config.shapes
   if (headDim % 4 !== 0)
     throw vision.wrong("num_heads", `makes heads of ${headDim} columns, no multiple of 4`)
@@ -334,9 +334,9 @@ function stackedLayers(vision: Fields, depth: number): Stacked[] {
 }
 
 /** Of the text model's pairs, in sections one behind another, or by turns as long as there are any of height and width. */
-function axesOf(
+export function axesOf(
   fields: Fields,
-  { sections: usual, interleaved }: Qwen,
+  { sections: usual, interleaved }: Pick<Qwen, "sections" | "interleaved">,
   { blocks }: ModelConfig,
 ): readonly Axis[] {
   const text = textFields(fields)
@@ -367,7 +367,7 @@ function stackedParts(count: number): Naming["parts"] {
 }
 
 /** Queries, keys and values lie in one matrix. */
-function partsOf(width: number, patch: number): Naming["parts"] {
+export function partsOf(width: number, patch: number): Naming["parts"] {
   const rows = joinedRows({ q: width, k: width, v: width })
   const projection = (part: keyof typeof rows) => ({ name: "attn.qkv", rows: rows[part] })
   return {

@@ -82,8 +82,8 @@ export interface Fits {
   rows: number // of the largest
   /** A patch is so many frames, which are all the same. */
   frames: number
-  /** Positions are learned. */
-  isInterpolated: boolean
+  /** Positions are learned: added before the first norm, where there is one, or behind it. */
+  interpolated?: "before the norm" | "behind the norm"
   /** Of so many heights and as many widths. */
   lines?: number
 }
@@ -112,6 +112,8 @@ export interface Projector {
    */
   inner: { columns: number; activation: Activation; gated: boolean } | undefined
   bias: boolean
+  /** Behind that a matrix, a norm, gelu and a gated MLP so wide; none of them has a bias. */
+  gatedMlp?: { columns: number; activation: Activation }
   /** Of a row that comes out: the text model's. */
   width: number
   /** What it is multiplied with. */
@@ -150,8 +152,13 @@ export function tower(config: TowerConfig): Graph {
   const { architecture, width, blocks, firstNorm, lastNorm, layersRead, merge, projector } = config
   const own = named("", "model.")
   const table = config.fits ? undefined : positionsOf(config)
-  const seen = table ? add(patchesOf(config), embed(table)) : patchesOf(config) // [tokens, width]
-  let x = firstNorm ? normed(seen, firstNorm, own, "embed_norm", "embed_norm") : seen
+  const given = hiddenIn(towerShapes(config).taken)
+  const places = table ? embed(table) : placesOf(config, given)
+  const isBehind = config.fits?.interpolated === "behind the norm"
+  const patches = patchesOf(config, given) // [tokens, width]
+  const seen = places && !isBehind ? add(patches, places) : patches
+  const even = firstNorm ? normed(seen, firstNorm, own, "embed_norm", "embed_norm") : seen
+  let x = places && isBehind ? add(even, places) : even
   // A tile is whole in a step, so nobody reads a layer's keys and values behind it: all have one place, layer after layer.
   const place = { layers: blocks.length, prefix: "model.", hidden: width, sinks: 0, keptBy: 0 }
   const left = blocks.map((block, index) => {
@@ -176,25 +183,29 @@ export function tower(config: TowerConfig): Graph {
   return finish({ architecture, shapes, window: undefined, sinks: 0 }, last, head, { hidden })
 }
 
-/** [tokens, width] patches, and where the table has none, with their positions. */
-function patchesOf({ width, side, patch, patchBias, hasClass, fits }: TowerConfig): Node {
+/** [tokens, width] patches. @param given the pixels of each, and how much each learned place counts for it */
+function patchesOf({ width, patch, patchBias, hasClass, fits }: TowerConfig, given: Node): Node {
   const own = named("", "model.")
   const size = patch * patch
   const pixels = COLOURS * size
-  const places = fits?.isInterpolated ? side * side : 0
-  const given = hiddenIn(pixels + places)
   const frames = fits?.frames ?? 1
   const matrix = own("patches", "patch_embedding.weight", width, frames * pixels)
   // Where there is a class, the bias is in the table: the class has none.
   const bias = patchBias && !hasClass && own("patches_bias", "patch_embedding.bias", width)
-  const shown = places ? slice(given, 0, pixels) : given
+  const shown = given.columns > pixels ? slice(given, 0, pixels) : given
   const colours = Array.from({ length: COLOURS }, (_, colour) => slice(shown, colour * size, size))
   const all = colours.flatMap((colour) => Array<Node>(frames).fill(colour))
-  const seen = linear(frames > 1 ? all.reduce(concat) : shown, matrix, bias || undefined)
-  if (fits?.lines) return add(seen, linesOf(fits.lines, width))
-  if (!places) return seen
-  const learned = { ...own("positions", "positions.weight", width, places), exact: true as const }
-  return add(seen, linear(slice(given, pixels, places), learned))
+  return linear(frames > 1 ? all.reduce(concat) : shown, matrix, bias || undefined)
+}
+
+/** [tokens, width] where patches are, of towers that fit images. */
+function placesOf({ width, side, patch, fits }: TowerConfig, given: Node): Node | undefined {
+  if (fits?.lines) return linesOf(fits.lines, width)
+  if (!fits?.interpolated) return undefined
+  const places = side * side
+  const table = named("", "model.")("positions", "positions.weight", width, places)
+  const shares = slice(given, COLOURS * patch * patch, places)
+  return linear(shares, { ...table, exact: true as const })
 }
 
 /** Rows of two tables, which are kept as exactly as they are added. */
@@ -215,7 +226,7 @@ export function towerShapes(config: TowerConfig): Shapes & { taken: number } {
   return {
     vocabulary: fits ? width : places,
     hidden: projector.width * (1 + stacked.length),
-    taken: COLOURS * patch * patch + (fits?.isInterpolated ? side * side : 0),
+    taken: COLOURS * patch * patch + (fits?.interpolated ? side * side : 0),
     layers: blocks.length,
     heads,
     kvHeads,
@@ -259,7 +270,7 @@ function standard(x: Node): Node {
 }
 
 function projected(x: Node, projector: Projector, own: Named): Node {
-  const { norm: kind, inner, bias, width, factor } = projector
+  const { norm: kind, inner, gatedMlp, bias, width, factor } = projector
   const project = (name: string, input: Node, rows: number) =>
     linear(
       input,
@@ -267,6 +278,7 @@ function projected(x: Node, projector: Projector, own: Named): Node {
       bias ? own(`${name}_bias`, `${name}.bias`, rows) : undefined,
     )
   const even = kind ? normed(x, kind, own, "norm", "projector_norm") : x
+  if (!inner && gatedMlp) return throughGatedMlp(project("linear_1", even, width), gatedMlp, own)
   if (!inner) return scaled(project("linear_1", even, width), factor)
   const { columns, activation, gated } = inner
   const made = project("linear_1", even, columns)
@@ -275,4 +287,24 @@ function projected(x: Node, projector: Projector, own: Named): Node {
     ? multiply(apply(activation, slice(made, half, half)), slice(made, 0, half))
     : apply(activation, made)
   return scaled(project("linear_2", activated, width), factor)
+}
+
+function throughGatedMlp(
+  x: Node,
+  { columns, activation }: NonNullable<Projector["gatedMlp"]>,
+  own: Named,
+): Node {
+  const { columns: width } = x
+  const project = (name: string, input: Node, rows: number) =>
+    linear(input, own(name, `${name}.weight`, rows, input.columns))
+  const even = normed(
+    project("linear_2", x, width),
+    { kind: "layer", bias: true, epsilon: 1e-5 },
+    own,
+    "mlp_norm",
+    "mlp_norm",
+  )
+  const read = apply("gelu", even)
+  const gate = apply(activation, project("gate_proj", read, columns))
+  return project("down_proj", multiply(gate, project("up_proj", read, columns)), width)
 }

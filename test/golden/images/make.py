@@ -481,7 +481,7 @@ def seen(case, name):
     }
 
 
-# ---- what Qwen's make, whose tiles are as large as their images
+# ---- what Qwen's, GLM's and Gemma 4's make, whose tiles are as large as their images
 
 QWEN = {"patch_size": 14, "spatial_merge_size": 2, "temporal_patch_size": 2}
 OWN = {"image_processor_type": "Qwen2VLImageProcessor", "merge_size": 2, "temporal_patch_size": 2}
@@ -505,6 +505,37 @@ def fitted_families():
             {"size": {"shortest_edge": 1024, "longest_edge": 40000}, **HALVES},
             [*few, "large.jpg", "tall.png"],
         ),
+        # Of 1 x 1 pixels, of a side less than 28 and of long ones.
+        "glm4v": {
+            "config": {
+                "model_type": "glm4v",
+                "vision_config": {"model_type": "glm4v_vision", **QWEN, "image_size": 98},
+            },
+            "image": {**OWN, "image_processor_type": "Glm4vImageProcessor", "patch_size": 14, "size": {"shortest_edge": 12544, "longest_edge": 100000}},
+            "of": [*few, "large.jpg", "tall.png"],
+        },
+        "gemma4": {
+            "config": {"model_type": "gemma4", "vision_config": {"model_type": "gemma4_vision", "patch_size": 4, "pooling_kernel_size": 3}},
+            "image": {"image_processor_type": "Gemma4ImageProcessor", "patch_size": 4, "pooling_kernel_size": 3, "max_soft_tokens": 70, "do_normalize": False},
+            "of": [*few, "large.jpg", "tall.png", "wide.png"],
+        },
+    }
+
+
+def filled(made, patch, joined):
+    """Gemma 4's patches as its tower projects them, colour by colour, those that become one row behind one another."""
+    places = made["image_position_ids"][0]
+    count = int((places[:, 0] >= 0).sum())
+    places, patches = places[:count], 2 * (made["pixel_values"][0, :count] - 0.5)
+    width, height = (places.max(0).values + 1).tolist()
+    rows = patches.reshape(count, patch * patch, 3).transpose(1, 2).reshape(count, -1)
+    squares = torch.arange(count).reshape(height // joined, joined, width // joined, joined).transpose(1, 2).flatten()
+    pixels = rows[squares].contiguous()
+    return {
+        "grid": [height, width],
+        "pixels": sha256(pixels.numpy()),
+        "places": sha256(places[squares].flip(1).T.to(torch.int32).contiguous().numpy()),
+        "first": [float(value) for value in pixels[0, :4]],
     }
 
 
@@ -514,8 +545,10 @@ def fitted(case, name):
         (Path(folder) / "preprocessor_config.json").write_text(json.dumps(case["image"]))
         prepare = AutoImageProcessor.from_pretrained(folder)
     made = prepare(images=[load_image(str(HERE / name))], return_tensors="pt")
-    grid = made["image_grid_thw"]
     patch = tower["patch_size"]
+    if "pooling_kernel_size" in tower:
+        return filled(made, patch, tower["pooling_kernel_size"])
+    grid = made["image_grid_thw"]
     frames = made["pixel_values"].reshape(-1, 3, 2, patch * patch)
     assert torch.equal(frames[:, :, 0], frames[:, :, 1])
     rows = frames[:, :, 0].reshape(len(frames), -1)
@@ -533,6 +566,14 @@ def fitted(case, name):
             grid, side, align_corners=True, spatial_merge_size=2
         )
         shares = torch.zeros(len(rows), side * side).scatter_add_(1, indices, weights)
+    if "image_size" in tower:
+        side = tower["image_size"] // patch
+        ends = grid[0, 1:].float()
+        at = ((places + 0.5) / ends * 2 - 1).flip(1)[None, :, None]
+        squares = torch.eye(side * side).reshape(1, side * side, side, side)
+        taken = torch.nn.functional.grid_sample(squares, at, mode="bicubic", align_corners=False, padding_mode="border")
+        shares = taken[0, :, :, 0].T
+    if "image_size" in tower or "num_position_embeddings" in tower:
         told["shares"] = [[round(float(value), 6) for value in shares[row]] for row in (0, len(rows) // 3, len(rows) - 1)]
     pixels = rows[order]
     return {

@@ -1,4 +1,4 @@
-"""Makes small models of other kinds whose towers take images of any proportions, as qwen.py does: Gemma 4.
+"""Makes small models of other kinds whose towers take images of any proportions, as qwen.py does: Gemma 4, GLM-4.1V and its kin.
 
     python fitting.py OUTPUT [NAME ...]
 """
@@ -85,6 +85,45 @@ class Gemma4:
         return 0.5 + uniform if kind in ("layer_scalar", "std_scale") else None
 
 
+class Glm4v:
+    special = ["<|user|>", "<|assistant|>", "<|begin_of_image|>", "<|end_of_image|>", "<|image|>", "<|video|>"]
+    soft = "<|image|>"
+    names = dict(image_token=soft)
+    template = TEMPLATE.replace("OPENINGSOFTCLOSING", "<|begin_of_image|><|image|><|end_of_image|>").replace("<|turn>", "<|user|>")
+    around = "{}"
+    # In patches 10 x 6, then 4 x 12 and 6 x 6; and less than four pixels high, which is thought of as 12 x 4 pixels first.
+    sizes = [[(41, 27)], [(20, 50), (23, 22)], [(21, 7)]]
+    turned = staticmethod(qwen.turned)
+    fitted = staticmethod(qwen.fitted)
+
+    @staticmethod
+    def image(eye):
+        return dict(
+            image_processor_type="Glm4vImageProcessor",
+            image_mean=[0.48145466, 0.4578275, 0.40821073],
+            image_std=[0.26862954, 0.26130258, 0.27577711],
+            size=dict(shortest_edge=512, longest_edge=8192),
+            patch_size=eye["patch_size"],
+            merge_size=2,
+            temporal_patch_size=2,
+        )
+
+    @staticmethod
+    def draw(name, shape, generator):
+        normal = torch.randn(*shape, generator=generator)
+        if "patch_embed" in name or "downsample" in name:
+            return normal * 1.5 / shape[1:].numel() ** 0.5 if len(shape) > 1 else normal * 0.3
+        if "position_embedding" in name:
+            return normal * 0.5
+        if "visual" in name and len(shape) > 1:
+            return normal * 1.7 / shape[-1] ** 0.5
+        return qwen.draw(name, shape, generator)
+
+    @staticmethod
+    def buffer(name, shape, generator):
+        return 0.1 * torch.randn(*shape, generator=generator) if "e_score" in name else None
+
+
 TEXT = {
     **{key: value for key, value in qwen.TEXT.items() if key not in ("hidden_act", "rope_theta")},
     "model_type": "gemma4_text",
@@ -143,7 +182,8 @@ MODELS = {
             "hidden_size_per_layer_input": 0,
             "use_bidirectional_attention": "vision",
         },
-        "vision_config": {**EYE, "standardize": True, "use_clipped_linears": False},
+        # As many places as a processor with nothing said needs.
+        "vision_config": {**EYE, "standardize": True, "use_clipped_linears": False, "position_embedding_size": 560},
     },
     "gemma4-layer-inputs": {
         **GEMMA4,
@@ -162,7 +202,64 @@ MODELS = {
         "vision_config": {**EYE, "standardize": False, "use_clipped_linears": True},
     },
 }
-KINDS = {"gemma4": Gemma4}
+GLM_EYE = dict(
+    model_type="glm4v",
+    depth=2,
+    hidden_size=32,
+    num_heads=4,
+    image_size=20,
+    patch_size=4,
+    out_hidden_size=40,
+    intermediate_size=48,
+    hidden_act="silu",
+    attention_bias=False,
+    rms_norm_eps=1e-5,
+    in_channels=3,
+    spatial_merge_size=2,
+    temporal_patch_size=2,
+)
+GLM = {
+    "architectures": ["Glm4vForConditionalGeneration"],
+    "model_type": "glm4v",
+    "image_token_id": qwen.FIRST + 4,
+    "video_token_id": qwen.FIRST + 5,
+    "image_start_token_id": qwen.FIRST + 2,
+    "image_end_token_id": qwen.FIRST + 3,
+    "tie_word_embeddings": False,
+}
+GLM_TEXT = {
+    "vocab_size": 336,
+    "bos_token_id": None,
+    "eos_token_id": [qwen.FIRST + 1],
+    "tie_word_embeddings": False,
+    "rope_theta": 10000.0,
+    "rope_scaling": {"rope_type": "default", "mrope_section": [1, 1, 1]},
+    "partial_rotary_factor": 0.5,
+}
+MODELS |= {
+    "glm4v": {
+        **GLM,
+        "text_config": {
+            **json.loads((qwen.GOLDEN / "models/glm4/config.json").read_text()),
+            **GLM_TEXT,
+            "model_type": "glm4v_text",
+            "hidden_size": 48,
+        },
+        "vision_config": {**GLM_EYE, "out_hidden_size": 48},
+    },
+    "glm4v-moe": {
+        **GLM,
+        "architectures": ["Glm4vMoeForConditionalGeneration"],
+        "model_type": "glm4v_moe",
+        "text_config": {
+            **{key: value for key, value in json.loads((qwen.GOLDEN / "models/glm4-moe/config.json").read_text()).items() if key != "use_qk_norm"},
+            **GLM_TEXT,
+            "model_type": "glm4v_moe_text",
+        },
+        "vision_config": {**GLM_EYE, "model_type": "glm4v_moe_vision", "out_hidden_size": 32},
+    },
+}
+KINDS = {"gemma4": Gemma4, "glm4v": Glm4v, "glm4v_moe": Glm4v}
 
 
 def make_weights(config, kind, seed, folder):

@@ -1,0 +1,157 @@
+// Models whose tiles are as large as their images, from the bytes of pictures to the reply: towers, coordinates, logits and greedy
+// tokens are those of transformers (test/golden/vision/qwen.py, fitting.py).
+
+import { join } from "node:path"
+import { describe, expect, onTestFinished, test } from "vitest"
+import { ImageKeys, Sight } from "../../src/chat/vision.ts"
+import { compile } from "../../src/compiler/compile.ts"
+import { traitsOf } from "../../src/compiler/targets/prepare.ts"
+import { createTower, towerLimits } from "../../src/engine/tower.ts"
+import { openModel } from "../../src/model/model.ts"
+import { loadParameters } from "../../src/model/weights/weights.ts"
+import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
+import { goldenFolder, readTensors } from "./golden.ts"
+import {
+  answersAsGolden,
+  blindBy,
+  changed,
+  fitting,
+  golden,
+  type Json,
+  judgeTower,
+  opening,
+  type Prompt,
+} from "./pictures.ts"
+
+/** Whose text models turn tokens by where they lie in an image. */
+const turning = fitting.filter((name) => !name.startsWith("gemma"))
+
+interface Placed extends Prompt {
+  grids: [height: number, width: number][] // in patches
+  behind: number
+}
+
+/** In rows that come out. */
+const gridsOf = (name: string) =>
+  golden<Placed>(name).map(({ grids }) =>
+    grids.map(([height, width]) =>
+      turning.includes(name) ? { height: height / 2, width: width / 2 } : undefined,
+    ),
+  )
+
+describe.each(fitting)("the tower of %s", (name) => {
+  test("on reference", async () =>
+    expect(await judgeTower(name, opening.reference)).toEqual(gridsOf(name)))
+
+  test("on cpu", () => judgeTower(name, opening.cpu), 120_000)
+})
+
+test("a place that a tower has no row for is refused", async () => {
+  const model = await openModel(goldenFolder("vision", "gemma4-layer-inputs"), { sees: true })
+  onTestFinished(() => model.close())
+  const { graph, format, weights } = model.vision!
+  const plan = compile(graph, { format, activations: "float", kv: "f32" })
+  const program = await opening.reference(plan, towerLimits(plan.groups.length, 4))
+  onTestFinished(() => program.close())
+  await loadParameters(weights, program.manifest, program)
+  const tower = createTower(program)
+  const read = (width: number) => {
+    const [pixels, places] = [new Float32Array(4 * 12), new Int32Array(4)]
+    const coordinates = Int32Array.from({ length: 12 }, (_, i) => (i === 11 ? width : 0))
+    const tile = { pixels, places, coordinates, wanted: Int32Array.of(0) }
+    return tower.read(1, async () => [tile], { client: "" })
+  }
+  expect((await read(149)).length).toBe(32)
+  await expect(read(150)).rejects.toThrow(/coordinates\[11\] is 150/)
+})
+
+test("the tower of a GGUF file is that of its folder", () =>
+  judgeTower("gemma4", opening.reference, { path: goldenFolder("gguf", "vision/gemma4") }))
+
+const { isSkipped, why } = lackOf("vulkan")
+
+/** With windows; with what some layers leave; with rows by height and width, and bounds. */
+test.skipIf(isSkipped).each(["qwen2-5-vl", "qwen3-vl", "gemma4-layer-inputs"])(
+  `the tower of %s on vulkan${why}`,
+  async (name) => {
+    await judgeTower(name, opening.vulkan, { sums: traitsOf("vulkan").sums })
+  },
+  GPU_MILLISECONDS,
+)
+
+test.each<[string, string, (vision: Json, config: Json) => void]>([
+  ["qwen2-vl", "depth is 99999", (vision) => (vision.depth = 99999)],
+  ["qwen2-vl", "num_heads makes heads of 2 columns", (vision) => (vision.num_heads = 16)],
+  ["qwen2-vl", "temporal_patch_size is 1; known: 2", (vision) => (vision.temporal_patch_size = 1)],
+  [
+    "qwen2-vl",
+    "rope_scaling.mrope_section is [1, 2, 2], not three parts of 6",
+    (_, config) => (config.rope_scaling = { type: "mrope", mrope_section: [1, 2, 2] }),
+  ],
+  ["qwen2-5-vl", "window_size is 4, less than", (vision) => (vision.window_size = 4)],
+  ["qwen2-5-vl", 'hidden_act is "mish"', (vision) => (vision.hidden_act = "mish")],
+  ["qwen3-vl", "names layer 3 of 3", (vision) => (vision.deepstack_visual_indexes = [0, 3])],
+  [
+    "qwen3-vl",
+    "names 4 layers, for 3",
+    (vision) => Object.assign(vision, { depth: 4, deepstack_visual_indexes: [0, 1, 2, 3] }),
+  ],
+  ["qwen3-vl", "pos_embed.weight", (vision) => (vision.num_position_embeddings = 16)],
+  ["qwen3-5", "image_token_id is 336", (_, config) => (config.image_token_id = 336)],
+  ["gemma4", "head_dim is 6, no multiple of 4", (vision) => (vision.head_dim = 6)],
+  ["gemma4", "attention_bias is true", (vision) => (vision.attention_bias = true)],
+  ["gemma4", "position_embedding_table has shape", (v) => (v.position_embedding_size = 600)],
+  ["gemma4-layer-inputs", "std_bias", (vision) => (vision.standardize = true)],
+  [
+    "gemma4",
+    'rope_parameters.rope_type is "default"; known: axial',
+    (vision) => (vision.rope_parameters = { rope_type: "default" }),
+  ],
+  ["glm4v", "out_hidden_size is 40, and rows of", (vision) => (vision.out_hidden_size = 40)],
+  ["glm4v", "image_size makes 0 places a side", (vision) => (vision.image_size = 3)],
+  ["glm4v", "in_channels is 1", (vision) => (vision.in_channels = 1)],
+])("%s: %s, so it is served blind", async (name, what, change) => {
+  expect(await blindBy(name, change)).toContain(what)
+})
+
+test("a tower that is not known is none", async () => {
+  expect(await blindBy("qwen3-vl", (vision) => (vision.model_type = "pixtral"))).toBeUndefined()
+})
+
+test.each(["glm4v", "glm4v-moe"])("%s is read the same as GLM-4.6V", async (name) => {
+  const folder = changed(name, (_, config) => (config.model_type = "glm46v"))
+  const [other, model] = await Promise.all(
+    [folder, goldenFolder("vision", name)].map((path) => openModel(path, { sees: true })),
+  )
+  onTestFinished(async () => void (await Promise.all([other!.close(), model!.close()])))
+  expect(other!.config).toEqual(model!.config)
+  expect(other!.vision).toMatchObject({
+    config: model!.vision!.config,
+    images: model!.vision!.images,
+  })
+})
+
+test.each(turning)("%s: tokens of its prompts stand where transformers has them", (name) => {
+  const tensors = readTensors(join(goldenFolder("vision", name), "golden.safetensors"))
+  for (const [i, { ids, grids, behind }] of golden<Placed>(name).entries()) {
+    const coordinates = new Int32Array(tensors(`coordinates.${i}`)) // [3, length]
+    const soft = { text: "<|image_pad|>", id: 324 }
+    const prepare = () => Promise.reject(new Error("nothing is prepared"))
+    const sight = new Sight(
+      { mark: soft.text, soft, prepare, keys: new ImageKeys() },
+      [],
+      undefined,
+    )
+    const images = grids.map(([height, width]) => ({
+      hash: "",
+      text: "",
+      rows: (height * width) / 4,
+      grid: { height: height / 2, width: width / 2 },
+      encode: prepare,
+    }))
+    const { placed } = sight.found(Int32Array.from(ids), images)
+    expect(placed.coordinates).toEqual({ ofPrompt: coordinates, behind })
+  }
+})
+
+describe.each(fitting)("%s answers as transformers does", answersAsGolden)
