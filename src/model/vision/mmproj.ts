@@ -8,6 +8,7 @@
 import { openWhole } from "../../closing.ts"
 import type { Problem } from "../../errors.ts"
 import type { ImageProcessing } from "../../images/image.ts"
+import type { Block } from "../block.ts"
 import type { ModelConfig } from "../config.ts"
 import { Fields } from "../fields.ts"
 import type { Folder, Json } from "../folder.ts"
@@ -17,6 +18,7 @@ import { ggufWeights } from "../gguf/weights.ts"
 import { type Naming, sourcesOf } from "../weights/names.ts"
 import type { Weights } from "../weights/weights.ts"
 import { filters, placesOf, readTower } from "./families.ts"
+import { boundParts, GEMMA4_CONSTANTS, lineParts } from "./gemma4.ts"
 import { processingBy } from "./processing.ts"
 import type { TowerConfig } from "./tower.ts"
 
@@ -69,9 +71,11 @@ class ClipFile {
   readonly keys: Keys
   readonly tensors: ReadonlyMap<string, StoredTensor>
   readonly kind: Kind
+  readonly text: ModelConfig
   readonly broken: (what: string) => Problem
 
-  constructor({ folder, file }: Beside, { pairs, tensors }: Container) {
+  constructor({ folder, file, config }: Beside, { pairs, tensors }: Container) {
+    this.text = config
     const broken = (what: string) => folder.broken(file, what)
     this.broken = broken
     this.keys = new Keys(pairs, broken)
@@ -123,6 +127,8 @@ interface Kind {
   image(file: ClipFile): Json
   /** The projector's. */
   parts: Naming["parts"]
+  /** Others that depend on what the file holds. */
+  ownParts?(file: ClipFile, tower: TowerConfig): Naming["parts"]
   /** Of the matrix whose rows are as many as the text model's columns, or whose columns are. */
   last: { tensor: string; dim: 0 | 1 }
 }
@@ -205,10 +211,85 @@ const kinds = {
     },
     last: { tensor: "mm.input_projection.weight", dim: 0 },
   },
+  gemma4v: {
+    model: "gemma4",
+    tower: "gemma4_vision",
+    gelu: "gelu_pytorch_tanh",
+    hasClass: false,
+    around: ["<|image>", "<image|>"],
+    mayBeSwapped: false,
+    // Neither file says so: of the models that were published, those do that give layers nothing of the token's own.
+    fields: ({ text }) => ({
+      text_config: {
+        model_type: "gemma4_text",
+        use_bidirectional_attention: text.layerInputs ? null : "vision",
+      },
+    }),
+    vision: (file) => ({
+      num_key_value_heads: file.count("attention.head_count"),
+      head_dim: file.count("embedding_length") / file.count("attention.head_count"),
+      rms_norm_eps: file.keys.numberIfThere("clip.vision.attention.layer_norm_epsilon"),
+      pooling_kernel_size: pooled(file),
+      position_embedding_size: placesIn(file),
+      use_clipped_linears: file.has("v.blk.0.attn_q.input_max"),
+      standardize: file.has("v.std_bias"),
+    }),
+    image: (file) => ({ patch_size: file.count("patch_size"), pooling_kernel_size: pooled(file) }),
+    parts: {
+      "self_attn.output_norm": "attn_post_norm",
+      "mlp.output_norm": "ffn_post_norm",
+      linear_1: "input_projection",
+      ...GEMMA4_CONSTANTS,
+    },
+    ownParts: gemma4Parts,
+    last: { tensor: "mm.input_projection.weight", dim: 1 },
+  },
 } as const satisfies Record<string, Kind>
 
 /** What `clip.projector_type` may be. */
 export const mmprojNames = Object.keys(kinds) as readonly (keyof typeof kinds)[]
+
+/** In all that were published 3 x 3 patches become one row, and files do not say so. */
+const pooled = (file: ClipFile) => file.countIfThere(SCALE) ?? 3
+
+const LINES = "v.position_embd.weight"
+
+/** Heights and widths that have a row. */
+function placesIn({ tensors, broken }: ClipFile): number {
+  const places = tensors.get(LINES)?.dims[1]
+  if (places === undefined) throw broken(`there is no tensor ${LINES}`)
+  return places
+}
+
+function gemma4Parts(file: ClipFile, { width, blocks, fits }: TowerConfig): Naming["parts"] {
+  const [{ attention, bounded }] = blocks as [Block]
+  const neighbours = {
+    headDim: attention.headDim,
+    turned: attention.headDim,
+    quarters: true,
+  } as const
+  const names = {
+    "self_attn.q": "attn_q",
+    "self_attn.k": "attn_k",
+    "self_attn.v": "attn_v",
+    "self_attn.o": "attn_out",
+  }
+  return {
+    ...lineParts("position_embd.weight", fits!.lines!, { of: placesIn(file), width }),
+    ...boundParts(
+      bounded
+        ? { ...names, "mlp.gate": "ffn_gate", "mlp.up": "ffn_up", "mlp.down": "ffn_down" }
+        : {},
+    ),
+    "std_bias.weight": { name: "std_bias", shape: [width] },
+    std_scale: { name: "std_scale", bare: true },
+    "self_attn.q_proj": { name: "attn_q", neighbours },
+    "self_attn.k_proj": { name: "attn_k", neighbours },
+    "self_attn.q_norm": { name: "attn_q_norm", neighbours },
+    "self_attn.k_norm": { name: "attn_k_norm", neighbours },
+    "mlp.gate_proj": "ffn_gate",
+  }
+}
 
 const square = (side: number) => ({ height: side, width: side })
 
@@ -293,6 +374,7 @@ function namingOf(file: ClipFile, tower: TowerConfig): Naming {
       "mlp.down_proj": lower!,
       "mlp.layer_scale": "ls2",
       ...kind.parts,
+      ...kind.ownParts?.(file, tower),
     },
   }
 }

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 HERE = Path(__file__).resolve().parent
 VISION = HERE.parent.parent / "vision"
 HALVES = dict(image_mean=[0.5, 0.5, 0.5], image_std=[0.5, 0.5, 0.5])
-TEXT = {"gemma3": None, "internvl": "Qwen2ForCausalLM", "llava-clip": "LlamaForCausalLM", "smolvlm": "VLlama3ForCausalLM"}
+TEXT = {"gemma3": None, "gemma4": None, "internvl": "Qwen2ForCausalLM", "llava-clip": "LlamaForCausalLM", "smolvlm": "VLlama3ForCausalLM"}
 # What stands for rows of images, 319, and around them has no names in those folders.
 TOKENS = {
     "gemma3": {
@@ -30,7 +30,8 @@ TOKENS = {
     "llava-clip": {"<|python_tag|>": "<image>"},
 }
 # The tokenizers here are nobody's: the converter is told by which rule they cut. And it takes numbers of a projector's matrices,
-# which go up to 3, for those of layers. Of Gemma 3 it does not write which layers have a window: in published ones all but each sixth.
+# which go up to 3, for those of layers. Of Gemma 3 it does not write which layers have a window: in published ones all but each sixth;
+# and of Gemma 4 not how many patches become one row: in published ones 3 x 3.
 RUN = """
 import sys
 sys.path[:0] = [sys.argv[1], sys.argv[1] + "/gguf-py"]
@@ -45,6 +46,12 @@ def with_windows(self):
     keys(self)
     self.gguf_writer.add_sliding_window_pattern([kind == "sliding_attention" for kind in self.hparams["layer_types"]])
 gemma.Gemma3Model.set_gguf_parameters = with_windows
+gemma.Gemma4Model.set_vocab = base.TextModel._set_vocab_gpt2
+eyes = gemma.Gemma4VisionAudioModel.set_gguf_parameters
+def with_pooling(self):
+    eyes(self)
+    self.gguf_writer.add_vision_projector_scale_factor(self.hparams_vision["pooling_kernel_size"])
+gemma.Gemma4VisionAudioModel.set_gguf_parameters = with_pooling
 sys.argv[:2] = ["convert"]
 convert_hf_to_gguf.main()
 """
@@ -91,6 +98,9 @@ def published(name, folder):
     weights = load_file(VISION / name / "model.safetensors")
     if name == "internvl":  # its converter reads names of transformers 5
         weights = {f"model.{key}" if not key.startswith("language_model") else key: w for key, w in weights.items()}
+    if name == "gemma4":  # its converter leaves rows out that no token has
+        added = json.loads((VISION / name / "tokenizer_config.json").read_text())["added_tokens_decoder"]
+        config["text_config"]["vocab_size"] = 1 + max(map(int, added))
     return config, weights
 
 
