@@ -2,7 +2,7 @@
 // beside it what stands between tower and text model, which the family decides. A tower that is not known is none: its model is
 // served as the text model inside of it. Of a known one, what would change the mathematics is read or refused.
 //
-// Sources: configuration_*.py and modeling_*.py of transformers (siglip, clip, aya_vision, cohere2_vision, gemma3, idefics3,
+// Sources: configuration_*.py and modeling_*.py of transformers (siglip, clip, aya_vision, cohere2_vision, deepseek_vl, gemma3, idefics3,
 // internvl, llava, smolvlm, vipllava).
 
 import { NORMS, type NormKind, withAttention, withBlocks, withMlp } from "../block.ts"
@@ -160,6 +160,22 @@ const families = {
     }),
     softToken: 255036,
     ...LLAVA,
+  },
+  deepseek_vl: {
+    towers: ["siglip_vision_model"],
+    ending: (_, __, { shapes }) => ({
+      layersRead: undefined,
+      merge: { side: 1, by: "columns" },
+      projector: {
+        norm: undefined,
+        inner: { columns: shapes.hidden, activation: "gelu", gated: false },
+        bias: true,
+        factor: 1,
+      },
+    }),
+    softToken: 100015,
+    roots: rootsOf(["vision_model."], "aligner."),
+    parts: { linear_1: "linear1", linear_2: "linear2" },
   },
   gemma3: {
     towers: ["siglip_vision_model"],

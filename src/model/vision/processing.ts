@@ -84,6 +84,13 @@ const processors = {
     cutting: stretched,
     flags: [],
   },
+  DeepseekVLImageProcessor: {
+    filter: "bicubic",
+    normal: CLIP,
+    field: "size",
+    cutting: padded,
+    flags: ["do_pad"],
+  },
   Gemma3ImageProcessor: {
     filter: "bilinear",
     normal: HALVES,
@@ -211,6 +218,15 @@ const families: Readonly<Record<string, Family>> = {
       const opening = processor.text("start_of_img_token", "<|START_OF_IMG|>")
       const closing = processor.text("end_of_img_token", "<|END_OF_IMG|>")
       return { mark, soft, wording: { ...plain, opening, closing, only: whole, part, whole } }
+    },
+  },
+  deepseek_vl: {
+    processors: ["DeepseekVLImageProcessor"],
+    tower: "siglip_vision_model",
+    joined: () => 1,
+    words({ tokens }) {
+      const soft = tokens("image_token", "<image_placeholder>")
+      return { mark: soft, soft, wording: plain }
     },
   },
   cohere2_vision: {
@@ -495,7 +511,7 @@ function skippedOf(config: Fields, { selects }: Family): number {
 
 /** The processor's own count would put another number of soft tokens into the prompt. */
 function checkCount(processor: Fields, rows: number): void {
-  for (const name of ["image_seq_len", "image_seq_length"]) {
+  for (const name of ["image_seq_len", "image_seq_length", "num_image_tokens"]) {
     const count = processor.count(name, rows)
     if (count !== rows)
       throw processor.wrong(name, `is ${count}, but ${rows} rows of a tile come out of the tower`)
@@ -566,6 +582,17 @@ function stretched(image: Fields, otherwise = 224): Cuts {
   const tile = bothSides(sizeOf(image, "size", { height: otherwise, width: otherwise }))
   if (!tile) throw image.wrong("size", "has no height and width")
   return { tile, cutting: { kind: "stretch" } }
+}
+
+/** The longer edge as long as a tile's; around the image a colour, which is the mean where nothing else is said. */
+function padded(image: Fields): Cuts {
+  const { tile } = stretched(image, 384)
+  if (tile.width !== tile.height) throw image.wrong("size", "has another height than width")
+  if (!image.flag("do_pad", true))
+    throw image.wrong("do_pad", "is false, so that tiles are not all of one size")
+  const least = image.count("min_size", 14, 1, tile.width)
+  const colour = triple(image, "image_mean", CLIP.mean).map((mean) => Math.trunc(mean * 255))
+  return { tile, cutting: { kind: "pad", least, colour: colour as Colours } }
 }
 
 function splitUp(image: Fields): Cuts {
