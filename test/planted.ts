@@ -3070,6 +3070,14 @@ export const planted: readonly PlantedFault[] = [
     name: "the tower of gemma4-layer-inputs on reference",
   },
   {
+    what: "what is around an image in a square is black",
+    file: "src/images/cut.ts",
+    text: "cutting.colour[at % 3]!",
+    fault: "0 * cutting.colour[at % 3]!",
+    test: "src/model/vision/processing.test.ts",
+    name: "deepseek-vl sees",
+  },
+  {
     what: "GLM's learned positions are added before the norm",
     file: "src/model/vision/glm4v.ts",
     text: 'interpolated: "behind the norm"',

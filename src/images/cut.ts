@@ -1,7 +1,7 @@
 // A picture becomes tiles as the tower takes them, and the grid in which they lie. What comes out is what the processors of
 // transformers make, sizes rounded as Python rounds them: image_processing_idefics3.py (and smolvlm), image_processing_got_ocr2.py,
-// image_processing_cohere2_vision.py, image_processing_qwen2_vl.py, image_processing_pixtral.py, image_processing_gemma4.py, and for the
-// others image_processing_backends.py.
+// image_processing_cohere2_vision.py, image_processing_deepseek_vl.py, image_processing_qwen2_vl.py, image_processing_pixtral.py,
+// image_processing_gemma4.py, and for the others image_processing_backends.py.
 
 import type { Cutting, ImageProcessing, Picture, Size } from "./image.ts"
 import { resize, type Window } from "./resample.ts"
@@ -21,6 +21,7 @@ export function cut(picture: Picture, processing: ImageProcessing): Cut | { refu
   if (cutting.kind === "fill") return filling(picture, cutting, processing)
   if (cutting.kind === "split") return split(picture, cutting, processing)
   if (cutting.kind === "grid") return inGrid(picture, cutting, processing)
+  if (cutting.kind === "pad") return padded(picture, cutting, processing)
   const only = cutting.kind === "crop" ? crop(picture, cutting.shortest, processing) : undefined
   return { grid: ONE, tiles: [only ?? resize(picture, tile, processing.filter)] }
 }
@@ -46,6 +47,23 @@ function crop(picture: Picture, shortest: number, { tile, filter }: ImageProcess
   const left = Math.trunc((to.width - tile.width) / 2)
   const top = Math.trunc((to.height - tile.height) / 2)
   return resize(picture, to, filter, { left, top, ...tile })
+}
+
+/** In the middle of a square of one colour. */
+function padded(picture: Picture, cutting: Of<"pad">, { tile, filter }: ImageProcessing): Cut {
+  const delta = tile.width / Math.max(picture.width, picture.height)
+  const side = (length: number) => Math.max(halfToEven(length * delta), cutting.least)
+  const size = { width: side(picture.width), height: side(picture.height) }
+  const resized = resize(picture, size, filter)
+  const data = new Uint8Array(tile.width * tile.height * 3)
+  for (let at = 0; at < data.length; at++) data[at] = cutting.colour[at % 3]!
+  const left = Math.floor((tile.width - size.width) / 2)
+  const top = Math.floor((tile.height - size.height) / 2)
+  for (let y = 0; y < size.height; y++) {
+    const row = resized.data.subarray(y * size.width * 3, (y + 1) * size.width * 3)
+    data.set(row, ((top + y) * tile.width + left) * 3)
+  }
+  return { grid: ONE, tiles: [{ ...tile, data }] }
 }
 
 const MAX_RATIO = 200

@@ -15,6 +15,8 @@ export type Cutting =
   | { kind: "stretch" }
   /** One tile: the shorter edge becomes so many pixels, and what the tile does not hold around the centre is cut off. */
   | { kind: "crop"; shortest: number }
+  /** One tile: the longer edge becomes as long as it, no edge less than `least` pixels, and around the image is a colour. */
+  | { kind: "pad"; least: number; colour: readonly [number, number, number] }
   /** As Idefics 3: the longer edge becomes so many pixels, then both a multiple of the tile's; all of it as the last tile. */
   | { kind: "split"; longest: number; isSplit: boolean }
   /** In a grid of so many tiles, chosen by `choice`; with more than one, all of it as the last tile. */

@@ -65,9 +65,6 @@ test("a place that a tower has no row for is refused", async () => {
   await expect(read(150)).rejects.toThrow(/coordinates\[11\] is 150/)
 })
 
-test("the tower of a GGUF file is that of its folder", () =>
-  judgeTower("gemma4", opening.reference, { path: goldenFolder("gguf", "vision/gemma4") }))
-
 const { isSkipped, why } = lackOf("vulkan")
 
 /** With windows; with what some layers leave; with rows by height and width, and bounds. */

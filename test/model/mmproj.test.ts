@@ -90,7 +90,8 @@ describe.each(names)("%s", (name) => {
 describe.each(picturedModels.filter((name) => existsSync(folderOf(name))))("%s", (name) => {
   test("on reference", () => judgePictures(name, opening.reference, { path: folderOf(name) }))
 
-  answersAsGolden(name, folderOf(name)) // whose programs are the processor's
+  // Whose programs are the processor's. Files of Gemma 4 do not say how many tokens an image becomes.
+  if (name !== "gemma4") answersAsGolden(name, folderOf(name))
 })
 
 test("images are prepared as the folder says, in the words of its family", async () => {
@@ -203,7 +204,7 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
     "another projector",
     "smolvlm",
     ({ pairs }) => pairs.set("clip.projector_type", string("janus_pro")),
-    'clip.projector_type is "janus_pro"; known: mlp, idefics3, internvl, gemma3, pixtral, qwen2vl_merger, qwen2.5vl_merger, qwen3vl_merger',
+    'clip.projector_type is "janus_pro"; known: mlp, idefics3, internvl, gemma3, gemma4v, pixtral, qwen2vl_merger, qwen2.5vl_merger, qwen3vl_merger',
   ],
   [
     "Qwen that hears, too",

@@ -87,7 +87,11 @@ export async function judgeTower(
   // A GGUF file does not say how large images are made.
   const folder = await openModel(goldenFolder("vision", name), { sees: true })
   onTestFinished(() => folder.close())
-  const { images: said } = folder.vision!
+  const { images: said, config: own } = folder.vision!
+  const { mutual, softToken, fits } = own
+  const { factor: mean, standardized, side, by } = own.merge
+  const merge = { side, by, ...(mean && { factor: mean }), ...(standardized && { standardized }) }
+  expect(config).toMatchObject({ ...(mutual && { mutual }), softToken, merge, fits })
   expect({ ...images, cutting: said.cutting, mean: said.mean, std: said.std }).toEqual(said)
   const eyes = openImages(said)
   onTestFinished(() => eyes.close())

@@ -5,6 +5,7 @@
 import type { Cutting, Size } from "../../images/image.ts"
 import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
+import { CLIP, type Colours, triple } from "./colours.ts"
 import { GEMMA4_ROWS } from "./gemma4.ts"
 import { MAX_ROWS } from "./qwen.ts"
 import { MAX_PATCHES } from "./tower.ts"
@@ -56,6 +57,17 @@ export function stretched(image: Fields, otherwise = 224): Cuts {
   const tile = bothSides(sizeOf(image, "size", { height: otherwise, width: otherwise }))
   if (!tile) throw image.wrong("size", "has no height and width")
   return { tile, cutting: { kind: "stretch" } }
+}
+
+/** The longer edge as long as a tile's; around the image a colour, which is the mean where nothing else is said. */
+export function padded(image: Fields): Cuts {
+  const { tile } = stretched(image, 384)
+  if (tile.width !== tile.height) throw image.wrong("size", "has another height than width")
+  if (!image.flag("do_pad", true))
+    throw image.wrong("do_pad", "is false, so that tiles are not all of one size")
+  const least = image.count("min_size", 14, 1, tile.width)
+  const colour = triple(image, "image_mean", CLIP.mean).map((mean) => Math.trunc(mean * 255))
+  return { tile, cutting: { kind: "pad", least, colour: colour as Colours } }
 }
 
 export function splitUp(image: Fields): Cuts {

@@ -2,8 +2,8 @@
 // not known is none: its model is served as the text model inside of it. Of a known one, what would change the mathematics is read
 // or refused.
 //
-// Sources: configuration_*.py and modeling_*.py of transformers (aya_vision, cohere2_vision, gemma3, idefics3, internvl, llava,
-// mistral3, smolvlm, vipllava).
+// Sources: configuration_*.py and modeling_*.py of transformers (aya_vision, cohere2_vision, deepseek_vl, gemma3, idefics3, internvl,
+// llava, mistral3, smolvlm, vipllava).
 
 import { type ModelConfig, readActivation } from "../config.ts"
 import type { Fields } from "../fields.ts"
@@ -120,6 +120,22 @@ const families = {
     }),
     softToken: 255036,
     ...LLAVA,
+  },
+  deepseek_vl: {
+    towers: ["siglip_vision_model"],
+    ending: (_, __, { shapes }) => ({
+      layersRead: undefined,
+      merge: { side: 1, by: "columns" },
+      projector: {
+        norm: undefined,
+        inner: { columns: shapes.hidden, activation: "gelu", gated: false },
+        bias: true,
+        factor: 1,
+      },
+    }),
+    softToken: 100015,
+    roots: rootsOf(["vision_model."], "aligner."),
+    parts: { linear_1: "linear1", linear_2: "linear2" },
   },
   gemma3: {
     towers: ["siglip_vision_model"],

@@ -99,7 +99,7 @@ function wordsOf(
     model_type: projector.model(file, beside.text),
     vision_config,
     text_config: textOf(file, projector, beside),
-    ...projector.fields(file),
+    ...projector.fields(file, beside.text),
   }
   return { fields: new Fields(fields, broken), image: new Fields(image, broken) }
 }

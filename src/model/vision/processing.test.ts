@@ -411,6 +411,8 @@ test.each([
   ["llava", { image: { image_processor_type: "ViTImageProcessor" } }, 'is "ViTImageProcessor"'],
   ["llava", { vision: { image_size: 112 } }, "size makes tiles of 56 x 56 pixels, but the tower"],
   ["llava", { config: { vision_feature_select_strategy: "cls" } }, 'strategy is "cls"'],
+  ["deepseek-vl", { image: { do_pad: false } }, "do_pad is false"],
+  ["deepseek-vl", { image: { min_size: 65 } }, "min_size is 65"],
   ["internvl", { vision: { patch_size: [14, 7] } }, "patch_size is not one number"],
   ["internvl", { config: { downsample_ratio: 0.4 } }, "downsample_ratio does not join"],
   ["internvl", { config: { vision_feature_select_strategy: "full" } }, "cannot be joined by 2"],

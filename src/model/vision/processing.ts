@@ -9,6 +9,7 @@ import type { Filter, ImageProcessing, Wording } from "../../images/image.ts"
 import { mostRows } from "../../images/patches.ts"
 import { Fields } from "../fields.ts"
 import { type Folder, isObject, type Json } from "../folder.ts"
+import { CLIP, type Colours, HALVES, triple } from "./colours.ts"
 import {
   type Cuts,
   cropped,
@@ -18,6 +19,7 @@ import {
   type Grain,
   inGrid,
   MAX_EDGE,
+  padded,
   pixels,
   splitUp,
   stretched,
@@ -57,12 +59,6 @@ interface Family {
 
 type ProcessorName = keyof typeof processors
 
-const CLIP = {
-  mean: [0.48145466, 0.4578275, 0.40821073],
-  std: [0.26862954, 0.26130258, 0.27577711],
-}
-const HALVES = { mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5] }
-
 interface ImageProcessor {
   filter: Filter
   normal: { mean: readonly number[]; std: readonly number[] }
@@ -93,6 +89,13 @@ const processors = {
     field: "size",
     cutting: (image) => stretched(image),
     flags: [],
+  },
+  DeepseekVLImageProcessor: {
+    filter: "bicubic",
+    normal: CLIP,
+    field: "size",
+    cutting: padded,
+    flags: ["do_pad"],
   },
   Gemma3ImageProcessor: {
     filter: "bilinear",
@@ -248,6 +251,15 @@ const families: Readonly<Record<string, Family>> = {
       const opening = processor.text("start_of_img_token", "<|START_OF_IMG|>")
       const closing = processor.text("end_of_img_token", "<|END_OF_IMG|>")
       return { mark, soft, wording: { ...plain, opening, closing, only: whole, part, whole } }
+    },
+  },
+  deepseek_vl: {
+    processors: ["DeepseekVLImageProcessor"],
+    tower: "siglip_vision_model",
+    joined: () => 1,
+    words({ tokens }) {
+      const soft = tokens("image_token", "<image_placeholder>")
+      return { mark: soft, soft, wording: plain }
     },
   },
   cohere2_vision: {
@@ -557,7 +569,7 @@ function skippedOf(config: Fields, { selects }: Family): number {
 
 /** The processor's own count would put another number of soft tokens into the prompt. */
 function checkCount(processor: Fields, rows: number): void {
-  for (const name of ["image_seq_len", "image_seq_length"]) {
+  for (const name of ["image_seq_len", "image_seq_length", "num_image_tokens"]) {
     const count = processor.count(name, rows)
     if (count !== rows)
       throw processor.wrong(name, `is ${count}, but ${rows} rows of a tile come out of the tower`)
@@ -572,17 +584,6 @@ function filterOf(image: Fields, otherwise: Filter): Filter {
   const filter = filters[number]
   if (filter) return filter
   throw image.wrong("resample", `is ${number}; known: 1 (Lanczos), 2 (bilinear), 3 (bicubic)`)
-}
-
-/** A number for each of red, green and blue. */
-type Colours = [number, number, number]
-
-function triple(image: Fields, name: string, otherwise: readonly number[]): Colours {
-  const values = image.has(name) ? image.numbers(name) : otherwise
-  const [red, green, blue] = values
-  if (values.length !== 3 || (name === "image_std" && values.includes(0)))
-    throw image.wrong(name, "is not three numbers, none of which may be 0 in image_std")
-  return [red!, green!, blue!]
 }
 
 /** One number, or the same for both sides. */

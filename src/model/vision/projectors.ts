@@ -6,6 +6,7 @@ import type { Json } from "../folder.ts"
 import { joinedRows, type Naming } from "../weights/names.ts"
 import type { ClipFile } from "./clip-file.ts"
 import { placesOf } from "./eyes.ts"
+import { boundParts, GEMMA4_CONSTANTS, lineParts } from "./gemma4.ts"
 import { FRAMES, MAX_ROWS } from "./qwen.ts"
 import { STACKED, type TowerConfig } from "./tower.ts"
 
@@ -24,7 +25,8 @@ export interface Projector {
   mayBeSwapped: boolean
   /** Tensors that an older converter wrote and nobody reads. */
   unread?: readonly string[]
-  fields(file: ClipFile): Json
+  /** @param text as above */
+  fields(file: ClipFile, text: Fields): Json
   vision?(file: ClipFile): Json
   image(file: ClipFile): Json
   /** The names of its own tensors, and of the tower's where these differ from most. */
@@ -108,6 +110,34 @@ const projectors = {
       "linear_1.weight": { name: "input_projection.weight", transposed: true },
     }),
     last: { tensor: "mm.input_projection.weight", dim: 0 },
+  },
+  gemma4v: {
+    model: () => "gemma4",
+    tower: "gemma4_vision",
+    gelu: "gelu_pytorch_tanh",
+    around: ["<|image>", "<image|>"],
+    mayBeSwapped: false,
+    // Neither file says so: of the models that were published, those do that give layers nothing of the token's own.
+    fields: (_, text) => ({
+      text_config: {
+        model_type: "gemma4_text",
+        use_bidirectional_attention: text.count("hidden_size_per_layer_input", 0, 0)
+          ? null
+          : "vision",
+      },
+    }),
+    vision: (file) => ({
+      num_key_value_heads: file.count("attention.head_count"),
+      head_dim: file.count("embedding_length") / file.count("attention.head_count"),
+      rms_norm_eps: file.keys.numberIfThere("clip.vision.attention.layer_norm_epsilon"),
+      pooling_kernel_size: pooled(file),
+      position_embedding_size: file.dims(LINES)[1],
+      use_clipped_linears: file.has("v.blk.0.attn_q.input_max"),
+      standardize: file.has("v.std_bias"),
+    }),
+    image: (file) => ({ patch_size: file.count("patch_size"), pooling_kernel_size: pooled(file) }),
+    parts: gemma4Parts,
+    last: { tensor: "mm.input_projection.weight", dim: 1 },
   },
   pixtral: {
     model: (file) => (file.has(MERGER) ? "mistral3" : "llava"),
@@ -218,6 +248,42 @@ function classParts(tower: TowerConfig): Naming["parts"] {
       rows: placesOf(tower).others,
       ...(patchBias && { plusRow: { tensor: "patch_embd.bias", row: 0 } }),
     },
+  }
+}
+
+/** In all that were published 3 x 3 patches become one row, and files do not say so. */
+const pooled = (file: ClipFile) => file.countIfThere(SCALE) ?? 3
+
+const LINES = "v.position_embd.weight"
+
+function gemma4Parts(file: ClipFile, { width, blocks, fits }: TowerConfig): Naming["parts"] {
+  const { attention, bounded } = blocks[0]!
+  const { headDim } = attention
+  const neighbours = { headDim, turned: headDim, quarters: true } as const
+  const names = {
+    "self_attn.q": "attn_q",
+    "self_attn.k": "attn_k",
+    "self_attn.v": "attn_v",
+    "self_attn.o": "attn_out",
+    "mlp.gate": "ffn_gate",
+    "mlp.up": "ffn_up",
+    "mlp.down": "ffn_down",
+  }
+  const table = { of: file.dims(LINES)[1]!, width }
+  return {
+    ...lineParts("position_embd.weight", fits!.lines!, table),
+    ...(bounded && boundParts(names)),
+    "std_bias.weight": { name: "std_bias", shape: [width] },
+    std_scale: { name: "std_scale", bare: true },
+    "self_attn.q_proj": { name: "attn_q", neighbours },
+    "self_attn.k_proj": { name: "attn_k", neighbours },
+    "self_attn.q_norm": { name: "attn_q_norm", neighbours },
+    "self_attn.k_norm": { name: "attn_k_norm", neighbours },
+    "self_attn.output_norm": "attn_post_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.output_norm": "ffn_post_norm",
+    linear_1: "input_projection",
+    ...GEMMA4_CONSTANTS,
   }
 }
 

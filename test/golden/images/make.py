@@ -25,6 +25,7 @@ from transformers import AutoImageProcessor
 from transformers.image_utils import load_image
 from transformers.models.aya_vision import modeling_aya_vision, processing_aya_vision
 from transformers.models.cohere2_vision import modeling_cohere2_vision, processing_cohere2_vision
+from transformers.models.deepseek_vl import processing_deepseek_vl
 from transformers.models.gemma3 import processing_gemma3
 from transformers.models.idefics3 import modeling_idefics3, processing_idefics3
 from transformers.models.internvl import modeling_internvl, processing_internvl
@@ -242,6 +243,11 @@ def said_by_internvl(tokens, made, tower):
     return processing_internvl.InternVLProcessor.replace_image_token(self, made, 0)
 
 
+def said_by_deepseek(tokens, made, tower):
+    self = SimpleNamespace(image_token="<image_placeholder>", num_image_tokens=(tower["image_size"] // tower["patch_size"]) ** 2)
+    return processing_deepseek_vl.DeepseekVLProcessor.replace_image_token(self, made, 0)
+
+
 def said_by_llava(tokens, made, tower):
     self = SimpleNamespace(image_token="<image>", patch_size=tower["patch_size"])
     self.vision_feature_select_strategy = tower.get("strategy", "default")
@@ -331,6 +337,11 @@ def families():
                 "image_std": [0.26862954, 0.26130258, 0.27577711],
                 "rescale_factor": 0.00392156862745098,
             },
+        ),
+        # Pictures 83 wide and 61 high, and one so long that its other side is the least.
+        "deepseek-vl": family(
+            *("deepseek_vl", processing_deepseek_vl.DeepseekVLProcessor, identity, said_by_deepseek, 1, SIGLIP),
+            {"image_processor_type": "DeepseekVLImageProcessor", "size": {"height": 64, "width": 64}, "min_size": 14},
         ),
         "llava-siglip": family(
             *("llava", llava, identity, said_by_llava, 1, {**SIGLIP, "strategy": "full"}),
@@ -457,7 +468,7 @@ def seen(case, name):
         (Path(folder) / "preprocessor_config.json").write_text(json.dumps(case["image"]))
         prepare = AutoImageProcessor.from_pretrained(folder)
     options = dict(getattr(processor, "images_kwargs", None) or {})
-    made = prepare(images=[load_image(str(HERE / name))], return_tensors="pt", **options)
+    made = prepare(images=[load_image(str(HERE / name))], **{**options, "return_tensors": "pt"})
     pixels = made["pixel_values"]
     tiles = pixels.reshape(-1, *pixels.shape[-3:])
     patch = tower["patch_size"]

@@ -163,6 +163,14 @@ MODELS = {
         "text_config": COHERE2,
         "vision_config": {**SIGLIP, "patch_size": 6, "image_size": 24},
     },
+    "deepseek-vl": {
+        "architectures": ["DeepseekVLForConditionalGeneration"],
+        "model_type": "deepseek_vl",
+        "image_token_id": 319,
+        "tie_word_embeddings": False,
+        "text_config": LLAMA,
+        "vision_config": {**SIGLIP, "patch_size": 6, "image_size": 24},
+    },
     "internvl": INTERNVL,
     "internvl-rms": {
         **INTERNVL,
@@ -231,7 +239,7 @@ def draw_part(name, shape, generator):
         return normal * 0.5
     if "lambda" in name:
         return 0.8 + 0.3 * normal
-    if "multi_modal_projector" in name and "norm" not in name and len(shape) > 1:
+    if ("multi_modal_projector" in name or "aligner" in name) and "norm" not in name and len(shape) > 1:
         return normal * 2 / 48**0.5
     return draw(name, shape, generator)
 
@@ -265,7 +273,7 @@ def logits_of(model, ids, pixels):
 
 def features_of(model, pixels):
     isolated = model.config.model_type in ("smolvlm", "idefics3")
-    features = model.get_image_features(pixel_values=pixels[None] if isolated else pixels).pooler_output
+    features = model.model.get_image_features(pixel_values=pixels[None] if isolated else pixels).pooler_output
     features = torch.cat(list(features)) if isinstance(features, (list, tuple)) else features
     return features.reshape(-1, features.shape[-1])
 

@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file
 HERE = Path(__file__).resolve().parent
 VISION = HERE.parent.parent / "vision"
 HALVES = dict(image_mean=[0.5, 0.5, 0.5], image_std=[0.5, 0.5, 0.5])
-TEXT = {"gemma3": None, "internvl": "Qwen2ForCausalLM", "llava-clip": "LlamaForCausalLM", "smolvlm": "VLlama3ForCausalLM"}
+TEXT = {"gemma3": None, "gemma4": None, "internvl": "Qwen2ForCausalLM", "llava-clip": "LlamaForCausalLM", "smolvlm": "VLlama3ForCausalLM"}
 PICTURED = ["llava-pixtral", "mistral3", "qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen3-vl-moe", "qwen3-5"]
 ALONE = {"qwen3-5": ["--no-mtp"]}  # without a layer that guesses ahead
 # What stands for rows of images, 319, and around them has no names in those folders.
@@ -35,7 +35,8 @@ TOKENS = {
     "llava-clip": {"<|python_tag|>": "<image>"},
 }
 # The tokenizers here are nobody's: the converter is told by which rule they cut. And it takes numbers of a projector's matrices,
-# which go up to 3, for those of layers. Of Gemma 3 it does not write which layers have a window: in published ones all but each sixth.
+# which go up to 3, for those of layers. Of Gemma 3 it does not write which layers have a window: in published ones all but each sixth;
+# and of Gemma 4 not how many patches become one row: in published ones 3 x 3.
 RUN = """
 import sys
 sys.path[:0] = [sys.argv[1], sys.argv[1] + "/gguf-py"]
@@ -65,6 +66,12 @@ def with_sizes(self):
         turned = self.hparams_vision.get("rope_parameters") or self.hparams_vision
         writer.add_rope_freq_base(turned["rope_theta"])
 base.MmprojModel.set_gguf_parameters = with_sizes
+gemma.Gemma4Model.set_vocab = base.TextModel._set_vocab_gpt2
+eyes = gemma.Gemma4VisionAudioModel.set_gguf_parameters
+def with_pooling(self):
+    eyes(self)
+    self.gguf_writer.add_vision_projector_scale_factor(self.hparams_vision["pooling_kernel_size"])
+gemma.Gemma4VisionAudioModel.set_gguf_parameters = with_pooling
 sys.argv[:2] = ["convert"]
 convert_hf_to_gguf.main()
 """
@@ -115,6 +122,9 @@ def published(name, folder):
         weights = {f"model.{key}" if not key.startswith("language_model") else key: w for key, w in weights.items()}
     if name == "qwen3-vl-moe":  # experts' matrices were published turned around, and transformers 5 turns them
         weights = {key: w.transpose(1, 2).contiguous() if ".experts." in key else w for key, w in weights.items()}
+    if name == "gemma4":  # its converter leaves rows out that no token has
+        added = json.loads((VISION / name / "tokenizer_config.json").read_text())["added_tokens_decoder"]
+        config["text_config"]["vocab_size"] = 1 + max(map(int, added))
     return config, weights
 
 
