@@ -6,7 +6,7 @@ import { openHubServer } from "../../test/hub-server.ts"
 import { OllamaStore } from "../../test/ollama-store.ts"
 import { Problem } from "../errors.ts"
 import { openModel } from "../model/model.ts"
-import { findModel } from "./find-model.ts"
+import { findMmproj, findModel } from "./find-model.ts"
 
 const options = { env: { HF_HUB_OFFLINE: "1", HF_HOME: "/nonexistent" } }
 
@@ -49,6 +49,7 @@ test("an adapter of the hub and its model are downloaded, and used without a req
   const texts = ["tokenizer.json", "tokenizer_config.json"]
   const hub = await openHubServer({
     "org/base": { files: filesOf("models/phi3", ["config.json", "model.safetensors", ...texts]) },
+    "org/sees": { files: { "m-Q8_0.gguf": "eight", "eyes/mmproj-F16.gguf": "eye" } },
     "me/tuned": {
       files: {
         ...filesOf("adapters/phi3", [weights]),
@@ -66,7 +67,16 @@ test("an adapter of the hub and its model are downloaded, and used without a req
   expect(model.name).toBe("tuned")
   expect(model.config.shapes.hidden).toBe(40)
   await model.close()
+  const eye = await findMmproj("org/sees:eyes/mmproj-F16.gguf", own)
+  expect(readFileSync(eye, "utf8")).toBe("eye")
+  expect(hub.asked.filter(({ path }) => path.includes("m-Q8_0.gguf"))).toEqual([])
+  for (const path of ["none", "gone/mmproj.gguf", "org/sees", eye])
+    expect(await findMmproj(path, own)).toBe(path)
+  await expect(findMmproj("org/sees:mmproj-F32.gguf", own)).rejects.toThrow(
+    "has no mmproj-F32.gguf",
+  )
   const { length } = hub.asked
+  expect(await findMmproj("org/sees:eyes/mmproj-F16.gguf", own)).toBe(eye)
   expect(await findModel("me/tuned", own)).toEqual({ path, ...changes })
   expect(hub.asked.length).toBe(length)
   await hub.close()

@@ -44,6 +44,13 @@ export async function findModel(
   return { ...base, adapters: changes, name: new Folder(found.path).name }
 }
 
+/** The file that a GGUF model is to see with: a path stays one, and ORG/NAME:FILE or an address is downloaded unless it is here. */
+export async function findMmproj(name: string, options: HubOptions = {}): Promise<string> {
+  const remote = existsSync(name) ? undefined : parseName(name)
+  const isFile = remote && (remote.kind === "address" || remote.file !== undefined)
+  return isFile ? fetchModel(remote, options) : name
+}
+
 async function find(name: string, options: HubOptions): Promise<Found> {
   const stored = parseOllamaName(name)
   return stored

@@ -30,7 +30,7 @@ import {
 import type { FormatName } from "../runtime/format.ts"
 import type { Budget, Memory } from "../runtime/memory.ts"
 import { type PreparedDrafting, prepareDrafting } from "./drafting.ts"
-import { findModel } from "./find-model.ts"
+import { findMmproj, findModel } from "./find-model.ts"
 import { type ModelOptions, type ModelSettings, settingsOf } from "./options.ts"
 import { planOf } from "./plan.ts"
 import { type PreparedVision, prepareVision } from "./vision.ts"
@@ -97,16 +97,14 @@ export async function prepareModel(
   const shards = "shards" in room ? room.shards : await devicesFor(settings)
   const device = shards[0]!
   const { onDownload } = settings
-  const { path, ...changes } = await findModel(
-    settings.model,
-    { onDownload, log: settings.log },
-    settings.lora,
-  )
+  const hub = { onDownload, log: settings.log }
+  const { path, ...changes } = await findModel(settings.model, hub, settings.lora)
+  const mmproj = settings.mmproj && (await findMmproj(settings.mmproj, hub))
   return openWhole(async (closing) => {
     const { target, trustLibraries, overrides, log } = settings
     const encoder = closing.add(new Encoder(log)) // what takes longest goes first
     readAhead([...changes.adapters, path], encoder)
-    const sight = { sees: true, mmproj: settings.mmproj }
+    const sight = { sees: true, mmproj }
     const files = closing.add(await openModel(path, { verify: false, ...sight, ...changes })) // when it is read
     if (files.blind) log.warn(`Images are refused: ${files.blind}`)
     const tokenizer = readTokenizer(files, encoder, log)

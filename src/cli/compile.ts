@@ -19,7 +19,7 @@ import {
   checkHeadFormat,
   compileFolder,
   compileHeadFolder,
-  goesAlong,
+  visionFor,
 } from "../model/compile-folder.ts"
 import { headDifference, headKindOf, headTitles, openHead } from "../model/head.ts"
 import { type Model, type OpenOptions, openModel } from "../model/model.ts"
@@ -124,10 +124,11 @@ async function openToCompile(
   wanted: FormatName | undefined,
 ): Promise<Model> {
   const model = await openModel(path, { sees: true, ...changes })
-  const { vision } = model
-  if (!vision || goesAlong(model, wanted ?? model.format)) return model
+  if (!model.vision) return model
+  const vision = visionFor(model, wanted ?? model.format)
+  if (vision) return { ...model, vision }
   await model.close()
-  const file = join(vision.path, vision.configuration)
+  const file = join(model.vision.path, model.vision.configuration)
   const why = `${file} goes along with a model that stays as it is; serve the model as it was published.`
   return { ...(await openModel(path, changes)), blind: why }
 }

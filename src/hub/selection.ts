@@ -123,6 +123,9 @@ export function isBeside(name: string): boolean {
   return /mmproj|imatrix/i.test(name)
 }
 
+/** What a GGUF model may see with, by its name. */
+const isMmproj = (name: string) => /mmproj[^/]*\.gguf$/i.test(name)
+
 /** Types of what sees, as far as they are told apart: halves are small and exact, and most devices have them. */
 const SEEING_TYPES = ["F16", "FP16", "BF16", "F32", "FP32"]
 
@@ -130,7 +133,7 @@ const SEEING_TYPES = ["F16", "FP16", "BF16", "F32", "FP32"]
 export function mmprojsAmong(names: readonly string[]): string[] {
   const groups = new Map<string, { name: string; rank: number }>()
   for (const name of [...names].sort()) {
-    if (!/mmproj[^/]*\.gguf$/i.test(name)) continue
+    if (!isMmproj(name)) continue
     const whole = name.replace(/\.gguf$/i, "")
     const stem = whole.replace(TYPE, "")
     const at = SEEING_TYPES.indexOf(TYPE.exec(whole)?.[1]?.toUpperCase() ?? "")
@@ -169,6 +172,9 @@ function ggufOf(repository: string, paths: readonly string[], file: string | und
   const groups = ggufGroups(paths)
   const unfit = (what: string) =>
     problem("hub_unfit", { model: repository, problem: printable(what) })
+  // By its path what a model is to see with can be named, too.
+  if (file !== undefined && paths.includes(file) && isMmproj(file))
+    return { files: [file], model: file }
   if (groups.length === 0) throw unfit(whyNone(paths, file))
   const chosen = file === undefined ? groups : groupsMeant(groups, file)
   if (chosen.length === 0)

@@ -35,7 +35,7 @@ import { poolingFiles, writePooling } from "./pooling.ts"
 import { namedTemplates } from "./texts.ts"
 import { TIKTOKEN_MODEL } from "./tiktoken-model.ts"
 import { TOKENIZER_MODEL } from "./tokenizer-model.ts"
-import { type Sight, towerFolder, towerNames } from "./vision/open-vision.ts"
+import { inFloats, type Sight, towerFolder, towerNames } from "./vision/open-vision.ts"
 import { processingFiles } from "./vision/processing.ts"
 import { convertible } from "./weights/convert.ts"
 import { mlcNames } from "./weights/mlc-names.ts"
@@ -93,12 +93,14 @@ export async function compileFolder(
       model.configuration,
       "a model that ranks is not compiled; serve the folder as it was published",
     )
-  const { vision } = model
-  if (vision && !goesAlong(model, format))
+  const vision = visionFor(model, format)
+  if (model.vision && !vision) {
+    const { path, configuration } = model.vision
     throw problem("option_invalid", {
       option: "--quantization",
-      problem: `${join(vision.path, vision.configuration)} is of a tower that stays as it is, and so has its model to, which ${format} is not; serve it as it was published`,
+      problem: `${join(path, configuration)} is of a tower that stays as it is, and so has its model to, which ${format} is not; serve it as it was published`,
     })
+  }
   await writeAside(output, async (directory) => {
     const folder = new Folder(model.path)
     const { isGguf } = model
@@ -113,7 +115,7 @@ export async function compileFolder(
       // It is as compiled as weights can be: only the library is added.
       const files = new Set([...texts, ...stored, ...(isGguf ? [] : eye)])
       await copyFiles(folder, files, directory, isGguf ? ggufNaming(model) : undefined)
-      if (isGguf && vision) await copyMmproj(vision, directory)
+      if (isGguf && vision && !isInside(model)) await copyMmproj(vision, directory)
       await finish?.(directory)
       return
     }
@@ -141,9 +143,14 @@ export async function compileFolder(
   })
 }
 
-/** Whether what a model sees with can be compiled with it; an mmproj file goes along with a GGUF file. */
-export function goesAlong({ isGguf, vision }: Model, format: FormatName): boolean {
-  return isMixed(format) || (!isGguf && !(vision && isMixed(vision.format)))
+/** What a model sees with, as it is compiled with the model in that format; nothing where it cannot be. */
+export function visionFor({ vision }: Model, format: FormatName): Sight | undefined {
+  return isMixed(format) ? vision : vision && inFloats(vision)
+}
+
+/** In the GGUF file of the model itself. */
+function isInside({ path, configuration, vision }: Model): boolean {
+  return vision?.path === path && vision.configuration === configuration
 }
 
 /** Under a name by which it is found beside its model, wherever it lay. */
@@ -168,9 +175,12 @@ function towerFiles({ path, vision }: Model): string[] {
 
 /** In the floats that it is stored in, whatever becomes of the text model. */
 async function writeTower(vision: Sight, directory: string): Promise<void> {
-  const { path, configuration, config, graph, format, weights } = vision
+  const { path, configuration, config, graph, format, weights, files } = vision
   await mkdir(directory)
-  await copyFiles(new Folder(path), [configuration, ...processingFiles], directory)
+  if (files)
+    for (const [file, json] of Object.entries(files))
+      await writeFile(join(directory, file), JSON.stringify(json))
+  else await copyFiles(new Folder(path), [configuration, ...processingFiles], directory)
   const names = towerNames(config)
   await writeMlc(weightsOf(graph), weights, directory, { format, stored: format, names })
 }

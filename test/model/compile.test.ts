@@ -17,10 +17,11 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterEach, beforeEach, describe, expect, test } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
+import { printGraph } from "../../src/compiler/graph/graph.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
 import { placesOf, rowsOf, wantedOf } from "../../src/images/patches.ts"
 import { architectures } from "../../src/model/architectures.ts"
-import { compileFolder } from "../../src/model/compile-folder.ts"
+import { compileFolder, visionFor } from "../../src/model/compile-folder.ts"
 import { weightsOf } from "../../src/model/graph-weights.ts"
 import { type Model, type OpenOptions, openModel } from "../../src/model/model.ts"
 import { mlcNames } from "../../src/model/weights/mlc-names.ts"
@@ -203,7 +204,36 @@ describe("a compiled folder", () => {
     await blind.close()
   })
 
-  test("of a GGUF file as it is has its mmproj file, wherever that lay; packed anew it has none", async () => {
+  const ggufs = readdirSync(goldenFolder("gguf", "vision"), { withFileTypes: true })
+  const pairs = ggufs.flatMap((entry) => (entry.isDirectory() ? [entry.name] : []))
+  test.each(pairs)("of a GGUF file, packed anew, sees what %s sees", async (name) => {
+    const model = await openModel(join(goldenFolder("gguf", "vision"), name), { sees: true })
+    const output = join(scratch, "out")
+    await compileFolder(model, output, { format: "q4f16_1" })
+    const compiled = await openModel(output, { sees: true })
+    const floats = visionFor(model, "q4f16_1")!
+    expect(compiled.vision).toMatchObject({ path: join(output, "vision"), format: floats.format })
+    expect(compiled.vision!.images).toEqual(model.vision!.images)
+    expect(printGraph(compiled.vision!.graph)).toBe(printGraph(model.vision!.graph))
+    expect(printGraph(compiled.graph)).toBe(printGraph(model.graph))
+    expect(await featuresOf(compiled)).toEqual(await featuresOf({ ...model, vision: floats }))
+    await Promise.all([model.close(), compiled.close()])
+  })
+
+  test("of a GGUF file whose tower is in codes, or is told of in no file, has none", async () => {
+    const folder = goldenFolder("gguf", "vision/smolvlm")
+    const model = await openModel(folder, { sees: true })
+    const { files: _, ...nameless } = model.vision!
+    const packed = { ...model, vision: nameless }
+    expect(visionFor(packed, "q4f16_1")).toBeUndefined()
+    expect(visionFor(packed, "gguf")).toBe(nameless)
+    await expect(
+      compileFolder(packed, join(scratch, "packed"), { format: "q4f16_1" }),
+    ).rejects.toThrow("a tower that stays as it is")
+    await model.close()
+  })
+
+  test("of a GGUF file as it is has its mmproj file, wherever that lay", async () => {
     const model = goldenFolder("gguf", "vision/smolvlm")
     const blob = join(scratch, "blob")
     cpSync(join(model, "mmproj-model-bf16.gguf"), blob)
@@ -220,9 +250,6 @@ describe("a compiled folder", () => {
       expect(compiled.vision!.images).toEqual(opened.vision!.images)
       expect(compiled.vision!.graph).toEqual(opened.vision!.graph)
       await compiled.close()
-      await expect(
-        compileFolder(opened, join(scratch, "packed"), { format: "q4f16_1" }),
-      ).rejects.toThrow("a tower that stays as it is")
       await opened.close()
     }
   })

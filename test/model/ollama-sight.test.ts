@@ -3,12 +3,13 @@
 // (convert/convert_gemma3.go, convert_qwen25vl.go, convert_qwen3vl.go there).
 
 import { createHash } from "node:crypto"
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, expect, onTestFinished, test } from "vitest"
 import { printGraph } from "../../src/compiler/graph/graph.ts"
 import type { ImageProcessing } from "../../src/images/image.ts"
+import { compileFolder } from "../../src/model/compile-folder.ts"
 import { weightsOf } from "../../src/model/graph-weights.ts"
 import { type Model, openModel } from "../../src/model/model.ts"
 import {
@@ -227,6 +228,15 @@ test("a tower inside goes before one beside, and not before one that is named", 
   const none = await openModel(path, { sees: true, mmproj: "none" })
   onTestFinished(() => none.close())
   expect([none.vision, none.blind]).toEqual([undefined, undefined])
+})
+
+test("compiled as it is, it stays one file", async () => {
+  const model = await opened(asOllama("gemma3"))
+  const output = join(scratch, "compiled")
+  await compileFolder({ ...model, format: "gguf" }, output, { format: "gguf" })
+  expect(readdirSync(output).filter((name) => name.endsWith(".gguf")).length).toBe(1)
+  const compiled = await opened(output)
+  expect(printGraph(compiled.vision!.graph)).toBe(printGraph(model.vision!.graph))
 })
 
 test.each<[string, string, (parts: GgufFileParts) => void, string]>([

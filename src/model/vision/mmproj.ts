@@ -37,6 +37,8 @@ export interface Beside {
 
 export interface Mmproj {
   fields: Fields
+  /** Of a preprocessor_config.json; absent: rows stand in the place of a token that none could name. */
+  image: Fields | undefined
   config: TowerConfig
   images: ImageProcessing
   weights: Weights
@@ -66,7 +68,14 @@ export async function openMmproj(beside: Beside): Promise<Mmproj> {
     const sources = sourcesOf(config.naming, (name) => tensors.get(name)?.dims)
     const close = () => closing.close()
     const weights = ggufWeights({ folder, file, tensors, sources, close })
-    return { fields: own, config, images: { ...usual, soft: soft.text }, weights, close }
+    return {
+      fields: own,
+      image: soft.text === usual.soft ? image : undefined,
+      config,
+      images: { ...usual, soft: soft.text },
+      weights,
+      close,
+    }
   })
 }
 

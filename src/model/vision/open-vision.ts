@@ -11,10 +11,10 @@ import type { CodecOf } from "../../compiler/graph/codecs.ts"
 import type { Graph } from "../../compiler/graph/graph.ts"
 import { Problem } from "../../errors.ts"
 import type { ImageProcessing } from "../../images/image.ts"
-import type { FormatName } from "../../runtime/format.ts"
+import { type FormatName, isMixed } from "../../runtime/format.ts"
 import type { ModelConfig } from "../config.ts"
 import { Fields } from "../fields.ts"
-import { Folder } from "../folder.ts"
+import { Folder, type Json } from "../folder.ts"
 import { readTensors } from "../graph-weights.ts"
 import { MLC } from "../mlc-config.ts"
 import { packingOf } from "../packed/packing.ts"
@@ -26,7 +26,7 @@ import { openSafetensors } from "../weights/safetensors.ts"
 import type { Weights } from "../weights/weights.ts"
 import { readTower } from "./families.ts"
 import { type Beside, openMmproj } from "./mmproj.ts"
-import { readProcessing } from "./processing.ts"
+import { IMAGE, readProcessing } from "./processing.ts"
 import { type TowerConfig, tower, towerShapes } from "./tower.ts"
 
 export interface Vision {
@@ -53,6 +53,8 @@ interface Seeing {
 /** A tower, and how images are made ready for it. */
 export interface Sight extends Vision {
   images: ImageProcessing
+  /** Of one beside a GGUF model what a folder would have in its files, as far as that can be said. */
+  files?: Readonly<Record<string, Json>>
 }
 
 const PLAIN = "config.json"
@@ -106,7 +108,8 @@ export async function sightInside(model: Seeing): Promise<Sightedness> {
 export async function sightBeside(beside: Beside): Promise<Sightedness> {
   return openWhole(async (closing) => {
     const { folder, file } = beside
-    const { fields, config, images, weights } = closing.add(await openMmproj(beside))
+    const mmproj = closing.add(await openMmproj(beside))
+    const { fields, image, config, images, weights } = mmproj
     checkTiles(fields, config, images)
     checkLayers(fields, config, weights)
     const graph = tower(config)
@@ -115,8 +118,23 @@ export async function sightBeside(beside: Beside): Promise<Sightedness> {
     const stored = storedFormat(graph, weights, "gguf", broken, true) // converters keep some matrices in f32
     const place = { path: folder.path, configuration: file }
     const close = () => closing.close()
-    return { vision: { ...place, config, graph, ...stored, weights, images, close } }
+    const files = image && { [PLAIN]: fields.json, [IMAGE]: image.json }
+    const sight = { ...place, config, graph, ...stored, weights, images, close }
+    return { vision: { ...sight, ...(files && { files }) } }
   })
+}
+
+/**
+ * As it is compiled with a model that is packed: in floats of one kind.
+ * @returns nothing where it is in codes, or what is said of it lies in no file
+ */
+export function inFloats(vision: Sight): Sight | undefined {
+  const { path, configuration, graph, weights, files, codecOf: _, ...own } = vision
+  if (configuration === PLAIN) return isMixed(vision.format) ? undefined : vision
+  const broken = (what: string) => new Folder(path).broken(configuration, what)
+  const { format } = storedFormat(graph, weights, "gguf", broken)
+  if (!files || isMixed(format)) return undefined
+  return { ...own, path, configuration, graph, weights, files, format }
 }
 
 /** Both were read from the same fields, but each has ways of its own. */

@@ -297,7 +297,7 @@ const towers: Readonly<Record<string, Tower>> = {
   internvl_vision: { hasClassRow: true, image: 448, patch: 14 },
 }
 
-const IMAGE = "preprocessor_config.json"
+export const IMAGE = "preprocessor_config.json"
 const PROCESSOR = "processor_config.json"
 const TOKENIZER = "tokenizer_config.json"
 
