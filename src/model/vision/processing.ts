@@ -68,6 +68,8 @@ const SPLIT = {
   flags: ["do_image_splitting", "do_pad"], // the latter fills up batches
 } as const
 
+const FITTED = { field: "size", cutting: fitted, flags: [] } as const
+
 const processors = {
   CLIPImageProcessor: { filter: "bicubic", normal: CLIP, ...CROPPED },
   LlavaImageProcessor: { filter: "bicubic", normal: CLIP, ...CROPPED },
@@ -94,13 +96,8 @@ const processors = {
     cutting: (image) => inGrid(image, "ratio", 384),
     flags: [],
   },
-  Qwen2VLImageProcessor: {
-    filter: "bicubic",
-    normal: CLIP,
-    field: "size",
-    cutting: fitted,
-    flags: [],
-  },
+  Qwen2VLImageProcessor: { filter: "bicubic", normal: CLIP, ...FITTED },
+  Qwen3VLImageProcessor: { filter: "bicubic", normal: HALVES, ...FITTED },
   Cohere2VisionImageProcessor: {
     filter: "bicubic",
     normal: CLIP,
@@ -302,7 +299,8 @@ function fittingOf(patches: QwenPatches, image: Fields, tokens: Tokens): ImagePr
   return processing
 }
 
-const FITTING = { processors: ["Qwen2VLImageProcessor"] } as const
+/** transformers has one of them; the other is mlx-vlm's, which it writes of all of Qwen's. */
+const FITTING = { processors: ["Qwen2VLImageProcessor", "Qwen3VLImageProcessor"] } as const
 
 /** What becomes of pixels, wherever they are. */
 function pixelsOf(image: Fields, { filter, normal }: ImageProcessor) {
