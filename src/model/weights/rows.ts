@@ -66,7 +66,7 @@ export function rowsOf(
   }
 }
 
-/** Of filters [rows, height, width, channels] each row as [channels, height, width]. */
+/** Of filters [rows, height, width, channels], or with frames before the height, each row with its channels first. */
 export function channelsFirst(stored: StoredTensor, channels: number): StoredTensor {
   const size = elementBytes(stored.codec)
   return {
