@@ -107,13 +107,18 @@ afterAll(() => rmSync(scratch, { recursive: true }))
 type Json = Record<string, unknown>
 
 /** Why the golden model sees nothing with other words in its configuration; undefined: it just does not. */
-async function blindBy(name: string, change: (vision: Json, config: Json) => void) {
+async function blindBy(
+  name: string,
+  change: (vision: Json, config: Json) => void,
+  damage: (folder: string) => void = () => {},
+) {
   const folder = mkdtempSync(join(scratch, `${name}-`))
   cpSync(goldenFolder("vision", name), folder, { recursive: true })
   const file = join(folder, "config.json")
   const config = JSON.parse(readFileSync(file, "utf8"))
   change(config.vision_config, config)
   writeFileSync(file, JSON.stringify(config))
+  damage(folder)
   const model = await openModel(folder, { sees: true })
   onTestFinished(() => model.close())
   expect(model.vision).toBeUndefined()
@@ -144,7 +149,30 @@ test.each<[string, string, (vision: Json, config: Json) => void]>([
 })
 
 test("a tower that is not known is none", async () => {
-  expect(await blindBy("qwen3-vl", (vision) => (vision.model_type = "pixtral"))).toBeUndefined()
+  expect(await blindBy("qwen3-vl", (vision) => (vision.model_type = "pixtral"))).toMatch(
+    /config\.json: vision_config is of a tower that is not known: "qwen3_vl", of type "pixtral"$/,
+  )
+})
+
+/** Tensors of a folder, by names that are as long. */
+const renaming = (name: string, other: string) => (folder: string) => {
+  const file = join(folder, "model.safetensors")
+  const bytes = readFileSync(file, "latin1").replaceAll(name, other)
+  writeFileSync(file, bytes, "latin1")
+}
+
+test.each([
+  ["attn.proj.scales", "attn.proj.scaled", "tensor vision_tower.blocks.0.attn.proj.weight has"],
+  ["attn.proj.biases", "attn.proj.biased", "tensor vision_tower.blocks.0.attn.proj.biases is not"],
+  ["norm1.weight", "norm7.weight", "there is no tensor vision_tower.blocks.0.norm1.weight"],
+])("a tower of MLX's with %s under another name is not guessed at", async (name, other, what) => {
+  const damage = renaming(`blocks.0.${name}`, `blocks.0.${other}`)
+  expect(await blindBy("qwen3-vl-mlx", () => {}, damage)).toContain(what)
+})
+
+test("a folder without its tower says so", async () => {
+  const damage = renaming("vision_tower.", "vision_hidden")
+  expect(await blindBy("qwen3-vl-mlx", () => {}, damage)).toMatch(/holds no weights of the tower/)
 })
 
 test.each(names)("%s: tokens of its prompts stand where transformers has them", (name) => {
