@@ -1,6 +1,7 @@
 // Models whose tiles are as large as their images, from the bytes of pictures to the reply: towers, coordinates, logits and greedy
 // tokens are those of transformers (test/golden/vision/qwen.py, fitting.py).
 
+import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, onTestFinished, test } from "vitest"
 import { ImageKeys, Sight } from "../../src/chat/vision.ts"
@@ -112,7 +113,30 @@ test.each<[string, string, (vision: Json, config: Json) => void]>([
 })
 
 test("a tower that is not known is none", async () => {
-  expect(await blindBy("qwen3-vl", (vision) => (vision.model_type = "pixtral"))).toBeUndefined()
+  expect(await blindBy("qwen3-vl", (vision) => (vision.model_type = "pixtral"))).toMatch(
+    /config\.json: vision_config is of a tower that is not known: "qwen3_vl", of type "pixtral"$/,
+  )
+})
+
+/** Tensors of a folder, by names that are as long. */
+const renaming = (name: string, other: string) => (folder: string) => {
+  const file = join(folder, "model.safetensors")
+  const bytes = readFileSync(file, "latin1").replaceAll(name, other)
+  writeFileSync(file, bytes, "latin1")
+}
+
+test.each([
+  ["attn.proj.scales", "attn.proj.scaled", "tensor vision_tower.blocks.0.attn.proj.weight has"],
+  ["attn.proj.biases", "attn.proj.biased", "tensor vision_tower.blocks.0.attn.proj.biases is not"],
+  ["norm1.weight", "norm7.weight", "there is no tensor vision_tower.blocks.0.norm1.weight"],
+])("a tower of MLX's with %s under another name is not guessed at", async (name, other, what) => {
+  const damage = renaming(`blocks.0.${name}`, `blocks.0.${other}`)
+  expect(await blindBy("qwen3-vl-mlx", () => {}, damage)).toContain(what)
+})
+
+test("a folder without its tower says so", async () => {
+  const damage = renaming("vision_tower.", "vision_hidden")
+  expect(await blindBy("qwen3-vl-mlx", () => {}, damage)).toMatch(/holds no weights of the tower/)
 })
 
 test.each(["glm4v", "glm4v-moe"])("%s is read the same as GLM-4.6V", async (name) => {

@@ -19,7 +19,9 @@ import { type Model, openModel } from "../../src/model/model.ts"
 import { openSafetensors } from "../../src/model/weights/safetensors.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { widen } from "../../src/runtime/dtype.ts"
+import type { FloatType } from "../../src/runtime/format.ts"
 import { openLibrary } from "../../src/runtime/library.ts"
+import { unpackedRows } from "../../src/runtime/unpack.ts"
 import { goldenFolder } from "./golden.ts"
 import { arithmeticHere, blocksFor, prefill, worstDifference } from "./steps.ts"
 
@@ -424,6 +426,31 @@ test.each([
   const codec = (name: string) =>
     weights.tensor(`model.layers.0.${name}.weight`, shapes.intermediate_size, 64).codec
   expect([codec(router), codec("mlp.gate_proj")]).toEqual(["f32", "q4_bf16"])
+  await weights.close()
+})
+
+test("a row is added to one that MLX packed, as CLIP's class is to its place", async () => {
+  await (await open("mlx-4-64")).close()
+  const { intermediate_size: of, hidden_size: columns } = shapes
+  const place = {
+    name: "mlp.up_proj.weight",
+    rows: { of, from: 3, run: 1, every: of },
+    plusRow: { tensor: "input_layernorm.weight", row: 0, shape: [columns] },
+  }
+  const naming = {
+    roots: [{ root: "model.layers.0.", head: "" }],
+    layers: "",
+    parts: { embed_tokens: "mlp.up_proj", "place.weight": place },
+  }
+  const weights = await openSafetensors(new Folder(folder), naming, { method: "mlx" })
+  const matrix = weights.tensor("model.mlp.up_proj.weight", of, columns)
+  const own = unpackedRows(await matrix.read(3, 1), columns, "q4_bf16")
+  const added = weights.tensor("model.input_layernorm.weight", columns, 1)
+  const { values } = await added.read(0, columns)
+  const row = widen(values, added.codec as FloatType)
+  const sum = await weights.tensor("model.place.weight", 1, columns).read(0, 1)
+  expect(row.some((value) => value !== 0)).toBe(true)
+  expect(widen(sum.values, "f32")).toEqual(own.map((value, i) => value + row[i]!))
   await weights.close()
 })
 

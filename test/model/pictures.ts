@@ -127,9 +127,17 @@ export function changed(name: string, change: (vision: Json, config: Json) => vo
   return folder
 }
 
-/** Why it sees nothing then; undefined: it just does not. */
-export async function blindBy(name: string, change: (vision: Json, config: Json) => void) {
+/**
+ * Why it sees nothing then; undefined: it just does not.
+ * @param damage done to the folder
+ */
+export async function blindBy(
+  name: string,
+  change: (vision: Json, config: Json) => void,
+  damage: (folder: string) => void = () => {},
+) {
   const folder = changed(name, change)
+  damage(folder)
   const model = await openModel(folder, { sees: true })
   onTestFinished(() => model.close())
   expect(model.vision).toBeUndefined()

@@ -13,7 +13,7 @@ import { chooseLimits } from "../../src/engine/limits.ts"
 import type { Speculative } from "../../src/engine/speculative.ts"
 import { createTower, towerLimits } from "../../src/engine/tower.ts"
 import { decoder } from "../../src/model/layers.ts"
-import { openModel } from "../../src/model/model.ts"
+import { type Model, openModel } from "../../src/model/model.ts"
 import { openVision } from "../../src/model/vision/open-vision.ts"
 import { seeingImages } from "../../src/model/vision/tower.ts"
 import { loadParameters, type Weights } from "../../src/model/weights/weights.ts"
@@ -55,9 +55,12 @@ async function openOn(on: On, plan: Plan, limits: ProgramLimits): Promise<Loadab
   return (await targets[on].prepare(plan)).open(limits)
 }
 
-function planFor(on: On, graph: Parameters<typeof compile>[0], format: Plan["format"]): Plan {
+type Packed = Pick<Model, "format" | "codecOf">
+
+function planFor(on: On, graph: Model["graph"], { format, codecOf }: Packed): Plan {
   const { sums } = on === "vulkan" || on === "opencl" ? traitsOf(on) : { sums: undefined }
-  return compile(graph, { format, activations: "float", kv: "f32", ...(sums && { sums }) })
+  const options = { format, ...(codecOf && { codecOf }), ...(sums && { sums }) }
+  return compile(graph, { ...options, activations: "float", kv: "f32" })
 }
 
 /** A golden model with its tower's rows, held to the golden ones. */
@@ -67,7 +70,7 @@ async function see(name: string, on: On): Promise<Seeing> {
   const vision = (await openVision(model))!
   onTestFinished(() => vision.close())
   const { config: eye } = vision
-  const plan = planFor(on, vision.graph, vision.format)
+  const plan = planFor(on, vision.graph, vision)
   const limits = towerLimits(plan.groups.length, vision.graph.shapes.context)
   const program = await openOn(on, plan, limits)
   await loadParameters(vision.weights, program.manifest, program)
@@ -87,7 +90,7 @@ async function see(name: string, on: On): Promise<Seeing> {
   return {
     hidden,
     isMutual: eye.mutual !== undefined,
-    plan: planFor(on, graph, model.format),
+    plan: planFor(on, graph, model),
     weights: model.weights,
     softToken: eye.softToken,
     logitFactor: /^(aya|cohere2)-/.test(name) ? model.config.head.factor : 1,

@@ -91,7 +91,7 @@ export interface Sightedness {
 export async function sightInside(model: Seeing): Promise<Sightedness> {
   return openWhole(async (closing) => {
     const vision = await openVision(model)
-    if (!vision) return {}
+    if (!vision) return lackIn(model)
     closing.add(vision)
     const { folder, fields } = await readFolder(vision.path)
     const images = await readProcessing(fields, folder)
@@ -102,6 +102,19 @@ export async function sightInside(model: Seeing): Promise<Sightedness> {
     checkTiles(fields, vision.config, images)
     return { vision: { ...vision, images } }
   })
+}
+
+/** Why nothing is seen with, where the configuration tells of a tower; a compiled folder was made without one, or has it. */
+async function lackIn({ path, configuration, config }: Seeing): Promise<Sightedness> {
+  if (configuration !== PLAIN) return {}
+  const { folder, fields } = await readFolder(path)
+  const vision = fields.object("vision_config")
+  if (!vision) return {}
+  if (readTower(fields, config))
+    return { blind: `${path} holds no weights of the tower that ${PLAIN} tells of.` }
+  const names = [fields, vision].map((each) => `"${each.text("model_type", "")}"`)
+  const what = `vision_config is of a tower that is not known: ${names.join(", of type ")}`
+  return { blind: folder.broken(PLAIN, what).message }
 }
 
 /** What lies beside a GGUF model. @throws `model_broken` */

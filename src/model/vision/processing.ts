@@ -78,6 +78,7 @@ const SPLIT = {
   flags: ["do_image_splitting", "do_pad"], // the latter fills up batches
 } as const
 
+const FITTED = { field: "size", cutting: fitted, flags: [] } as const
 const FRAMED = { field: "size", cutting: fittedFrames, flags: [] } as const
 
 const processors = {
@@ -113,13 +114,8 @@ const processors = {
     cutting: (image) => inGrid(image, "ratio", 384),
     flags: [],
   },
-  Qwen2VLImageProcessor: {
-    filter: "bicubic",
-    normal: CLIP,
-    field: "size",
-    cutting: fitted,
-    flags: [],
-  },
+  Qwen2VLImageProcessor: { filter: "bicubic", normal: CLIP, ...FITTED },
+  Qwen3VLImageProcessor: { filter: "bicubic", normal: HALVES, ...FITTED }, // mlx-vlm's, which it writes of all of Qwen's
   PixtralImageProcessor: {
     filter: "bicubic",
     normal: CLIP,
@@ -359,7 +355,7 @@ function fittingFamily(config: Fields): Fitting | undefined {
 }
 
 const asQwen = (patches: QwenPatches): Fitting => ({
-  processors: ["Qwen2VLImageProcessor"],
+  processors: ["Qwen2VLImageProcessor", "Qwen3VLImageProcessor"],
   patches,
   repeated: {
     patch_size: { is: patches.patch, otherwise: 14 },

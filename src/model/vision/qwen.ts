@@ -70,7 +70,6 @@ const qwen3: Qwen = {
     "mlp.down_proj": "mlp.linear_fc2",
     linear_1: "linear_fc1",
     linear_2: "linear_fc2",
-    "positions.weight": { name: "pos_embed.weight", transposed: true },
   },
   sections: [24, 20, 20],
   interleaved: true,
@@ -256,12 +255,20 @@ export function readQwen(fields: Fields, text: ModelConfig): TowerConfig | undef
     softToken: fields.count("image_token_id", family.softToken, 0, vocabulary - 1),
     axes: axesOf(fields, family, text),
     naming: {
-      roots: ["model.visual.", "visual."].map((root) => ({ root, head: `${root}merger.` })),
+      roots: ROOTS.map((root) => ({ root, head: `${root}merger.` })),
       layers: "blocks.",
-      parts: { ...partsOf(width, patch), ...family.names, ...stackedParts(stacked.length) },
+      parts: {
+        ...partsOf(width, patch),
+        ...(places && placesParts(places * places, width)),
+        ...family.names,
+        ...stackedParts(stacked.length),
+      },
     },
   }
 }
+
+/** As transformers 5 has it, as it was published, and as MLX has it. */
+const ROOTS = ["model.visual.", "visual.", "vision_tower."]
 
 /** Of every norm, whatever the configuration says. */
 const EPSILON = 1e-6
@@ -364,6 +371,12 @@ function stackedParts(count: number): Naming["parts"] {
       Object.entries(names).map(([name, own]) => [`${list}.${name}`, `${list}.${own}`]),
     ),
   )
+}
+
+/** A table with a row for each place, which MLX may have packed: what is read has a row for each of its columns. */
+function placesParts(count: number, width: number): Naming["parts"] {
+  const rows = { of: count, from: 0, run: count, every: count }
+  return { "positions.weight": { name: "pos_embed.weight", rows, turnedRuns: { width } } }
 }
 
 /** Queries, keys and values lie in one matrix. */

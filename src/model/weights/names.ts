@@ -14,7 +14,7 @@ export interface Source {
   tapsLastButOne?: true
   /**
    * It is stored in this shape, which are the same values in the same order: a table of one sequence, or a convolution's filters
-   * [rows, channels, height, width], which MLX keeps as [rows, height, width, channels].
+   * [rows, channels, height, width], or with frames before the height, which MLX keeps with the channels last.
    */
   shape?: readonly number[]
   /** It is stored [columns, rows], and so is each matrix of a stack. */
@@ -114,6 +114,7 @@ export const llamaNaming: Naming = {
     { root: "language_model.model.", head: "language_model." },
     { root: "model.language_model.", head: "" },
     { root: "model.text_model.", head: "" },
+    { root: "language_model.", head: "language_model." }, // of Idefics 3 and SmolVLM, as MLX has it
   ],
   layers: "layers.",
   parts: {},

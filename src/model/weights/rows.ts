@@ -79,7 +79,8 @@ function asFloats(stored: StoredTensor, columns: number): StoredTensor {
 }
 
 /**
- * Each row [points, channels] as [channels, points]: filters [rows, height, width, channels] have their channels first then.
+ * Each row [points, channels] as [channels, points]: filters [rows, height, width, channels], or with frames before the height, have their
+ * channels first then.
  * @param channels how many
  */
 export function turnedColumns(stored: StoredTensor, channels: number): StoredTensor {

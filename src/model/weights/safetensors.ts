@@ -271,7 +271,7 @@ function find(opened: Opened, source: Source, rows: number, columns: number): Te
   const { folder, anyFile, tensors } = opened
   if (source.constant !== undefined) return constantTensor(source.constant, columns)
   const packed = findPacked(opened, source, rows, columns)
-  if (packed) return rowsOf(packed, source, columns)
+  if (packed) return rowsOf(packed, source, columns, addendOf(opened, source, columns))
   const tensor = tensors.get(source.tensor)
   if (!tensor) throw folder.broken(anyFile, `there is no tensor ${source.tensor}`)
   const { file, dtype, shape, handle, position } = tensor
@@ -316,8 +316,8 @@ function find(opened: Opened, source: Source, rows: number, columns: number): Te
 
 /** Whether they are filters as MLX has them, where `wanted` are filters as others have them. */
 function hasChannelsLast(shape: readonly number[], wanted: readonly number[]): boolean {
-  const [rows, channels, height, width] = wanted
-  return wanted.length === 4 && [rows, height, width, channels].join() === shape.join()
+  const [rows, channels, ...points] = wanted
+  return points.length > 1 && [rows, ...points, channels].join() === shape.join()
 }
 
 function filters(all: number, { taps = 1, tapsLastButOne }: Source): readonly number[] {
