@@ -1,6 +1,8 @@
 // What an image is to the rest of the house: how a model wants its images prepared, and what comes of one. Plain data: all of it
 // travels to the process that does the work (image-worker.ts).
 
+import type { Arrangement } from "./arrangement.ts"
+
 export type Filter = "bilinear" | "bicubic" | "lanczos"
 
 /** Columns and rows: of pixels, of patches or of tiles. */
@@ -19,6 +21,11 @@ export type Cutting =
   | { kind: "split"; longest: number; isSplit: boolean }
   /** In a grid of so many tiles, chosen by `choice`; with more than one, all of it as the last tile. */
   | { kind: "grid"; choice: "ratio" | "scale"; least: number; most: number }
+  /**
+   * As LLaVA 1.6: all of it as the first tile; then padded with black to the best of these grids. Where they have more rows than so
+   * many tiles, these are shrunk.
+   */
+  | { kind: "anyres"; grids: readonly Size[]; most?: number }
   /**
    * One tile of about the image's proportions, whose sides are multiples of `tile`'s: of so many pixels, as Qwen; or where an edge may
    * be so long at the most, of as many as the image has or that leaves it, as Pixtral.
@@ -79,8 +86,10 @@ export interface SeenImage {
   tiles: readonly Tile[]
   /** What stands in the prompt in the place of the mark: its soft tokens among whatever else, as text. */
   text: string
-  /** How many soft tokens `text` has: as many as rows come out of the tower. */
+  /** How many soft tokens `text` has: as many as rows come out of the tower, or stand in the arrangement. */
   rows: number
+  /** How rows that come out become those of the prompt; absent: as they are. */
+  arrangement?: Arrangement
   /** How these lie in the image, line by line, where the text model turns them by that. */
   grid?: Size
 }

@@ -33,6 +33,26 @@ test.each<[string, string, (vision: Json, config: Json) => void]>([
     (vision) => (vision.rope_parameters = { rope_type: "yarn", rope_theta: 100 }),
   ],
   [
+    "llava-next",
+    "vision_feature_select_strategy leaves 0 rows of a tile out",
+    (_, config) => (config.vision_feature_select_strategy = "full"),
+  ],
+  [
+    "llava-next",
+    "image_grid_pinpoints has other sizes",
+    (_, config) => (config.image_grid_pinpoints = [[40, 20]]),
+  ],
+  [
+    "llava-onevision",
+    'vision_aspect_ratio is "pad"; known: anyres_max_9',
+    (_, config) => (config.vision_aspect_ratio = "pad"),
+  ],
+  [
+    "llava-onevision",
+    'vision_aspect_ratio is "anyres_max_2", but the model\'s is "anyres_max_4"',
+    (_, config) => (config.vision_aspect_ratio = "anyres_max_4"),
+  ],
+  [
     "llava-pixtral",
     'vision_feature_select_strategy is "default"; known: full',
     (_, config) => delete config.vision_feature_select_strategy,

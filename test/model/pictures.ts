@@ -5,6 +5,7 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync }
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest"
+import { preparing } from "../../src/app/vision.ts"
 import { type App, createApp } from "../../src/app.ts"
 import { compile } from "../../src/compiler/compile.ts"
 import type { Plan, SumOrder } from "../../src/compiler/plan.ts"
@@ -68,7 +69,7 @@ export async function judgeTower(name: string, open: Open, sums?: SumOrder): Pro
   const model = await openModel(goldenFolder("vision", name), { sees: true })
   onTestFinished(() => model.close())
   expect(model.blind).toBeUndefined()
-  const { graph, format, codecOf, weights, images } = model.vision!
+  const { graph, format, codecOf, weights, images, newline } = model.vision!
   const options = { format, ...(codecOf && { codecOf }), activations: "float", kv: "f32" } as const
   const plan = compile(graph, { ...options, ...(sums && { sums }) })
   const program = await open(plan, towerLimits(plan.groups.length, 256))
@@ -77,13 +78,14 @@ export async function judgeTower(name: string, open: Open, sums?: SumOrder): Pro
   await loadParameters(weights, program.manifest, program)
   const eyes = openImages(images)
   onTestFinished(() => eyes.close())
+  const prepare = preparing(eyes, tower, newline)
+  const nobody = { client: "" }
   const grids: Size[][] = []
   for (const { bytes, features } of golden(name)) {
-    const seen = await Promise.all(bytes.map((each) => eyes.see(each, "image", { client: "" })))
+    const seen = await Promise.all(bytes.map((each) => prepare(each, "image", nobody)))
     grids.push(seen.map(({ grid }) => grid))
-    const tiles = seen.flatMap((each) => each.tiles)
-    const count = seen.reduce((sum, each) => sum + each.rows, 0)
-    const rows = await tower.read(count, async () => tiles, { client: "" })
+    const pieces = await Promise.all(seen.map((each) => each.encode(nobody)))
+    const rows = Float32Array.from(pieces.flatMap((piece) => [...piece]))
     expect(rows.length).toBe(features.length)
     const worst = rows.reduce((most, x, i) => Math.max(most, Math.abs(x - features[i]!)), 0)
     expect(worst).toBeLessThan(2e-4)

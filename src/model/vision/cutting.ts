@@ -92,6 +92,49 @@ export function within(image: Fields, { patch, joined }: Grain): Cuts {
   return { tile, cutting: { kind: "fit", least: 0, most, longest } }
 }
 
+/**
+ * As LLaVA 1.6. @param tile its edge where none is said
+ * @param crop whether it is cut out, where nothing is said
+ */
+export function anyRes(
+  image: Fields,
+  { tile: usual, crop, pinpoints }: { tile: number; crop: boolean; pinpoints: Pinpoints },
+): Cuts {
+  const size = sizeOf(image, "size", { shortest_edge: usual })
+  const tile = bothSides(size) ?? square(pixels(size, "shortest_edge"))
+  const isCropped = image.flag("do_center_crop", crop)
+  const cropped = isCropped || image.has("crop_size")
+  const cut = cropped ? bothSides(sizeOf(image, "crop_size", square(usual))) : tile
+  if (cut?.width !== tile.width || cut.height !== tile.height)
+    throw image.wrong("crop_size", "is another than size, of which tiles are")
+  return { tile, cutting: { kind: "anyres", grids: readGrids(image, tile, pinpoints) } }
+}
+
+/** Heights and widths in pixels. */
+export type Pinpoints = readonly (readonly [number, number])[]
+
+const MAX_GRIDS = 256
+
+/** As many tiles to each side as make the sizes that are listed. */
+export function readGrids(fields: Fields, tile: Size, otherwise: Pinpoints): Size[] {
+  const name = "image_grid_pinpoints"
+  const given: unknown = fields.json[name] ?? otherwise
+  if (!Array.isArray(given) || given.length === 0 || given.length > MAX_GRIDS)
+    throw fields.wrong(name, `is no list of 1 to ${MAX_GRIDS} sizes`)
+  return given.map((size: unknown) => {
+    const sides: readonly unknown[] = Array.isArray(size) ? size : []
+    const [height, width] = [Number(sides[0]) / tile.height, Number(sides[1]) / tile.width]
+    const isWhole = Number.isInteger(height) && Number.isInteger(width) && width > 0 && height > 0
+    if (sides.length === 2 && isWhole && width * height <= MAX_TILES) return { width, height }
+    throw fields.wrong(
+      name,
+      `holds ${JSON.stringify(size)}, which is no height and width of 1 to ${MAX_TILES} whole tiles`,
+    )
+  })
+}
+
+const square = (side: number) => ({ height: side, width: side })
+
 const MAX_LONGEST = 65_535 // of any image
 
 const MAX_TILES = 64

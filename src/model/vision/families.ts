@@ -3,7 +3,7 @@
 // or refused.
 //
 // Sources: configuration_*.py and modeling_*.py of transformers (aya_vision, cohere2_vision, gemma3, idefics3, internvl, llava,
-// mistral3, smolvlm, vipllava).
+// llava_next, llava_onevision, mistral3, smolvlm, vipllava).
 
 import { type ModelConfig, readActivation } from "../config.ts"
 import type { Fields } from "../fields.ts"
@@ -28,6 +28,7 @@ interface Family {
   ending(fields: Fields, eye: Eye, text: ModelConfig): Ending
   /** Where it is not said. */
   softToken: number
+  newline?: true
   mutual?: true
   /** What may stand before the names of tensors: the tower's, and the projector's. */
   roots: Naming["roots"]
@@ -61,6 +62,7 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
     merge,
     projector: { ...projector, width: text.shapes.hidden },
     softToken: softTokenOf(fields, family, text),
+    ...(family.newline && { newline: family.newline }),
     ...(family.mutual && { mutual: family.mutual }),
     naming: {
       roots: family.roots,
@@ -83,6 +85,8 @@ const LLAVA = {
   roots: rootsOf(["vision_tower.vision_model.", "vision_tower."], "multi_modal_projector."),
   parts: {},
 }
+
+const NEWLINE: Naming["parts"] = { "newline.weight": { name: "image_newline", apart: true } }
 
 const idefics3Family: Family = {
   towers: ["idefics3_vision", "idefics3", "smolvlm_vision", "smolvlm", "siglip_vision_model"],
@@ -142,6 +146,22 @@ const families = {
     softToken: 32000,
     ...LLAVA,
   },
+  llava_next: {
+    towers: ["clip_vision_model", "siglip_vision_model"],
+    ending: llavaEnding,
+    softToken: 32000,
+    newline: true,
+    roots: LLAVA.roots,
+    parts: NEWLINE,
+  },
+  llava_onevision: {
+    towers: ["siglip_vision_model"],
+    ending: (fields, eye, text) => llavaEnding(fields, eye, text, -1),
+    softToken: 151646,
+    newline: true,
+    roots: LLAVA.roots,
+    parts: NEWLINE,
+  },
   mistral3: {
     towers: ["pixtral"],
     ending: mistral3Ending,
@@ -162,15 +182,19 @@ const families = {
 /** With and without what transformers 5 puts before all of them. */
 function rootsOf(parts: readonly string[], projector: string): Naming["roots"] {
   return parts.flatMap((part) =>
-    ["model.", ""].map((root) => ({ root: root + part, head: root + projector })),
+    ["model.", ""].map((root) => ({
+      root: root + part,
+      head: root + projector,
+      apart: root,
+    })),
   )
 }
 
 /** Where a tower fits images, none of its rows is a class's. */
-function llavaEnding(fields: Fields, eye: Eye, text: ModelConfig): Ending {
+function llavaEnding(fields: Fields, eye: Eye, text: ModelConfig, last = -2): Ending {
   if (eye.fits) checkStrategy(fields.with({ vision_feature_select_strategy: "default" }), "full")
   return {
-    layersRead: readLayers(fields, eye, [-2]),
+    layersRead: readLayers(fields, eye, [last]),
     merge: { side: 1, by: "columns" },
     projector: {
       norm: undefined,

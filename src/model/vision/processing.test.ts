@@ -31,7 +31,9 @@ const { seen, fitted, sizes } = JSON.parse(
 ) as {
   seen: Record<string, Case>
   fitted: Record<string, { config: Json; image: Json; images: Record<string, Fitted> }>
-  sizes: Record<"mistral3" | "pixtral", Sizes>
+  sizes: Record<"mistral3" | "pixtral", Sizes> & {
+    llava_onevision: { tile: number; pinpoints: number[][]; images: number[][] }
+  }
 }
 
 /** What becomes of images where no edge may be longer: widths and heights, before and behind. */
@@ -273,6 +275,47 @@ test.each(["pixtral", "mistral3"] as const)(
       expect(sizeOf(blank(width, height), processing)).toEqual([expected])
   },
 )
+
+/** LLaVA OneVision's, in tiles of 56 pixels. */
+function readAnyRes(
+  changes: { image?: Json; vision?: Json; processor?: Json; config?: Json } = {},
+) {
+  const { tile, pinpoints } = sizes.llava_onevision
+  const vision_config = { image_size: tile, patch_size: 14, ...changes.vision }
+  const grids = { image_grid_pinpoints: pinpoints }
+  const config = { model_type: "llava_onevision", vision_config, ...grids, ...changes.config }
+  const image = { size: { height: tile, width: tile }, ...grids, ...changes.image }
+  const files = { "preprocessor_config.json": image }
+  const processor = changes.processor && { "processor_config.json": changes.processor }
+  return read(config, { ...files, ...processor })
+}
+
+test("tiles lie in the grid that transformers chooses, and an image is as large in it", async () => {
+  const processing = (await readAnyRes())!
+  const { tile, images } = sizes.llava_onevision
+  for (const [width, height, across, tall, wide, high] of images) {
+    const white = blank(width!, height!)
+    white.data.fill(255)
+    const parts = cut(white, processing)
+    if ("refusal" in parts) throw new Error(parts.refusal)
+    const { grid, tiles } = parts
+    expect(grid).toEqual({ width: across! / tile, height: tall! / tile })
+    expect(tiles).toHaveLength(1 + grid.width * grid.height)
+    const pixels = tiles.slice(1).flatMap(({ data }) => data.filter((byte) => byte > 0).length / 3)
+    expect(pixels.reduce((sum, each) => sum + each, 0)).toBe(wide! * high!)
+  }
+})
+
+test.each([
+  [{ image: { image_grid_pinpoints: [[56, 60]] } }, "holds [56,60], which is no height and width"],
+  [{ image: { image_grid_pinpoints: [[5600, 56]] } }, "holds [5600,56]"],
+  [{ image: { image_grid_pinpoints: "all" } }, "image_grid_pinpoints is no list of 1 to 256 sizes"],
+  [{ image: { crop_size: 28 } }, "crop_size is another than size"],
+  [{ vision: { image_size: 112 } }, "size makes tiles of 56 x 56 pixels, but the tower sees 112"],
+  [{ processor: { num_image_tokens: 17 } }, "num_image_tokens is 17, but 16 rows of a tile come"],
+])("OneVision with %j is refused", async (changes, sentence) => {
+  await expect(readAnyRes(changes)).rejects.toThrow(sentence)
+})
 
 test("an image of Pixtral's becomes 5120 patches at the most", async () => {
   const processing = (await readPixtral({ longest: 60_000, patch: 2, joined: 2 }))!

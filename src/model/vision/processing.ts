@@ -10,13 +10,16 @@ import { mostRows } from "../../images/patches.ts"
 import { Fields } from "../fields.ts"
 import { type Folder, isObject, type Json } from "../folder.ts"
 import {
+  anyRes,
   type Cuts,
   cropped,
   fitted,
   type Grain,
   inGrid,
   MAX_EDGE,
+  type Pinpoints,
   pixels,
+  readGrids,
   splitUp,
   stretched,
   within,
@@ -44,8 +47,12 @@ interface Family {
   processors: readonly [ProcessorName, ...ProcessorName[]]
   /** The tower where `vision_config` does not say which. */
   tower: string
-  /** `vision_feature_select_strategy` holds, and is "default" where nothing is said: the first row does not come out. */
-  selects?: true
+  /** What `vision_feature_select_strategy` is where nothing is said. It holds: in "default" the first row does not come out. */
+  selects?: "default" | "full"
+  /** Images lie in grids that the configuration lists, too, or else in these. */
+  grids?: Pinpoints
+  /** So many tiles may have all their rows in a prompt. */
+  most?(sources: Sources): number
   /** Patches a side that become one row. */
   joined(sources: Sources): number
   words(sources: Sources): Pick<ImageProcessing, "mark" | "soft" | "wording">
@@ -75,6 +82,17 @@ const SPLIT = {
   cutting: splitUp,
   flags: ["do_image_splitting", "do_pad"], // the latter fills up batches
 } as const
+
+const NEXT: Pinpoints = [
+  [336, 672],
+  [672, 336],
+  [672, 672],
+  [1008, 336],
+  [336, 1008],
+]
+
+const SIDES = [384, 768, 1152, 1536, 1920, 2304]
+const ONEVISION = SIDES.flatMap((height) => SIDES.map((width) => [height, width] as const))
 
 const processors = {
   CLIPImageProcessor: { filter: "bicubic", normal: CLIP, ...CROPPED },
@@ -115,6 +133,20 @@ const processors = {
     field: "size",
     cutting: within,
     flags: ["do_pad"], // which fills up batches
+  },
+  LlavaNextImageProcessor: {
+    filter: "bicubic",
+    normal: CLIP,
+    field: "size",
+    cutting: (image) => anyRes(image, { tile: 224, crop: true, pinpoints: NEXT }),
+    flags: ["do_center_crop", "do_pad"],
+  },
+  LlavaOnevisionImageProcessor: {
+    filter: "bicubic",
+    normal: CLIP,
+    field: "size",
+    cutting: (image) => anyRes(image, { tile: 384, crop: false, pinpoints: ONEVISION }),
+    flags: ["do_center_crop", "do_pad"],
   },
   Cohere2VisionImageProcessor: {
     filter: "bicubic",
@@ -172,7 +204,7 @@ const llava: Family = {
   instead: { pixtral },
   processors: ["CLIPImageProcessor", "LlavaImageProcessor", "SiglipImageProcessor"],
   tower: "clip_vision_model",
-  selects: true,
+  selects: "default",
   joined: () => 1,
   words({ processor, tokens }) {
     const soft = tokens("image_token", processor.text("image_token", "<image>"))
@@ -182,6 +214,16 @@ const llava: Family = {
 
 const families: Readonly<Record<string, Family>> = {
   llava,
+  llava_next: { ...llava, instead: {}, processors: ["LlavaNextImageProcessor"], grids: NEXT },
+  llava_onevision: {
+    ...llava,
+    instead: {},
+    processors: ["LlavaOnevisionImageProcessor"],
+    tower: "siglip_vision_model",
+    selects: "full",
+    grids: ONEVISION,
+    most: mostTiles,
+  },
   mistral3: pixtral,
   vipllava: llava,
   idefics3: idefics,
@@ -193,7 +235,7 @@ const families: Readonly<Record<string, Family>> = {
   internvl: {
     processors: ["GotOcr2ImageProcessor"],
     tower: "internvl_vision",
-    selects: true,
+    selects: "default",
     joined: ({ config }) =>
       whole(config, "downsample_ratio", 1 / config.positive("downsample_ratio", 0.5)),
     words({ tokens }) {
@@ -245,6 +287,19 @@ const families: Readonly<Record<string, Family>> = {
     },
   },
 }
+
+/** `vision_aspect_ratio`, as the configuration and the processor say it. */
+function mostTiles({ config, processor }: Sources): number {
+  const name = "vision_aspect_ratio"
+  const said = config.text(name, ANYRES_9)
+  const [, most] = /^anyres_max_([1-9]\d?)$/.exec(said) ?? []
+  if (most === undefined) throw config.wrong(name, `is "${said}"; known: ${ANYRES_9} and others so`)
+  const other = processor.text(name, said)
+  if (other !== said) throw processor.wrong(name, `is "${other}", but the model's is "${said}"`)
+  return Number(most)
+}
+
+const ANYRES_9 = "anyres_max_9"
 
 interface Tower {
   hasClassRow: boolean
@@ -390,8 +445,11 @@ function processingOf(family: Family, tower: Tower, sources: Sources): ImageProc
   const { hasClassRow } = tower
   const patch = edge(vision, "patch_size", tower.patch)
   const joined = family.joined(sources)
+  const { tile, cutting } = chosen.cutting(image, { patch, joined })
+  const most = family.most?.(sources)
   const processing = {
-    ...chosen.cutting(image, { patch, joined }),
+    tile,
+    cutting: cutting.kind === "anyres" && most ? { ...cutting, most } : cutting,
     ...pixelsOf(image, chosen),
     patch,
     joined,
@@ -401,6 +459,7 @@ function processingOf(family: Family, tower: Tower, sources: Sources): ImageProc
   }
   if (tower.fits) checkPatches(processing, sources)
   else checkTile(processing, edge(vision, "image_size", tower.image), chosen, sources)
+  if (family.grids) checkGrids(processing, family.grids, sources)
   return processing
 }
 
@@ -425,6 +484,22 @@ function checkTile(
       `makes ${side} patches a side, which cannot be joined by ${joined}`,
     )
   checkCount(processor, left / joined ** 2)
+}
+
+/** Rows of tiles are put together in the grid that the model's own configuration chooses, and are whole squares. */
+function checkGrids(
+  { tile, cutting, hasClassRow, skipped }: ImageProcessing,
+  otherwise: Pinpoints,
+  { config, image }: Sources,
+): void {
+  const own = readGrids(config, tile, otherwise)
+  if (cutting.kind === "anyres" && JSON.stringify(own) !== JSON.stringify(cutting.grids))
+    throw image.wrong("image_grid_pinpoints", "has other sizes than the model's configuration")
+  if (skipped !== Number(hasClassRow))
+    throw config.wrong(
+      "vision_feature_select_strategy",
+      `leaves ${skipped} rows of a tile out, whose tower puts ${Number(hasClassRow)} before its patches`,
+    )
 }
 
 /** Of a tower that fits images. The processor's own numbers would put another number of soft tokens into the prompt. */
@@ -469,14 +544,14 @@ function refuseUnknown(image: Fields, { flags }: ImageProcessor): void {
 function skippedOf(config: Fields, { selects }: Family): number {
   if (!selects) return 0
   const name = "vision_feature_select_strategy"
-  const strategy = config.text(name, "default")
+  const strategy = config.text(name, selects)
   if (strategy === "full" || strategy === "default") return Number(strategy === "default")
   throw config.wrong(name, `is "${strategy}"; known: default, full`)
 }
 
 /** The processor's own count would put another number of soft tokens into the prompt. */
 function checkCount(processor: Fields, rows: number): void {
-  for (const name of ["image_seq_len", "image_seq_length"]) {
+  for (const name of ["image_seq_len", "image_seq_length", "num_image_tokens"]) {
     const count = processor.count(name, rows)
     if (count !== rows)
       throw processor.wrong(name, `is ${count}, but ${rows} rows of a tile come out of the tower`)

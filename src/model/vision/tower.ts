@@ -58,6 +58,8 @@ export interface TowerConfig {
   stacked?: readonly Stacked[]
   /** The token in whose place a row that comes out stands in a prompt. */
   softToken: number
+  /** A row of its own ends each line of an image, in the prompt. */
+  newline?: true
   /** In the text model the rows of a tile see each other. */
   mutual?: true
   /** What turns each pair in the text model. */
@@ -180,6 +182,11 @@ function patchesOf({ width, side, patch, patchBias, hasClass, fits }: TowerConfi
   if (!places) return seen
   const learned = { ...own("positions", "positions.weight", width, places), exact: true as const }
   return add(seen, linear(slice(given, pixels, places), learned))
+}
+
+/** What is read beside the graph: a row of the text model's width, that ends lines. */
+export function newlineOf({ newline, projector }: TowerConfig): Weight | undefined {
+  return newline && { ...weight("newline", "newline.weight", projector.width), exact: true }
 }
 
 export function towerShapes(config: TowerConfig): Shapes & { taken: number } {

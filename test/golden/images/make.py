@@ -22,7 +22,8 @@ import transformers
 from PIL import Image
 from torchvision.transforms.v2 import functional as tv
 from transformers import AutoImageProcessor
-from transformers.image_utils import load_image
+from transformers.image_processing_utils import get_patch_output_size, select_best_resolution
+from transformers.image_utils import ChannelDimension, load_image
 from transformers.models.aya_vision import modeling_aya_vision, processing_aya_vision
 from transformers.models.cohere2_vision import modeling_cohere2_vision, processing_cohere2_vision
 from transformers.models.gemma3 import processing_gemma3
@@ -555,10 +556,25 @@ def within(longest, patch):
     return [[*size, width, height] for size, (height, width) in zip(SIZES, made)]
 
 
+def grids(pinpoints):
+    """The best of those sizes, and how large an image becomes in it."""
+    made = []
+    for width, height in SIZES:
+        best = select_best_resolution((height, width), pinpoints)
+        blank = np.zeros((3, height, width), np.uint8)
+        inside = get_patch_output_size(blank, best, ChannelDimension.FIRST)
+        made.append([width, height, *best[::-1], *inside[::-1]])
+    return made
+
+
+ONEVISION = [[height, width] for height in (56, 112, 168) for width in (56, 112, 168)]
+
+
 def sizes():
     """Width and height of an image, and of what it becomes."""
     return {
         "pixtral": {"longest": 96, "patch": 16, "joined": 1, "images": within(96, 16)},
+        "llava_onevision": {"tile": 56, "pinpoints": ONEVISION, "images": grids(ONEVISION)},
         "mistral3": {"longest": 110, "patch": 14, "joined": 2, "images": within(110, 28)},
     }
 
