@@ -63,10 +63,15 @@ type Size = { width: number; height: number } | undefined
 
 /**
  * Rows of all pictures are those of transformers' tower.
+ * @param folder where the model lies, if it was compiled
  * @returns for each prompt in which grids they lie
  */
-export async function judgeTower(name: string, open: Open, sums?: SumOrder): Promise<Size[][]> {
-  const model = await openModel(goldenFolder("vision", name), { sees: true })
+export async function judgeTower(
+  name: string,
+  open: Open,
+  { sums, folder = goldenFolder("vision", name) }: { sums?: SumOrder | undefined; folder?: string } = {},
+): Promise<Size[][]> {
+  const model = await openModel(folder, { sees: true })
   onTestFinished(() => model.close())
   expect(model.blind).toBeUndefined()
   const { graph, format, codecOf, weights, images, newline } = model.vision!

@@ -41,7 +41,7 @@ const { isSkipped, why } = lackOf("vulkan")
 test.skipIf(isSkipped).each(["qwen2-5-vl", "qwen3-vl"])(
   `the tower of %s on vulkan${why}`,
   async (name) => {
-    await judgeTower(name, opening.vulkan, traitsOf("vulkan").sums)
+    await judgeTower(name, opening.vulkan, { sums: traitsOf("vulkan").sums })
   },
   GPU_MILLISECONDS,
 )

@@ -186,7 +186,7 @@ function patchesOf({ width, side, patch, patchBias, hasClass, fits }: TowerConfi
 
 /** What is read beside the graph: a row of the text model's width, that ends lines. */
 export function newlineOf({ newline, projector }: TowerConfig): Weight | undefined {
-  return newline && { ...weight("newline", "newline.weight", projector.width), exact: true }
+  return newline && weight("newline", "newline.weight", projector.width)
 }
 
 export function towerShapes(config: TowerConfig): Shapes & { taken: number } {
