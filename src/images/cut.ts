@@ -1,9 +1,9 @@
 // A picture becomes tiles as the tower takes them, and the grid in which they lie. What comes out is what the processors of
 // transformers make, sizes rounded as Python rounds them: image_processing_idefics3.py (and smolvlm), image_processing_got_ocr2.py,
 // image_processing_cohere2_vision.py, image_processing_qwen2_vl.py, image_processing_pixtral.py,
-// image_processing_llava_next.py, and for the others image_processing_backends.py.
+// image_processing_llava_next.py, image_processing_lfm2_vl.py, and for the others image_processing_backends.py.
 
-import type { Cutting, ImageProcessing, Picture, Size } from "./image.ts"
+import type { Cutting, ImageProcessing, Picture, Size, Tiles } from "./image.ts"
 import { resize, type Window } from "./resample.ts"
 
 /** How many tiles lie beside and below each other; one more behind them, where they are several, or before them, holds all of the picture. */
@@ -56,9 +56,10 @@ const MAX_RATIO = 200
 function fitted(
   picture: Picture,
   cutting: Of<"fit">,
-  { tile, filter }: ImageProcessing,
+  processing: ImageProcessing,
 ): Cut | { refusal: string } {
   const { width, height } = picture
+  const { tile, filter } = processing
   if (cutting.longest !== undefined) {
     const size = sizeWithin(picture, { ...cutting, longest: cutting.longest }, tile.width)
     return { grid: ONE, tiles: [resize(picture, size, filter)] }
@@ -69,12 +70,29 @@ function fitted(
       refusal: `${size}; no side may be more than ${MAX_RATIO} times the other; send a part of it`,
     }
   }
-  return { grid: ONE, tiles: [resize(picture, fittingSize(picture, cutting, tile.width), filter)] }
+  const fitting = () => resize(picture, fittingSize(picture, cutting, tile.width), filter)
+  const { tiles } = cutting
+  if (!tiles || !isAbove(picture, tiles, processing)) return { grid: ONE, tiles: [fitting()] }
+  const each = { width: tiles.edge, height: tiles.edge }
+  const grid = byRatio(picture, each, tiles)
+  const whole = { width: grid.width * tiles.edge, height: grid.height * tiles.edge }
+  return { grid, tiles: [...parts(resize(picture, whole, filter), grid, each), fitting()] }
+}
+
+/** A side that is rounded to nothing counts as a patch (`_is_image_too_large`). */
+function isAbove({ width, height }: Size, { above }: Tiles, { tile, patch }: ImageProcessing) {
+  const whole = (side: number) => Math.max(patch, halfToEven(side / tile.width) * tile.width)
+  return whole(width) * whole(height) > above
 }
 
 /** `smart_resize`: both sides multiples of `step`, and the area between the least and the most. */
-function fittingSize({ width, height }: Size, { least, most }: Of<"fit">, step: number): Size {
-  const whole = (side: number) => halfToEven(side / step) * step
+function fittingSize(
+  { width, height }: Size,
+  { least, most, tiles }: Of<"fit">,
+  step: number,
+): Size {
+  const fewest = tiles ? 1 : 0
+  const whole = (side: number) => Math.max(fewest, halfToEven(side / step)) * step
   const area = whole(width) * whole(height)
   if (area > most) {
     const shrink = Math.sqrt((height * width) / most)
@@ -259,7 +277,11 @@ function grids(least: number, most: number): Grid[] {
 const choices = { ratio: byRatio, scale: byScale } satisfies Record<Of<"grid">["choice"], unknown>
 
 /** Whose proportions are nearest; of equal ones the largest whose area is less than twice the picture's. */
-function byRatio({ width, height }: Size, tile: Size, { least, most }: Of<"grid">): Grid {
+function byRatio(
+  { width, height }: Size,
+  tile: Size,
+  { least, most }: Pick<Of<"grid">, "least" | "most">,
+): Grid {
   let best = ONE
   let nearest = Number.POSITIVE_INFINITY
   for (const grid of grids(least, most)) {

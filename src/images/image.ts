@@ -30,7 +30,17 @@ export type Cutting =
    * One tile of about the image's proportions, whose sides are multiples of `tile`'s: of so many pixels, as Qwen; or where an edge may
    * be so long at the most, of as many as the image has or that leaves it, as Pixtral.
    */
-  | { kind: "fit"; least: number; most: number; longest?: number }
+  | { kind: "fit"; least: number; most: number; longest?: number; tiles?: Tiles }
+
+/** As LFM2-VL: an image of more pixels than that lies in a grid of square tiles, and the one that fits it stands behind them. */
+export interface Tiles {
+  above: number
+  /** How many there are. */
+  least: number
+  most: number
+  /** Of each, in pixels. */
+  edge: number
+}
 
 /** What stands in the prompt for an image, around the soft tokens of its tiles. */
 export interface Wording {
@@ -71,6 +81,8 @@ export interface ImageProcessing {
   window?: number
   /** Of a square, so many a side, that positions are learned for; absent: a patch has a place of its own, or none. */
   places?: number
+  /** Each place has a share in whatever it overlaps, as areas do; absent: in what is nearest to it, corners on corners. */
+  spread?: "area"
   /** The text model turns rows by where they lie in their image. */
   isPlaced?: true
   /** What the chat template writes in the place of an image. */

@@ -133,7 +133,8 @@ function toldOf(
 ): Omit<SeenImage, "tiles"> {
   const { cutting, soft, isPlaced } = processing
   const layout = layoutOf(processing, tiles[0]!)
-  const rows = wantedOf(layout).length
+  const ofTiles = tiles.map((size) => wantedOf(layoutOf(processing, size)).length)
+  const rows = ofTiles[0]!
   if (cutting.kind === "anyres") {
     const arrangement = packed(picture, grid, Math.sqrt(rows), cutting.most)
     const count = arrangement.from.length / arrangement.taps
@@ -141,8 +142,8 @@ function toldOf(
   }
   const fits = cutting.kind === "fit" && gridOf(layout)
   return {
-    text: textOf(processing, grid, rows, fits ? fits.width : undefined),
-    rows: rows * tiles.length,
+    text: textOf(processing, grid, rows, fits ? fits.width : undefined, ofTiles.at(-1)),
+    rows: ofTiles.reduce((sum, each) => sum + each, 0),
     ...(fits && isPlaced && { grid: fits }),
   }
 }

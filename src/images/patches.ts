@@ -19,6 +19,7 @@ export type Layout = Pick<
   | "skipped"
   | "window"
   | "places"
+  | "spread"
   | "rescale"
   | "mean"
   | "std"
@@ -55,7 +56,9 @@ export function takenOf({ patch, places = 0 }: Layout): number {
 export function mostRows(processing: ImageProcessing): number {
   const { cutting, tile, patch } = processing
   if (cutting.kind !== "fit") return rowsOf(processing)
-  return Math.floor(mostPixels(cutting, tile.width) / (patch * patch))
+  const fitting = mostPixels(cutting, tile.width)
+  const edge = cutting.tiles?.edge ?? 0
+  return Math.floor(Math.max(fitting, edge * edge) / (patch * patch))
 }
 
 /** Rows of a tile in the tower. */
@@ -176,13 +179,15 @@ function windowsOf(layout: Layout, window: number): { seenFrom: Int32Array; seen
 
 /**
  * How much each of the learned places, of which there are `side` to each side, counts for a patch: the grid of patches is stretched
- * over theirs, corner on corner, and the four around a patch share it (`_interpolation_axis_taps_weights` of transformers).
+ * over theirs, corner on corner, and the four around a patch share it (`_interpolation_axis_taps_weights` of transformers); or edge on
+ * edge, and all that a patch covers do (`resize_positional_embeddings` of SigLIP 2).
  */
 function shareOut(pixels: Float32Array, layout: Layout, side: number): void {
   const { columns, lines } = sides(layout)
   const taken = takenOf(layout)
-  const down = Array.from({ length: lines }, (_, line) => sharesAt(line, lines, side))
-  const across = Array.from({ length: columns }, (_, column) => sharesAt(column, columns, side))
+  const share = layout.spread === "area" ? areaAt : sharesAt
+  const down = Array.from({ length: lines }, (_, line) => share(line, lines, side))
+  const across = Array.from({ length: columns }, (_, column) => share(column, columns, side))
   for (const [row, { column, line }] of patchOrder(layout).entries()) {
     const first = row * taken + pixelColumns(layout)
     for (const { place: y, share: ofLine } of down[line]!)
@@ -200,4 +205,17 @@ function sharesAt(index: number, of: number, side: number): { place: number; sha
     { place: before, share: Math.fround(1 - share) },
     { place: Math.min(before + 1, side - 1), share },
   ]
+}
+
+/** Of one side: those that a patch covers, and its neighbours. */
+function areaAt(index: number, of: number, side: number): { place: number; share: number }[] {
+  const scale = side / of
+  const support = Math.max(scale, 1)
+  const centre = (index + 0.5) * scale - 0.5
+  const near = Array.from({ length: side }, (_, place) => ({
+    place,
+    share: Math.max(0, 1 - Math.abs(place - centre) / support),
+  })).filter(({ share }) => share > 0)
+  const sum = near.reduce((all, { share }) => all + share, 0)
+  return near.map(({ place, share }) => ({ place, share: share / sum }))
 }

@@ -15,7 +15,7 @@ test.each(others)("the tower of %s on reference", async (name) => {
 })
 
 /** A row that ends lines, beside the graph; a matrix whose columns are turned around. */
-test.each(["llava-onevision", "mistral3"])("the tower of %s, compiled", async (name) => {
+test.each(["lfm2-vl", "llava-onevision", "mistral3"])("the tower of %s, compiled", async (name) => {
   const model = await openModel(goldenFolder("vision", name), { sees: true })
   onTestFinished(() => model.close())
   const folder = mkdtempSync(join(tmpdir(), "sinter-compiled-"))

@@ -69,7 +69,10 @@ type Size = { width: number; height: number } | undefined
 export async function judgeTower(
   name: string,
   open: Open,
-  { sums, folder = goldenFolder("vision", name) }: { sums?: SumOrder | undefined; folder?: string } = {},
+  {
+    sums,
+    folder = goldenFolder("vision", name),
+  }: { sums?: SumOrder | undefined; folder?: string } = {},
 ): Promise<Size[][]> {
   const model = await openModel(folder, { sees: true })
   onTestFinished(() => model.close())

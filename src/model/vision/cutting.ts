@@ -2,7 +2,7 @@
 //
 // Sources: image_processing_*.py of transformers.
 
-import type { Cutting, Size } from "../../images/image.ts"
+import type { Cutting, Size, Tiles } from "../../images/image.ts"
 import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
 import { MAX_ROWS } from "./qwen.ts"
@@ -134,6 +134,38 @@ export function readGrids(fields: Fields, tile: Size, otherwise: Pinpoints): Siz
 }
 
 const square = (side: number) => ({ height: side, width: side })
+
+/** As LFM2-VL, in whose prompts an image has so many tokens. */
+export function tiled(image: Fields, { patch, joined }: Grain): Cuts {
+  const step = patch * joined
+  for (const [name, is, usual] of [
+    ["encoder_patch_size", patch, 16],
+    ["downsample_factor", joined, 2],
+  ] as const) {
+    const told = image.count(name, usual)
+    if (told !== is) throw image.wrong(name, `is ${told}, but the tower's is ${is}`)
+  }
+  if (!image.flag("use_thumbnail", true))
+    throw image.wrong("use_thumbnail", "is false, which is not known")
+  const most = image.count("max_image_tokens", 256, 1, MAX_ROWS)
+  const least = image.count("min_image_tokens", 64, 1, most)
+  const tiles = tilesOf(image, step, most)
+  const tile = { width: step, height: step }
+  const area = { least: least * step * step, most: most * step * step }
+  return { tile, cutting: { kind: "fit", ...area, ...(tiles && { tiles }) } }
+}
+
+function tilesOf(image: Fields, step: number, most: number): Tiles | undefined {
+  const count = image.count("max_tiles", 10, 1, MAX_TILES)
+  const fewest = image.count("min_tiles", 2, 1, count)
+  if (!image.flag("do_image_splitting", true) || count === 1) return undefined
+  if (fewest === 1)
+    throw image.wrong("min_tiles", "is 1; known: none but one that fits its image, or 2 and more")
+  const edge = image.count("tile_size", 512, step, MAX_EDGE)
+  if (edge % step !== 0) throw image.wrong("tile_size", `is ${edge}, no multiple of ${step} pixels`)
+  const above = most * step * step * image.positive("max_pixels_tolerance", 2)
+  return { above, least: fewest, most: count, edge }
+}
 
 const MAX_LONGEST = 65_535 // of any image
 

@@ -2,7 +2,7 @@
 // not known is none: its model is served as the text model inside of it. Of a known one, what would change the mathematics is read
 // or refused.
 //
-// Sources: configuration_*.py and modeling_*.py of transformers (aya_vision, cohere2_vision, gemma3, idefics3, internvl, llava,
+// Sources: configuration_*.py and modeling_*.py of transformers (aya_vision, cohere2_vision, gemma3, idefics3, internvl, lfm2_vl, llava,
 // llava_next, llava_onevision, mistral3, smolvlm, vipllava).
 
 import { type ModelConfig, readActivation } from "../config.ts"
@@ -140,6 +140,13 @@ const families = {
     roots: LLAVA.roots,
     parts: { projector_norm: "layer_norm" },
   },
+  lfm2_vl: {
+    towers: ["siglip2_vision_model"],
+    ending: lfm2Ending,
+    softToken: 396,
+    roots: LLAVA.roots,
+    parts: { projector_norm: "layer_norm" },
+  },
   llava: {
     towers: ["clip_vision_model", "siglip_vision_model", "pixtral"],
     ending: llavaEnding,
@@ -200,6 +207,21 @@ function llavaEnding(fields: Fields, eye: Eye, text: ModelConfig, last = -2): En
       norm: undefined,
       inner: readInner(fields, text),
       bias: fields.flag("multimodal_projector_bias", true),
+      factor: 1,
+    },
+  }
+}
+
+function lfm2Ending(fields: Fields): Ending {
+  const activation = readActivation(fields, { field: "projector_hidden_act", otherwise: "gelu" })
+  const isNormed = fields.flag("projector_use_layernorm", true)
+  return {
+    layersRead: undefined,
+    merge: { side: fields.count("downsample_factor", 2, 1, MAX_JOINED), by: "columns" },
+    projector: {
+      norm: isNormed ? { kind: "layer", bias: true, epsilon: 1e-5 } : undefined,
+      inner: { columns: fields.count("projector_hidden_size", 2560), activation, gated: false },
+      bias: fields.flag("projector_bias", true),
       factor: 1,
     },
   }

@@ -22,9 +22,12 @@ import {
   readGrids,
   splitUp,
   stretched,
+  tiled,
   within,
 } from "./cutting.ts"
+import { squareSide } from "./eyes.ts"
 import { MAX_ROWS, type QwenPatches, readQwenPatches } from "./qwen.ts"
+import { MAX_PATCHES } from "./tower.ts"
 
 /** What the files of a folder say of images. */
 interface Sources {
@@ -148,6 +151,13 @@ const processors = {
     cutting: (image) => anyRes(image, { tile: 384, crop: false, pinpoints: ONEVISION }),
     flags: ["do_center_crop", "do_pad"],
   },
+  Lfm2VlImageProcessor: {
+    filter: "bilinear",
+    normal: HALVES,
+    field: "size",
+    cutting: tiled,
+    flags: ["do_image_splitting", "do_pad"],
+  },
   Cohere2VisionImageProcessor: {
     filter: "bicubic",
     normal: CLIP,
@@ -214,6 +224,21 @@ const llava: Family = {
 
 const families: Readonly<Record<string, Family>> = {
   llava,
+  lfm2_vl: {
+    processors: ["Lfm2VlImageProcessor"],
+    tower: "siglip2_vision_model",
+    joined: ({ config }) => config.count("downsample_factor", 2, 1, MAX_JOINED),
+    words({ processor, tokens }) {
+      const soft = tokens("image_token", "<image>")
+      if (!processor.flag("use_image_special_tokens", true))
+        return { mark: soft, soft, wording: plain }
+      const opening = tokens("image_start_token", "<|image_start|>")
+      const closing = tokens("image_end_token", "<|image_end|>")
+      const whole = tokens("image_thumbnail_token", "<|img_thumbnail|>")
+      const part = "<|img_row_{row}_col_{column}|>"
+      return { mark: soft, soft, wording: { ...plain, opening, closing, part, whole } }
+    },
+  },
   llava_next: { ...llava, instead: {}, processors: ["LlavaNextImageProcessor"], grids: NEXT },
   llava_onevision: {
     ...llava,
@@ -305,6 +330,8 @@ interface Tower {
   hasClassRow: boolean
   /** Tiles are as large as their images. */
   fits?: true
+  /** Positions are learned for a square of `num_patches`. */
+  hasPlaces?: true
   /** Edges of image and patch in pixels, where nothing is said. */
   image: number
   patch: number
@@ -318,6 +345,13 @@ const towers: Readonly<Record<string, Tower>> = {
   smolvlm: { hasClassRow: false, image: 224, patch: 32 },
   idefics3_vision: { hasClassRow: false, image: 224, patch: 32 },
   smolvlm_vision: { hasClassRow: false, image: 224, patch: 32 },
+  siglip2_vision_model: {
+    hasClassRow: false,
+    fits: true,
+    hasPlaces: true,
+    image: 256,
+    patch: 16,
+  },
   pixtral: { hasClassRow: false, fits: true, image: 1024, patch: 16 },
   internvl_vision: { hasClassRow: true, image: 448, patch: 14 },
 }
@@ -447,6 +481,7 @@ function processingOf(family: Family, tower: Tower, sources: Sources): ImageProc
   const joined = family.joined(sources)
   const { tile, cutting } = chosen.cutting(image, { patch, joined })
   const most = family.most?.(sources)
+  const places = tower.hasPlaces && squareSide(vision)
   const processing = {
     tile,
     cutting: cutting.kind === "anyres" && most ? { ...cutting, most } : cutting,
@@ -455,6 +490,7 @@ function processingOf(family: Family, tower: Tower, sources: Sources): ImageProc
     joined,
     hasClassRow,
     skipped: skippedOf(config, family),
+    ...(places && ({ places, spread: "area" } as const)),
     ...family.words(sources),
   }
   if (tower.fits) checkPatches(processing, sources)
@@ -503,7 +539,13 @@ function checkGrids(
 }
 
 /** Of a tower that fits images. The processor's own numbers would put another number of soft tokens into the prompt. */
-function checkPatches({ patch, joined }: ImageProcessing, { processor }: Sources): void {
+function checkPatches(processing: ImageProcessing, { image, processor }: Sources): void {
+  const { patch, joined } = processing
+  if (mostRows(processing) > MAX_PATCHES)
+    throw image.wrong(
+      "tile_size",
+      `or max_image_tokens make ${mostRows(processing)} patches; at most ${MAX_PATCHES} are known`,
+    )
   for (const [name, is] of [
     ["patch_size", patch],
     ["spatial_merge_size", joined],

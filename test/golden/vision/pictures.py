@@ -202,6 +202,48 @@ MODELS = {
         **GRANITE,
         seed=3,
     ),
+    "lfm2-vl": dict(
+        config={
+            "architectures": ["Lfm2VlForConditionalGeneration"],
+            "model_type": "lfm2_vl",
+            "image_token_id": FIRST + 2,
+            "downsample_factor": 2,
+            "projector_hidden_size": 52,
+            "projector_hidden_act": "gelu",
+            "projector_bias": True,
+            "projector_use_layernorm": True,
+            "tie_word_embeddings": True,
+            "text_config": {
+                **json.loads((GOLDEN / "models/lfm2/config.json").read_text()),
+                "vocab_size": 336,
+                "bos_token_id": None,
+                "eos_token_id": FIRST + 1,
+            },
+            "vision_config": {
+                **{key: value for key, value in SIGLIP.items() if key != "image_size"},
+                "model_type": "siglip2_vision_model",
+                "patch_size": 4,
+                "num_patches": 25,
+            },
+        },
+        tokens=["<image>", "<|image_start|>", "<|image_end|>", "<|img_thumbnail|>"]
+        + [f"<|img_row_{row}_col_{column}|>" for row in (1, 2) for column in (1, 2)],
+        image=dict(
+            image_processor_type="Lfm2VlImageProcessor",
+            encoder_patch_size=4,
+            downsample_factor=2,
+            min_image_tokens=4,
+            max_image_tokens=16,
+            min_tiles=2,
+            max_tiles=4,
+            tile_size=32,
+            max_pixels_tolerance=2.0,
+        ),
+        processor=dict(processor_class="Lfm2VlProcessor"),
+        # In tokens 5 x 3; then two by two tiles and all of it, and 3 x 3.
+        sizes=[[(41, 27)], [(70, 50), (23, 22)]],
+        renamed={"model.vision_tower.": "model.vision_tower.vision_model."},
+    ),
     "llava-onevision": dict(
         config={
             "architectures": ["LlavaOnevisionForConditionalGeneration"],
