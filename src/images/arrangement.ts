@@ -3,19 +3,9 @@
 // what has too many rows. As `pack_image_features` of transformers does it.
 
 import type { Grid } from "./cut.ts"
-import type { Size } from "./image.ts"
+import type { Arrangement, Size } from "./image.ts"
 
-/** Each row of the prompt is a sum of so many rows of tiles, in which each has its share. */
-export interface Arrangement {
-  taps: 1 | 4
-  /** So many rows come out of all tiles. */
-  of: number
-  /** Among these; the one behind them all ends a line. */
-  from: Int32Array // [rows, taps]
-  shares: Float32Array // [rows, taps]
-}
-
-/** Of how many more rows than there may be they are shrunk. */
+/** Where there are so many times as many rows a side as there may be, they are shrunk. */
 const MAX_RATIO = 1.1
 
 /**

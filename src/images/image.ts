@@ -1,8 +1,6 @@
 // What an image is to the rest of the house: how a model wants its images prepared, and what comes of one. Plain data: all of it
 // travels to the process that does the work (image-worker.ts).
 
-import type { Arrangement } from "./arrangement.ts"
-
 export type Filter = "bilinear" | "bicubic" | "lanczos"
 
 /** Columns and rows: of pixels, of patches or of tiles. */
@@ -104,6 +102,16 @@ export interface SeenImage {
   arrangement?: Arrangement
   /** How these lie in the image, line by line, where the text model turns them by that. */
   grid?: Size
+}
+
+/** Each row of the prompt is a sum of so many rows of tiles, in which each has its share. */
+export interface Arrangement {
+  taps: 1 | 4
+  /** So many rows come out of all tiles. */
+  of: number
+  /** Among these; the one behind them all ends a line. */
+  from: Int32Array // [rows, taps]
+  shares: Float32Array // [rows, taps]
 }
 
 export interface Tile {

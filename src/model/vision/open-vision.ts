@@ -177,8 +177,8 @@ async function readNewline(config: TowerConfig, weights: Weights) {
   const wanted = newlineOf(config)
   if (!wanted) return undefined
   const { rows, sources } = wanted
-  const { codec, read } = weights.tensor(sources[0]!.tensor, rows, 1)
-  const { values } = convert(await read(0, rows), 1, codec, "f32")
+  const tensor = weights.tensor(sources[0]!.tensor, rows, 1)
+  const { values } = convert(await tensor.read(0, rows), 1, tensor.codec, "f32")
   return widen(values, "f32")
 }
 

@@ -5,27 +5,22 @@
 // Sources: image_processing_*.py and processing_*.py of transformers. What a processor's class hands to its image processor holds
 // whatever that one's file says: InternVL's and Aya Vision's are always cut into tiles, Gemma 3's never panned over.
 
-import type { Filter, ImageProcessing, Wording } from "../../images/image.ts"
+import type { ImageProcessing, Wording } from "../../images/image.ts"
 import { mostRows } from "../../images/patches.ts"
 import { Fields } from "../fields.ts"
 import { type Folder, isObject, type Json } from "../folder.ts"
-import {
-  anyRes,
-  type Cuts,
-  cropped,
-  fitted,
-  type Grain,
-  inGrid,
-  MAX_EDGE,
-  type Pinpoints,
-  pixels,
-  readGrids,
-  splitUp,
-  stretched,
-  tiled,
-  within,
-} from "./cutting.ts"
+import { MAX_EDGE, type Pinpoints, pixels, readGrids } from "./cutting.ts"
 import { squareSide } from "./eyes.ts"
+import {
+  type ImageProcessor,
+  NEXT,
+  ONEVISION,
+  type ProcessorName,
+  pixelsOf,
+  processorOf,
+  processors,
+  refuseUnknown,
+} from "./processors.ts"
 import { MAX_ROWS, type QwenPatches, readQwenPatches } from "./qwen.ts"
 import { MAX_PATCHES } from "./tower.ts"
 
@@ -60,113 +55,6 @@ interface Family {
   joined(sources: Sources): number
   words(sources: Sources): Pick<ImageProcessing, "mark" | "soft" | "wording">
 }
-
-type ProcessorName = keyof typeof processors
-
-const CLIP = {
-  mean: [0.48145466, 0.4578275, 0.40821073],
-  std: [0.26862954, 0.26130258, 0.27577711],
-}
-const HALVES = { mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5] }
-
-interface ImageProcessor {
-  filter: Filter
-  normal: { mean: readonly number[]; std: readonly number[] }
-  /** The field that says how large a tile is. */
-  field: "size" | "max_image_size"
-  cutting(image: Fields, grain: Grain): Cuts
-  /** Which `do_` fields may be true beside those of all: what they do is known, or nothing. */
-  flags: readonly string[]
-}
-
-const CROPPED = { field: "size", cutting: cropped, flags: ["do_center_crop"] } as const
-const SPLIT = {
-  field: "max_image_size",
-  cutting: splitUp,
-  flags: ["do_image_splitting", "do_pad"], // the latter fills up batches
-} as const
-
-const NEXT: Pinpoints = [
-  [336, 672],
-  [672, 336],
-  [672, 672],
-  [1008, 336],
-  [336, 1008],
-]
-
-const SIDES = [384, 768, 1152, 1536, 1920, 2304]
-const ONEVISION = SIDES.flatMap((height) => SIDES.map((width) => [height, width] as const))
-
-const processors = {
-  CLIPImageProcessor: { filter: "bicubic", normal: CLIP, ...CROPPED },
-  LlavaImageProcessor: { filter: "bicubic", normal: CLIP, ...CROPPED },
-  SiglipImageProcessor: {
-    filter: "bicubic",
-    normal: HALVES,
-    field: "size",
-    cutting: (image) => stretched(image),
-    flags: [],
-  },
-  Gemma3ImageProcessor: {
-    filter: "bilinear",
-    normal: HALVES,
-    field: "size",
-    cutting: (image) => stretched(image),
-    flags: ["do_pan_and_scan"],
-  },
-  Idefics3ImageProcessor: { filter: "lanczos", normal: HALVES, ...SPLIT },
-  SmolVLMImageProcessor: { filter: "lanczos", normal: HALVES, ...SPLIT },
-  GotOcr2ImageProcessor: {
-    filter: "bicubic",
-    normal: CLIP,
-    field: "size",
-    cutting: (image) => inGrid(image, "ratio", 384),
-    flags: [],
-  },
-  Qwen2VLImageProcessor: {
-    filter: "bicubic",
-    normal: CLIP,
-    field: "size",
-    cutting: fitted,
-    flags: [],
-  },
-  PixtralImageProcessor: {
-    filter: "bicubic",
-    normal: CLIP,
-    field: "size",
-    cutting: within,
-    flags: ["do_pad"], // which fills up batches
-  },
-  LlavaNextImageProcessor: {
-    filter: "bicubic",
-    normal: CLIP,
-    field: "size",
-    cutting: (image) => anyRes(image, { tile: 224, crop: true, pinpoints: NEXT }),
-    flags: ["do_center_crop", "do_pad"],
-  },
-  LlavaOnevisionImageProcessor: {
-    filter: "bicubic",
-    normal: CLIP,
-    field: "size",
-    cutting: (image) => anyRes(image, { tile: 384, crop: false, pinpoints: ONEVISION }),
-    flags: ["do_center_crop", "do_pad"],
-  },
-  Lfm2VlImageProcessor: {
-    filter: "bilinear",
-    normal: HALVES,
-    field: "size",
-    cutting: tiled,
-    flags: ["do_image_splitting", "do_pad"],
-  },
-  Cohere2VisionImageProcessor: {
-    filter: "bicubic",
-    normal: CLIP,
-    field: "size",
-    cutting: (image) =>
-      image.flag("crop_to_patches", true) ? inGrid(image, "scale", 512) : stretched(image, 512),
-    flags: [],
-  },
-} as const satisfies Record<string, ImageProcessor>
 
 const plain: Wording = {
   opening: "",
@@ -435,16 +323,6 @@ function fittingOf(patches: QwenPatches, image: Fields, tokens: Tokens): ImagePr
 
 const FITTING = { processors: ["Qwen2VLImageProcessor"] } as const
 
-/** What becomes of pixels, wherever they are. */
-function pixelsOf(image: Fields, { filter, normal }: ImageProcessor) {
-  return {
-    filter: filterOf(image, filter),
-    rescale: image.positive("rescale_factor", 1 / 255),
-    mean: triple(image, "image_mean", normal.mean),
-    std: triple(image, "image_std", normal.std),
-  }
-}
-
 /** What a table has by a name that a file says. */
 function own<Value>(table: Readonly<Record<string, Value>>, name: string): Value | undefined {
   return Object.hasOwn(table, name) ? table[name] : undefined
@@ -555,33 +433,6 @@ function checkPatches(processing: ImageProcessing, { image, processor }: Sources
   }
 }
 
-/** Names end in Fast where transformers 4 wrote them, in Pil where 5 was asked for that one. */
-function processorOf(
-  image: Fields,
-  { processors: known }: Pick<Family, "processors">,
-): ProcessorName {
-  const otherwise = image.text("feature_extractor_type", known[0])
-  const name = image
-    .text("image_processor_type", otherwise.replace("FeatureExtractor", "ImageProcessor"))
-    .replace(/(?:Fast|Pil)$/, "")
-  const found = known.find((each) => each === name)
-  if (found) return found
-  throw image.wrong("image_processor_type", `is "${name}"; known: ${known.join(", ")}`)
-}
-
-const NEEDED = ["do_resize", "do_rescale", "do_normalize", "do_convert_rgb"]
-
-function refuseUnknown(image: Fields, { flags }: ImageProcessor): void {
-  for (const name of NEEDED)
-    if (!image.flag(name, true)) throw image.wrong(name, "is false, which is not known")
-  const known = [...NEEDED, ...flags]
-  const other = Object.keys(image.json).find(
-    (name) => name.startsWith("do_") && image.json[name] === true && !known.includes(name),
-  )
-  if (other !== undefined)
-    throw image.wrong(other, "is true, which changes the pixels and is not known")
-}
-
 /** The first row is the class row, where there is one; where there is none, it is left out all the same. */
 function skippedOf(config: Fields, { selects }: Family): number {
   if (!selects) return 0
@@ -598,28 +449,6 @@ function checkCount(processor: Fields, rows: number): void {
     if (count !== rows)
       throw processor.wrong(name, `is ${count}, but ${rows} rows of a tile come out of the tower`)
   }
-}
-
-function filterOf(image: Fields, otherwise: Filter): Filter {
-  if (!image.has("resample")) return otherwise
-  // Pillow's numbers.
-  const filters: Record<number, Filter> = { 1: "lanczos", 2: "bilinear", 3: "bicubic" }
-  const number = image.count("resample", undefined, 0)
-  const filter = filters[number]
-  if (filter) return filter
-  throw image.wrong("resample", `is ${number}; known: 1 (Lanczos), 2 (bilinear), 3 (bicubic)`)
-}
-
-function triple(
-  image: Fields,
-  name: string,
-  otherwise: readonly number[],
-): [number, number, number] {
-  const values = image.has(name) ? image.numbers(name) : otherwise
-  const [red, green, blue] = values
-  if (values.length !== 3 || (name === "image_std" && values.includes(0)))
-    throw image.wrong(name, "is not three numbers, none of which may be 0 in image_std")
-  return [red!, green!, blue!]
 }
 
 /** One number, or the same for both sides. */
