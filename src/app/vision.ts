@@ -8,6 +8,7 @@ import type { PlanTraits, Prepared } from "../compiler/targets/target.ts"
 import type { Overrides } from "../engine/limits.ts"
 import { type Beside, createTower, type Tower, towerLimits } from "../engine/tower.ts"
 import type { Problem } from "../errors.ts"
+import { arranged } from "../images/arrangement.ts"
 import type { SeenImage } from "../images/image.ts"
 import { type Images, openImages } from "../images/images.ts"
 import { mostRows } from "../images/patches.ts"
@@ -96,7 +97,7 @@ export async function openVision(
     return {
       mark,
       soft: { text: soft, id: vision.config.softToken },
-      prepare: preparing(images, tower),
+      prepare: preparing(images, tower, vision.newline),
       beside: tower,
       stats: tower.stats,
       hash,
@@ -117,8 +118,13 @@ interface Read extends Omit<SeenImage, "tiles"> {
 /**
  * A request's images are all prepared before the first is read. Their tiles are kept until then as far as there is room, and those
  * that are gone are cut once more. Of equal images one is worked on at a time, and the others find what came of it.
+ * @param newline the row that ends a line of an image
  */
-export function preparing(images: Images, tower: Tower): ChatVision["prepare"] {
+export function preparing(
+  images: Images,
+  tower: Tower,
+  newline: Float32Array = new Float32Array(0),
+): ChatVision["prepare"] {
   const cut = new LruMap<SeenImage>(MAX_TILES, bytesOf)
   const known = new LruMap<Read>(MAX_KEPT, ({ features }) => features.byteLength)
   const alone = oneOfEach()
@@ -136,16 +142,18 @@ export function preparing(images: Images, tower: Tower): ChatVision["prepare"] {
           cut.delete(hash)
           return image.tiles
         }
-        const features = await tower.read(rows, tiles, caller)
+        const coming = await tower.read(arrangement?.of ?? rows, tiles, caller)
+        const features = arrangement ? arranged(coming, arrangement, newline) : coming
         return known.put(hash, { ...told, features }).features
       })
-    const { text, rows, grid } = await alone(
+    const { text, rows, grid, arrangement } = await alone(
       hash,
       caller,
       async () => known.get(hash) ?? cut.get(hash) ?? (await see(caller)),
     )
-    const told = { text, rows, ...(grid && { grid }) }
-    return { hash, ...told, encode }
+    const image = { text, rows, ...(grid && { grid }) }
+    const told = { ...image, ...(arrangement && { arrangement }) }
+    return { hash, ...image, encode }
   }
 }
 

@@ -1,12 +1,13 @@
 // A picture becomes tiles as the tower takes them, and the grid in which they lie. What comes out is what the processors of
 // transformers make, sizes rounded as Python rounds them: image_processing_idefics3.py (and smolvlm), image_processing_got_ocr2.py,
 // image_processing_cohere2_vision.py, image_processing_deepseek_vl.py, image_processing_qwen2_vl.py, image_processing_pixtral.py,
-// image_processing_gemma4.py, and for the others image_processing_backends.py.
+// image_processing_gemma4.py, image_processing_llava_next.py, image_processing_lfm2_vl.py, and for the others
+// image_processing_backends.py.
 
-import type { Cutting, ImageProcessing, Picture, Size } from "./image.ts"
+import type { Cutting, ImageProcessing, Picture, Size, Tiles } from "./image.ts"
 import { resize, type Window } from "./resample.ts"
 
-/** How many tiles lie beside and below each other; one more behind them, where they are several, holds all of the picture. */
+/** How many tiles lie beside and below each other; one more behind them, where they are several, or before them, holds all of the picture. */
 export type Grid = Size
 
 export interface Cut {
@@ -20,6 +21,7 @@ export function cut(picture: Picture, processing: ImageProcessing): Cut | { refu
   if (cutting.kind === "fit") return fitted(picture, cutting, processing)
   if (cutting.kind === "fill") return filling(picture, cutting, processing)
   if (cutting.kind === "split") return split(picture, cutting, processing)
+  if (cutting.kind === "anyres") return anyRes(picture, cutting, processing)
   if (cutting.kind === "grid") return inGrid(picture, cutting, processing)
   if (cutting.kind === "pad") return padded(picture, cutting, processing)
   const only = cutting.kind === "crop" ? crop(picture, cutting.shortest, processing) : undefined
@@ -34,7 +36,10 @@ export function mostTiles({ cutting, tile }: Pick<ImageProcessing, "cutting" | "
     cutting.kind === "split" && cutting.isSplit
       ? Math.ceil(Math.min(cutting.longest, MAX_LONGEST) / tile.width)
       : 1
-  const most = cutting.kind === "grid" ? cutting.most : across * across
+  const { kind } = cutting
+  if (kind === "anyres")
+    return 1 + Math.max(...cutting.grids.map(({ width, height }) => width * height))
+  const most = kind === "grid" ? cutting.most : across * across
   return most > 1 ? most + 1 : 1
 }
 
@@ -71,8 +76,9 @@ const MAX_RATIO = 200
 function fitted(
   picture: Picture,
   cutting: Of<"fit">,
-  { tile, filter }: ImageProcessing,
+  processing: ImageProcessing,
 ): Cut | { refusal: string } {
+  const { tile, filter } = processing
   if (cutting.longest !== undefined) {
     const within = sizeWithin(picture, { ...cutting, longest: cutting.longest }, tile.width)
     return { grid: ONE, tiles: [resize(picture, within, filter)] }
@@ -85,7 +91,13 @@ function fitted(
       refusal: `${pixels}; no side may be more than ${MAX_RATIO} times the other; send a part of it`,
     }
   }
-  return { grid: ONE, tiles: [resize(picture, fittingSize(size, cutting, tile.width), filter)] }
+  const fitting = () => resize(picture, fittingSize(size, cutting, tile.width), filter)
+  const { tiles } = cutting
+  if (!tiles || !isAbove(picture, tiles, processing)) return { grid: ONE, tiles: [fitting()] }
+  const each = { width: tiles.edge, height: tiles.edge }
+  const grid = byRatio(picture, each, tiles)
+  const whole = { width: grid.width * tiles.edge, height: grid.height * tiles.edge }
+  return { grid, tiles: [...parts(resize(picture, whole, filter), grid, each), fitting()] }
 }
 
 /** Neither side less than `least`. */
@@ -95,9 +107,20 @@ function grown({ width, height }: Size, least: number): Size {
   return { width: Math.trunc(width * scale), height: Math.trunc(height * scale) }
 }
 
+/** A side that is rounded to nothing counts as a patch (`_is_image_too_large`). */
+function isAbove({ width, height }: Size, { above }: Tiles, { tile, patch }: ImageProcessing) {
+  const whole = (side: number) => Math.max(patch, halfToEven(side / tile.width) * tile.width)
+  return whole(width) * whole(height) > above
+}
+
 /** `smart_resize`: both sides multiples of `step`, and the area between the least and the most. */
-function fittingSize({ width, height }: Size, { least, most }: Of<"fit">, step: number): Size {
-  const whole = (side: number) => halfToEven(side / step) * step
+function fittingSize(
+  { width, height }: Size,
+  { least, most, tiles }: Of<"fit">,
+  step: number,
+): Size {
+  const fewest = tiles ? 1 : 0
+  const whole = (side: number) => Math.max(fewest, halfToEven(side / step)) * step
   const area = whole(width) * whole(height)
   if (area > most) {
     const shrink = Math.sqrt((height * width) / most)
@@ -220,6 +243,55 @@ function inGrid(picture: Picture, cutting: Of<"grid">, processing: ImageProcessi
   return withWhole(resize(picture, size, filter), grid, processing, picture)
 }
 
+function anyRes(picture: Picture, { grids }: Of<"anyres">, processing: ImageProcessing): Cut {
+  const { tile, filter } = processing
+  const grid = bestGrid(picture, tile, grids)
+  const whole = { width: grid.width * tile.width, height: grid.height * tile.height }
+  const padded = centred(resize(picture, sizeInside(picture, whole), filter), whole)
+  return { grid, tiles: [resize(picture, tile, filter), ...parts(padded, grid, tile)] }
+}
+
+/** In which most of the picture's pixels are left; of equal ones the smallest (`select_best_resolution`). */
+function bestGrid({ width, height }: Size, tile: Size, grids: readonly Grid[]): Grid {
+  let best = { grid: grids[0]!, kept: 0, wasted: Number.POSITIVE_INFINITY }
+  for (const grid of grids) {
+    const size = { width: grid.width * tile.width, height: grid.height * tile.height }
+    const scale = Math.min(size.width / width, size.height / height)
+    const shrunk = Math.trunc(width * scale) * Math.trunc(height * scale)
+    const kept = Math.min(shrunk, width * height)
+    const wasted = size.width * size.height - kept
+    if (kept > best.kept || (kept === best.kept && wasted < best.wasted))
+      best = { grid, kept, wasted }
+  }
+  return best.grid
+}
+
+/** The largest that is not larger (`get_patch_output_size`). */
+function sizeInside({ width, height }: Size, { width: across, height: tall }: Size): Size {
+  const [wide, high] = [across / width, tall / height]
+  return wide < high
+    ? { width: across, height: Math.min(Math.ceil(height * wide), tall) }
+    : { width: Math.min(Math.ceil(width * high), across), height: tall }
+}
+
+/** Black around it. */
+function centred({ width, height, data: from }: Picture, size: Size): Picture {
+  const data = new Uint8Array(size.width * size.height * 3)
+  const left = Math.floor((size.width - width) / 2)
+  const top = Math.floor((size.height - height) / 2)
+  for (let y = 0; y < height; y++)
+    data.set(from.subarray(y * width * 3, (y + 1) * width * 3), ((top + y) * size.width + left) * 3)
+  return { ...size, data }
+}
+
+function parts(picture: Picture, grid: Grid, tile: Size): Picture[] {
+  const tiles: Picture[] = []
+  for (let row = 0; row < grid.height; row++)
+    for (let column = 0; column < grid.width; column++)
+      tiles.push(part(picture, { left: column * tile.width, top: row * tile.height, ...tile }))
+  return tiles
+}
+
 /** @param all what the last tile is made of */
 function withWhole(
   picture: Picture,
@@ -227,10 +299,7 @@ function withWhole(
   { tile, filter }: ImageProcessing,
   all: Picture,
 ): Cut {
-  const tiles: Picture[] = []
-  for (let row = 0; row < grid.height; row++)
-    for (let column = 0; column < grid.width; column++)
-      tiles.push(part(picture, { left: column * tile.width, top: row * tile.height, ...tile }))
+  const tiles = parts(picture, grid, tile)
   if (tiles.length > 1) tiles.push(resize(all, tile, filter))
   return { grid, tiles }
 }
@@ -259,7 +328,11 @@ function grids(least: number, most: number): Grid[] {
 const choices = { ratio: byRatio, scale: byScale } satisfies Record<Of<"grid">["choice"], unknown>
 
 /** Whose proportions are nearest; of equal ones the largest whose area is less than twice the picture's. */
-function byRatio({ width, height }: Size, tile: Size, { least, most }: Of<"grid">): Grid {
+function byRatio(
+  { width, height }: Size,
+  tile: Size,
+  { least, most }: Pick<Of<"grid">, "least" | "most">,
+): Grid {
   let best = ONE
   let nearest = Number.POSITIVE_INFINITY
   for (const grid of grids(least, most)) {

@@ -3,7 +3,7 @@
 import { serve } from "../worker/serve.ts"
 import { cut } from "./cut.ts"
 import { decode } from "./decode.ts"
-import type { ImageProcessing, Picture } from "./image.ts"
+import type { ImageProcessing, Picture, Size } from "./image.ts"
 import type { Answer, Order } from "./images.ts"
 import { layoutOf, pixelsOf } from "./patches.ts"
 
@@ -36,6 +36,7 @@ async function answerTo(order: Order): Promise<Answer> {
   const parts = cut(picture, processing)
   if ("refusal" in parts) return parts
   tiles = parts.tiles
-  const { width, height } = tiles[0]!
-  return { grid: parts.grid, tiles: tiles.length, tile: { width, height } }
+  return { grid: parts.grid, tiles: tiles.map(sizeOf), picture: sizeOf(picture) }
 }
+
+const sizeOf = ({ width, height }: Picture): Size => ({ width, height })

@@ -22,6 +22,11 @@ export type Cutting =
   /** In a grid of so many tiles, chosen by `choice`; with more than one, all of it as the last tile. */
   | { kind: "grid"; choice: "ratio" | "scale"; least: number; most: number }
   /**
+   * As LLaVA 1.6: all of it as the first tile; then padded with black to the best of these grids. Where they have more rows than so
+   * many tiles, these are shrunk.
+   */
+  | { kind: "anyres"; grids: readonly Size[]; most?: number }
+  /**
    * One tile of about the image's proportions, whose sides are multiples of `tile`'s: of so many pixels, as Qwen; or where an edge may
    * be so long at the most, of as many as the image has or that leaves it, as Pixtral.
    */
@@ -32,12 +37,23 @@ export type Cutting =
       longest?: number
       /** An image is first thought of as so large that neither side is less than the tile's. */
       grows?: true
+      tiles?: Tiles
     }
   /** The same, as large as so many pixels allow, as Gemma 4. */
   | { kind: "fill"; most: number }
 
-/** Whether the one tile is as large as its image makes it, and its patches are told by height and width. */
+/** Whether a tile is as large as its image makes it, and its patches are told by height and width. */
 export const fits = ({ kind }: Cutting) => kind === "fit" || kind === "fill"
+
+/** As LFM2-VL: an image of more pixels than that lies in a grid of square tiles, and the one that fits it stands behind them. */
+export interface Tiles {
+  above: number
+  /** How many there are. */
+  least: number
+  most: number
+  /** Of each, in pixels. */
+  edge: number
+}
 
 /** What stands in the prompt for an image, around the soft tokens of its tiles. */
 export interface Wording {
@@ -80,8 +96,11 @@ export interface ImageProcessing {
   window?: number
   /** Of a square, so many a side, that positions are learned for; absent: a patch has a place of its own, or none. */
   places?: number
-  /** Sixteen places around a patch share it, as bicubic resizing has it, and not four. */
-  isCubic?: true
+  /**
+   * How places share a patch: those that it covers, as areas do; or the sixteen around it, as bicubic resizing has it. Absent: the four
+   * around it, corners on corners.
+   */
+  spread?: "area" | "cubic"
   /** The text model turns rows by where they lie in their image. */
   isPlaced?: true
   /** What the chat template writes in the place of an image. */
@@ -97,10 +116,22 @@ export interface SeenImage {
   tiles: readonly Tile[]
   /** What stands in the prompt in the place of the mark: its soft tokens among whatever else, as text. */
   text: string
-  /** How many soft tokens `text` has: as many as rows come out of the tower. */
+  /** How many soft tokens `text` has: as many as rows come out of the tower, or stand in the arrangement. */
   rows: number
+  /** How rows that come out become those of the prompt; absent: as they are. */
+  arrangement?: Arrangement
   /** How these lie in the image, line by line, where the text model turns them by that. */
   grid?: Size
+}
+
+/** Each row of the prompt is a sum of so many rows of tiles, in which each has its share. */
+export interface Arrangement {
+  taps: 1 | 4
+  /** So many rows come out of all tiles. */
+  of: number
+  /** Among these; the one behind them all ends a line. */
+  from: Int32Array // [rows, taps]
+  shares: Float32Array // [rows, taps]
 }
 
 export interface Tile {

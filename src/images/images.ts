@@ -7,6 +7,7 @@ import { type Problem, problem } from "../errors.ts"
 import type { Log } from "../log.ts"
 import { type Caller, Lane } from "../worker/lane.ts"
 import { Worker, WorkerLost } from "../worker/worker.ts"
+import { packed } from "./arrangement.ts"
 import type { Grid } from "./cut.ts"
 import type { ImageProcessing, SeenImage, Size, Tile } from "./image.ts"
 import {
@@ -27,8 +28,8 @@ export type Order =
   | { kind: "rows"; tile: number; from: number; to: number }
 
 export type Answer =
-  /** How many tiles, and how large each is. */
-  { grid: Grid; tiles: number; tile: Size } | { refusal: string } | { pixels: Float32Array }
+  /** How large each tile is, and the picture was. */
+  { grid: Grid; tiles: Size[]; picture: Size } | { refusal: string } | { pixels: Float32Array }
 
 export interface Images {
   /**
@@ -80,18 +81,12 @@ export function openImages(
     const answer = await worker.ask({ kind: "cut", bytes }, { signal })
     if ("refusal" in answer) throw refused(field, answer.refusal)
     if (!("grid" in answer)) throw new Error("internal: an image was cut, and no grid came of it")
-    const layout = layoutOf(processing, answer.tile)
     const tiles: Tile[] = []
-    for (let tile = 0; tile < answer.tiles; tile++)
-      tiles.push(tileOf(await pixelsOf(tile, layout, signal), layout))
-    const rows = wantedOf(layout).length
-    const fits = processing.cutting.kind === "fit" && gridOf(layout)
-    return {
-      tiles,
-      text: textOf(processing, answer.grid, rows, fits ? fits.width : undefined),
-      rows: rows * tiles.length,
-      ...(fits && processing.isPlaced && { grid: fits }),
+    for (const [number, size] of answer.tiles.entries()) {
+      const layout = layoutOf(processing, size)
+      tiles.push(tileOf(await pixelsOf(number, layout, signal), layout))
     }
+    return { tiles, ...toldOf(processing, answer) }
   }
 
   async function pixelsOf(
@@ -128,6 +123,28 @@ export function openImages(
       lane.close()
       await worker.close()
     },
+  }
+}
+
+/** What is said of an image, by how it was cut. */
+function toldOf(
+  processing: ImageProcessing,
+  { grid, tiles, picture }: Extract<Answer, { grid: Grid }>,
+): Omit<SeenImage, "tiles"> {
+  const { cutting, soft, isPlaced } = processing
+  const layout = layoutOf(processing, tiles[0]!)
+  const ofTiles = tiles.map((size) => wantedOf(layoutOf(processing, size)).length)
+  const rows = ofTiles[0]!
+  if (cutting.kind === "anyres") {
+    const arrangement = packed(picture, grid, Math.sqrt(rows), cutting.most)
+    const count = arrangement.from.length / arrangement.taps
+    return { text: soft.repeat(count), rows: count, arrangement }
+  }
+  const fits = cutting.kind === "fit" && gridOf(layout)
+  return {
+    text: textOf(processing, grid, rows, fits ? fits.width : undefined, ofTiles.at(-1)),
+    rows: ofTiles.reduce((sum, each) => sum + each, 0),
+    ...(fits && isPlaced && { grid: fits }),
   }
 }
 

@@ -19,7 +19,7 @@ export type Layout = Pick<
   | "skipped"
   | "window"
   | "places"
-  | "isCubic"
+  | "spread"
   | "rescale"
   | "isRescaledFirst"
   | "mean"
@@ -57,7 +57,9 @@ export function takenOf({ patch, places = 0 }: Layout): number {
 export function mostRows(processing: ImageProcessing): number {
   const { cutting, tile, patch } = processing
   if (cutting.kind !== "fit" && cutting.kind !== "fill") return rowsOf(processing)
-  return Math.floor(mostPixels(cutting, tile.width) / (patch * patch))
+  const fitting = mostPixels(cutting, tile.width)
+  const edge = (cutting.kind === "fit" && cutting.tiles?.edge) || 0
+  return Math.floor(Math.max(fitting, edge * edge) / (patch * patch))
 }
 
 /** Rows of a tile in the tower. */
@@ -186,12 +188,12 @@ function windowsOf(layout: Layout, window: number): { seenFrom: Int32Array; seen
 /**
  * How much each of the learned places, of which there are `side` to each side, counts for a patch: the grid of patches is stretched
  * over theirs, corner on corner, and the four around a patch share it (`_interpolation_axis_taps_weights` of transformers); or edge on
- * edge, and sixteen do (`grid_sample` of torch).
+ * edge, and sixteen do (`grid_sample` of torch), or all that a patch covers (`resize_positional_embeddings` of SigLIP 2).
  */
 function shareOut(pixels: Float32Array, layout: Layout, side: number): void {
   const { columns, lines } = sides(layout)
   const taken = takenOf(layout)
-  const shares = layout.isCubic ? cubicSharesAt : sharesAt
+  const shares = spreads[layout.spread ?? "corners"]
   const down = Array.from({ length: lines }, (_, line) => shares(line, lines, side))
   const across = Array.from({ length: columns }, (_, column) => shares(column, columns, side))
   for (const [row, { column, line }] of patchOrder(layout).entries()) {
@@ -233,3 +235,18 @@ function cubic(far: number): number {
   if (far <= 1) return ((a + 2) * far - (a + 3)) * far * far + 1
   return ((a * far - 5 * a) * far + 8 * a) * far - 4 * a
 }
+
+/** Of one side: those that a patch covers, and its neighbours. */
+function areaAt(index: number, of: number, side: number): { place: number; share: number }[] {
+  const scale = side / of
+  const support = Math.max(scale, 1)
+  const centre = (index + 0.5) * scale - 0.5
+  const near = Array.from({ length: side }, (_, place) => ({
+    place,
+    share: Math.max(0, 1 - Math.abs(place - centre) / support),
+  })).filter(({ share }) => share > 0)
+  const sum = near.reduce((all, { share }) => all + share, 0)
+  return near.map(({ place, share }) => ({ place, share: share / sum }))
+}
+
+const spreads = { corners: sharesAt, cubic: cubicSharesAt, area: areaAt } as const

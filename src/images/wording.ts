@@ -7,12 +7,14 @@ import type { ImageProcessing } from "./image.ts"
 /**
  * @param rows that come out of the tower for each tile
  * @param across how many of them are a line, where something stands between lines
+ * @param ofWhole rows of the tile that holds all of the picture, where there are others
  */
 export function textOf(
   { wording, soft }: ImageProcessing,
   { width, height }: Grid,
   rows: number,
   across = rows,
+  ofWhole = rows,
 ): string {
   const { opening, closing, only, part, whole, betweenLines, behindTile, behindRow } = wording
   const line = soft.repeat(across)
@@ -31,5 +33,5 @@ export function textOf(
     })
     return tiles.join("") + behindRow
   })
-  return opening + lines.join("") + whole + tile + closing
+  return opening + lines.join("") + whole + soft.repeat(ofWhole) + behindTile + closing
 }

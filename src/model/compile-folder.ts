@@ -37,6 +37,7 @@ import { TIKTOKEN_MODEL } from "./tiktoken-model.ts"
 import { TOKENIZER_MODEL } from "./tokenizer-model.ts"
 import { inFloats, type Sight, towerFolder, towerNames } from "./vision/open-vision.ts"
 import { processingFiles } from "./vision/processing.ts"
+import { newlineOf } from "./vision/tower.ts"
 import { convertible } from "./weights/convert.ts"
 import { mlcNames } from "./weights/mlc-names.ts"
 import { writeMlc } from "./weights/write-mlc.ts"
@@ -182,7 +183,8 @@ async function writeTower(vision: Sight, directory: string): Promise<void> {
       await writeFile(join(directory, file), JSON.stringify(json))
   else await copyFiles(new Folder(path), [configuration, ...processingFiles], directory)
   const names = towerNames(config)
-  await writeMlc(weightsOf(graph), weights, directory, { format, stored: format, names })
+  const read = [...weightsOf(graph), newlineOf(config) ?? []].flat()
+  await writeMlc(read, weights, directory, { format, stored: format, names })
 }
 
 /** Whether what adapters add is computed beside matrices, and so is in none of them. */

@@ -58,7 +58,10 @@ export const seeing: Readonly<Record<string, Seeing>> = {
   lfm3_vl: { models: "LFM3-VL", texts: ["lfm3"], tied: true },
   llama4: { models: "Llama 4", texts: ["llama4_text"] },
   llava: { models: "LLaVA 1.5, Pixtral 12B", texts: ["llama", "mistral", "qwen2"] },
-  llava_next: { models: "LLaVA 1.6", texts: ["llama", "mistral", "qwen2"] },
+  llava_next: {
+    models: "LLaVA 1.6, Granite Vision 3",
+    texts: ["llama", "mistral", "qwen2", "granite"],
+  },
   llava_next_video: { models: "LLaVA NeXT Video", texts: ["llama", "mistral", "qwen2"] },
   llava_onevision: { models: "LLaVA OneVision", texts: ["qwen2"] },
   minicpmv4_6: { models: "MiniCPM-V 4.6", texts: ["qwen3_5_text"] },

@@ -1,11 +1,27 @@
 // Models that see pictures in their own proportions or in tiles of them, from the bytes to the reply: towers, logits and greedy tokens
 // are those of transformers (test/golden/vision/pictures.py, fitting.py).
 
-import { describe, expect, test } from "vitest"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { describe, expect, onTestFinished, test } from "vitest"
+import { compileFolder } from "../../src/model/compile-folder.ts"
+import { openModel } from "../../src/model/model.ts"
+import { goldenFolder } from "./golden.ts"
 import { answersAsGolden, blindBy, type Json, judgeTower, opening, others } from "./pictures.ts"
 
 test.each(others)("the tower of %s on reference", async (name) => {
   await judgeTower(name, opening.reference)
+})
+
+/** A row that ends lines, beside the graph; a matrix whose columns are turned around. */
+test.each(["lfm2-vl", "llava-onevision", "mistral3"])("the tower of %s, compiled", async (name) => {
+  const model = await openModel(goldenFolder("vision", name), { sees: true })
+  onTestFinished(() => model.close())
+  const folder = mkdtempSync(join(tmpdir(), "sinter-compiled-"))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  await compileFolder(model, folder, { format: model.format })
+  await judgeTower(name, opening.reference, { path: folder })
 })
 
 /** Whose tower runs on compiled kernels. */
@@ -31,6 +47,26 @@ test.each<[string, string, (vision: Json, config: Json) => void]>([
     "mistral3",
     'rope_type is "yarn"; known: axial',
     (vision) => (vision.rope_parameters = { rope_type: "yarn", rope_theta: 100 }),
+  ],
+  [
+    "llava-next",
+    "vision_feature_select_strategy leaves 0 rows of a tile out",
+    (_, config) => (config.vision_feature_select_strategy = "full"),
+  ],
+  [
+    "llava-next",
+    "image_grid_pinpoints has other sizes",
+    (_, config) => (config.image_grid_pinpoints = [[40, 20]]),
+  ],
+  [
+    "llava-onevision",
+    'vision_aspect_ratio is "pad"; known: anyres_max_9',
+    (_, config) => (config.vision_aspect_ratio = "pad"),
+  ],
+  [
+    "llava-onevision",
+    'vision_aspect_ratio is "anyres_max_2", but the model\'s is "anyres_max_4"',
+    (_, config) => (config.vision_aspect_ratio = "anyres_max_4"),
   ],
   [
     "llava-pixtral",

@@ -5,6 +5,7 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync }
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest"
+import { preparing } from "../../src/app/vision.ts"
 import { type App, createApp } from "../../src/app.ts"
 import { compile } from "../../src/compiler/compile.ts"
 import type { Plan, SumOrder } from "../../src/compiler/plan.ts"
@@ -77,7 +78,7 @@ export async function judgeTower(
   const model = await openModel(path, { sees: true })
   onTestFinished(() => model.close())
   expect(model.blind).toBeUndefined()
-  const { config, graph, format, codecOf, weights, images } = model.vision!
+  const { config, graph, format, codecOf, weights, images, newline } = model.vision!
   const options = { format, ...(codecOf && { codecOf }), activations: "float", kv: "f32" } as const
   const plan = compile(graph, { ...options, ...(sums && { sums }) })
   const program = await open(plan, towerLimits(plan.groups.length, 300))
@@ -91,17 +92,19 @@ export async function judgeTower(
   const { mutual, softToken, fits } = own
   const { factor: mean, standardized, side, by } = own.merge
   const merge = { side, by, ...(mean && { factor: mean }), ...(standardized && { standardized }) }
-  expect(config).toMatchObject({ ...(mutual && { mutual }), softToken, merge, fits })
+  const also = { ...(mutual && { mutual }), ...(fits && { fits }) }
+  expect(config).toMatchObject({ ...also, softToken, merge })
   expect({ ...images, cutting: said.cutting, mean: said.mean, std: said.std }).toEqual(said)
   const eyes = openImages(said)
   onTestFinished(() => eyes.close())
+  const prepare = preparing(eyes, tower, newline)
+  const nobody = { client: "" }
   const grids: Size[][] = []
   for (const { bytes, features } of golden(name)) {
-    const seen = await Promise.all(bytes.map((each) => eyes.see(each, "image", { client: "" })))
+    const seen = await Promise.all(bytes.map((each) => prepare(each, "image", nobody)))
     grids.push(seen.map(({ grid }) => grid))
-    const tiles = seen.flatMap((each) => each.tiles)
-    const count = seen.reduce((sum, each) => sum + each.rows, 0)
-    const rows = await tower.read(count, async () => tiles, { client: "" })
+    const pieces = await Promise.all(seen.map((each) => each.encode(nobody)))
+    const rows = Float32Array.from(pieces.flatMap((piece) => [...piece]))
     expect(rows.length).toBe(features.length)
     const { factor } = config.projector
     const worst = rows.reduce(

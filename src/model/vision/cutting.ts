@@ -2,7 +2,7 @@
 //
 // Sources: image_processing_*.py of transformers.
 
-import type { Cutting, Size } from "../../images/image.ts"
+import type { Cutting, Size, Tiles } from "../../images/image.ts"
 import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
 import { CLIP, type Colours, triple } from "./colours.ts"
@@ -128,6 +128,81 @@ export function filling(image: Fields, { patch, joined }: Grain): Cuts {
     throw image.wrong(name, `is ${rows}; known: ${GEMMA4_ROWS.join(", ")}`)
   const tile = { width: step, height: step }
   return { tile, cutting: { kind: "fill", most: rows * step * step } }
+}
+
+/**
+ * As LLaVA 1.6. @param tile its edge where none is said
+ * @param crop whether it is cut out, where nothing is said
+ */
+export function anyRes(
+  image: Fields,
+  { tile: usual, crop, pinpoints }: { tile: number; crop: boolean; pinpoints: Pinpoints },
+): Cuts {
+  const size = sizeOf(image, "size", { shortest_edge: usual })
+  const tile = bothSides(size) ?? square(pixels(size, "shortest_edge"))
+  const isCropped = image.flag("do_center_crop", crop)
+  const cropped = isCropped || image.has("crop_size")
+  const cut = cropped ? bothSides(sizeOf(image, "crop_size", square(usual))) : tile
+  if (cut?.width !== tile.width || cut.height !== tile.height)
+    throw image.wrong("crop_size", "is another than size, of which tiles are")
+  return { tile, cutting: { kind: "anyres", grids: readGrids(image, tile, pinpoints) } }
+}
+
+/** Heights and widths in pixels. */
+export type Pinpoints = readonly (readonly [number, number])[]
+
+const MAX_GRIDS = 256
+
+/** As many tiles to each side as make the sizes that are listed. */
+export function readGrids(fields: Fields, tile: Size, otherwise: Pinpoints): Size[] {
+  const name = "image_grid_pinpoints"
+  const given: unknown = fields.json[name] ?? otherwise
+  if (!Array.isArray(given) || given.length === 0 || given.length > MAX_GRIDS)
+    throw fields.wrong(name, `is no list of 1 to ${MAX_GRIDS} sizes`)
+  return given.map((size: unknown) => {
+    const sides: readonly unknown[] = Array.isArray(size) ? size : []
+    const [height, width] = [Number(sides[0]) / tile.height, Number(sides[1]) / tile.width]
+    const isWhole = Number.isInteger(height) && Number.isInteger(width) && width > 0 && height > 0
+    if (sides.length === 2 && isWhole && width * height <= MAX_TILES) return { width, height }
+    throw fields.wrong(
+      name,
+      `holds ${JSON.stringify(size)}, which is no height and width of 1 to ${MAX_TILES} whole tiles`,
+    )
+  })
+}
+
+const square = (side: number) => ({ height: side, width: side })
+
+/** As LFM2-VL, in whose prompts an image has so many tokens. */
+export function tiled(image: Fields, { patch, joined }: Grain): Cuts {
+  const step = patch * joined
+  for (const [name, is, usual] of [
+    ["encoder_patch_size", patch, 16],
+    ["downsample_factor", joined, 2],
+  ] as const) {
+    const told = image.count(name, usual)
+    if (told !== is) throw image.wrong(name, `is ${told}, but the tower's is ${is}`)
+  }
+  if (!image.flag("use_thumbnail", true))
+    throw image.wrong("use_thumbnail", "is false, which is not known")
+  const most = image.count("max_image_tokens", 256, 1, MAX_ROWS)
+  const least = image.count("min_image_tokens", 64, 1, most)
+  const tiles = tilesOf(image, step, most)
+  const tile = { width: step, height: step }
+  const area = { least: least * step * step, most: most * step * step }
+  return { tile, cutting: { kind: "fit", ...area, ...(tiles && { tiles }) } }
+}
+
+function tilesOf(image: Fields, step: number, most: number): Tiles | undefined {
+  const count = image.count("max_tiles", 10, 1, MAX_TILES)
+  const fewest = image.count("min_tiles", 2, 1, count)
+  if (!image.flag("do_image_splitting", true) || count === 1) return undefined
+  if (fewest === 1)
+    throw image.wrong("min_tiles", "is 1; known: none but one that fits its image, or 2 and more")
+  const edge = image.count("tile_size", 512, step, MAX_EDGE)
+  if (edge % step !== 0) throw image.wrong("tile_size", `is ${edge}, no multiple of ${step} pixels`)
+  const above = most * step * step * image.positive("max_pixels_tolerance", 2)
+  return { above, least: fewest, most: count, edge }
 }
 
 const MAX_LONGEST = 65_535 // of any image

@@ -2,7 +2,8 @@
 // are called. What stands behind it the family decides (families.ts). Of a known one, what would change the mathematics is read or
 // refused.
 //
-// Sources: configuration_*.py and modeling_*.py of transformers (siglip, clip, idefics3, internvl, pixtral, smolvlm).
+// Sources: configuration_*.py and modeling_*.py of transformers (siglip, clip, idefics3, internvl, pixtral, siglip2,
+// smolvlm).
 
 import { NORMS, type NormKind, withAttention, withBlocks, withMlp } from "../block.ts"
 import { readDecoder, seeingBothWays } from "../config.ts"
@@ -53,6 +54,7 @@ export const eyes = {
   idefics3_vision: idefics3,
   internvl_vision: internVl,
   pixtral,
+  siglip2_vision_model: siglip2,
   siglip_vision_model: (vision: Fields) => siglip(vision, SIGLIP),
   smolvlm: idefics3,
   smolvlm_vision: idefics3,
@@ -89,6 +91,30 @@ const siglipParts: Naming["parts"] = {
   post_attention_layernorm: "layer_norm2",
   "mlp.up_proj": "mlp.fc1",
   "mlp.down_proj": "mlp.fc2",
+}
+
+/** SigLIP 2 that takes images of any proportions (NaFlex). A patch's colours lie pixel by pixel. */
+function siglip2(vision: Fields): Eye {
+  const eye = siglip(vision.with(SIGLIP), SIGLIP)
+  const positions = { name: "embeddings.position_embedding.weight", transposed: true } as const
+  const patches = { name: "embeddings.patch_embedding.weight", turnedColumns: 3 }
+  const parts = { "patch_embedding.weight": patches, "positions.weight": positions }
+  return {
+    ...eye,
+    side: squareSide(vision),
+    fits: { rows: MAX_PATCHES, frames: 1, interpolated: "before the norm" },
+    names: { ...eye.names, parts: { ...eye.names.parts, ...parts } },
+  }
+}
+
+const MAX_PLACES = 1 << 16
+
+/** Of the square of patches that positions are learned for. */
+export function squareSide(vision: Fields): number {
+  const name = "num_patches"
+  const count = vision.count(name, 256, 1, MAX_PLACES)
+  if (Number.isInteger(Math.sqrt(count))) return Math.sqrt(count)
+  throw vision.wrong(name, `is ${count}, which is no square`)
 }
 
 function clip(vision: Fields): Eye {

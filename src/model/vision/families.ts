@@ -3,7 +3,7 @@
 // or refused.
 //
 // Sources: configuration_*.py and modeling_*.py of transformers (aya_vision, cohere2_vision, deepseek_vl, gemma3, idefics3, internvl,
-// llava, mistral3, smolvlm, vipllava).
+// lfm2_vl, llava, llava_next, llava_onevision, mistral3, smolvlm, vipllava).
 
 import { type ModelConfig, readActivation } from "../config.ts"
 import type { Fields } from "../fields.ts"
@@ -30,6 +30,7 @@ interface Family {
   ending(fields: Fields, eye: Eye, text: ModelConfig): Ending
   /** Where it is not said. */
   softToken: number
+  newline?: true
   mutual?: NonNullable<TowerConfig["mutual"]>
   /** What may stand before the names of tensors: the tower's, and the projector's. */
   roots: Naming["roots"]
@@ -64,6 +65,7 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
     merge,
     projector: { ...projector, width: text.shapes.hidden },
     softToken: softTokenOf(fields, family, text),
+    ...(family.newline && { newline: family.newline }),
     ...(family.mutual && { mutual: family.mutual }),
     naming: {
       roots: family.roots,
@@ -87,6 +89,8 @@ const LLAVA = {
   roots: rootsOf(["vision_tower.vision_model.", "vision_tower."], "multi_modal_projector."),
   parts: {},
 }
+
+const NEWLINE: Naming["parts"] = { "newline.weight": { name: "image_newline", apart: true } }
 
 const idefics3Family: Family = {
   towers: ["idefics3_vision", "idefics3", "smolvlm_vision", "smolvlm", "siglip_vision_model"],
@@ -156,11 +160,34 @@ const families = {
     roots: LLAVA.roots,
     parts: { projector_norm: "layer_norm" },
   },
+  lfm2_vl: {
+    towers: ["siglip2_vision_model"],
+    ending: lfm2Ending,
+    softToken: 396,
+    roots: LLAVA.roots,
+    parts: { projector_norm: "layer_norm" },
+  },
   llava: {
     towers: ["clip_vision_model", "siglip_vision_model", "pixtral"],
     ending: llavaEnding,
     softToken: 32000,
     ...LLAVA,
+  },
+  llava_next: {
+    towers: ["clip_vision_model", "siglip_vision_model"],
+    ending: llavaEnding,
+    softToken: 32000,
+    newline: true,
+    roots: LLAVA.roots,
+    parts: NEWLINE,
+  },
+  llava_onevision: {
+    towers: ["siglip_vision_model"],
+    ending: (fields, eye, text) => llavaEnding(fields, eye, text, -1),
+    softToken: 151646,
+    newline: true,
+    roots: LLAVA.roots,
+    parts: NEWLINE,
   },
   mistral3: {
     towers: ["pixtral"],
@@ -182,20 +209,39 @@ const families = {
 /** With and without what transformers 5 puts before all of them. */
 function rootsOf(parts: readonly string[], projector: string): Naming["roots"] {
   return parts.flatMap((part) =>
-    ["model.", ""].map((root) => ({ root: root + part, head: root + projector })),
+    ["model.", ""].map((root) => ({
+      root: root + part,
+      head: root + projector,
+      apart: root,
+    })),
   )
 }
 
 /** Where a tower fits images, none of its rows is a class's. */
-function llavaEnding(fields: Fields, eye: Eye, text: ModelConfig): Ending {
+function llavaEnding(fields: Fields, eye: Eye, text: ModelConfig, last = -2): Ending {
   if (eye.fits) checkStrategy(fields.with({ vision_feature_select_strategy: "default" }), "full")
   return {
-    layersRead: readLayers(fields, eye, [-2]),
+    layersRead: readLayers(fields, eye, [last]),
     merge: { side: 1, by: "columns" },
     projector: {
       norm: undefined,
       inner: readInner(fields, text),
       bias: fields.flag("multimodal_projector_bias", true),
+      factor: 1,
+    },
+  }
+}
+
+function lfm2Ending(fields: Fields): Ending {
+  const activation = readActivation(fields, { field: "projector_hidden_act", otherwise: "gelu" })
+  const isNormed = fields.flag("projector_use_layernorm", true)
+  return {
+    layersRead: undefined,
+    merge: { side: fields.count("downsample_factor", 2, 1, MAX_JOINED), by: "columns" },
+    projector: {
+      norm: isNormed ? { kind: "layer", bias: true, epsilon: 1e-5 } : undefined,
+      inner: { columns: fields.count("projector_hidden_size", 2560), activation, gated: false },
+      bias: fields.flag("projector_bias", true),
       factor: 1,
     },
   }

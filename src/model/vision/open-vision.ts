@@ -11,6 +11,7 @@ import type { CodecOf } from "../../compiler/graph/codecs.ts"
 import type { Graph } from "../../compiler/graph/graph.ts"
 import { Problem } from "../../errors.ts"
 import type { ImageProcessing } from "../../images/image.ts"
+import { widen } from "../../runtime/dtype.ts"
 import { type FormatName, isMixed } from "../../runtime/format.ts"
 import type { ModelConfig } from "../config.ts"
 import { Fields } from "../fields.ts"
@@ -20,6 +21,7 @@ import { MLC } from "../mlc-config.ts"
 import { packingOf } from "../packed/packing.ts"
 import { textFields } from "../seeing.ts"
 import { storedFormat } from "../stored-format.ts"
+import { convert } from "../weights/convert.ts"
 import { openMlc } from "../weights/mlc.ts"
 import type { MlcNames } from "../weights/mlc-names.ts"
 import { openSafetensors } from "../weights/safetensors.ts"
@@ -27,7 +29,7 @@ import type { Weights } from "../weights/weights.ts"
 import { readTower } from "./families.ts"
 import { type Beside, openMmproj } from "./mmproj.ts"
 import { IMAGE, readProcessing } from "./processing.ts"
-import { type TowerConfig, tower, towerShapes } from "./tower.ts"
+import { newlineOf, type TowerConfig, tower, towerShapes } from "./tower.ts"
 
 export interface Vision {
   /** The folder that its configuration, its processor and its weights are in, and the file that says what it is. */
@@ -39,6 +41,8 @@ export interface Vision {
   /** What each weight is kept in, where the files mix codecs. */
   codecOf?: CodecOf
   weights: Weights
+  /** The row that ends a line of an image, where lines end so. */
+  newline?: Float32Array
   close(): Promise<void>
 }
 
@@ -193,9 +197,20 @@ export async function openVision({
     readTensors(graph, weights)
     const broken = (what: string) => folder.broken(PLAIN, what)
     const stored = storedFormat(graph, weights, packing?.method ?? "q0f32", broken)
+    const newline = await readNewline(config, weights)
     const close = () => closing.close()
-    return { path, configuration: PLAIN, config, graph, ...stored, weights, close }
+    const place = { path, configuration: PLAIN }
+    return { ...place, config, graph, ...stored, weights, ...(newline && { newline }), close }
   })
+}
+
+async function readNewline(config: TowerConfig, weights: Weights) {
+  const wanted = newlineOf(config)
+  if (!wanted) return undefined
+  const { rows, sources } = wanted
+  const tensor = weights.tensor(sources[0]!.tensor, rows, 1)
+  const { values } = convert(await tensor.read(0, rows), 1, tensor.codec, "f32")
+  return widen(values, "f32")
 }
 
 /** In MLC's layout nothing of a tower is joined. */

@@ -31,7 +31,10 @@ const { seen, fitted, sizes } = JSON.parse(
 ) as {
   seen: Record<string, Case>
   fitted: Record<string, { config: Json; image: Json; images: Record<string, Fitted> }>
-  sizes: Record<"mistral3" | "pixtral", Sizes>
+  sizes: Record<"mistral3" | "pixtral", Sizes> & {
+    lfm2_vl: number[][]
+    llava_onevision: { tile: number; pinpoints: number[][]; images: number[][] }
+  }
 }
 
 /** What becomes of images where no edge may be longer: widths and heights, before and behind. */
@@ -278,6 +281,93 @@ test.each(["pixtral", "mistral3"] as const)(
       expect(sizeOf(blank(width, height), processing)).toEqual([expected])
   },
 )
+
+/** LLaVA OneVision's, in tiles of 56 pixels. */
+function readAnyRes(
+  changes: { image?: Json; vision?: Json; processor?: Json; config?: Json } = {},
+) {
+  const { tile, pinpoints } = sizes.llava_onevision
+  const vision_config = { image_size: tile, patch_size: 14, ...changes.vision }
+  const grids = { image_grid_pinpoints: pinpoints }
+  const config = { model_type: "llava_onevision", vision_config, ...grids, ...changes.config }
+  const image = { size: { height: tile, width: tile }, ...grids, ...changes.image }
+  const files = { "preprocessor_config.json": image }
+  const processor = changes.processor && { "processor_config.json": changes.processor }
+  return read(config, { ...files, ...processor })
+}
+
+test("tiles lie in the grid that transformers chooses, and an image is as large in it", async () => {
+  const processing = (await readAnyRes())!
+  const { tile, images } = sizes.llava_onevision
+  for (const [width, height, across, tall, wide, high] of images) {
+    const white = blank(width!, height!)
+    white.data.fill(255)
+    const parts = cut(white, processing)
+    if ("refusal" in parts) throw new Error(parts.refusal)
+    const { grid, tiles } = parts
+    expect(grid).toEqual({ width: across! / tile, height: tall! / tile })
+    expect(tiles).toHaveLength(1 + grid.width * grid.height)
+    const pixels = tiles.slice(1).flatMap(({ data }) => data.filter((byte) => byte > 0).length / 3)
+    expect(pixels.reduce((sum, each) => sum + each, 0)).toBe(wide! * high!)
+  }
+})
+
+test.each([
+  [{ image: { image_grid_pinpoints: [[56, 60]] } }, "holds [56,60], which is no height and width"],
+  [{ image: { image_grid_pinpoints: [[5600, 56]] } }, "holds [5600,56]"],
+  [{ image: { image_grid_pinpoints: "all" } }, "image_grid_pinpoints is no list of 1 to 256 sizes"],
+  [{ image: { crop_size: 28 } }, "crop_size is another than size"],
+  [{ vision: { image_size: 112 } }, "size makes tiles of 56 x 56 pixels, but the tower sees 112"],
+  [{ processor: { num_image_tokens: 17 } }, "num_image_tokens is 17, but 16 rows of a tile come"],
+])("OneVision with %j is refused", async (changes, sentence) => {
+  await expect(readAnyRes(changes)).rejects.toThrow(sentence)
+})
+
+/** LFM2-VL's, of 4 to 16 tokens of 28 pixels, above twice of which it lies in tiles of 56. */
+function readTiled(changes: { image?: Json; vision?: Json; processor?: Json } = {}) {
+  const vision_config = { patch_size: 14, num_patches: 16, ...changes.vision }
+  const tokens = { min_image_tokens: 4, max_image_tokens: 16, max_tiles: 6, tile_size: 56 }
+  const image = { encoder_patch_size: 14, ...tokens, ...changes.image }
+  const files = { "preprocessor_config.json": image }
+  const processor = changes.processor && { "processor_config.json": changes.processor }
+  return read({ model_type: "lfm2_vl", vision_config }, { ...files, ...processor })
+}
+
+test("an image of LFM2-VL's lies in the tiles that transformers chooses, and behind them fits", async () => {
+  const processing = (await readTiled())!
+  for (const [width, height, columns, rows, wide, high] of sizes.lfm2_vl) {
+    const parts = cut(blank(width!, height!), processing)
+    if ("refusal" in parts) throw new Error(parts.refusal)
+    expect(parts.grid).toEqual({ width: columns, height: rows })
+    const tiles = columns! * rows! > 1 ? Array<number[]>(columns! * rows!).fill([56, 56]) : []
+    const found = parts.tiles.map((tile) => [tile.width, tile.height])
+    expect(found).toEqual([...tiles, [wide, high]])
+  }
+  expect(cut(blank(201, 1), processing)).toHaveProperty("refusal")
+})
+
+test("LFM2-VL's tiles and what holds all of them have words of their own", async () => {
+  const [said, plain] = [await readTiled(), await readTiled({ processor: SILENT })]
+  const grid = { width: 2, height: 1 }
+  expect(textOf(said!, grid, 2, 2, 1)).toBe(
+    "<|image_start|><|img_row_1_col_1|><image><image><|img_row_1_col_2|><image><image><|img_thumbnail|><image><|image_end|>",
+  )
+  expect(textOf(plain!, grid, 2, 2, 1)).toBe("<image>".repeat(5))
+})
+
+const SILENT = { use_image_special_tokens: false }
+
+test.each([
+  [{ image: { encoder_patch_size: 16 } }, "encoder_patch_size is 16, but the tower's is 14"],
+  [{ image: { downsample_factor: 4 } }, "downsample_factor is 4, but the tower's is 2"],
+  [{ image: { use_thumbnail: false } }, "use_thumbnail is false"],
+  [{ image: { min_tiles: 1 } }, "min_tiles is 1; known"],
+  [{ image: { tile_size: 64 } }, "tile_size is 64, no multiple of 28 pixels"],
+  [{ image: { tile_size: 2016 } }, "tile_size or max_image_tokens make 20736 patches"],
+  [{ vision: { num_patches: 15 } }, "num_patches is 15, which is no square"],
+])("LFM2-VL with %j is refused", async (changes, sentence) => {
+  await expect(readTiled(changes)).rejects.toThrow(sentence)
+})
 
 test("an image of Pixtral's becomes 5120 patches at the most", async () => {
   const processing = (await readPixtral({ longest: 60_000, patch: 2, joined: 2 }))!

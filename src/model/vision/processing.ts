@@ -5,29 +5,26 @@
 // Sources: image_processing_*.py and processing_*.py of transformers. What a processor's class hands to its image processor holds
 // whatever that one's file says: InternVL's and Aya Vision's are always cut into tiles, Gemma 3's never panned over.
 
-import type { Filter, ImageProcessing, Wording } from "../../images/image.ts"
+import type { ImageProcessing, Wording } from "../../images/image.ts"
 import { mostRows } from "../../images/patches.ts"
 import { Fields } from "../fields.ts"
 import { type Folder, isObject, type Json } from "../folder.ts"
-import { CLIP, type Colours, HALVES, triple } from "./colours.ts"
-import {
-  type Cuts,
-  cropped,
-  filling,
-  fitted,
-  fittedFrames,
-  type Grain,
-  inGrid,
-  MAX_EDGE,
-  padded,
-  pixels,
-  splitUp,
-  stretched,
-  within,
-} from "./cutting.ts"
+import { MAX_EDGE, type Pinpoints, pixels, readGrids } from "./cutting.ts"
+import { squareSide } from "./eyes.ts"
 import { type Gemma4Patches, readGemma4Patches } from "./gemma4.ts"
 import { type Glm4vPatches, readGlm4vPatches } from "./glm4v.ts"
+import {
+  type ImageProcessor,
+  NEXT,
+  ONEVISION,
+  type ProcessorName,
+  pixelsOf,
+  processorOf,
+  processors,
+  refuseUnknown,
+} from "./processors.ts"
 import { MAX_ROWS, type QwenPatches, readQwenPatches } from "./qwen.ts"
+import { MAX_PATCHES } from "./tower.ts"
 
 /** What the files of a folder say of images. */
 interface Sources {
@@ -50,98 +47,16 @@ interface Family {
   processors: readonly [ProcessorName, ...ProcessorName[]]
   /** The tower where `vision_config` does not say which. */
   tower: string
-  /** `vision_feature_select_strategy` holds, and is "default" where nothing is said: the first row does not come out. */
-  selects?: true
+  /** What `vision_feature_select_strategy` is where nothing is said. It holds: in "default" the first row does not come out. */
+  selects?: "default" | "full"
+  /** Images lie in grids that the configuration lists, too, or else in these. */
+  grids?: Pinpoints
+  /** So many tiles may have all their rows in a prompt. */
+  most?(sources: Sources): number
   /** Patches a side that become one row. */
   joined(sources: Sources): number
   words(sources: Sources): Pick<ImageProcessing, "mark" | "soft" | "wording">
 }
-
-type ProcessorName = keyof typeof processors
-
-interface ImageProcessor {
-  filter: Filter
-  normal: { mean: readonly number[]; std: readonly number[] }
-  /** Bytes are rescaled and no more; what the tower does to them then is done here. */
-  isRescaled?: true
-  /** The field that says how large a tile is. */
-  field: "size" | "max_image_size" | "max_soft_tokens"
-  cutting(image: Fields, grain: Grain): Cuts
-  /** Which `do_` fields may be true beside those of all: what they do is known, or nothing. */
-  flags: readonly string[]
-}
-
-const CROPPED = { field: "size", cutting: cropped, flags: ["do_center_crop"] } as const
-const SPLIT = {
-  field: "max_image_size",
-  cutting: splitUp,
-  flags: ["do_image_splitting", "do_pad"], // the latter fills up batches
-} as const
-
-const FITTED = { field: "size", cutting: fitted, flags: [] } as const
-const FRAMED = { field: "size", cutting: fittedFrames, flags: [] } as const
-
-const processors = {
-  CLIPImageProcessor: { filter: "bicubic", normal: CLIP, ...CROPPED },
-  LlavaImageProcessor: { filter: "bicubic", normal: CLIP, ...CROPPED },
-  SiglipImageProcessor: {
-    filter: "bicubic",
-    normal: HALVES,
-    field: "size",
-    cutting: (image) => stretched(image),
-    flags: [],
-  },
-  DeepseekVLImageProcessor: {
-    filter: "bicubic",
-    normal: CLIP,
-    field: "size",
-    cutting: padded,
-    flags: ["do_pad"],
-  },
-  Gemma3ImageProcessor: {
-    filter: "bilinear",
-    normal: HALVES,
-    field: "size",
-    cutting: (image) => stretched(image),
-    flags: ["do_pan_and_scan"],
-  },
-  Idefics3ImageProcessor: { filter: "lanczos", normal: HALVES, ...SPLIT },
-  SmolVLMImageProcessor: { filter: "lanczos", normal: HALVES, ...SPLIT },
-  GotOcr2ImageProcessor: {
-    filter: "bicubic",
-    normal: CLIP,
-    field: "size",
-    cutting: (image) => inGrid(image, "ratio", 384),
-    flags: [],
-  },
-  Qwen2VLImageProcessor: { filter: "bicubic", normal: CLIP, ...FITTED },
-  Qwen3VLImageProcessor: { filter: "bicubic", normal: HALVES, ...FITTED }, // mlx-vlm's, which it writes of all of Qwen's
-  PixtralImageProcessor: {
-    filter: "bicubic",
-    normal: CLIP,
-    field: "size",
-    cutting: within,
-    flags: ["do_pad"], // which fills up batches
-  },
-  Glm4vImageProcessor: { filter: "bicubic", normal: CLIP, ...FRAMED },
-  Glm46VImageProcessor: { filter: "bicubic", normal: CLIP, ...FRAMED },
-  Gemma4ImageProcessor: {
-    filter: "bicubic",
-    normal: HALVES,
-    isRescaled: true,
-    field: "max_soft_tokens",
-    cutting: filling,
-    flags: [],
-  },
-  Cohere2VisionImageProcessor: {
-    filter: "bicubic",
-    normal: CLIP,
-    field: "size",
-    cutting: (image) =>
-      image.flag("crop_to_patches", true) ? inGrid(image, "scale", 512) : stretched(image, 512),
-    flags: [],
-  },
-} as const satisfies Record<string, ImageProcessor>
 
 const plain: Wording = {
   opening: "",
@@ -189,7 +104,7 @@ const llava: Family = {
   instead: { pixtral },
   processors: ["CLIPImageProcessor", "LlavaImageProcessor", "SiglipImageProcessor"],
   tower: "clip_vision_model",
-  selects: true,
+  selects: "default",
   joined: () => 1,
   words({ processor, tokens }) {
     const soft = tokens("image_token", processor.text("image_token", "<image>"))
@@ -199,6 +114,31 @@ const llava: Family = {
 
 const families: Readonly<Record<string, Family>> = {
   llava,
+  lfm2_vl: {
+    processors: ["Lfm2VlImageProcessor"],
+    tower: "siglip2_vision_model",
+    joined: ({ config }) => config.count("downsample_factor", 2, 1, MAX_JOINED),
+    words({ processor, tokens }) {
+      const soft = tokens("image_token", "<image>")
+      if (!processor.flag("use_image_special_tokens", true))
+        return { mark: soft, soft, wording: plain }
+      const opening = tokens("image_start_token", "<|image_start|>")
+      const closing = tokens("image_end_token", "<|image_end|>")
+      const whole = tokens("image_thumbnail_token", "<|img_thumbnail|>")
+      const part = "<|img_row_{row}_col_{column}|>"
+      return { mark: soft, soft, wording: { ...plain, opening, closing, part, whole } }
+    },
+  },
+  llava_next: { ...llava, instead: {}, processors: ["LlavaNextImageProcessor"], grids: NEXT },
+  llava_onevision: {
+    ...llava,
+    instead: {},
+    processors: ["LlavaOnevisionImageProcessor"],
+    tower: "siglip_vision_model",
+    selects: "full",
+    grids: ONEVISION,
+    most: mostTiles,
+  },
   mistral3: pixtral,
   vipllava: llava,
   idefics3: idefics,
@@ -210,7 +150,7 @@ const families: Readonly<Record<string, Family>> = {
   internvl: {
     processors: ["GotOcr2ImageProcessor"],
     tower: "internvl_vision",
-    selects: true,
+    selects: "default",
     joined: ({ config }) =>
       whole(config, "downsample_ratio", 1 / config.positive("downsample_ratio", 0.5)),
     words({ tokens }) {
@@ -272,10 +212,25 @@ const families: Readonly<Record<string, Family>> = {
   },
 }
 
+/** `vision_aspect_ratio`, as the configuration and the processor say it. */
+function mostTiles({ config, processor }: Sources): number {
+  const name = "vision_aspect_ratio"
+  const said = config.text(name, ANYRES_9)
+  const [, most] = /^anyres_max_([1-9]\d?)$/.exec(said) ?? []
+  if (most === undefined) throw config.wrong(name, `is "${said}"; known: ${ANYRES_9} and others so`)
+  const other = processor.text(name, said)
+  if (other !== said) throw processor.wrong(name, `is "${other}", but the model's is "${said}"`)
+  return Number(most)
+}
+
+const ANYRES_9 = "anyres_max_9"
+
 interface Tower {
   hasClassRow: boolean
   /** Tiles are as large as their images. */
   fits?: true
+  /** Positions are learned for a square of `num_patches`. */
+  hasPlaces?: true
   /** Edges of image and patch in pixels, where nothing is said. */
   image: number
   patch: number
@@ -289,6 +244,13 @@ const towers: Readonly<Record<string, Tower>> = {
   smolvlm: { hasClassRow: false, image: 224, patch: 32 },
   idefics3_vision: { hasClassRow: false, image: 224, patch: 32 },
   smolvlm_vision: { hasClassRow: false, image: 224, patch: 32 },
+  siglip2_vision_model: {
+    hasClassRow: false,
+    fits: true,
+    hasPlaces: true,
+    image: 256,
+    patch: 16,
+  },
   pixtral: { hasClassRow: false, fits: true, image: 1024, patch: 16 },
   internvl_vision: { hasClassRow: true, image: 448, patch: 14 },
 }
@@ -336,7 +298,7 @@ export function processingBy(
 
 /** Of models whose tiles are as large as their images. */
 interface Fitting extends Pick<Family, "processors"> {
-  patches: Pick<ImageProcessing, "patch" | "joined" | "window" | "places" | "isCubic">
+  patches: Pick<ImageProcessing, "patch" | "joined" | "window" | "places" | "spread">
   /** Heights and widths, in patches, that the tower has a row for; absent: all. */
   lines?: number
   /** Fields of the image processor that repeat what the tower's configuration says: what that is, and what holds where they are not there. */
@@ -371,7 +333,7 @@ const asQwen = (patches: QwenPatches): Fitting => ({
 const asGlm4v = (patches: Glm4vPatches): Fitting => ({
   ...asQwen(patches),
   processors: ["Glm4vImageProcessor", "Glm46VImageProcessor"],
-  patches: { ...patches, isCubic: true },
+  patches: { ...patches, spread: "cubic" },
   words(tokens) {
     const soft = tokens("image_token", "<|image|>")
     return { isPlaced: true, mark: soft, soft, wording: plain }
@@ -427,23 +389,6 @@ function fittingOf(family: Fitting, image: Fields, tokens: Tokens): ImageProcess
   return processing
 }
 
-/** What becomes of pixels, wherever they are. */
-function pixelsOf(image: Fields, { filter, normal, isRescaled }: ImageProcessor) {
-  const common = {
-    filter: filterOf(image, filter),
-    rescale: image.positive("rescale_factor", 1 / 255),
-  }
-  if (isRescaled) {
-    const [mean, std] = [normal.mean, normal.std] as [Colours, Colours]
-    return { ...common, isRescaledFirst: true as const, mean, std }
-  }
-  return {
-    ...common,
-    mean: triple(image, "image_mean", normal.mean),
-    std: triple(image, "image_std", normal.std),
-  }
-}
-
 /** What a table has by a name that a file says. */
 function own<Value>(table: Readonly<Record<string, Value>>, name: string): Value | undefined {
   return Object.hasOwn(table, name) ? table[name] : undefined
@@ -478,17 +423,23 @@ function processingOf(family: Family, tower: Tower, sources: Sources): ImageProc
   const { hasClassRow } = tower
   const patch = edge(vision, "patch_size", tower.patch)
   const joined = family.joined(sources)
+  const { tile, cutting } = chosen.cutting(image, { patch, joined })
+  const most = family.most?.(sources)
+  const places = tower.hasPlaces && squareSide(vision)
   const processing = {
-    ...chosen.cutting(image, { patch, joined }),
+    tile,
+    cutting: cutting.kind === "anyres" && most ? { ...cutting, most } : cutting,
     ...pixelsOf(image, chosen),
     patch,
     joined,
     hasClassRow,
     skipped: skippedOf(config, family),
+    ...(places && ({ places, spread: "area" } as const)),
     ...family.words(sources),
   }
   if (tower.fits) checkPatches(processing, sources)
   else checkTile(processing, edge(vision, "image_size", tower.image), chosen, sources)
+  if (family.grids) checkGrids(processing, family.grids, sources)
   return processing
 }
 
@@ -515,8 +466,30 @@ function checkTile(
   checkCount(processor, left / joined ** 2)
 }
 
+/** Rows of tiles are put together in the grid that the model's own configuration chooses, and are whole squares. */
+function checkGrids(
+  { tile, cutting, hasClassRow, skipped }: ImageProcessing,
+  otherwise: Pinpoints,
+  { config, image }: Sources,
+): void {
+  const own = readGrids(config, tile, otherwise)
+  if (cutting.kind === "anyres" && JSON.stringify(own) !== JSON.stringify(cutting.grids))
+    throw image.wrong("image_grid_pinpoints", "has other sizes than the model's configuration")
+  if (skipped !== Number(hasClassRow))
+    throw config.wrong(
+      "vision_feature_select_strategy",
+      `leaves ${skipped} rows of a tile out, whose tower puts ${Number(hasClassRow)} before its patches`,
+    )
+}
+
 /** Of a tower that fits images. The processor's own numbers would put another number of soft tokens into the prompt. */
-function checkPatches({ patch, joined }: ImageProcessing, { processor }: Sources): void {
+function checkPatches(processing: ImageProcessing, { image, processor }: Sources): void {
+  const { patch, joined } = processing
+  if (mostRows(processing) > MAX_PATCHES)
+    throw image.wrong(
+      "tile_size",
+      `or max_image_tokens make ${mostRows(processing)} patches; at most ${MAX_PATCHES} are known`,
+    )
   for (const [name, is] of [
     ["patch_size", patch],
     ["spatial_merge_size", joined],
@@ -526,39 +499,11 @@ function checkPatches({ patch, joined }: ImageProcessing, { processor }: Sources
   }
 }
 
-/** Names end in Fast where transformers 4 wrote them, in Pil where 5 was asked for that one. */
-function processorOf(
-  image: Fields,
-  { processors: known }: Pick<Family, "processors">,
-): ProcessorName {
-  const otherwise = image.text("feature_extractor_type", known[0])
-  const name = image
-    .text("image_processor_type", otherwise.replace("FeatureExtractor", "ImageProcessor"))
-    .replace(/(?:Fast|Pil)$/, "")
-  const found = known.find((each) => each === name)
-  if (found) return found
-  throw image.wrong("image_processor_type", `is "${name}"; known: ${known.join(", ")}`)
-}
-
-const NEEDED = ["do_resize", "do_rescale", "do_normalize", "do_convert_rgb"]
-
-function refuseUnknown(image: Fields, { flags, isRescaled }: ImageProcessor): void {
-  const needed = isRescaled ? NEEDED.filter((name) => name !== "do_normalize") : NEEDED
-  for (const name of needed)
-    if (!image.flag(name, true)) throw image.wrong(name, "is false, which is not known")
-  const known = [...needed, ...flags]
-  const other = Object.keys(image.json).find(
-    (name) => name.startsWith("do_") && image.json[name] === true && !known.includes(name),
-  )
-  if (other !== undefined)
-    throw image.wrong(other, "is true, which changes the pixels and is not known")
-}
-
 /** The first row is the class row, where there is one; where there is none, it is left out all the same. */
 function skippedOf(config: Fields, { selects }: Family): number {
   if (!selects) return 0
   const name = "vision_feature_select_strategy"
-  const strategy = config.text(name, "default")
+  const strategy = config.text(name, selects)
   if (strategy === "full" || strategy === "default") return Number(strategy === "default")
   throw config.wrong(name, `is "${strategy}"; known: default, full`)
 }
@@ -570,16 +515,6 @@ function checkCount(processor: Fields, rows: number): void {
     if (count !== rows)
       throw processor.wrong(name, `is ${count}, but ${rows} rows of a tile come out of the tower`)
   }
-}
-
-function filterOf(image: Fields, otherwise: Filter): Filter {
-  if (!image.has("resample")) return otherwise
-  // Pillow's numbers.
-  const filters: Record<number, Filter> = { 1: "lanczos", 2: "bilinear", 3: "bicubic" }
-  const number = image.count("resample", undefined, 0)
-  const filter = filters[number]
-  if (filter) return filter
-  throw image.wrong("resample", `is ${number}; known: 1 (Lanczos), 2 (bilinear), 3 (bicubic)`)
 }
 
 /** One number, or the same for both sides. */

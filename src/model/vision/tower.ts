@@ -60,6 +60,8 @@ export interface TowerConfig {
   stacked?: readonly Stacked[]
   /** The token in whose place a row that comes out stands in a prompt. */
   softToken: number
+  /** A row of its own ends each line of an image, in the prompt. */
+  newline?: true
   /** In the text model the rows of a tile see each other, in all layers or in those that have windows. */
   mutual?: "everywhere" | "in windows"
   /** Where the text model gives layers columns of the token's own, a row of an image has those of this one. */
@@ -216,6 +218,11 @@ function linesOf(lines: number, width: number): Node {
     exact: true as const,
   })
   return add(embed(table("widths"), "width"), embed(table("heights"), "height"))
+}
+
+/** What is read beside the graph: a row of the text model's width, that ends lines. */
+export function newlineOf({ newline, projector }: TowerConfig): Weight | undefined {
+  return newline && weight("newline", "newline.weight", projector.width)
 }
 
 export function towerShapes(config: TowerConfig): Shapes & { taken: number } {

@@ -73,12 +73,14 @@ export type Part = string | NamedPart
 export type NamedPart = Omit<Source, "tensor"> & {
   name: string
   bare?: true
+  /** What stands before it is neither the root nor the head's, but `apart`. */
+  apart?: true
   constants?: readonly number[]
 }
 
 export interface Naming {
   /** What may stand before all names but the head's: the first under which there is an embedding. */
-  roots: readonly { root: string; head: string }[]
+  roots: readonly { root: string; head: string; apart?: string }[]
   /** What stands before the number of a layer, behind the root. */
   layers: string
   /**
@@ -200,7 +202,7 @@ export function sourcesOf(
   const { layers, instead = [] } = naming
   const embedding = partIn(naming.parts, "embed_tokens").name
   const match = naming.roots.find(({ root }) => shapeOf(`${root}${embedding}.weight`))
-  const { root, head } = match ?? naming.roots[0]!
+  const { root, head, apart = "" } = match ?? naming.roots[0]!
   const other = instead.find(({ stored, also, shape }) => {
     if (also !== undefined && !shapeOf(`${root}${layers}${also}`)) return false
     const its = shapeOf(`${root}${layers}${stored}`)
@@ -226,11 +228,11 @@ export function sourcesOf(
     const place = inside ? root + (number === undefined ? "" : `${layers}${number}.`) : head
     const whole = `${stem}.${kind}`
     if (Object.hasOwn(parts, whole)) {
-      const { name: own, bare: _, plusRow, woven, ...rest } = partOf(whole)
+      const { name: own, bare: _, apart: isApart, plusRow, woven, ...rest } = partOf(whole)
       const added = plusRow && { plusRow: { ...plusRow, tensor: place + plusRow.tensor } }
       const others = woven?.others.map((other) => place + other)
       return {
-        tensor: place + own,
+        tensor: (isApart ? apart : place) + own,
         ...rest,
         ...added,
         ...(others && { woven: { ...woven!, others } }),

@@ -22,13 +22,15 @@ import transformers
 from PIL import Image
 from torchvision.transforms.v2 import functional as tv
 from transformers import AutoImageProcessor
-from transformers.image_utils import load_image
+from transformers.image_processing_utils import get_patch_output_size, select_best_resolution
+from transformers.image_utils import ChannelDimension, load_image
 from transformers.models.aya_vision import modeling_aya_vision, processing_aya_vision
 from transformers.models.cohere2_vision import modeling_cohere2_vision, processing_cohere2_vision
 from transformers.models.deepseek_vl import processing_deepseek_vl
 from transformers.models.gemma3 import processing_gemma3
 from transformers.models.idefics3 import modeling_idefics3, processing_idefics3
 from transformers.models.internvl import modeling_internvl, processing_internvl
+from transformers.models.lfm2_vl.image_processing_lfm2_vl import Lfm2VlImageProcessor
 from transformers.models.llava import processing_llava
 from transformers.models.pixtral.image_processing_pixtral import get_resize_output_image_size
 from transformers.models.smolvlm import processing_smolvlm
@@ -607,10 +609,46 @@ def within(longest, patch):
     return [[*size, width, height] for size, (height, width) in zip(SIZES, made)]
 
 
+def grids(pinpoints):
+    """The best of those sizes, and how large an image becomes in it."""
+    made = []
+    for width, height in SIZES:
+        best = select_best_resolution((height, width), pinpoints)
+        blank = np.zeros((3, height, width), np.uint8)
+        inside = get_patch_output_size(blank, best, ChannelDimension.FIRST)
+        made.append([width, height, *best[::-1], *inside[::-1]])
+    return made
+
+
+ONEVISION = [[height, width] for height in (56, 112, 168) for width in (56, 112, 168)]
+
+
+def in_tiles():
+    """How many tiles an image of LFM2-VL's lies in, and how large it becomes as one: of 4 to 16 tokens of 28 pixels, and tiles of 56."""
+    prepare = Lfm2VlImageProcessor(encoder_patch_size=14, min_image_tokens=4, max_image_tokens=16, max_tiles=6, tile_size=56)
+    made = []
+    for width, height in SIZES:
+        if max(width, height) > 200 * min(width, height):
+            continue
+        image = torch.zeros(1, 3, height, width)
+        given = {name: getattr(prepare, name) for name in LFM2}
+        _, rows, columns, size = prepare.resize_and_split(image, **given)
+        made.append([width, height, columns[0], rows[0], *size[0][::-1]])
+    return made
+
+
+LFM2 = [
+    *("downsample_factor", "min_tiles", "max_tiles", "use_thumbnail", "min_image_tokens", "max_image_tokens"),
+    *("encoder_patch_size", "tile_size", "max_pixels_tolerance", "resample"),
+]
+
+
 def sizes():
     """Width and height of an image, and of what it becomes."""
     return {
         "pixtral": {"longest": 96, "patch": 16, "joined": 1, "images": within(96, 16)},
+        "lfm2_vl": in_tiles(),
+        "llava_onevision": {"tile": 56, "pinpoints": ONEVISION, "images": grids(ONEVISION)},
         "mistral3": {"longest": 110, "patch": 14, "joined": 2, "images": within(110, 28)},
     }
 

@@ -67,6 +67,47 @@ def pixtral(patch, joined):
     )
 
 
+SIGLIP = {
+    **EYE,
+    "model_type": "siglip_vision_model",
+    "hidden_act": "gelu_pytorch_tanh",
+    "layer_norm_eps": 1e-6,
+    "vision_use_head": False,
+    "image_size": 20,
+    "patch_size": 5,
+}
+CLIP_EYE = {**SIGLIP, "model_type": "clip_vision_model", "hidden_act": "quick_gelu", "layer_norm_eps": 1e-5, "projection_dim": 32}
+
+
+def anyres(kind, grids, *, crops=True, **processor):
+    """Of tiles of 20 x 20 pixels and 16 patches; heights and widths in tiles."""
+    side = dict(height=20, width=20)
+    pinpoints = [[20 * height, 20 * width] for height, width in grids]
+    return dict(
+        tokens=["<image>"],
+        image=dict(
+            image_processor_type=f"{kind}ImageProcessor",
+            size=dict(shortest_edge=20) if crops else side,
+            image_grid_pinpoints=pinpoints,
+            **(dict(crop_size=side, do_center_crop=True, **CLIP) if crops else dict(image_mean=[0.5] * 3, image_std=[0.5] * 3)),
+        ),
+        processor=dict(processor_class=f"{kind}Processor", image_token="<image>", **processor),
+        # In a square, beside and below each other, the last of which is padded to each side.
+        sizes=[[(41, 27)], [(20, 50), (23, 22)]],
+        pinpoints=pinpoints,
+    )
+
+
+NEXT = anyres("LlavaNext", [(1, 2), (2, 1), (2, 2), (3, 1)], patch_size=5, num_additional_image_tokens=1, vision_feature_select_strategy="default")
+GRANITE = anyres("LlavaNext", [(1, 2), (2, 1), (1, 3), (3, 1)], patch_size=5, num_additional_image_tokens=0, vision_feature_select_strategy="full")
+ONEVISION = anyres(
+    "LlavaOnevision",
+    [(height, width) for height in (1, 2, 3) for width in (1, 2, 3)],
+    crops=False,
+    num_image_tokens=16,
+    vision_feature_select_strategy="full",
+    vision_aspect_ratio="anyres_max_2",
+)
 PIXTRAL = {
     **EYE,
     "model_type": "pixtral",
@@ -112,14 +153,125 @@ MODELS = {
         },
         **pixtral(4, 1),
     ),
+    # LLaVA 1.6.
+    "llava-next": dict(
+        config={
+            "architectures": ["LlavaNextForConditionalGeneration"],
+            "model_type": "llava_next",
+            "image_token_index": FIRST + 2,
+            "image_grid_pinpoints": NEXT["pinpoints"],
+            "projector_hidden_act": "gelu",
+            "vision_feature_layer": -2,
+            "vision_feature_select_strategy": "default",
+            "tie_word_embeddings": False,
+            "text_config": {**TEXT, "model_type": "mistral", "sliding_window": None},
+            "vision_config": CLIP_EYE,
+        },
+        **NEXT,
+        renamed={
+            "model.vision_tower.": "vision_tower.vision_model.",
+            "model.multi_modal_projector.": "multi_modal_projector.",
+            "model.image_newline": "image_newline",
+            "model.language_model.": "language_model.model.",
+            "lm_head.": "language_model.lm_head.",
+        },
+    ),
+    # Granite Vision 3.
+    "granite-vision": dict(
+        config={
+            "architectures": ["LlavaNextForConditionalGeneration"],
+            "model_type": "llava_next",
+            "image_token_index": FIRST + 2,
+            "image_grid_pinpoints": GRANITE["pinpoints"],
+            "multimodal_projector_bias": True,
+            "projector_hidden_act": "gelu",
+            "vision_feature_layer": [-3, -1],
+            "vision_feature_select_strategy": "full",
+            "tie_word_embeddings": False,
+            "text_config": {
+                **TEXT,
+                "model_type": "granite",
+                "embedding_multiplier": 1.5,
+                "attention_multiplier": 0.4,
+                "residual_multiplier": 1.3,
+                "logits_scaling": 4.0,
+                "tie_word_embeddings": False,
+            },
+            "vision_config": SIGLIP,
+        },
+        **GRANITE,
+        seed=3,
+    ),
+    "lfm2-vl": dict(
+        config={
+            "architectures": ["Lfm2VlForConditionalGeneration"],
+            "model_type": "lfm2_vl",
+            "image_token_id": FIRST + 2,
+            "downsample_factor": 2,
+            "projector_hidden_size": 52,
+            "projector_hidden_act": "gelu",
+            "projector_bias": True,
+            "projector_use_layernorm": True,
+            "tie_word_embeddings": True,
+            "text_config": {
+                **json.loads((GOLDEN / "models/lfm2/config.json").read_text()),
+                "vocab_size": 336,
+                "bos_token_id": None,
+                "eos_token_id": FIRST + 1,
+            },
+            "vision_config": {
+                **{key: value for key, value in SIGLIP.items() if key != "image_size"},
+                "model_type": "siglip2_vision_model",
+                "patch_size": 4,
+                "num_patches": 25,
+            },
+        },
+        tokens=["<image>", "<|image_start|>", "<|image_end|>", "<|img_thumbnail|>"]
+        + [f"<|img_row_{row}_col_{column}|>" for row in (1, 2) for column in (1, 2)],
+        image=dict(
+            image_processor_type="Lfm2VlImageProcessor",
+            encoder_patch_size=4,
+            downsample_factor=2,
+            min_image_tokens=4,
+            max_image_tokens=16,
+            min_tiles=2,
+            max_tiles=4,
+            tile_size=32,
+            max_pixels_tolerance=2.0,
+        ),
+        processor=dict(processor_class="Lfm2VlProcessor"),
+        # In tokens 5 x 3; then two by two tiles and all of it, and 3 x 3.
+        sizes=[[(41, 27)], [(70, 50), (23, 22)]],
+        renamed={"model.vision_tower.": "model.vision_tower.vision_model."},
+    ),
+    "llava-onevision": dict(
+        config={
+            "architectures": ["LlavaOnevisionForConditionalGeneration"],
+            "model_type": "llava_onevision",
+            "image_token_index": FIRST + 2,
+            "video_token_index": FIRST + 3,
+            "image_grid_pinpoints": ONEVISION["pinpoints"],
+            "projector_hidden_act": "gelu",
+            "vision_aspect_ratio": "anyres_max_2",
+            "vision_feature_layer": -1,
+            "vision_feature_select_strategy": "full",
+            "tie_word_embeddings": False,
+            "text_config": {**TEXT, "model_type": "qwen2", "sliding_window": None},
+            "vision_config": SIGLIP,
+        },
+        **{**ONEVISION, "tokens": ["<image>", "<video>"]},
+        beside={"video_preprocessor_config.json": dict(video_processor_type="LlavaOnevisionVideoProcessor")},
+    ),
 }
 
 
 def draw_part(name, shape, generator):
     """Weights of a tower that mix enough for every part to show; else as of any model."""
     normal = torch.randn(*shape, generator=generator)
-    if "patch_conv" in name:
-        return normal * 1.2 / shape[1:].numel() ** 0.5
+    if "patch_conv" in name or "patch_embedding" in name:
+        return normal * 1.2 / shape[1:].numel() ** 0.5 if len(shape) > 1 else normal * 0.3
+    if "position_embedding" in name or "class_embedding" in name or "image_newline" in name:
+        return normal * 0.5
     if "multi_modal_projector" in name and "norm" not in name and len(shape) > 1:
         return normal * 2 / shape[-1] ** 0.5
     return draw(name, shape, generator)
@@ -197,10 +349,11 @@ def prompts_for(model, folder, sizes, random):
     return tensors, notes
 
 
-def make(name, output, seed=1):
+def make(name, output):
     folder = output / name
     folder.mkdir(parents=True)
     made = MODELS[name]
+    seed = made.get("seed", 1)
     config = made["config"]
     make_weights(config, seed, folder, draw_part)
     bring_texts(folder, made)
@@ -246,6 +399,8 @@ def bring_texts(folder, made):
     write("generation_config.json", dict(eos_token_id=FIRST + 1, pad_token_id=318))
     write("preprocessor_config.json", made["image"])
     write("processor_config.json", made["processor"])
+    for file, what in made.get("beside", {}).items():
+        write(file, what)
 
 
 if __name__ == "__main__":

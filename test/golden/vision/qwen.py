@@ -164,7 +164,8 @@ def make_weights(config, seed, folder, draw_part):
             weight.copy_(draw_part(name, weight.shape, generator).bfloat16().float())
         ids = torch.randint(3, 310, (1, 60), generator=generator)
         deviation = model(input_ids=ids, use_cache=False).logits[0].std().item()
-        norm = model.model.language_model.norm
+        text = model.model.language_model
+        norm = getattr(text, "norm", None) or text.embedding_norm
         plus = 1 if config["model_type"] == "qwen3_5" else 0
         norm.weight.copy_(((norm.weight + plus) * 3 / deviation - plus).bfloat16().float())
     model.bfloat16().save_pretrained(folder)
