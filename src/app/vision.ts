@@ -99,7 +99,7 @@ export async function openVision(
       soft: { text: soft, id: vision.config.softToken },
       prepare: preparing(images, tower, vision.newline),
       beside: tower,
-      stats: tower.stats,
+      stats: () => tower.stats(),
       hash,
       fingerprint: program.manifest.fingerprint,
       close: () => closing.close(),

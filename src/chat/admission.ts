@@ -48,7 +48,7 @@ interface Arrived extends Asker {
   /** Aborted when the client leaves. */
   leaving: AbortSignal
   /** Milliseconds since it came. */
-  age(): number
+  age: () => number
 }
 
 export function admitChat(parts: Parts, request: ChatRequest, asker: Asker): Promise<ChatReply> {

@@ -17,7 +17,7 @@ export interface Admitted {
   /** Milliseconds from its arrival until then. */
   prepared?: number | undefined
   /** Milliseconds from then until its first step; undefined until there is one. */
-  queued?(): number | undefined
+  queued?: () => number | undefined
 }
 
 export class Account {

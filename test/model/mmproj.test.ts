@@ -347,6 +347,20 @@ test("Qwen 2's by the older converter: up and down for each other, positions tha
   expect(await up(other)).toEqual(await up(usual))
 })
 
+test("the row of [IMG_BREAK] in Pixtral's files is the text model's, and not read", async () => {
+  const row = changed(mmprojOf("mistral3"), ({ tensors }) =>
+    tensors.set("v.token_embd.img_break", {
+      type: "F32",
+      dims: [40],
+      data: Buffer.alloc(160),
+    }),
+  )
+  const files = { "model.gguf": modelOf("mistral3"), "mmproj-f16.gguf": row }
+  const { vision, blind } = await opened(folderWith(files))
+  expect(blind).toBeUndefined()
+  expect(vision!.images.wording.betweenLines).toBe("[IMG_BREAK]")
+})
+
 test("the least area of Qwen's images is that of the published models where a file does not say it", async () => {
   const silent = async (name: string) => {
     const mmproj = changed(mmprojOf(name), ({ pairs }) =>
