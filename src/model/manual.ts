@@ -65,7 +65,7 @@ export function modelsPage(): string {
     "`fp8` (for each tensor, row or block), `modelopt` (FP8, NVFP4), `bitnet` (ternary, packed or not, codes of 4 bits in memory) and `bitsandbytes` (8 bits; NF4 and FP4, which are kept as the floats that it multiplies, unless `--quantization`",
     "packs those), and as MLX's converter writes them: 2 to 6 and 8 bits over a scale and a bias, MXFP4, MXFP8, NVFP4, each matrix",
     "as it is. MLX stacks experts and keeps filters and some norms otherwise, which is known, too; of GPT-2, GPT-NeoX, Falcon-H1 and Granite 4",
-    "without experts it is not, and such folders are refused.",
+    "without experts it is not, and such folders are refused. Folders of mlx-vlm see, whether their towers are packed or not ([images.md](images.md#mlx)).",
     "Their codes, scales and zeros are computed as they are: nothing is rounded anew. FP8 meets activations that are not rounded.",
     "Matrices taken out of order (`desc_act`) keep their codes with the columns sorted; those of experts, FP8 in blocks that are no multiple",
     "of 32 wide, what MLX packs of routers, and whatever makes the keys of latent attention are kept in float32. These and all of FP8",
