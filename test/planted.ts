@@ -3098,7 +3098,7 @@ export const planted: readonly PlantedFault[] = [
     text: "cutting.colour[at % 3]!",
     fault: "0 * cutting.colour[at % 3]!",
     test: "src/model/vision/processing.test.ts",
-    name: "deepseek-vl sees",
+    name: "'deepseek-vl' sees",
   },
   {
     what: "GLM's learned positions are added before the norm",

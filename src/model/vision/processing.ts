@@ -5,14 +5,13 @@
 // Sources: image_processing_*.py and processing_*.py of transformers. What a processor's class hands to its image processor holds
 // whatever that one's file says: InternVL's and Aya Vision's are always cut into tiles, Gemma 3's never panned over.
 
-import type { ImageProcessing, Wording } from "../../images/image.ts"
+import type { ImageProcessing } from "../../images/image.ts"
 import { mostRows } from "../../images/patches.ts"
 import { Fields } from "../fields.ts"
 import { type Folder, isObject, type Json } from "../folder.ts"
 import { MAX_EDGE, type Pinpoints, pixels, readGrids } from "./cutting.ts"
 import { squareSide } from "./eyes.ts"
-import { type Gemma4Patches, readGemma4Patches } from "./gemma4.ts"
-import { type Glm4vPatches, readGlm4vPatches } from "./glm4v.ts"
+import { type Fitting, fittingFamily, plain, type Tokens } from "./fitting.ts"
 import {
   type ImageProcessor,
   NEXT,
@@ -23,7 +22,7 @@ import {
   processors,
   refuseUnknown,
 } from "./processors.ts"
-import { MAX_ROWS, type QwenPatches, readQwenPatches } from "./qwen.ts"
+import { MAX_ROWS } from "./qwen.ts"
 import { MAX_PATCHES } from "./tower.ts"
 
 /** What the files of a folder say of images. */
@@ -36,9 +35,6 @@ interface Sources {
   processor: Fields
   tokens: Tokens
 }
-
-/** The text of a named token of the tokenizer. */
-type Tokens = (name: string, otherwise: string) => string
 
 interface Family {
   /** With that tower it is another family. */
@@ -56,17 +52,6 @@ interface Family {
   /** Patches a side that become one row. */
   joined(sources: Sources): number
   words(sources: Sources): Pick<ImageProcessing, "mark" | "soft" | "wording">
-}
-
-const plain: Wording = {
-  opening: "",
-  closing: "",
-  only: "",
-  part: "",
-  whole: "",
-  betweenLines: "",
-  behindTile: "",
-  behindRow: "",
 }
 
 const idefics: Family = {
@@ -296,66 +281,7 @@ export function processingBy(
   return tower && processingOf(family, tower, { config, vision, image, ...texts })
 }
 
-/** Of models whose tiles are as large as their images. */
-interface Fitting extends Pick<Family, "processors"> {
-  patches: Pick<ImageProcessing, "patch" | "joined" | "window" | "places" | "spread">
-  /** Heights and widths, in patches, that the tower has a row for; absent: all. */
-  lines?: number
-  /** Fields of the image processor that repeat what the tower's configuration says: what that is, and what holds where they are not there. */
-  repeated: Readonly<Record<string, { is: number; otherwise: number }>>
-  words(tokens: Tokens): Pick<ImageProcessing, "isPlaced" | "mark" | "soft" | "wording">
-}
-
-/** @returns nothing where tiles are of one size, or the tower is not known */
-function fittingFamily(config: Fields): Fitting | undefined {
-  const qwen = readQwenPatches(config)
-  if (qwen) return asQwen(qwen)
-  const gemma4 = readGemma4Patches(config)
-  if (gemma4) return asGemma4(gemma4)
-  const glm4v = readGlm4vPatches(config)
-  return glm4v && asGlm4v(glm4v)
-}
-
-const asQwen = (patches: QwenPatches): Fitting => ({
-  processors: ["Qwen2VLImageProcessor", "Qwen3VLImageProcessor"],
-  patches,
-  repeated: {
-    patch_size: { is: patches.patch, otherwise: 14 },
-    merge_size: { is: patches.joined, otherwise: 2 },
-    temporal_patch_size: { is: 2, otherwise: 2 },
-  },
-  words(tokens) {
-    const soft = tokens("image_token", "<|image_pad|>")
-    return { isPlaced: true, mark: soft, soft, wording: plain }
-  },
-})
-
-const asGlm4v = (patches: Glm4vPatches): Fitting => ({
-  ...asQwen(patches),
-  processors: ["Glm4vImageProcessor", "Glm46VImageProcessor"],
-  patches: { ...patches, spread: "cubic" },
-  words(tokens) {
-    const soft = tokens("image_token", "<|image|>")
-    return { isPlaced: true, mark: soft, soft, wording: plain }
-  },
-})
-
-const asGemma4 = ({ patch, joined, lines }: Gemma4Patches): Fitting => ({
-  processors: ["Gemma4ImageProcessor"],
-  patches: { patch, joined },
-  lines,
-  repeated: {
-    patch_size: { is: patch, otherwise: 16 },
-    pooling_kernel_size: { is: joined, otherwise: 3 },
-  },
-  words(tokens) {
-    const soft = tokens("image_token", "<|image|>")
-    const opening = tokens("boi_token", "<|image>")
-    const closing = tokens("eoi_token", "<image|>")
-    return { mark: soft, soft, wording: { ...plain, opening, closing } }
-  },
-})
-
+/** As large as its image. */
 function fittingOf(family: Fitting, image: Fields, tokens: Tokens): ImageProcessing {
   const { patches, repeated } = family
   const { patch, joined } = patches

@@ -178,7 +178,8 @@ MODELS = {
             "global_head_dim": 24,
             "num_global_key_value_heads": 1,
             "attention_k_eq_v": True,
-            "layer_types": ["sliding_attention", "sliding_attention", "full_attention"],
+            # A layer behind the first that sees everything, so that it shows what rows of an image see there.
+            "layer_types": ["sliding_attention", "full_attention", "full_attention"],
             "hidden_size_per_layer_input": 0,
             "use_bidirectional_attention": "vision",
         },

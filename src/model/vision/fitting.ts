@@ -1,0 +1,85 @@
+// Models whose tiles are as large as their images: what of a tower decides how images are cut into patches, what an image processor's
+// file repeats of it, and what stands in a prompt for an image.
+
+import type { ImageProcessing, Wording } from "../../images/image.ts"
+import type { Fields } from "../fields.ts"
+import { type Gemma4Patches, readGemma4Patches } from "./gemma4.ts"
+import { type Glm4vPatches, readGlm4vPatches } from "./glm4v.ts"
+import type { ProcessorName } from "./processors.ts"
+import { type QwenPatches, readQwenPatches } from "./qwen.ts"
+
+/** The text of a named token of the tokenizer. */
+export type Tokens = (name: string, otherwise: string) => string
+
+export const plain: Wording = {
+  opening: "",
+  closing: "",
+  only: "",
+  part: "",
+  whole: "",
+  betweenLines: "",
+  behindTile: "",
+  behindRow: "",
+}
+
+/** Of models whose tiles are as large as their images. */
+export interface Fitting {
+  /** Classes of image processors that do it, the first where none is named. */
+  processors: readonly [ProcessorName, ...ProcessorName[]]
+  patches: Pick<ImageProcessing, "patch" | "joined" | "window" | "places" | "spread">
+  /** Heights and widths, in patches, that the tower has a row for; absent: all. */
+  lines?: number
+  /** Fields of the image processor that repeat what the tower's configuration says: what that is, and what holds where they are not there. */
+  repeated: Readonly<Record<string, { is: number; otherwise: number }>>
+  words(tokens: Tokens): Pick<ImageProcessing, "isPlaced" | "mark" | "soft" | "wording">
+}
+
+/** @returns nothing where tiles are of one size, or the tower is not known */
+export function fittingFamily(config: Fields): Fitting | undefined {
+  const qwen = readQwenPatches(config)
+  if (qwen) return asQwen(qwen)
+  const gemma4 = readGemma4Patches(config)
+  if (gemma4) return asGemma4(gemma4)
+  const glm4v = readGlm4vPatches(config)
+  return glm4v && asGlm4v(glm4v)
+}
+
+const asQwen = (patches: QwenPatches): Fitting => ({
+  processors: ["Qwen2VLImageProcessor", "Qwen3VLImageProcessor"],
+  patches,
+  repeated: {
+    patch_size: { is: patches.patch, otherwise: 14 },
+    merge_size: { is: patches.joined, otherwise: 2 },
+    temporal_patch_size: { is: 2, otherwise: 2 },
+  },
+  words(tokens) {
+    const soft = tokens("image_token", "<|image_pad|>")
+    return { isPlaced: true, mark: soft, soft, wording: plain }
+  },
+})
+
+const asGlm4v = (patches: Glm4vPatches): Fitting => ({
+  ...asQwen(patches),
+  processors: ["Glm4vImageProcessor", "Glm46VImageProcessor"],
+  patches: { ...patches, spread: "cubic" },
+  words(tokens) {
+    const soft = tokens("image_token", "<|image|>")
+    return { isPlaced: true, mark: soft, soft, wording: plain }
+  },
+})
+
+const asGemma4 = ({ patch, joined, lines }: Gemma4Patches): Fitting => ({
+  processors: ["Gemma4ImageProcessor"],
+  patches: { patch, joined },
+  lines,
+  repeated: {
+    patch_size: { is: patch, otherwise: 16 },
+    pooling_kernel_size: { is: joined, otherwise: 3 },
+  },
+  words(tokens) {
+    const soft = tokens("image_token", "<|image|>")
+    const opening = tokens("boi_token", "<|image>")
+    const closing = tokens("eoi_token", "<image|>")
+    return { mark: soft, soft, wording: { ...plain, opening, closing } }
+  },
+})
