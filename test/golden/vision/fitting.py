@@ -300,8 +300,7 @@ def make(name, output, seed=1):
     how = dict(sizes_of=kind.sizes, fitted=kind.fitted, around=kind.around, turned=kind.turned)
     tensors, notes = qwen.prompts_for(model, folder, np.random.default_rng(seed), **how)
     save_file(tensors, folder / "golden.safetensors")
-    qwen.write(folder, "golden.json", qwen.golden_of(model, notes))
-    qwen.write(folder, "config.json", {**config, "torch_dtype": "bfloat16"})
+    qwen.close(folder, model, notes, config, {})
 
 
 if __name__ == "__main__":

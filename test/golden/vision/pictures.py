@@ -14,9 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import transformers
-from qwen import DISTINCT, FIRST, GOLDEN, GREEDY, MARGIN, Float64, draw, make_weights, message_of, picture
-from safetensors.torch import load_file, save_file
+from qwen import DISTINCT, FIRST, GOLDEN, GREEDY, MARGIN, Float64, close, draw, make_weights, message_of, picture, write
+from safetensors.torch import save_file
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 TEXT = {
@@ -360,24 +359,7 @@ def make(name, output):
     model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval().double()
     tensors, notes = prompts_for(model, folder, made["sizes"], np.random.default_rng(seed))
     save_file(tensors, folder / "golden.safetensors")
-    golden = dict(
-        oracle=f"{type(model).__name__} of transformers, eager attention, float64 throughout",
-        versions=dict(
-            transformers=transformers.__version__,
-            torch=torch.__version__.split("+")[0],
-            numpy=np.__version__,
-            python=sys.version.split()[0],
-        ),
-        greedy_tokens=GREEDY,
-        margin_at_least=MARGIN,
-        prompts=notes,
-    )
-    (folder / "golden.json").write_text(json.dumps(golden, indent=1))
-    tensors = load_file(folder / "model.safetensors")
-    for old, new in made.get("renamed", {}).items():
-        tensors = {key.replace(old, new) if key.startswith(old) else key: tensor for key, tensor in tensors.items()}
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    (folder / "config.json").write_text(json.dumps({**config, "torch_dtype": "bfloat16"}, indent=1))
+    close(folder, model, notes, config, made.get("renamed", {}))
 
 
 def bring_texts(folder, made):
@@ -392,15 +374,14 @@ def bring_texts(folder, made):
     template = TEMPLATE.replace("IMAGE", made["tokens"][0])
     settings.pop("chat_template", None)
     settings |= dict(bos_token=None, eos_token="<|im_end|>")
-    write = lambda file, what: (folder / file).write_text(json.dumps(what, indent=1, ensure_ascii=False))  # noqa: E731
     (folder / "chat_template.jinja").write_text(template)
-    write("tokenizer.json", tokenizer)
-    write("tokenizer_config.json", settings)
-    write("generation_config.json", dict(eos_token_id=FIRST + 1, pad_token_id=318))
-    write("preprocessor_config.json", made["image"])
-    write("processor_config.json", made["processor"])
+    write(folder, "tokenizer.json", tokenizer)
+    write(folder, "tokenizer_config.json", settings)
+    write(folder, "generation_config.json", dict(eos_token_id=FIRST + 1, pad_token_id=318))
+    write(folder, "preprocessor_config.json", made["image"])
+    write(folder, "processor_config.json", made["processor"])
     for file, what in made.get("beside", {}).items():
-        write(file, what)
+        write(folder, file, what)
 
 
 if __name__ == "__main__":

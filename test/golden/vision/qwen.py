@@ -289,9 +289,14 @@ def make(name, output, seed=1):
     model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float64, **eager).eval().double()
     tensors, notes = prompts_for(model, folder, np.random.default_rng(seed))
     save_file(tensors, folder / "golden.safetensors")
+    close(folder, model, notes, config, RENAMED.get(name, {}))
+
+
+def close(folder, model, notes, config, renamed):
+    """@param renamed how names of tensors begin, here and where such models are published"""
     write(folder, "golden.json", golden_of(model, notes))
     tensors = load_file(folder / "model.safetensors")
-    for old, new in RENAMED.get(name, {}).items():
+    for old, new in renamed.items():
         tensors = {key.replace(old, new) if key.startswith(old) else key: tensor for key, tensor in tensors.items()}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     write(folder, "config.json", {**config, "torch_dtype": "bfloat16"})
