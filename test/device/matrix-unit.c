@@ -236,16 +236,28 @@ __attribute__((used)) static void execute(const struct registers *r, const struc
   uint8_t *place = (uint8_t *)r->general[it->base] + it->displacement;
   const int64_t stride = it->index == 4 ? 0 : r->general[it->index] * it->scale;
   switch (it->operation) {
-    case RELEASE: release(); break;
-    case ZERO: memset(tile_of(it->tile), 0, sizeof(union tile)); break;
-    case CONFIGURE: configure((const struct configuration *)(place + stride)); break;
-    case LOAD: load(it->tile, place, stride); break;
-    case STORE: store(it->tile, place, stride); break;
+    case RELEASE:
+      release();
+      break;
+    case ZERO:
+      memset(tile_of(it->tile), 0, sizeof(union tile));
+      break;
+    case CONFIGURE:
+      configure((const struct configuration *)(place + stride));
+      break;
+    case LOAD:
+      load(it->tile, place, stride);
+      break;
+    case STORE:
+      store(it->tile, place, stride);
+      break;
     case DOT_BYTES:
       dot_bytes(operands_of(it->tile, it->second, it->third), it->is_signed_rows,
                 it->is_signed_columns);
       break;
-    case DOT_BF16: dot_bf16(operands_of(it->tile, it->second, it->third)); break;
+    case DOT_BF16:
+      dot_bf16(operands_of(it->tile, it->second, it->third));
+      break;
   }
 }
 
@@ -298,11 +310,11 @@ struct landing {
 };
 
 static const uint8_t landing_code[40] = {
-    0x48, 0x8d, 0x64, 0x24, 0x80,                    // at 0
-    0xff, 0x35, 48 - 11, 0, 0, 0,                    // at 5
-    0xff, 0x15, 40 - 17, 0, 0, 0,                    // at 11
-    0x48, 0x8d, 0xa4, 0x24, 0x88, 0, 0, 0,           // at 17
-    0xff, 0x25, 56 - 31, 0, 0, 0,                    // at 25
+    0x48, 0x8d, 0x64,    0x24, 0x80,           // at 0
+    0xff, 0x35, 48 - 11, 0,    0,    0,        // at 5
+    0xff, 0x15, 40 - 17, 0,    0,    0,        // at 11
+    0x48, 0x8d, 0xa4,    0x24, 0x88, 0, 0, 0,  // at 17
+    0xff, 0x25, 56 - 31, 0,    0,    0,        // at 25
 };
 
 enum { PAGE_BYTES = 4096, LANDINGS_BYTES = 1 << 16, NEAR = 1 << 30 };
@@ -346,10 +358,8 @@ enum { JUMP = 0xe9, ILLEGAL = 0x06 };
 static void replace(uint8_t *text) {
   const struct instruction it = instruction_at(text);
   struct landing *const one = new_landing(text);
-  *one = (struct landing){.enter = matrix_unit_enter,
-                          .instruction = &one->kept,
-                          .behind = text + it.bytes,
-                          .kept = it};
+  *one = (struct landing){
+      .enter = matrix_unit_enter, .instruction = &one->kept, .behind = text + it.bytes, .kept = it};
   memcpy(one->code, landing_code, sizeof landing_code);
   uint8_t *const page = (uint8_t *)((uintptr_t)text & -(uintptr_t)PAGE_BYTES);
   const size_t bytes = (size_t)(text + 5 - page);

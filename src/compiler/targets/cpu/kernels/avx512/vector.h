@@ -4,8 +4,8 @@
 #ifndef SINTER_VECTOR_H
 #define SINTER_VECTOR_H
 
-// As for AVX2 (../avx2/vector.h), we pass for the whole of gcc's immintrin.h, which takes it a tenth of a second of each file: most of
-// that are vectors of 128 and 256 bits with masks, whose header alone names the masks of 32.
+// As for AVX2 (../avx2/vector.h), we pass for the whole of gcc's immintrin.h, which takes it a tenth of a second of each
+// file: most of it is vectors of 128 and 256 bits with masks, whose header alone names the masks of 32.
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11 && __GNUC__ <= 12
 #define _IMMINTRIN_H_INCLUDED
 typedef unsigned int __mmask32;
