@@ -65,6 +65,13 @@ static void noted_loop(sinter_host *host, int64_t count, void (*body)(void *, in
   timeline.loop++;
 }
 
+// Not noted: others' loops come between its pieces.
+static void stand_back(sinter_host *host, int64_t count, void (*body)(void *, int64_t, int32_t),
+                       void *context, const int32_t *word) {
+  (void)host;
+  timeline.pool->stand_back(timeline.pool, count, body, context, word);
+}
+
 static void *allocate(sinter_host *host, size_t bytes) {
   (void)host;
   return timeline.pool->allocate(timeline.pool, bytes);
@@ -86,7 +93,8 @@ sinter_host *sinter_host_open(int32_t threads) {
   if (!pool) return NULL;
   timeline.pool = pool;
   timeline.step = -1;  // before the first step weights are loaded
-  timeline.host = (sinter_host){SINTER_ABI, pool->threads, noted_loop, allocate, release};
+  timeline.host =
+      (sinter_host){SINTER_ABI, pool->threads, noted_loop, stand_back, allocate, release};
   for (int32_t t = 0; t < pool->threads; t++) open_notes(&timeline.pieces[t]);
   open_notes(&timeline.loops);
   return &timeline.host;
