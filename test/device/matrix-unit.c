@@ -1,6 +1,7 @@
 // A matrix unit (AMX) for processors without one: linked into a program, or loaded before it, this takes the signal that each
-// of the unit's instructions raises there, does the instruction's work on tiles in memory, and goes on behind it. So the very
-// kernels that are served run wherever there is AVX-512, some thousand times slower. What real hardware faults on (tiles used
+// of the unit's instructions raises there when it is first met, and puts a jump in its place, to code that does the instruction's
+// work on tiles in memory and goes on behind it; a signal each time would take ten times what all the rest does. So the very
+// kernels that are served run wherever there is AVX-512, some hundred times slower. What real hardware faults on (tiles used
 // before they are configured, shapes that do not meet, one register twice) ends the program with a sentence.
 //
 // The instructions and their arithmetic: Intel's manual, volume 2, LDTILECFG to TILEZERO. Each thread has its own tiles.
@@ -10,13 +11,13 @@
 #endif
 #include <errno.h>
 #include <immintrin.h>
-#include <inttypes.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -146,7 +147,7 @@ static float widened(uint16_t bf16) {
 }
 
 // Even and odd numbers of a row add up apart, fused, then with each other, then with what was there: sixteen columns in a vector.
-// Numbers too small to be normal count as zero; that is set here for all of it and ends with the signal.
+// Numbers too small to be normal count as zero; that is set here for all of it and ends with the instruction.
 static void dot_bf16(struct operands o) {
   enum { NEAREST_FLUSHED = 0x9fc0 };
   _mm_setcsr(NEAREST_FLUSHED);
@@ -170,104 +171,225 @@ static void dot_bf16(struct operands o) {
 
 // ------------------------------------------------------------------ instructions
 
-// The general register that an instruction numbers so.
-static int64_t general(const ucontext_t *context, int number) {
-  static const int named[16] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP,
-                                REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
-                                REG_R12, REG_R13, REG_R14, REG_R15};
-  return context->uc_mcontext.gregs[named[number]];
-}
+enum operation { RELEASE, ZERO, CONFIGURE, LOAD, STORE, DOT_BYTES, DOT_BF16 };
 
-struct place {
-  int64_t base, index;
-  int scale, bytes;  // of the instruction's text
+struct instruction {
+  enum operation operation;
+  int tile, second, third;
+  int is_signed_rows, is_signed_columns;
+  int base, index, scale;  // registers by their numbers; index 4 is none
+  int32_t displacement;
+  int bytes;  // of its text
 };
 
 // A place in memory as ModRM and what follows name it; `at` is ModRM, `rex_x` and `rex_b` are the prefix's, as they stand.
-static struct place place_of(const ucontext_t *context, const uint8_t *at, int rex_x, int rex_b) {
+static void read_place(struct instruction *it, const uint8_t *at, int rex_x, int rex_b) {
   const int mode = at[0] >> 6, low = at[0] & 7;
-  struct place p = {.bytes = 1};
-  int base = low, index = 4;
+  int base = low, bytes = 1;
+  it->index = 4;
   if (low == 4) {
-    p.scale = 1 << (at[1] >> 6);
-    index = (at[1] >> 3 & 7) + 8 * rex_x;
+    it->scale = 1 << (at[1] >> 6);
+    it->index = (at[1] >> 3 & 7) + 8 * rex_x;
     base = at[1] & 7;
-    p.bytes = 2;
+    bytes = 2;
   }
   demand(!(mode == 0 && base == 5), "an address without a base\n");
-  p.base = general(context, base + 8 * rex_b);
-  if (index != 4) p.index = general(context, index);
-  if (mode == 1) p.base += (int8_t)at[p.bytes], p.bytes += 1;
-  if (mode == 2) {
-    int32_t displacement;
-    memcpy(&displacement, at + p.bytes, 4);
-    p.base += displacement, p.bytes += 4;
-  }
-  return p;
+  it->base = base + 8 * rex_b;
+  if (mode == 1) it->displacement = (int8_t)at[bytes], bytes += 1;
+  if (mode == 2) memcpy(&it->displacement, at + bytes, 4), bytes += 4;
+  it->bytes = 4 + bytes;
 }
 
-// Does the work of the instruction at `text`; its length, or 0 where it is none of the unit's.
-static int execute(const ucontext_t *context, const uint8_t *text) {
+static struct instruction instruction_at(const uint8_t *text) {
   enum { NONE, P66, F3, F2 };
-  if (text[0] != 0xc4 || (text[1] & 0x1f) != 2 || (text[2] & 0x84) != 0) return 0;
-  const int prefix = text[2] & 3, third = ~(text[2] >> 3) & 15, opcode = text[3];
-  const int rex_x = !(text[1] & 0x40), rex_b = !(text[1] & 0x20);
-  const int in_register = text[4] >> 6 == 3, reg = text[4] >> 3 & 7, rm = text[4] & 7;
-  if (opcode == 0x49 && in_register) {
-    if (prefix == NONE)
-      release();
-    else if (prefix == F2)
-      memset(tile_of(reg), 0, sizeof(union tile));
-    else
-      return 0;
-    return 5;
-  }
-  if (opcode == 0x49 && prefix == NONE) {
-    const struct place p = place_of(context, text + 4, rex_x, rex_b);
-    configure((const struct configuration *)(p.base + p.index * p.scale));
-    return 4 + p.bytes;
-  }
-  if (opcode == 0x4b && !in_register) {
-    const struct place p = place_of(context, text + 4, rex_x, rex_b);
-    if (prefix == F3)
-      store(reg, (uint8_t *)p.base, p.index * p.scale);
-    else if (prefix != NONE)
-      load(reg, (const uint8_t *)p.base, p.index * p.scale);
-    else
-      return 0;
-    return 4 + p.bytes;
-  }
-  if (!in_register) return 0;
-  if (opcode == 0x5e)
-    dot_bytes(operands_of(reg, rm, third), prefix == F3 || prefix == F2,
-              prefix == P66 || prefix == F2);
-  else if (opcode == 0x5c && prefix == F3)
-    dot_bf16(operands_of(reg, rm, third));
+  static const char not_ours[] = "an instruction that is not the unit's\n";
+  demand(text[0] == 0xc4 && (text[1] & 0x1f) == 2 && (text[2] & 0x84) == 0, not_ours);
+  const int prefix = text[2] & 3, opcode = text[3], in_register = text[4] >> 6 == 3;
+  struct instruction it = {.tile = text[4] >> 3 & 7,
+                           .second = text[4] & 7,
+                           .third = ~(text[2] >> 3) & 15,
+                           .is_signed_rows = prefix == F3 || prefix == F2,
+                           .is_signed_columns = prefix == P66 || prefix == F2,
+                           .bytes = 5};
+  if (!in_register) read_place(&it, text + 4, !(text[1] & 0x40), !(text[1] & 0x20));
+  if (opcode == 0x49 && in_register && (prefix == NONE || prefix == F2))
+    it.operation = prefix == NONE ? RELEASE : ZERO;
+  else if (opcode == 0x49 && prefix == NONE)
+    it.operation = CONFIGURE;
+  else if (opcode == 0x4b && !in_register && prefix != NONE)
+    it.operation = prefix == F3 ? STORE : LOAD;
+  else if (opcode == 0x5e && in_register)
+    it.operation = DOT_BYTES;
+  else if (opcode == 0x5c && in_register && prefix == F3)
+    it.operation = DOT_BF16;
   else
-    return 0;
-  return 5;
+    refuse(not_ours);
+  return it;
 }
 
-static int64_t signals;
+// General registers by their numbers, as `enter` leaves them on the stack.
+struct registers {
+  int64_t flags, general[16];
+};
+
+__attribute__((used)) static void execute(const struct registers *r, const struct instruction *it) {
+  uint8_t *place = (uint8_t *)r->general[it->base] + it->displacement;
+  const int64_t stride = it->index == 4 ? 0 : r->general[it->index] * it->scale;
+  switch (it->operation) {
+    case RELEASE:
+      release();
+      break;
+    case ZERO:
+      memset(tile_of(it->tile), 0, sizeof(union tile));
+      break;
+    case CONFIGURE:
+      configure((const struct configuration *)(place + stride));
+      break;
+    case LOAD:
+      load(it->tile, place, stride);
+      break;
+    case STORE:
+      store(it->tile, place, stride);
+      break;
+    case DOT_BYTES:
+      dot_bytes(operands_of(it->tile, it->second, it->third), it->is_signed_rows,
+                it->is_signed_columns);
+      break;
+    case DOT_BF16:
+      dot_bf16(operands_of(it->tile, it->second, it->third));
+      break;
+  }
+}
+
+// ------------------------------------------------------------------ jumps
+
+// Keeps all registers, vectors and masks among them, and has `execute` do the work. Above them lie where it was called from and
+// the instruction, then the 128 bytes that a function may use below its stack.
+void matrix_unit_enter(void) __attribute__((visibility("hidden")));
+__asm__(
+    ".text\n"
+    ".hidden matrix_unit_enter\n"
+    ".globl matrix_unit_enter\n"
+    "matrix_unit_enter:\n"
+    "  push %r15\n  push %r14\n  push %r13\n  push %r12\n"
+    "  push %r11\n  push %r10\n  push %r9\n  push %r8\n"
+    "  push %rdi\n  push %rsi\n  push %rbp\n"
+    "  push %rbx\n"  // the stack's own place, filled in below
+    "  push %rbx\n  push %rdx\n  push %rcx\n  push %rax\n"
+    "  pushfq\n"
+    "  cld\n"
+    "  lea 280(%rsp), %rax\n"  // 17 numbers, two addresses and 128 bytes above
+    "  mov %rax, 40(%rsp)\n"
+    "  mov %rsp, %rdi\n"
+    "  mov 144(%rsp), %rsi\n"
+    "  mov %rsp, %rbx\n"
+    "  sub $4096, %rsp\n"
+    "  and $-64, %rsp\n"
+    "  movq $0, 512(%rsp)\n  movq $0, 520(%rsp)\n  movq $0, 528(%rsp)\n"
+    "  mov $0xe7, %eax\n  xor %edx, %edx\n"
+    "  xsave64 (%rsp)\n"
+    "  call execute\n"
+    "  mov $0xe7, %eax\n  xor %edx, %edx\n"
+    "  xrstor64 (%rsp)\n"
+    "  mov %rbx, %rsp\n"
+    "  popfq\n"
+    "  pop %rax\n  pop %rcx\n  pop %rdx\n  pop %rbx\n"
+    "  lea 8(%rsp), %rsp\n"
+    "  pop %rbp\n  pop %rsi\n  pop %rdi\n"
+    "  pop %r8\n  pop %r9\n  pop %r10\n  pop %r11\n"
+    "  pop %r12\n  pop %r13\n  pop %r14\n  pop %r15\n"
+    "  ret\n");
+
+// What a jump leads to: lea -128(%rsp),%rsp; push (instruction); call *(enter); lea 136(%rsp),%rsp; jmp *(behind).
+struct landing {
+  uint8_t code[40];
+  void (*enter)(void);
+  const struct instruction *instruction;
+  const uint8_t *behind;
+  struct instruction kept;
+};
+
+static const uint8_t landing_code[40] = {
+    0x48, 0x8d, 0x64,    0x24, 0x80,           // at 0
+    0xff, 0x35, 48 - 11, 0,    0,    0,        // at 5
+    0xff, 0x15, 40 - 17, 0,    0,    0,        // at 11
+    0x48, 0x8d, 0xa4,    0x24, 0x88, 0, 0, 0,  // at 17
+    0xff, 0x25, 56 - 31, 0,    0,    0,        // at 25
+};
+
+enum { PAGE_BYTES = 4096, LANDINGS_BYTES = 1 << 16, NEAR = 1 << 30 };
+
+static uint8_t *landings;  // of the last place where there was room
+static size_t landings_used;
+
+static int is_near(const uint8_t *a, const uint8_t *b) { return a - b < NEAR && b - a < NEAR; }
+
+// Room for one within reach of a jump from `text`.
+static struct landing *new_landing(const uint8_t *text) {
+  if (!landings || landings_used + sizeof(struct landing) > LANDINGS_BYTES ||
+      !is_near(landings, text)) {
+    uint8_t *const page = (uint8_t *)((uintptr_t)text & -(uintptr_t)PAGE_BYTES);
+    landings = MAP_FAILED;
+    for (int64_t far = LANDINGS_BYTES; landings == MAP_FAILED && far < NEAR; far += LANDINGS_BYTES)
+      for (int side = -1; landings == MAP_FAILED && side <= 1; side += 2)
+        landings = mmap(page + side * far, LANDINGS_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    demand(landings != MAP_FAILED, "no room beside the program\n");
+    landings_used = 0;
+  }
+  struct landing *const one = (struct landing *)(landings + landings_used);
+  landings_used += sizeof *one;
+  return one;
+}
+
+// All threads see what was written of the program's text from here on.
+static void synchronize(void) {
+  enum { SYNC_CORE = 1 << 5, REGISTER_SYNC_CORE = 1 << 6 };
+  static int is_registered;
+  if (!is_registered)
+    demand(syscall(SYS_membarrier, REGISTER_SYNC_CORE, 0, 0) == 0, "no membarrier\n");
+  is_registered = 1;
+  demand(syscall(SYS_membarrier, SYNC_CORE, 0, 0) == 0, "no membarrier\n");
+}
+
+enum { JUMP = 0xe9, ILLEGAL = 0x06 };
+
+// Puts the jump there. Other threads may be at that instruction: until all of it is written it begins with what is illegal.
+static void replace(uint8_t *text) {
+  const struct instruction it = instruction_at(text);
+  struct landing *const one = new_landing(text);
+  *one = (struct landing){
+      .enter = matrix_unit_enter, .instruction = &one->kept, .behind = text + it.bytes, .kept = it};
+  memcpy(one->code, landing_code, sizeof landing_code);
+  uint8_t *const page = (uint8_t *)((uintptr_t)text & -(uintptr_t)PAGE_BYTES);
+  const size_t bytes = (size_t)(text + 5 - page);
+  demand(mprotect(page, bytes, PROT_READ | PROT_WRITE | PROT_EXEC) == 0,
+         "the program's text stays as it is\n");
+  __atomic_store_n(text, ILLEGAL, __ATOMIC_SEQ_CST);
+  synchronize();
+  const int32_t distance = (int32_t)(one->code - (text + 5));
+  memcpy(text + 1, &distance, 4);
+  synchronize();
+  __atomic_store_n(text, JUMP, __ATOMIC_SEQ_CST);
+  synchronize();
+}
 
 static void on_illegal(int signal, siginfo_t *info, void *context) {
   (void)signal, (void)info;
-  __atomic_fetch_add(&signals, 1, __ATOMIC_RELAXED);
-  greg_t *next = &((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
-  int length = execute(context, (const uint8_t *)*next);
-  demand(length > 0, "an instruction that is not the unit's\n");
-  // Those right behind it spare a signal each.
-  for (; length > 0; length = execute(context, (const uint8_t *)*next)) *next += length;
+  static int turn, is_used;
+  uint8_t *const text = (uint8_t *)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+  while (__atomic_exchange_n(&turn, 1, __ATOMIC_ACQUIRE)) sched_yield();
+  // A program that never came to the unit tells nobody anything about it.
+  static const char words[] = "matrix unit: in use\n";
+  if (!is_used && write(2, words, sizeof words - 1) < 0) _exit(3);
+  is_used = 1;
+  if (*text != JUMP) replace(text);  // else another thread was first
+  __atomic_store_n(&turn, 0, __ATOMIC_RELEASE);
 }
 
 __attribute__((constructor)) static void begin(void) {
   struct sigaction action = {.sa_sigaction = on_illegal, .sa_flags = SA_SIGINFO};
   sigaction(SIGILL, &action, NULL);
-}
-
-// A program that never came to the unit tells nobody anything about it.
-__attribute__((destructor)) static void end(void) {
-  if (signals > 0) fprintf(stderr, "matrix unit: %" PRId64 " signals\n", signals);
 }
 
 // The C library's own, but that a process which asks for tiles has them.

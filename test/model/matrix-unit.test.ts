@@ -52,7 +52,7 @@ test.skipIf(!isHere || isLeftOut(cc))(
     const words = stdout + stderr
     expect(numFailedTests, words).toBe(0)
     expect(numPassedTests, words).toBe(judged.length + 1) // one of them in two widths
-    expect(stderr).toMatch(/^matrix unit: \d+ signals$/m)
+    expect(stderr).toMatch(/^matrix unit: in use$/m)
   },
   240_000,
 )

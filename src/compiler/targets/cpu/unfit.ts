@@ -27,16 +27,23 @@ export async function isKnownUnfit(
   return Date.now() - Number(since) < DAY
 }
 
+const fit = new Set<string>() // a process that prepares several programs asks once
+
 /** Asks it, and keeps that it is unfit. */
 export async function isFit(
   compiler: Compiler,
   level: Level,
   shelf: Shelf | undefined,
 ): Promise<boolean> {
-  if (await supports(compiler, level)) return true
+  const item = itemOf(compiler, level)
+  if (fit.has(item)) return true
+  if (await supports(compiler, level)) {
+    fit.add(item)
+    return true
+  }
   const now = String(Date.now())
   // A shelf that cannot hold it costs the keeping alone.
-  await shelf?.put(itemOf(compiler, level), (aside) => writeFile(aside, now)).catch(() => {})
+  await shelf?.put(item, (aside) => writeFile(aside, now)).catch(() => {})
   return false
 }
 

@@ -4,7 +4,28 @@
 #ifndef SINTER_VECTOR_H
 #define SINTER_VECTOR_H
 
+// As for AVX2 (../avx2/vector.h), we pass for the whole of gcc's immintrin.h, which takes it a tenth of a second of each
+// file: most of it is vectors of 128 and 256 bits with masks, whose header alone names the masks of 32.
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11 && __GNUC__ <= 12
+#define _IMMINTRIN_H_INCLUDED
+typedef unsigned int __mmask32;
+#include <smmintrin.h>
+#include <avxintrin.h>
+#include <avx2intrin.h>
+#include <avx512fintrin.h>
+#include <avx512bwintrin.h>
+#include <avx512dqintrin.h>
+#include <avx512vnniintrin.h>
+#include <f16cintrin.h>
+#include <fmaintrin.h>
+#ifdef __AMX_TILE__
+#include <amxtileintrin.h>
+#include <amxint8intrin.h>
+#include <amxbf16intrin.h>
+#endif
+#else
 #include <immintrin.h>
+#endif
 #include <stdint.h>
 
 #define INLINE static inline __attribute__((always_inline))
