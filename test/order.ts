@@ -23,7 +23,7 @@ const LONG = [
   "test/model/heads",
   "src/engine/schedules",
   "test/model/matrix-unit",
-  "test/model/qwen-vision",
+  "test/model/fitting-vision",
   "test/device/check",
   "test/model/reference",
   "test/model/int8",

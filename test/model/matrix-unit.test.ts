@@ -40,9 +40,7 @@ test.skipIf(!isHere || isLeftOut(cc))(
     const report = join(folder, "report.json")
     const vitest = ["run", "test/model/cpu.test.ts", "--reporter=json", `--outputFile=${report}`]
     const root = resolve(import.meta.dirname, "../..")
-    // A process of vitest's own would be killed at its end, and not say what the unit was asked for.
-    const named = ["--pool", "threads", "-t", judged.join("|")]
-    const command = ["node_modules/vitest/vitest.mjs", ...vitest, ...named]
+    const command = ["node_modules/vitest/vitest.mjs", ...vitest, "-t", judged.join("|")]
     const { stdout, stderr } = spawnSync(process.execPath, command, {
       cwd: root,
       env: { ...process.env, LD_PRELOAD: library, NODE_OPTIONS: `--import ${listsUnit}` },
