@@ -1230,9 +1230,9 @@ export const planted: readonly PlantedFault[] = [
   },
   {
     what: "a table of places that MLX packed is read as one that is turned around",
-    file: "src/model/vision/qwen.ts",
-    text: 'name: "pos_embed.weight", rows, turnedRuns: { width }',
-    fault: 'name: "pos_embed.weight", transposed: true',
+    file: "src/model/vision/tower.ts",
+    text: "name, rows, turnedRuns: { width }",
+    fault: "name, transposed: true",
     test: "test/model/fitting-vision.test.ts",
     name: "the tower of qwen3-vl-mlx",
   },
@@ -2873,8 +2873,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "mergers in Ollama's files of Qwen 3 VL are taken in the order of their layers",
     file: "src/model/gguf/tower-inside.ts",
-    text: "return (listed as number[]).filter((layer) => layer < MAX_LAYERS)",
-    fault: "return (listed as number[]).filter((layer) => layer < MAX_LAYERS).sort()",
+    text: "listed.length) return listed as number[]",
+    fault: "listed.length) return (listed as number[]).toSorted()",
     test: "test/model/ollama-sight.test.ts",
   },
   // ---- images on their way into a prompt

@@ -10,7 +10,7 @@ import { cardOf } from "./card.ts"
 import { appDefaults } from "./defaults.ts"
 import { draftingOfEach } from "./drafting.ts"
 import { type LoadedModel, loadModel, type Surroundings } from "./loaded-model.ts"
-import type { ModelOptions } from "./options.ts"
+import { type ModelOptions, timeoutOf } from "./options.ts"
 import { type PreparedModel, prepareModel } from "./prepared-model.ts"
 import { type Prepared, Residents, type Source } from "./residents.ts"
 
@@ -166,8 +166,9 @@ function servedModel(
   card: ModelCard,
   index: number,
   residents: Residents<LoadedModel>,
-  { log, requestTimeout }: ModelsOptions,
+  { log, ...options }: ModelsOptions,
 ): ServedModel {
+  const requestTimeout = timeoutOf(options)
   return {
     card,
     get loaded() {

@@ -53,6 +53,11 @@ export type ModelSettings = ModelOptions & Required<Pick<ModelOptions, Settled>>
 
 type Settled = keyof typeof appDefaults | "overrides" | "trustLibraries" | "log" | "onProgress"
 
+/** Milliseconds that a timer can wait; of 0 none is set, as if nothing were said. */
+export function timeoutOf({ requestTimeout }: Pick<ModelOptions, "requestTimeout">) {
+  return requestTimeout ? Math.min(Math.ceil(requestTimeout), 2 ** 31 - 1) : undefined
+}
+
 export function settingsOf(options: ModelOptions): ModelSettings {
   return {
     ...appDefaults,
@@ -60,6 +65,7 @@ export function settingsOf(options: ModelOptions): ModelSettings {
     trustLibraries: false,
     onProgress: () => {},
     ...said(options),
+    requestTimeout: timeoutOf(options),
     log: options.log ?? createLog("silent", false),
   }
 }

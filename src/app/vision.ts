@@ -11,7 +11,7 @@ import type { Problem } from "../errors.ts"
 import { arranged } from "../images/arrangement.ts"
 import type { SeenImage } from "../images/image.ts"
 import { type Images, openImages } from "../images/images.ts"
-import { mostRows } from "../images/patches.ts"
+import { mostImageRows, mostRows } from "../images/patches.ts"
 import type { Log } from "../log.ts"
 import { LruMap } from "../lru.ts"
 import type { Model } from "../model/model.ts"
@@ -97,7 +97,10 @@ export async function openVision(
     return {
       mark,
       soft: { text: soft, id: vision.config.softToken },
-      prepare: preparing(images, tower, vision.newline),
+      prepare: preparing(images, tower, {
+        ...(vision.newline && { newline: vision.newline }),
+        largest: mostImageRows(vision.images) * program.manifest.shapes.hidden * 4,
+      }),
       beside: tower,
       stats: () => tower.stats(),
       hash,
@@ -119,14 +122,16 @@ interface Read extends Omit<SeenImage, "tiles"> {
  * A request's images are all prepared before the first is read. Their tiles are kept until then as far as there is room, and those
  * that are gone are cut once more. Of equal images one is worked on at a time, and the others find what came of it.
  * @param newline the row that ends a line of an image
+ * @param largest bytes that come of an image at the most
  */
 export function preparing(
   images: Images,
   tower: Tower,
-  newline: Float32Array = new Float32Array(0),
+  { newline = new Float32Array(0), largest = 0 }: { newline?: Float32Array; largest?: number } = {},
 ): ChatVision["prepare"] {
   const cut = new LruMap<SeenImage>(MAX_TILES, bytesOf)
-  const known = new LruMap<Read>(MAX_KEPT, ({ features }) => features.byteLength)
+  const most = Math.max(MIN_KEPT, KEPT * largest)
+  const known = new LruMap<Read>(most, ({ features }) => features.byteLength)
   const alone = oneOfEach()
   return async (bytes, field, caller) => {
     const hash = hex(await crypto.subtle.digest("SHA-256", bytes as Uint8Array<ArrayBuffer>))
@@ -143,7 +148,8 @@ export function preparing(
           return image.tiles
         }
         const coming = await tower.read(arrangement?.of ?? rows, tiles, caller)
-        const features = arrangement ? arranged(coming, arrangement, newline) : coming
+        const { signal } = caller
+        const features = arrangement ? await arranged(coming, arrangement, newline, signal) : coming
         return known.put(hash, { ...told, features }).features
       })
     const { text, rows, grid, arrangement } = await alone(
@@ -178,4 +184,5 @@ function oneOfEach() {
 }
 
 const MAX_TILES = 128 * 2 ** 20 // bytes; an image of SmolVLM's has 51 MiB at most, one of LLaVA's 1.3
-const MAX_KEPT = 64 * 2 ** 20 // bytes; a tile of 256 rows of 4,096 columns has 4 MiB
+const MIN_KEPT = 64 * 2 ** 20 // bytes; a tile of 256 rows of 4,096 columns has 4 MiB
+const KEPT = 4 // of the largest images: one of LLaVA OneVision's has 100 MiB

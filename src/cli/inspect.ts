@@ -13,7 +13,7 @@ import type { Overrides } from "../engine/limits.ts"
 import { printable } from "../errors.ts"
 import { mostTiles } from "../images/cut.ts"
 import { fits } from "../images/image.ts"
-import { mostRows, wantedOf } from "../images/patches.ts"
+import { mostImageRows, mostRows, wantedOf } from "../images/patches.ts"
 import { checkFormat } from "../model/compile-folder.ts"
 import type { ModelConfig } from "../model/config.ts"
 import { Folder, type Json } from "../model/folder.ts"
@@ -142,18 +142,21 @@ function seeingOf({ vision, blind }: Model, plan: Plan | undefined): Seeing {
     patches,
     rows: isFitting ? Math.floor(patches / images.joined ** 2) : wantedOf(images).length,
     tiles: mostTiles(images),
+    imageRows: mostImageRows(images),
   }
   const millions = (facts.parameters / 1e6).toFixed(1)
   const { width, height } = facts.tile
   const become = `${facts.patches} patches become ${facts.rows} rows`
   const tile = isFitting
     ? `of the image's proportions, in steps of ${width} pixels; at most ${become}`
-    : `${width} x ${height} pixels, whose ${become}; at most ${facts.tiles} of an image`
+    : `${width} x ${height} pixels, whose ${become}`
+  const image = `at most ${facts.tiles === 1 ? "one tile" : `${facts.tiles} tiles`} and ${facts.imageRows} rows`
   return {
     json: facts,
     rows: [
       ["images", `${facts.tower}, ${millions} M parameters, ${format}, ${mib(facts.weightBytes)}`],
       ["tile", tile],
+      ["image", image],
     ],
   }
 }

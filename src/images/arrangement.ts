@@ -2,6 +2,7 @@
 // again, line by line across all of them, without what was padded, and ends each line with a row of its own. LLaVA OneVision shrinks
 // what has too many rows. As `pack_image_features` of transformers does it.
 
+import { setImmediate as breathe } from "node:timers/promises"
 import type { Grid } from "./cut.ts"
 import type { Arrangement, Size } from "./image.ts"
 
@@ -22,29 +23,46 @@ export function packed(picture: Size, grid: Grid, side: number, most?: number): 
     width: Math.floor(seen.width / shrink),
     height: Math.floor(seen.height / shrink),
   }
-  const rowAt = ({ x, y }: Point) => {
+  const rowAt = (x: number, y: number) => {
     const [column, line] = [left + x, top + y]
     const tile = 1 + Math.floor(line / side) * grid.width + Math.floor(column / side)
     return (tile * side + (line % side)) * side + (column % side)
   }
-  const rows: { row: number; share: number }[][] = []
-  for (let row = 0; row < side * side; row++) rows.push([{ row, share: 1 }])
   const newline = (1 + grid.width * grid.height) * side * side
-  for (let y = 0; y < size.height; y++) {
-    for (let x = 0; x < size.width; x++)
-      rows.push(
-        shrink === 1
-          ? [{ row: rowAt({ x, y }), share: 1 }]
-          : mixed({ x, y }, size, seen).map(({ share, ...at }) => ({ row: rowAt(at), share })),
-      )
-    rows.push([{ row: newline, share: 1 }])
+  const taps = shrink === 1 ? 1 : 4
+  const count = side * side + size.height * (size.width + 1)
+  const [from, shares] = [new Int32Array(count * taps), new Float32Array(count * taps)]
+  let at = 0
+  const put = (row: number) => {
+    from[at] = row
+    shares[at] = 1
+    at += taps
   }
-  return { of: newline, ...told(rows, shrink === 1 ? 1 : 4) }
+  for (let row = 0; row < side * side; row++) put(row)
+  const columns = Array.from({ length: size.width }, (_, x) =>
+    neighbours(x, size.width, seen.width),
+  )
+  for (let y = 0; y < size.height; y++) {
+    const lines = neighbours(y, size.height, seen.height)
+    for (let x = 0; x < size.width; x++) {
+      if (taps === 1) put(rowAt(x, y))
+      else
+        for (const line of lines)
+          for (const column of columns[x]!) {
+            from[at] = rowAt(column.at, line.at)
+            shares[at++] = line.share * column.share
+          }
+    }
+    put(newline)
+  }
+  return { of: newline, taps, from, shares }
 }
 
-interface Point {
-  x: number
-  y: number
+/** Rows of a grid at the most, and what ends its lines. */
+export function mostPacked({ width, height }: Grid, side: number, most?: number): number {
+  const all = width * height * side * side
+  const left = most ? Math.min(all, most * side * side * MAX_RATIO ** 2) : all
+  return Math.floor(left) + height * side
 }
 
 /** What is left of rows of all tiles where the picture was padded to their proportions (`unpad_image`). */
@@ -60,14 +78,7 @@ function unpadded(picture: Size, all: Size): Size & { left: number; top: number 
   return { width: all.width - 2 * left, height: all.height, left, top: 0 }
 }
 
-/** The four of `seen` around a point of `size` (`interpolate`, bilinear, corners not aligned). */
-function mixed({ x, y }: Point, size: Size, seen: Size): (Point & { share: number })[] {
-  const across = neighbours(x, size.width, seen.width)
-  return neighbours(y, size.height, seen.height).flatMap((line) =>
-    across.map((column) => ({ x: column.at, y: line.at, share: line.share * column.share })),
-  )
-}
-
+/** Of one side, the two around a place that share it (`interpolate`, bilinear, corners not aligned). */
 function neighbours(index: number, to: number, from: number): { at: number; share: number }[] {
   const place = Math.max(0, ((index + 0.5) * from) / to - 0.5)
   const before = Math.floor(place)
@@ -77,38 +88,34 @@ function neighbours(index: number, to: number, from: number): { at: number; shar
   ]
 }
 
-function told(
-  rows: readonly (readonly { row: number; share: number }[])[],
-  taps: Arrangement["taps"],
-): Omit<Arrangement, "of"> {
-  const from = new Int32Array(rows.length * taps)
-  const shares = new Float32Array(rows.length * taps)
-  for (const [i, sum] of rows.entries())
-    for (const [tap, { row, share }] of sum.entries()) {
-      from[i * taps + tap] = row
-      shares[i * taps + tap] = share
-    }
-  return { taps, from, shares }
-}
+/** Numbers that are put together before others have their turn: for a millisecond or so. */
+const AT_ONCE = 1 << 18
 
 /**
  * @param rows of all tiles [rows, hidden]
  * @param newline what ends a line [hidden]
  * @returns [rows of the prompt, hidden]
  */
-export function arranged(
+export async function arranged(
   rows: Float32Array,
   { taps, of, from, shares }: Arrangement,
   newline: Float32Array,
-): Float32Array {
+  signal?: AbortSignal,
+): Promise<Float32Array> {
   const hidden = newline.length
   const all = new Float32Array((from.length / taps) * hidden)
-  for (const [i, row] of from.entries()) {
-    const share = shares[i]!
-    if (share === 0) continue
-    const own = row < of ? rows.subarray(row * hidden, (row + 1) * hidden) : newline
-    const at = Math.floor(i / taps) * hidden
-    for (let column = 0; column < hidden; column++) all[at + column]! += share * own[column]!
+  const step = Math.ceil(AT_ONCE / hidden)
+  for (let begin = 0; begin < from.length; begin += step) {
+    await breathe()
+    signal?.throwIfAborted()
+    for (let i = begin; i < Math.min(begin + step, from.length); i++) {
+      const [row, share] = [from[i]!, shares[i]!]
+      const own = row < of ? rows.subarray(row * hidden, (row + 1) * hidden) : newline
+      const at = Math.floor(i / taps) * hidden
+      if (share === 1) all.set(own, at)
+      else if (share !== 0)
+        for (let column = 0; column < hidden; column++) all[at + column]! += share * own[column]!
+    }
   }
   return all
 }

@@ -37,6 +37,7 @@ export function mostTiles({ cutting, tile }: Pick<ImageProcessing, "cutting" | "
       ? Math.ceil(Math.min(cutting.longest, MAX_LONGEST) / tile.width)
       : 1
   const { kind } = cutting
+  if (kind === "fit") return cutting.tiles ? cutting.tiles.most + 1 : 1
   if (kind === "anyres")
     return 1 + Math.max(...cutting.grids.map(({ width, height }) => width * height))
   const most = kind === "grid" ? cutting.most : across * across

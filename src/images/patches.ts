@@ -6,7 +6,8 @@
 // A patch's place is its number in the tile, row by row. Idefics 3 finds it by fractions of the tile's edge, which is the same
 // but where a float is rounded the wrong way: not in the grids of 26, 27, 32 and 64 patches a side that are published.
 
-import { mostPixels } from "./cut.ts"
+import { mostPacked } from "./arrangement.ts"
+import { mostPixels, mostTiles } from "./cut.ts"
 import { fits, type ImageProcessing, type Picture, type Size, type Tile } from "./image.ts"
 
 export type Layout = Pick<
@@ -60,6 +61,22 @@ export function mostRows(processing: ImageProcessing): number {
   const fitting = mostPixels(cutting, tile.width)
   const edge = (cutting.kind === "fit" && cutting.tiles?.edge) || 0
   return Math.floor(Math.max(fitting, edge * edge) / (patch * patch))
+}
+
+/** Rows that come of an image at the most, those that end its lines among them. */
+export function mostImageRows(processing: ImageProcessing): number {
+  const { cutting, tile, patch, joined } = processing
+  if (cutting.kind === "fit" || cutting.kind === "fill") {
+    const step = patch * joined
+    const tiles = cutting.kind === "fit" ? cutting.tiles : undefined
+    const ofTiles = tiles ? tiles.most * Math.floor(tiles.edge / step) ** 2 : 0
+    return ofTiles + Math.floor(mostPixels(cutting, tile.width) / (step * step))
+  }
+  const rows = wantedOf(processing).length
+  if (cutting.kind !== "anyres") return rows * mostTiles(processing)
+  const { grids, most } = cutting
+  const side = Math.sqrt(rows)
+  return rows + Math.max(...grids.map((grid) => mostPacked(grid, side, most)))
 }
 
 /** Rows of a tile in the tower. */

@@ -264,6 +264,13 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
     ({ pairs }) => pairs.set("qwen3vlmoe.vision.deepstack_visual_indexes", int32s([3])),
     "names layer 3 of 3",
   ],
+  [
+    "more layers than any tower has",
+    "qwen3-vl",
+    ({ pairs }) =>
+      pairs.set("qwen3vl.vision.deepstack_visual_indexes", int32s(Array(200_000).fill(1))),
+    "vision.deepstack_visual_indexes is no list of layers below 1024, each of them once",
+  ],
 ])("%s: the text model inside is served, and it is said why", async (_, name, change, words) => {
   const { vision, blind } = await opened(asOllama(name, change))
   expect(vision).toBeUndefined()

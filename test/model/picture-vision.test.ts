@@ -55,6 +55,11 @@ test.each<[string, string, (vision: Json, config: Json) => void]>([
   ],
   [
     "llava-next",
+    "names 200000 layers; there are",
+    (_, config) => (config.vision_feature_layer = Array<number>(200_000).fill(-2)),
+  ],
+  [
+    "llava-next",
     "image_grid_pinpoints has other sizes",
     (_, config) => (config.image_grid_pinpoints = [[40, 20]]),
   ],

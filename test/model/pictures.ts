@@ -97,7 +97,7 @@ export async function judgeTower(
   expect({ ...images, cutting: said.cutting, mean: said.mean, std: said.std }).toEqual(said)
   const eyes = openImages(said)
   onTestFinished(() => eyes.close())
-  const prepare = preparing(eyes, tower, newline)
+  const prepare = preparing(eyes, tower, newline && { newline })
   const nobody = { client: "" }
   const grids: Size[][] = []
   for (const { bytes, features } of golden(name)) {

@@ -4,6 +4,7 @@
 // Sources: convert/convert_gemma3.go, convert_qwen25vl.go and convert_qwen3vl.go of Ollama, and llama/compat there, through which its
 // own llama.cpp reads such files.
 
+import type { Problem } from "../../errors.ts"
 import type { Container, StoredTensor, Value } from "./container.ts"
 
 type Pairs = ReadonlyMap<string, Value>
@@ -12,9 +13,15 @@ interface Inside {
   projector: string
   activation: "clip.use_gelu" | "clip.use_silu"
   /** Parts of names, and what they become, one behind the other. */
-  names(own: (rest: string) => Value | undefined): readonly (readonly [string, string])[]
+  names: readonly (readonly [string, string])[]
   /** What is said in other words, or not at all: keys under `clip.vision`. */
-  more(own: (rest: string) => Value | undefined): Readonly<Record<string, Value | undefined>>
+  more(own: Own): Readonly<Record<string, Value | undefined>>
+}
+
+/** The value of a key of the file's own architecture. */
+interface Own {
+  (rest: string): Value | undefined
+  wrong(rest: string, what: string): Problem
 }
 
 const HALVES = [0.5, 0.5, 0.5]
@@ -22,7 +29,7 @@ const HALVES = [0.5, 0.5, 0.5]
 const qwen3vl: Inside = {
   projector: "qwen3vl_merger",
   activation: "clip.use_gelu",
-  names: (own) => [
+  names: [
     ["v.merger.norm", "v.post_ln"],
     ["v.merger.linear_fc1", "mm.0"],
     ["v.merger.linear_fc2", "mm.2"],
@@ -32,9 +39,6 @@ const qwen3vl: Inside = {
     [".mlp.linear_fc2", ".ffn_down"],
     [".norm1", ".ln1"],
     [".norm2", ".ln2"],
-    ...stackedIn(own).map(
-      (layer, number) => [`deepstack_merger.${number}.`, `deepstack.${layer}.`] as const,
-    ),
     [".linear_fc1", ".fc1"],
     [".linear_fc2", ".fc2"],
   ],
@@ -57,7 +61,7 @@ const towers: Readonly<Record<string, Inside>> = {
   gemma3: {
     projector: "gemma3",
     activation: "clip.use_gelu",
-    names: () => [
+    names: [
       ["v.patch_embedding", "v.patch_embd"],
       ["v.position_embedding", "v.position_embd"],
       ["v.post_layernorm", "v.post_ln"],
@@ -79,7 +83,7 @@ const towers: Readonly<Record<string, Inside>> = {
   qwen25vl: {
     projector: "qwen2.5vl_merger",
     activation: "clip.use_silu",
-    names: () => [
+    names: [
       ["v.merger.ln_q", "v.post_ln"],
       ["v.merger.mlp.", "mm."],
       ["v.patch_embd_0.weight", "v.patch_embd.weight"],
@@ -92,14 +96,26 @@ const towers: Readonly<Record<string, Inside>> = {
 }
 
 /** Layers whose rows go to the text model, too, in the order of their mergers. */
-function stackedIn(own: (rest: string) => Value | undefined): number[] {
-  const listed = own("vision.deepstack_visual_indexes")
-  const isLayer = (layer: unknown) => Number.isInteger(layer) && (layer as number) >= 0
-  if (!Array.isArray(listed) || !listed.every(isLayer)) return []
-  return (listed as number[]).filter((layer) => layer < MAX_LAYERS)
+function stackedIn(own: Own): number[] {
+  const name = "vision.deepstack_visual_indexes"
+  const listed = own(name)
+  if (listed === undefined) return []
+  const isLayer = (layer: unknown) =>
+    Number.isInteger(layer) && (layer as number) >= 0 && (layer as number) < MAX_LAYERS
+  const isList = Array.isArray(listed) && listed.length <= MAX_LAYERS && listed.every(isLayer)
+  if (isList && new Set(listed).size === listed.length) return listed as number[]
+  throw own.wrong(name, `is no list of layers below ${MAX_LAYERS}, each of them once`)
 }
 
 const MAX_LAYERS = 1 << 10
+
+/** Mergers are counted; those of llama.cpp have the number of their layer. */
+function withLayer(name: string, layers: readonly number[]): string {
+  return name.replace(/deepstack_merger\.(\d+)\./, (whole, number: string) => {
+    const layer = layers[Number(number)]
+    return layer === undefined ? whole : `deepstack.${layer}.`
+  })
+}
 
 /** Of the tower, or of its projector. */
 const isOfTower = (name: string) => /^(v|mm)\./.test(name)
@@ -108,50 +124,58 @@ const isOfTower = (name: string) => /^(v|mm)\./.test(name)
 export const holdsTower = (architecture: string, names: Iterable<string>) =>
   Object.hasOwn(towers, architecture) && [...names].some(isOfTower)
 
-/** @returns nothing where the file holds none that is known */
-export function towerInside(container: Container): Container | undefined {
+/**
+ * @param broken the problem of the file
+ * @returns nothing where the file holds none that is known
+ */
+export function towerInside(
+  container: Container,
+  broken: (what: string) => Problem,
+): Container | undefined {
   const { pairs, tensors } = container
   const architecture = pairs.get("general.architecture")
   if (typeof architecture !== "string") return undefined
   const names = tensors.map(({ name }) => name)
   if (!holdsTower(architecture, names)) return undefined
   const inside = towers[architecture]!
+  const own = Object.assign((rest: string) => pairs.get(`${architecture}.${rest}`), {
+    wrong: (rest: string, what: string) => broken(`${architecture}.${rest} ${what}`),
+  })
   return {
     ...container,
-    pairs: pairsOf(pairs, architecture, inside),
-    tensors: tensorsOf(tensors, inside.names(ownOf(pairs, architecture))),
+    pairs: pairsOf(pairs, `${architecture}.vision.`, inside, own),
+    tensors: tensorsOf(tensors, inside, stackedIn(own)),
   }
 }
 
-const ownOf = (pairs: Pairs, architecture: string) => (rest: string) =>
-  pairs.get(`${architecture}.${rest}`)
-
-function pairsOf(pairs: Pairs, architecture: string, inside: Inside): Container["pairs"] {
-  const before = `${architecture}.vision.`
-  const own = [...pairs].flatMap(([key, value]): [string, Value][] =>
+function pairsOf(pairs: Pairs, before: string, inside: Inside, own: Own): Container["pairs"] {
+  const stated = [...pairs].flatMap(([key, value]): [string, Value][] =>
     key.startsWith(before) ? [[`clip.vision.${key.slice(before.length)}`, value]] : [],
   )
-  const more = Object.entries(inside.more(ownOf(pairs, architecture))).flatMap(
-    ([rest, value]): [string, Value][] =>
-      value === undefined ? [] : [[`clip.vision.${rest}`, value]],
+  const more = Object.entries(inside.more(own)).flatMap(([rest, value]): [string, Value][] =>
+    value === undefined ? [] : [[`clip.vision.${rest}`, value]],
   )
   return new Map<string, Value>([
     ["general.architecture", "clip"],
     ["clip.projector_type", inside.projector],
     [inside.activation, true],
-    ...own,
+    ...stated,
     ...more,
   ])
 }
 
 function tensorsOf(
   tensors: readonly StoredTensor[],
-  names: readonly (readonly [string, string])[],
+  { names }: Inside,
+  layers: readonly number[],
 ): StoredTensor[] {
   return tensors
     .filter(({ name }) => isOfTower(name))
     .map((tensor) => ({
       ...tensor,
-      name: names.reduce((name, [from, to]) => name.replace(from, to), tensor.name),
+      name: withLayer(
+        names.reduce((name, [from, to]) => name.replace(from, to), tensor.name),
+        layers,
+      ),
     }))
 }

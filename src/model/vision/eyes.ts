@@ -11,7 +11,7 @@ import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
 import { readRotation } from "../rotation.ts"
 import type { Naming, Part } from "../weights/names.ts"
-import { MAX_PATCHES, type TowerConfig } from "./tower.ts"
+import { MAX_PATCHES, placesParts, type TowerConfig } from "./tower.ts"
 
 /** What `vision_config` says of a tower. */
 export interface Eye
@@ -96,12 +96,13 @@ const siglipParts: Naming["parts"] = {
 /** SigLIP 2 that takes images of any proportions (NaFlex). A patch's colours lie pixel by pixel. */
 function siglip2(vision: Fields): Eye {
   const eye = siglip(vision.with(SIGLIP), SIGLIP)
-  const positions = { name: "embeddings.position_embedding.weight", transposed: true } as const
+  const side = squareSide(vision)
   const patches = { name: "embeddings.patch_embedding.weight", turnedColumns: 3 }
-  const parts = { "patch_embedding.weight": patches, "positions.weight": positions }
+  const positions = placesParts("embeddings.position_embedding.weight", side * side, eye.width)
+  const parts = { "patch_embedding.weight": patches, ...positions }
   return {
     ...eye,
-    side: squareSide(vision),
+    side,
     fits: { rows: MAX_PATCHES, frames: 1, interpolated: "before the norm" },
     names: { ...eye.names, parts: { ...eye.names.parts, ...parts } },
   }

@@ -374,6 +374,8 @@ function readLayers(fields: Fields, { blocks }: Eye, otherwise: readonly number[
   const listed: readonly unknown[] = Array.isArray(given) ? given : [given]
   const count = blocks.length
   if (listed.length === 0) throw fields.wrong(name, "names no layer")
+  if (listed.length > count)
+    throw fields.wrong(name, `names ${listed.length} layers; there are ${count}`)
   return listed.map((layer) => {
     if (typeof layer === "number" && Number.isInteger(layer) && layer !== 0)
       if (Math.abs(layer) <= count) return layer > 0 ? layer : count + 1 + layer

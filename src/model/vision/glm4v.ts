@@ -25,7 +25,7 @@ import {
   partsOf,
   withTurns,
 } from "./qwen.ts"
-import type { TowerConfig } from "./tower.ts"
+import { placesParts, type TowerConfig } from "./tower.ts"
 
 /** By the `model_type` of the whole, the token that stands for rows of an image. */
 const softTokens: Readonly<Record<string, number>> = {
@@ -153,13 +153,13 @@ export function readGlm4vTower(fields: Fields, text: ModelConfig): TowerConfig |
   }
 }
 
-function namingOf(width: number, hidden: number, { patch, joined }: Glm4vPatches): Naming {
+function namingOf(width: number, hidden: number, { patch, joined, places }: Glm4vPatches): Naming {
   return {
     roots: ["model.visual.", "visual."].map((root) => ({ root, head: root })),
     layers: "blocks.",
     parts: {
       ...partsOf(width, patch),
-      "positions.weight": { name: "embeddings.position_embedding.weight", transposed: true },
+      ...placesParts("embeddings.position_embedding.weight", places * places, width),
       embed_norm: "post_conv_layernorm",
       norm: "post_layernorm",
       "linear_1.weight": {

@@ -1,7 +1,7 @@
 // What a GGUF model sees with: the file beside it that llama.cpp calls mmproj, of the architecture `clip`, which holds tower and
-// projector; or the model's own file, where Ollama's converter put them. Its keys become the fields of a config.json and of a preprocessor_config.json, so that what is known of a family holds
-// here, too. How images are cut is their family's way, as the model was trained; the file has the numbers of it. A projector that is
-// not known is refused by its name.
+// projector; or the model's own file, where Ollama's converter put them. Its keys become the fields of a config.json and of a
+// preprocessor_config.json, so that what is known of a family holds here, too. How images are cut is their family's way, as the model
+// was trained; the file has the numbers of it. A projector that is not known is refused by its name.
 //
 // Keys and tensors: tools/mtmd/clip-impl.h of llama.cpp. LLaVA's are of its older converter, tools/mtmd/legacy-models.
 
@@ -52,7 +52,11 @@ export async function openMmproj(beside: Beside): Promise<Mmproj> {
   return openWhole(async (closing) => {
     const stored = await readContainer(folder, file)
     closing.add(stored.handle)
-    const mmproj = new ClipFile(folder, file, towerInside(stored) ?? stored)
+    const mmproj = new ClipFile(
+      folder,
+      file,
+      towerInside(stored, (what) => folder.broken(file, what)) ?? stored,
+    )
     const projector = projectorOf(mmproj)
     const { fields, image } = wordsOf(mmproj, projector, beside)
     const processor = new Fields({}, mmproj.broken) // it has no words for images

@@ -178,7 +178,7 @@ const projectors = {
     unread: ["v.position_embd.weight"], // zeros; positions are turned
     vision(file) {
       const width = file.count("embedding_length")
-      return { ...qwenVision(file), embed_dim: width, mlp_ratio: innerOf(file) / width }
+      return { ...qwenVision(file), embed_dim: width, mlp_ratio: (innerOf(file) + 0.5) / width }
     },
   },
   "qwen2.5vl_merger": {

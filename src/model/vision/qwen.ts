@@ -13,7 +13,7 @@ import type { Json } from "../folder.ts"
 import { readRotation } from "../rotation.ts"
 import { textFields } from "../seeing.ts"
 import { joinedRows, type Naming } from "../weights/names.ts"
-import { STACKED, type Stacked, type TowerConfig } from "./tower.ts"
+import { placesParts, STACKED, type Stacked, type TowerConfig } from "./tower.ts"
 
 /** Rows of the prompt that an image becomes at most: those of 1280 x 28 x 28 pixels, which Qwen2VLImageProcessor takes by itself. */
 export const MAX_ROWS = 1280
@@ -259,7 +259,7 @@ export function readQwen(fields: Fields, text: ModelConfig): TowerConfig | undef
       layers: "blocks.",
       parts: {
         ...partsOf(width, patch),
-        ...(places && placesParts(places * places, width)),
+        ...(places && placesParts("pos_embed.weight", places * places, width)),
         ...family.names,
         ...stackedParts(stacked.length),
       },
@@ -371,12 +371,6 @@ function stackedParts(count: number): Naming["parts"] {
       Object.entries(names).map(([name, own]) => [`${list}.${name}`, `${list}.${own}`]),
     ),
   )
-}
-
-/** A table with a row for each place, which MLX may have packed: what is read has a row for each of its columns. */
-function placesParts(count: number, width: number): Naming["parts"] {
-  const rows = { of: count, from: 0, run: count, every: count }
-  return { "positions.weight": { name: "pos_embed.weight", rows, turnedRuns: { width } } }
 }
 
 /** Queries, keys and values lie in one matrix. */

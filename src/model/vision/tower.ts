@@ -220,6 +220,12 @@ function linesOf(lines: number, width: number): Node {
   return add(embed(table("widths"), "width"), embed(table("heights"), "height"))
 }
 
+/** A table with a row for each place, which MLX may have packed: what is read has a row for each of its columns. */
+export function placesParts(name: string, count: number, width: number): Naming["parts"] {
+  const rows = { of: count, from: 0, run: count, every: count }
+  return { "positions.weight": { name, rows, turnedRuns: { width } } }
+}
+
 /** What is read beside the graph: a row of the text model's width, that ends lines. */
 export function newlineOf({ newline, projector }: TowerConfig): Weight | undefined {
   return newline && weight("newline", "newline.weight", projector.width)
