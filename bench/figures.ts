@@ -139,6 +139,8 @@ const without: Record<string, string> = {
   "1B-q4f16_1-vnni": "1B, `q4f16_1` and Q4_0",
   "1B-q4f16_1-avx2": "the same, both held to AVX2",
   "1B-q4f16_1-zen3": "the same on a Zen 3, which has no more",
+  "1B-q0f16-vnni": "1B in f16 (a Zen 5)",
+  "1B-q0bf16-vnni": "1B in bf16 (the same)",
   "1B-q0f16-zen3": "1B in f16, on the Zen 3",
   "1B-iq3_s-zen3": "1B, a GGUF file in IQ3_S, on the Zen 3",
   "1B-iq2_xxs-zen3": "1B, a GGUF file in IQ2_XXS, on the Zen 3",
