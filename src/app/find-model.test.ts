@@ -75,6 +75,8 @@ test("an adapter of the hub and its model are downloaded, and used without a req
   await expect(findMmproj("org/sees:mmproj-F32.gguf", own)).rejects.toThrow(
     "has no mmproj-F32.gguf",
   )
+  await expect(findMmproj("org/sees:m-Q8_0.gguf", own)).rejects.toThrow("m-Q8_0.gguf is no mmproj")
+  expect(hub.asked.filter(({ path }) => path.includes("m-Q8_0.gguf"))).toEqual([])
   const { length } = hub.asked
   expect(await findMmproj("org/sees:eyes/mmproj-F16.gguf", own)).toBe(eye)
   expect(await findModel("me/tuned", own)).toEqual({ path, ...changes })

@@ -7,6 +7,7 @@ import { Problem, printable, problem } from "../errors.ts"
 import { fetchModel, type HubOptions } from "../hub/hub.ts"
 import { hasScheme, parseName, parseSchemed } from "../hub/names.ts"
 import { findOllamaAdapters, findOllamaModel, parseOllamaName } from "../hub/ollama.ts"
+import { isMmproj } from "../hub/selection.ts"
 import type { Log } from "../log.ts"
 import { isAdapter } from "../model/adapters/files.ts"
 import { baseOf } from "../model/adapters/open-adapter.ts"
@@ -47,8 +48,11 @@ export async function findModel(
 /** The file that a GGUF model is to see with: a path stays one, and ORG/NAME:FILE or an address is downloaded unless it is here. */
 export async function findMmproj(name: string, options: HubOptions = {}): Promise<string> {
   const remote = existsSync(name) ? undefined : parseName(name)
-  const isFile = remote && (remote.kind === "address" || remote.file !== undefined)
-  return isFile ? fetchModel(remote, options) : name
+  if (remote?.kind === "address") return fetchModel(remote, options)
+  if (remote?.file === undefined) return name
+  if (isMmproj(remote.file)) return fetchModel(remote, options)
+  const words = `${printable(remote.file)} is no mmproj file by its name; name one that is.`
+  throw problem("option_invalid", { option: "--mmproj", problem: words })
 }
 
 async function find(name: string, options: HubOptions): Promise<Found> {

@@ -98,8 +98,8 @@ export async function prepareModel(
   const device = shards[0]!
   const { onDownload } = settings
   const hub = { onDownload, log: settings.log }
+  const mmproj = settings.mmproj && (await findMmproj(settings.mmproj, hub)) // the smaller download
   const { path, ...changes } = await findModel(settings.model, hub, settings.lora)
-  const mmproj = settings.mmproj && (await findMmproj(settings.mmproj, hub))
   return openWhole(async (closing) => {
     const { target, trustLibraries, overrides, log } = settings
     const encoder = closing.add(new Encoder(log)) // what takes longest goes first

@@ -124,7 +124,7 @@ export function isBeside(name: string): boolean {
 }
 
 /** What a GGUF model may see with, by its name. */
-const isMmproj = (name: string) => /mmproj[^/]*\.gguf$/i.test(name)
+export const isMmproj = (name: string) => /mmproj[^/]*\.gguf$/i.test(name)
 
 /** Types of what sees, as far as they are told apart: halves are small and exact, and most devices have them. */
 const SEEING_TYPES = ["F16", "FP16", "BF16", "F32", "FP32"]
