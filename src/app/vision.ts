@@ -56,7 +56,7 @@ export async function prepareVision(
     (sum, { bytesPerBlock }, i) => sum + bytesPerBlock * limits.blocks[i]!,
     0,
   )
-  const millions = (parameterCount(plan) / 1e6).toFixed(0)
+  const millions = (parameterCount(plan) / 1e6).toFixed(1)
   return {
     vision,
     program,
