@@ -3095,8 +3095,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "what is around an image in a square is black",
     file: "src/images/cut.ts",
-    text: "cutting.colour[at % 3]!",
-    fault: "0 * cutting.colour[at % 3]!",
+    text: "colour[at % 3]!",
+    fault: "0 * colour[at % 3]!",
     test: "src/model/vision/processing.test.ts",
     name: "'deepseek-vl' sees",
   },

@@ -7,6 +7,7 @@ import { createTower } from "../engine/tower.ts"
 import type { ImageProcessing } from "../images/image.ts"
 import { openImages } from "../images/images.ts"
 import { takenOf } from "../images/patches.ts"
+import { plain } from "../model/vision/fitting.ts"
 import { preparing } from "./vision.ts"
 
 const read = (name: string) =>
@@ -25,16 +26,7 @@ const processing: ImageProcessing = {
   skipped: 0,
   mark: "<image>",
   soft: "<soft>",
-  wording: {
-    opening: "",
-    closing: "",
-    only: "",
-    part: "",
-    whole: "",
-    betweenLines: "",
-    behindTile: "",
-    behindRow: "",
-  },
+  wording: plain,
 }
 
 /** Counts the images that were cut and the tiles that were read. */

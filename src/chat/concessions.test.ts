@@ -3,6 +3,7 @@
 
 import { readFileSync } from "node:fs"
 import { expect, test } from "vitest"
+import { turnsUntil } from "../../test/loop-turns.ts"
 import type { ChatMessage, Tool } from "./conversation.ts"
 import { formats } from "./formats/formats.ts"
 import { preparePrompt } from "./prompt.ts"
@@ -164,14 +165,7 @@ test("what no concession helps is refused in the template's first words, and one
 test("others have their turn between the times that a template is asked", async () => {
   const refusing = `{% if tools or messages[0].tool_calls %}{% endif %}{{ raise_exception("no") }}`
   const messages = [system("s"), user("a"), user("b"), calls(null, "1", "2"), result("1", "r")]
-  let turns = 0
-  let isOver = false
-  const count = () => {
-    turns++
-    if (!isOver) setImmediate(count)
-  }
-  setImmediate(count)
-  await expect(textOf(refusing, messages, [tool({})])).rejects.toThrow("no")
-  isOver = true
-  expect(turns).toBeGreaterThan(15)
+  const refused = textOf(refusing, messages, [tool({})])
+  expect(await turnsUntil(refused)).toBeGreaterThan(15)
+  await expect(refused).rejects.toThrow("no")
 })

@@ -1,6 +1,7 @@
 // Whatever one body holds, everybody else is served while it is read: counted in turns of the event loop, not by a clock.
 
 import { expect, test } from "vitest"
+import { turnsUntil } from "../../test/loop-turns.ts"
 import { hi, LONG_TOKEN, parrot } from "../../test/parrot.ts"
 import { atOnce, beginStream, inTurns, type Work } from "./turns.ts"
 
@@ -12,21 +13,6 @@ function* pieces(count: number, tell: () => void): Work<string> {
   }
   tell()
   return "done"
-}
-
-/** How often the event loop comes round until the promise settles. */
-async function turnsUntil(settled: Promise<unknown>): Promise<number> {
-  let turns = 0
-  let isOver = false
-  const count = () => {
-    if (isOver) return
-    turns++
-    setImmediate(count)
-  }
-  setImmediate(count)
-  await settled.catch(() => {})
-  isOver = true
-  return turns
 }
 
 test("one piece a turn, whoever it belongs to, each in its order", async () => {

@@ -1,20 +1,13 @@
 import { expect, test } from "vitest"
+import { turnsUntil } from "../../test/loop-turns.ts"
 import { arranged, mostPacked, packed } from "./arrangement.ts"
 
 const newline = new Float32Array(1024)
 
 test("others have their turn while rows of an image are put together", async () => {
   const arrangement = packed({ width: 2, height: 1 }, { width: 2, height: 1 }, 30)
-  let turns = 0
-  let isOver = false
-  const count = () => {
-    turns++
-    if (!isOver) setImmediate(count)
-  }
-  setImmediate(count)
-  await arranged(new Float32Array(3 * 900 * 1024), arrangement, newline)
-  isOver = true
-  expect(turns).toBeGreaterThan(8) // of 2,730 rows of 1,024 numbers
+  const rows = arranged(new Float32Array(3 * 900 * 1024), arrangement, newline)
+  expect(await turnsUntil(rows)).toBeGreaterThan(8) // of 2,730 rows of 1,024 numbers
 })
 
 test("whoever leaves meanwhile is told why", async () => {

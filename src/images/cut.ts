@@ -19,6 +19,7 @@ export interface Cut {
 export function cut(picture: Picture, processing: ImageProcessing): Cut | { refusal: string } {
   const { cutting, tile } = processing
   if (cutting.kind === "fit") return fitted(picture, cutting, processing)
+  if (cutting.kind === "within") return inside(picture, cutting, processing)
   if (cutting.kind === "fill") return filling(picture, cutting, processing)
   if (cutting.kind === "split") return split(picture, cutting, processing)
   if (cutting.kind === "anyres") return anyRes(picture, cutting, processing)
@@ -60,16 +61,7 @@ function padded(picture: Picture, cutting: Of<"pad">, { tile, filter }: ImagePro
   const delta = tile.width / Math.max(picture.width, picture.height)
   const side = (length: number) => Math.max(halfToEven(length * delta), cutting.least)
   const size = { width: side(picture.width), height: side(picture.height) }
-  const resized = resize(picture, size, filter)
-  const data = new Uint8Array(tile.width * tile.height * 3)
-  for (let at = 0; at < data.length; at++) data[at] = cutting.colour[at % 3]!
-  const left = Math.floor((tile.width - size.width) / 2)
-  const top = Math.floor((tile.height - size.height) / 2)
-  for (let y = 0; y < size.height; y++) {
-    const row = resized.data.subarray(y * size.width * 3, (y + 1) * size.width * 3)
-    data.set(row, ((top + y) * tile.width + left) * 3)
-  }
-  return { grid: ONE, tiles: [{ ...tile, data }] }
+  return { grid: ONE, tiles: [centred(resize(picture, size, filter), tile, cutting.colour)] }
 }
 
 const MAX_RATIO = 200
@@ -80,10 +72,6 @@ function fitted(
   processing: ImageProcessing,
 ): Cut | { refusal: string } {
   const { tile, filter } = processing
-  if (cutting.longest !== undefined) {
-    const within = sizeWithin(picture, { ...cutting, longest: cutting.longest }, tile.width)
-    return { grid: ONE, tiles: [resize(picture, within, filter)] }
-  }
   const size = cutting.grows ? grown(picture, tile.width) : picture
   const { width, height } = size
   if (Math.max(width, height) > MAX_RATIO * Math.min(width, height)) {
@@ -134,15 +122,15 @@ function fittingSize(
   return { width: up(width), height: up(height) }
 }
 
+function inside(picture: Picture, cutting: Of<"within">, { tile, filter }: ImageProcessing): Cut {
+  return { grid: ONE, tiles: [resize(picture, sizeWithin(picture, cutting, tile.width), filter)] }
+}
+
 /**
  * As the processor of Pixtral: an image whose edges are too long becomes as large as they may be, and sides are rounded up to multiples
  * of `step`. An area above the most, which there is everywhere, is shrunk to it as `smart_resize` does it.
  */
-function sizeWithin(
-  { width, height }: Size,
-  { most, longest }: { most: number; longest: number },
-  step: number,
-): Size {
+function sizeWithin({ width, height }: Size, { most, longest }: Of<"within">, step: number): Size {
   const ratio = Math.max(height / longest, width / longest, 1)
   const up = (side: number) => Math.max(1, Math.ceil(Math.floor(side / ratio) / step)) * step
   const size = { width: up(width), height: up(height) }
@@ -182,13 +170,14 @@ function halfToEven(value: number): number {
 }
 
 /** Pixels of the largest tile that fits. */
-export function mostPixels(cutting: Of<"fit" | "fill">, step: number): number {
-  return cutting.kind === "fill" ? cutting.most : mostFitting(cutting, step)
+export function mostPixels(cutting: Of<"fit" | "within" | "fill">, step: number): number {
+  const { kind, most } = cutting
+  if (kind === "fit") return mostFitting(cutting, step)
+  return kind === "fill" ? most : Math.min(most, (Math.ceil(cutting.longest / step) * step) ** 2)
 }
 
 /** Long ones grow beyond the most by what their short side is rounded up. */
-function mostFitting({ least, most, longest: edge }: Of<"fit">, step: number): number {
-  if (edge !== undefined) return Math.min(most, (Math.ceil(edge / step) * step) ** 2)
+function mostFitting({ least, most }: Of<"fit">, step: number): number {
   const longest = Math.sqrt(MAX_RATIO * Math.max(least, most)) + step
   const shortest = Math.sqrt(Math.max(least, most) / MAX_RATIO)
   return Math.max(most, least + step * (longest + shortest), step * longest)
@@ -248,8 +237,8 @@ function anyRes(picture: Picture, { grids }: Of<"anyres">, processing: ImageProc
   const { tile, filter } = processing
   const grid = bestGrid(picture, tile, grids)
   const whole = { width: grid.width * tile.width, height: grid.height * tile.height }
-  const padded = centred(resize(picture, sizeInside(picture, whole), filter), whole)
-  return { grid, tiles: [resize(picture, tile, filter), ...parts(padded, grid, tile)] }
+  const inner = centred(resize(picture, sizeInside(picture, whole), filter), whole, BLACK)
+  return { grid, tiles: [resize(picture, tile, filter), ...parts(inner, grid, tile)] }
 }
 
 /** In which most of the picture's pixels are left; of equal ones the smallest (`select_best_resolution`). */
@@ -275,9 +264,16 @@ function sizeInside({ width, height }: Size, { width: across, height: tall }: Si
     : { width: Math.min(Math.ceil(width * high), across), height: tall }
 }
 
-/** Black around it. */
-function centred({ width, height, data: from }: Picture, size: Size): Picture {
+const BLACK = [0, 0, 0] as const
+
+/** In the middle of that size, with one colour around it. */
+function centred(
+  { width, height, data: from }: Picture,
+  size: Size,
+  colour: readonly [number, number, number],
+): Picture {
   const data = new Uint8Array(size.width * size.height * 3)
+  for (let at = 0; at < data.length; at++) data[at] = colour[at % 3]!
   const left = Math.floor((size.width - width) / 2)
   const top = Math.floor((size.height - height) / 2)
   for (let y = 0; y < height; y++)

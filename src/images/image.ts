@@ -26,24 +26,25 @@ export type Cutting =
    * many tiles, these are shrunk.
    */
   | { kind: "anyres"; grids: readonly Size[]; most?: number }
-  /**
-   * One tile of about the image's proportions, whose sides are multiples of `tile`'s: of so many pixels, as Qwen; or where an edge may
-   * be so long at the most, of as many as the image has or that leaves it, as Pixtral.
-   */
+  /** One tile of about the image's proportions, whose sides are multiples of `tile`'s: of so many pixels, as Qwen. */
   | {
       kind: "fit"
       least: number
       most: number
-      longest?: number
       /** An image is first thought of as so large that neither side is less than the tile's. */
       grows?: true
       tiles?: Tiles
     }
+  /** The same, no edge longer than that and of no more pixels, but else as large as the image, as Pixtral. */
+  | { kind: "within"; longest: number; most: number }
   /** The same, as large as so many pixels allow, as Gemma 4. */
   | { kind: "fill"; most: number }
 
 /** Whether a tile is as large as its image makes it, and its patches are told by height and width. */
-export const fits = ({ kind }: Cutting) => kind === "fit" || kind === "fill"
+export const fits = (cutting: Cutting): cutting is Extract<Cutting, { kind: Fitting }> =>
+  ["fit", "within", "fill"].includes(cutting.kind)
+
+type Fitting = "fit" | "within" | "fill"
 
 /** As LFM2-VL: an image of more pixels than that lies in a grid of square tiles, and the one that fits it stands behind them. */
 export interface Tiles {

@@ -9,7 +9,7 @@ import { type Caller, Lane } from "../worker/lane.ts"
 import { Worker, WorkerLost } from "../worker/worker.ts"
 import { packed } from "./arrangement.ts"
 import type { Grid } from "./cut.ts"
-import type { ImageProcessing, SeenImage, Size, Tile } from "./image.ts"
+import { fits, type ImageProcessing, type SeenImage, type Size, type Tile } from "./image.ts"
 import {
   gridOf,
   type Layout,
@@ -140,11 +140,11 @@ function toldOf(
     const count = arrangement.from.length / arrangement.taps
     return { text: soft.repeat(count), rows: count, arrangement }
   }
-  const fits = cutting.kind === "fit" && gridOf(layout)
+  const own = fits(cutting) ? gridOf(layout) : undefined
   return {
-    text: textOf(processing, grid, rows, fits ? fits.width : undefined, ofTiles.at(-1)),
+    text: textOf(processing, grid, rows, own?.width, ofTiles.at(-1)),
     rows: ofTiles.reduce((sum, each) => sum + each, 0),
-    ...(fits && isPlaced && { grid: fits }),
+    ...(own && isPlaced && { grid: own }),
   }
 }
 

@@ -57,7 +57,7 @@ export function takenOf({ patch, places = 0 }: Layout): number {
 /** Rows of the largest tile in the tower. */
 export function mostRows(processing: ImageProcessing): number {
   const { cutting, tile, patch } = processing
-  if (cutting.kind !== "fit" && cutting.kind !== "fill") return rowsOf(processing)
+  if (!fits(cutting)) return rowsOf(processing)
   const fitting = mostPixels(cutting, tile.width)
   const edge = (cutting.kind === "fit" && cutting.tiles?.edge) || 0
   return Math.floor(Math.max(fitting, edge * edge) / (patch * patch))
@@ -66,7 +66,7 @@ export function mostRows(processing: ImageProcessing): number {
 /** Rows that come of an image at the most, those that end its lines among them. */
 export function mostImageRows(processing: ImageProcessing): number {
   const { cutting, tile, patch, joined } = processing
-  if (cutting.kind === "fit" || cutting.kind === "fill") {
+  if (fits(cutting)) {
     const step = patch * joined
     const tiles = cutting.kind === "fit" ? cutting.tiles : undefined
     const ofTiles = tiles ? tiles.most * Math.floor(tiles.edge / step) ** 2 : 0

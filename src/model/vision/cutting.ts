@@ -116,7 +116,7 @@ export function within(image: Fields, { patch, joined }: Grain): Cuts {
   const longest = square?.width ?? size.count("longest_edge", undefined, 1, MAX_LONGEST)
   const tile = { width: step, height: step }
   const most = MAX_PATCHES * patch * patch
-  return { tile, cutting: { kind: "fit", least: 0, most, longest } }
+  return { tile, cutting: { kind: "within", longest, most } }
 }
 
 /** As Gemma 4: as large as a number of rows allows. */

@@ -309,7 +309,7 @@ function fittingOf(family: Fitting, image: Fields, tokens: Tokens): ImageProcess
     )
   if (rows > MAX_ROWS)
     throw image.wrong(
-      "min_pixels",
+      image.has("min_pixels") ? "min_pixels" : chosen.field,
       `makes an image of ${Math.ceil(rows)} rows; at most ${MAX_ROWS} are known`,
     )
   return processing
