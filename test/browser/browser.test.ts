@@ -102,7 +102,10 @@ describe.skipIf(isLeftOut(chromium))(needsChromium, () => {
       await page.resize(390, 844)
       await page.open(`${running.url}/`)
       await until("document.querySelector('#model option')")
-      await page.evaluate(`current.settings = { temperature: 0, seed: 1 }`)
+      // So long that it is written over several frames, however quick the machine is.
+      await page.evaluate(
+        `current.settings = { temperature: 0, seed: 1, ignore_eos: true, max_tokens: 150 }, 0`,
+      )
       await page.evaluate(`window.lengths = new Set(), new MutationObserver(() => {
         window.lengths.add(document.querySelector("article.assistant")?.textContent.length)
       }).observe(byId("log"), { childList: true, subtree: true })`)
@@ -119,7 +122,7 @@ describe.skipIf(isLeftOut(chromium))(needsChromium, () => {
       await until(isDone)
       expect(await texts("article.assistant .text")).toEqual([first])
 
-      await page.evaluate(`current.settings.ignore_eos = true, 0`)
+      await page.evaluate(`delete current.settings.max_tokens, 0`)
       await say("Tell me more.")
       await until("running?.message.content.length > 20")
       await page.evaluate(`document.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" }))`)
