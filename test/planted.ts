@@ -1399,7 +1399,7 @@ export const planted: readonly PlantedFault[] = [
   },
   {
     what: "a pair before one that was merged keeps its rank",
-    file: "src/model/tiktoken-model.ts",
+    file: "src/model/byte-ranks.ts",
     text: "if (at > 0) pairs[at - 1] = pairAt(at - 1)",
     fault: "",
     test: "test/model/texts.test.ts",

@@ -1,10 +1,9 @@
 // A tiktoken.model, which Moonshot's models have instead of a tokenizer.json: a line for each token, its bytes in base64 and its
-// rank, which is its id. Byte pairs are merged that make the token of the lowest rank; a tokenizer.json lists pairs, so each token
-// is taken apart by those before it. How texts are cut no file says: it is Moonshot's way. Sources: tiktoken's _educational.py
-// and tokenization_kimi.py, which lies beside the weights.
+// rank, which is its id. How texts are cut no file says: it is Moonshot's way. Source: tokenization_kimi.py, which lies beside the
+// weights.
 
-import { byteLevelCharacter } from "../byte-alphabet.ts"
 import type { Problem } from "../errors.ts"
+import { byteLevelToken, mergesOf } from "./byte-ranks.ts"
 import type { Folder, Json } from "./folder.ts"
 import { bytePairs } from "./gguf/cuts.ts"
 import { KINDS } from "./sentence-pieces.ts"
@@ -33,32 +32,10 @@ export async function readTiktokenModel(folder: Folder, config: Json): Promise<s
 function parseRanks(text: string, broken: (what: string) => Problem): string[] {
   const lines = text.trimEnd().split("\n")
   return lines.map((line, rank) => {
-    const [, word, number] = /^([A-Za-z0-9+/]+={0,2}) (\d+)\r?$/.exec(line) ?? []
-    if (word === undefined || Number(number) !== rank)
+    const [, word = "", number] = /^(\S+) (\d+)\r?$/.exec(line) ?? []
+    const token = byteLevelToken(word)
+    if (token === undefined || Number(number) !== rank)
       throw broken(`its line ${rank + 1} is not a token in base64 and its rank, ${rank}`)
-    return Array.from(Buffer.from(word, "base64"), byteLevelCharacter).join("")
-  })
-}
-
-const MAX_TOKEN = 1024 // bytes, of which every pair is looked at after every merge
-
-/** Of each token of several bytes the two that it is made of; of one that no merge makes, and only a text that is all of it has, none. */
-function mergesOf(tokens: readonly string[], broken: (what: string) => Problem): string[] {
-  const ranks = new Map(tokens.map((token, rank) => [token, rank]))
-  return tokens.flatMap((token, rank) => {
-    if (token.length > MAX_TOKEN) throw broken(`it has a token of ${token.length} bytes`)
-    const starts = Array.from({ length: token.length + 1 }, (_, i) => i) // of its parts, and its end
-    const pairAt = (i: number) => ranks.get(token.slice(starts[i], starts[i + 2])) ?? rank
-    const pairs = starts.slice(2).map((_, i) => pairAt(i)) // of each part with the next one
-    while (pairs.length > 1) {
-      const least = Math.min(...pairs)
-      if (least >= rank) return []
-      const at = pairs.indexOf(least)
-      starts.splice(at + 1, 1)
-      pairs.splice(at, 1)
-      if (at > 0) pairs[at - 1] = pairAt(at - 1)
-      if (at < pairs.length) pairs[at] = pairAt(at)
-    }
-    return pairs.length === 0 ? [] : `${token.slice(0, starts[1])} ${token.slice(starts[1])}`
+    return token
   })
 }
