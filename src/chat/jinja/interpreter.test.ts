@@ -36,3 +36,9 @@ describe("as Python renders it", () => {
     },
   )
 })
+
+test("a text that is JSON is read as it, numbers as they are written, and any other is undefined", () => {
+  const read = "{{ (' {\"a\": [1.0, 12345678901234567890, null]}' | fromjson) | tojson }}"
+  expect(render(read)).toBe('{"a": [1.0, 12345678901234567890, null]}')
+  expect(render("{{ '{a' | fromjson | default('no') }}")).toBe("no")
+})

@@ -64,6 +64,7 @@ const FILTERED: Row[] = [
   ["first", "text | first ~ (list | first)", "nothing"],
   ["float", "digits | float", "characters"],
   ["forceescape", "text | forceescape", "characters"],
+  ["fromjson", "text | fromjson", "characters"],
   ["format", "text | format(1)", "characters"],
   ["groupby", "people | groupby('n')", "items"],
   ["indent", "text | indent", "characters"],
