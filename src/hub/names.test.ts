@@ -228,12 +228,13 @@ test("an adapter is its configuration, its weights and what it brings of a token
   expect(merged.files).toEqual([...CONFIG, "model.safetensors"])
 })
 
-test("tokenizer.model and tiktoken.model are read where there is no tokenizer.json", async () => {
-  const pieces = ["tokenizer.model", "tiktoken.model", "added_tokens.json"]
+test("other tokenizers are read where there is no tokenizer.json", async () => {
+  const pieces = ["tekken.json", "tokenizer.model", "tiktoken.model", "added_tokens.json"]
   const { files } = await select(["config.json", "model.safetensors", ...pieces])
   expect(files).toEqual(expect.arrayContaining(pieces))
   const { files: others } = await select([...CONFIG, "model.safetensors", ...pieces])
   expect(others).not.toContain("tokenizer.model")
+  expect(others).not.toContain("tekken.json")
   expect(others).toContain("added_tokens.json") // of a tokenizer.json that lacks them
 })
 

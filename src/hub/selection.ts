@@ -30,7 +30,7 @@ const TEXTS = [
 /** Templates for a purpose, in a folder of their own. */
 const NAMED_TEMPLATE = /^additional_chat_templates\/[^/]+\.jinja$/
 /** Read where there is no tokenizer.json. */
-const TOKENIZERS = ["tokenizer.model", "tiktoken.model"]
+const TOKENIZERS = ["tekken.json", "tokenizer.model", "tiktoken.model"]
 /** What a model that embeds says of it: modules, in folders of their own. */
 const MODULES = "modules.json"
 const POOLING =

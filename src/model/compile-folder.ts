@@ -32,6 +32,7 @@ import type { Model } from "./model.ts"
 import { writeOrigin } from "./origin.ts"
 import { packingFiles } from "./packed/packing.ts"
 import { poolingFiles, writePooling } from "./pooling.ts"
+import { TEKKEN } from "./tekken.ts"
 import { namedTemplates } from "./texts.ts"
 import { TIKTOKEN_MODEL } from "./tiktoken-model.ts"
 import { TOKENIZER_MODEL } from "./tokenizer-model.ts"
@@ -50,13 +51,14 @@ export interface CompileFolderOptions {
 }
 
 const TOKENIZER = "tokenizer.json"
+const TOKENIZER_CONFIG = "tokenizer_config.json"
 /** How its makers advise to draw, which no adapter says. */
 const ADVICE = "generation_config.json"
 
 /** Files that say how a model reads and talks, copied as they are. */
 const COPIED = [
   TOKENIZER,
-  "tokenizer_config.json",
+  TOKENIZER_CONFIG,
   "special_tokens_map.json",
   "added_tokens.json",
   "chat_template.jinja",
@@ -66,6 +68,7 @@ const COPIED = [
 /** What a published folder is besides its configuration and weights. */
 const PUBLISHED = [
   "model.safetensors.index.json",
+  TEKKEN,
   TOKENIZER_MODEL,
   TIKTOKEN_MODEL,
   ...Object.keys(packingFiles),
@@ -127,9 +130,10 @@ export async function compileFolder(
     }
     if (basename(model.texts.tokenizer.file) !== TOKENIZER)
       await writeFile(join(directory, "tokenizer.json"), model.texts.tokenizer.text)
-    // A conversation that an MLC configuration describes goes along as the template that was made of it.
+    if (basename(model.texts.tokenizer.file) === TEKKEN) await writeNames(model, talker, directory)
+    // A conversation that an MLC configuration or a tekken.json stands for goes along as the template that was made of it.
     const template = model.texts.templates.get("default")
-    if (template && basename(template.file) === model.configuration)
+    if (template && [model.configuration, TEKKEN].includes(basename(template.file)))
       await writeFile(join(directory, "chat_template.jinja"), template.text)
     const names = mlcNames(model.config, architectures[model.architecture].mlcAttention)
     await writeMlc(weightsOf(model.graph), model.weights, directory, {
@@ -218,6 +222,12 @@ function ggufNaming({ name }: Model): (file: string) => string {
   return (file) => (file.endsWith(".gguf") ? file : own)
 }
 
+/** What a tekken.json calls its tokens, beside what the folder says of them. */
+async function writeNames({ texts }: Model, talker: Folder, directory: string): Promise<void> {
+  const config = { ...texts.specialTokens, ...(await talker.jsonIfThere(TOKENIZER_CONFIG)) }
+  await writeFile(join(directory, TOKENIZER_CONFIG), JSON.stringify(config))
+}
+
 /** What a file that holds everything says of its tokens, as the files that a folder has for it. */
 async function writeTexts(model: Model, directory: string): Promise<void> {
   const { texts, pooling } = model
@@ -234,7 +244,7 @@ async function writeTexts(model: Model, directory: string): Promise<void> {
     }),
   }
   await writeFile(join(directory, "tokenizer.json"), texts.tokenizer.text)
-  await writeFile(join(directory, "tokenizer_config.json"), JSON.stringify(config))
+  await writeFile(join(directory, TOKENIZER_CONFIG), JSON.stringify(config))
   if (pooling) await writePooling(pooling, directory)
 }
 

@@ -7,6 +7,7 @@ import { conversationPrefix, conversationStops, conversationTemplate } from "./c
 import { Fields } from "./fields.ts"
 import { type Folder, isObject, type Json } from "./folder.ts"
 import { MLC } from "./mlc-config.ts"
+import { readTekken, TEKKEN, type Tekken } from "./tekken.ts"
 import { readTiktokenModel, TIKTOKEN_MODEL } from "./tiktoken-model.ts"
 import { readTokenizerModel, TOKENIZER_MODEL } from "./tokenizer-model.ts"
 
@@ -75,7 +76,7 @@ export interface AdvisedSampling {
 
 /** Whether a folder that need not have one has a tokenizer. */
 export async function bringsTokenizer(folder: Folder): Promise<boolean> {
-  const files = [TOKENIZER, ...others.map(([file]) => file)]
+  const files = [TOKENIZER, TEKKEN, ...others.map(([file]) => file)]
   return (await Promise.all(files.map((file) => folder.has(file)))).includes(true)
 }
 
@@ -91,10 +92,16 @@ export async function readTexts(
   const drawn = (fields: Fields | undefined, name: string) =>
     fields?.ids(name).filter((id) => id < vocabulary) ?? []
   const ends = drawn(generation, "eos_token_id")
-  const specialTokens = { ...spellings(special), ...spellings(tokenizerConfig) }
+  const tekken = await tekkenOf(folder)
+  const specialTokens = {
+    ...tekken?.specialTokens,
+    ...spellings(special),
+    ...spellings(tokenizerConfig),
+  }
+  const read = { config: tokenizerConfig, special, specialTokens, tekken }
   return {
-    tokenizer: await readTokenizer(folder, { config: tokenizerConfig, special, specialTokens }),
-    templates: await readTemplates(folder, tokenizerConfig),
+    tokenizer: await readTokenizer(folder, read),
+    templates: await readTemplates(folder, tokenizerConfig, tekken),
     specialTokens,
     endTokens: ends.length > 0 ? ends : drawn(config, "eos_token_id"),
     endSpelling: specialTokens.eos_token,
@@ -139,16 +146,27 @@ const others = [
   [TIKTOKEN_MODEL, readTiktokenModel],
 ] as const
 
+/** Where it is the folder's tokenizer. */
+async function tekkenOf(folder: Folder): Promise<Tekken | undefined> {
+  return !(await folder.has(TOKENIZER)) && (await folder.has(TEKKEN))
+    ? readTekken(folder)
+    : undefined
+}
+
+interface Told {
+  config: Json
+  special: Json
+  specialTokens: ModelTexts["specialTokens"]
+  tekken: Tekken | undefined
+}
+
 /** A tokenizer.json, or what another file says in the words of one. */
 async function readTokenizer(
   folder: Folder,
-  {
-    config,
-    special,
-    specialTokens,
-  }: { config: Json; special: Json; specialTokens: ModelTexts["specialTokens"] },
+  { config, special, specialTokens, tekken }: Told,
 ): Promise<TokenizerText> {
   const file = TOKENIZER
+  if (tekken) return { file: `${folder.path}/${TEKKEN}`, text: tekken.text }
   if (!(await folder.has(file)))
     for (const [other, read] of others)
       if (await folder.has(other))
@@ -241,9 +259,13 @@ const PROCESSOR = "chat_template.json" // of models that see, whose processor ha
 
 /**
  * A file of its own wins over tokenizer_config.json, where a template is a text or a list of named ones, and what a processor has is
- * read where neither says one.
+ * read where neither says one; what a tekken.json's version stands for, where nobody does.
  */
-async function readTemplates(folder: Folder, config: Json): Promise<Map<string, TextFile>> {
+async function readTemplates(
+  folder: Folder,
+  config: Json,
+  tekken: Tekken | undefined,
+): Promise<Map<string, TextFile>> {
   const templates = new Map<string, TextFile>()
   const file = `${folder.path}/tokenizer_config.json`
   const given = config.chat_template
@@ -263,6 +285,8 @@ async function readTemplates(folder: Folder, config: Json): Promise<Map<string, 
       text: fields.text("chat_template"),
     })
   }
+  if (tekken && !templates.has("default"))
+    templates.set("default", { file: `${folder.path}/${TEKKEN}`, text: tekken.template() })
   return templates
 }
 

@@ -284,6 +284,18 @@ describe("a compiled folder", () => {
     expect(spelled).toContain("<mine>")
   })
 
+  test("keeps what a tekken.json says as the files that others read", async () => {
+    const { before, after } = await textsThrough(goldenFolder("models", "llama-tied"), (folder) => {
+      for (const file of ["tokenizer.json", "tokenizer_config.json"]) rmSync(join(folder, file))
+      rmSync(join(folder, "special_tokens_map.json"), { force: true })
+      cpSync(join(import.meta.dirname, "../golden/tekken/tekken.json"), join(folder, "tekken.json"))
+    })
+    expect(after.tokenizer.file).toBe(join(scratch, "out", "tokenizer.json"))
+    expect(after.tokenizer.text).toBe(before.tokenizer.text)
+    expect(after.specialTokens).toEqual(before.specialTokens)
+    expect(after.templates.get("default")!.text).toBe(before.templates.get("default")!.text)
+  })
+
   test("packed once is packed the same when it is served unpacked", async () => {
     const model = await openModel(goldenFolder("models", "llama-wide"))
     await compileFolder(model, join(scratch, "out"), { format: "q4f16_1" })

@@ -239,8 +239,18 @@ const wholeWords: ReadonlySet<string> = new Set([
 /** Byte-level BPE behind the cuts of that name, as parts of a tokenizer.json; nothing where the name is not known. */
 export function bytePairs(pre: string, vocab: Words, merges: Merges): Json | undefined {
   const row = cuts.find(({ names }) => names.includes(pre))
-  if (!row) return undefined
-  const isolated = row.patterns.map((pattern) => ({
+  const how = { composes: composed.has(pre), wholeWords: wholeWords.has(pre) }
+  return row && byteLevel(row.patterns, vocab, merges, how)
+}
+
+/** The same behind any cuts, for texts that are brought into form NFC first or not, and words that are taken whole or not. */
+export function byteLevel(
+  patterns: readonly string[],
+  vocab: Words,
+  merges: Merges,
+  { composes, wholeWords: isWhole }: { composes: boolean; wholeWords: boolean },
+): Json {
+  const isolated = patterns.map((pattern) => ({
     type: "Split",
     pattern: { Regex: pattern },
     behavior: "Isolated",
@@ -253,7 +263,7 @@ export function bytePairs(pre: string, vocab: Words, merges: Merges): Json | und
     use_regex: false,
   }
   return {
-    normalizer: composed.has(pre) ? { type: "NFC" } : null,
+    normalizer: composes ? { type: "NFC" } : null,
     pre_tokenizer: { type: "Sequence", pretokenizers: [...isolated, bytes] },
     decoder: { ...bytes, add_prefix_space: true, use_regex: true },
     model: {
@@ -261,7 +271,7 @@ export function bytePairs(pre: string, vocab: Words, merges: Merges): Json | und
       unk_token: null,
       fuse_unk: false,
       byte_fallback: false,
-      ignore_merges: wholeWords.has(pre),
+      ignore_merges: isWhole,
     },
   }
 }
