@@ -30,7 +30,7 @@ import {
 import { Client, type ClientOptions, isOffline } from "./client.ts"
 import { diskShort, download } from "./download.ts"
 import { type FileAddress, type HubName, printName, type RemoteName } from "./names.ts"
-import { ADAPTER, ESSENTIAL, INDEX, type Selection, selectModel } from "./selection.ts"
+import { ADAPTER, ESSENTIAL, type Selection, selectModel } from "./selection.ts"
 
 export interface HubOptions extends Partial<ClientOptions> {
   /** Told how many bytes are here of how many. */
@@ -123,7 +123,7 @@ async function whole(
   const snapshot = snapshotFolder(folder, commit)
   const present = filesOf(folder, commit)
   if (present.length === 0) return undefined
-  const readIndex = async () => readFileSync(join(snapshot, INDEX), "utf8")
+  const readIndex = async (index: string) => readFileSync(join(snapshot, index), "utf8")
   const select = (paths: Iterable<string>) => selectModel(repository, [...paths], file, readIndex)
   const tree = treeOf(folder, commit)
   const isWhole = (path: string) => {
@@ -182,9 +182,9 @@ async function pullRepository(
 ): Promise<string> {
   const listing = await listRepository(client, name)
   const repository = new Repository(client, name, listing)
-  const readIndex = async () => {
-    await repository.fetch(INDEX)
-    return readFileSync(repository.pathOf(INDEX), "utf8")
+  const readIndex = async (index: string) => {
+    await repository.fetch(index)
+    return readFileSync(repository.pathOf(index), "utf8")
   }
   const paths = [...listing.files.keys()]
   const { files, model } = await selectModel(name.repository, paths, name.file, readIndex)

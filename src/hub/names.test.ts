@@ -149,6 +149,13 @@ test.each<[string, string[], string | undefined, string[], string]>([
     "a-Q8_0.gguf",
   ],
   [
+    "Mistral's own beside what others read",
+    ["params.json", "consolidated.safetensors", "tekken.json", "model.safetensors"],
+    undefined,
+    [...CONFIG, "model.safetensors"],
+    "",
+  ],
+  [
     "a compiled folder",
     ["mlc-chat-config.json", "tensor-cache.json", "params_shard_0.bin"],
     undefined,
@@ -236,6 +243,25 @@ test("other tokenizers are read where there is no tokenizer.json", async () => {
   expect(others).not.toContain("tokenizer.model")
   expect(others).not.toContain("tekken.json")
   expect(others).toContain("added_tokens.json") // of a tokenizer.json that lacks them
+})
+
+test("Mistral's own weights are taken where there are no others", async () => {
+  const texts = ["params.json", "tekken.json", "README.md", "SYSTEM_PROMPT.txt"]
+  const single = "consolidated.safetensors"
+  const { files, model } = await select([...texts, single])
+  expect(files).toEqual(["tekken.json", "params.json", single])
+  expect(model).toBe("")
+  const beside = await select([...texts, single, "config.json"]) // which then describes no weights
+  expect(beside.files).toEqual(["config.json", "tekken.json", "params.json", single])
+  const shards = ["model-1.safetensors", "model-2.safetensors"]
+  const index = "consolidated.safetensors.index.json"
+  const several = await select([...texts, index, ...shards])
+  expect(several.files).toEqual(["tekken.json", "params.json", index, ...shards])
+  await expect(select([...texts, index, shards[0]!])).rejects.toThrow(
+    `${index} names model-2.safetensors, which is not there`,
+  )
+  expect((await select([...texts, single, "a-Q8_0.gguf"])).model).toBe("a-Q8_0.gguf")
+  await expect(select(texts)).rejects.toThrow("there are neither weights")
 })
 
 const SPLIT = ["big/m-Q4_K_M-00001-of-00002.gguf", "big/m-Q4_K_M-00002-of-00002.gguf"]

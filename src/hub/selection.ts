@@ -47,6 +47,12 @@ export const ADAPTER = "adapter_config.json"
 export const ADAPTER_WEIGHTS = ["adapter_model.safetensors", "adapters.safetensors"] as const
 export const SINGLE = "model.safetensors"
 export const INDEX = "model.safetensors.index.json"
+/** How Mistral calls its own: what describes them, and the weights, in one file or several. */
+export const PARAMS = "params.json"
+export const CONSOLIDATED = {
+  single: "consolidated.safetensors",
+  index: "consolidated.safetensors.index.json",
+} as const
 
 /** Those without which a snapshot is not whole, though nobody has written down what it should hold. */
 export const ESSENTIAL = ["tokenizer_config.json"]
@@ -55,14 +61,14 @@ export const ESSENTIAL = ["tokenizer_config.json"]
  * The model of a repository.
  * @param paths all of its files
  * @param file which of several GGUF models: the name of its type, or its path
- * @param readIndex the text of the file that lists the shards of a model in safetensors
+ * @param readIndex the text of a file that lists the shards of a model in safetensors
  * @throws `hub_unfit`, and `hub_choice` where there are several
  */
 export async function selectModel(
   repository: string,
   paths: readonly string[],
   file: string | undefined,
-  readIndex: () => Promise<string>,
+  readIndex: (file: string) => Promise<string>,
 ): Promise<Selection> {
   const unfit = (what: string) =>
     problem("hub_unfit", { model: repository, problem: printable(what) })
@@ -82,28 +88,34 @@ export async function selectModel(
       )
       return folder([MLC, ...[...MLC_TABLES, ORIGIN].filter(has), ...shards])
     }
-    if (has("config.json") && has(INDEX)) {
-      const shards = shardsOf(await readIndex(), unfit)
-      const lost = shards.find((shard) => !has(shard))
-      if (!lost) return folder([INDEX, ...shards])
-      if (!has(SINGLE)) throw unfit(`${INDEX} names ${lost}, which is not there`)
+    const weights = async (single: string, index: string) => {
+      if (has(index)) {
+        const shards = shardsOf(await readIndex(index), index, unfit)
+        const lost = shards.find((shard) => !has(shard))
+        if (!lost) return [index, ...shards]
+        if (!has(single)) throw unfit(`${index} names ${lost}, which is not there`)
+      }
+      return has(single) ? [single] : undefined
     }
-    if (has("config.json") && has(SINGLE)) return folder([SINGLE])
+    const plain = has("config.json") && (await weights(SINGLE, INDEX))
+    if (plain) return folder(plain)
+    const own = has(PARAMS) && (await weights(CONSOLIDATED.single, CONSOLIDATED.index))
+    if (own && ggufGroups(paths).length === 0) return folder([PARAMS, ...own])
     const adapter = ADAPTER_WEIGHTS.find(has)
     if (has(ADAPTER) && adapter && ggufGroups(paths).length === 0) return folder([ADAPTER, adapter])
   }
   return ggufOf(repository, paths, file)
 }
 
-function shardsOf(index: string, unfit: (what: string) => Error): string[] {
+function shardsOf(index: string, file: string, unfit: (what: string) => Error): string[] {
   let names: unknown[] = []
   try {
     names = Object.values(JSON.parse(index).weight_map)
   } catch {
-    throw unfit(`${INDEX} cannot be read`)
+    throw unfit(`${file} cannot be read`)
   }
   const shards = [...new Set(names)].filter((name) => typeof name === "string")
-  if (shards.length === 0) throw unfit(`${INDEX} names no file`)
+  if (shards.length === 0) throw unfit(`${file} names no file`)
   return shards.sort()
 }
 

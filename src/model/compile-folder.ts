@@ -18,7 +18,7 @@ import {
 import { hostname } from "node:os"
 import { basename, dirname, join, relative, resolve } from "node:path"
 import { problem } from "../errors.ts"
-import { isBeside, mmprojsAmong } from "../hub/selection.ts"
+import { CONSOLIDATED, INDEX, isBeside, mmprojsAmong } from "../hub/selection.ts"
 import { type CodecName, type FormatName, formats, isMixed } from "../runtime/format.ts"
 import { guardOf, makeFolder } from "../runtime/scratch.ts"
 import { isFactor } from "./adapters/adapted.ts"
@@ -67,7 +67,8 @@ const COPIED = [
 
 /** What a published folder is besides its configuration and weights. */
 const PUBLISHED = [
-  "model.safetensors.index.json",
+  INDEX,
+  CONSOLIDATED.index,
   TEKKEN,
   TOKENIZER_MODEL,
   TIKTOKEN_MODEL,

@@ -7,7 +7,7 @@ import { isAbsolute, join, resolve } from "node:path"
 import { fileURLToPath } from "node:url"
 import { codeRoot } from "../code-root.ts"
 import { problem } from "../errors.ts"
-import { ADAPTER, isBeside, mmprojsAmong } from "../hub/selection.ts"
+import { ADAPTER, CONSOLIDATED, isBeside, mmprojsAmong, PARAMS } from "../hub/selection.ts"
 import { cacheHome } from "../runtime/cache.ts"
 import { MLC } from "./mlc-config.ts"
 
@@ -112,7 +112,13 @@ function isFolder(path: string): boolean {
 
 function isModel(path: string): boolean {
   if (isFile(path)) return path.endsWith(".gguf")
-  return CONFIGURATIONS.some((file) => isFile(join(path, file))) || ggufIn(path) !== undefined
+  const has = (file: string) => isFile(join(path, file))
+  return CONFIGURATIONS.some(has) || ggufIn(path) !== undefined || holdsParams(has)
+}
+
+/** Mistral's own files: many a folder that is no model has a params.json. */
+function holdsParams(has: (file: string) => boolean): boolean {
+  return has(PARAMS) && Object.values(CONSOLIDATED).some(has)
 }
 
 /** What cannot be looked at (a file where a folder should be, a folder of somebody else's) is not there. */

@@ -9,6 +9,7 @@ import type { CodecOf } from "../compiler/graph/codecs.ts"
 import type { Graph } from "../compiler/graph/graph.ts"
 import { problem } from "../errors.ts"
 import { snapshotAround } from "../hub/cache.ts"
+import { CONSOLIDATED, PARAMS } from "../hub/selection.ts"
 import type { FormatName } from "../runtime/format.ts"
 import { withAdapters } from "./adapters/adapted.ts"
 import type { Adapter } from "./adapters/adapter.ts"
@@ -23,6 +24,7 @@ import { openGguf } from "./gguf/gguf.ts"
 import { readTensors } from "./graph-weights.ts"
 import { decoder } from "./layers.ts"
 import { ggufsIn, mmprojsIn, someOf } from "./locate.ts"
+import { bringsParams, paramsNaming, readParams } from "./mistral-params.ts"
 import { MLC, readMlcConfig } from "./mlc-config.ts"
 import { withOwnHead } from "./own-head.ts"
 import { withOrders } from "./packed/orders.ts"
@@ -262,7 +264,12 @@ async function openSource(
   if (!stats?.isDirectory()) throw folder.broken(".", "there is no such folder")
   if (await folder.has(MLC)) return { folder, source: await mlcSource(folder) }
   const file = await ggufOf(folder)
-  const source = file ? await ggufSource(folder, file) : await plainSource(folder, adapters)
+  if (file) return { folder, source: await ggufSource(folder, file) }
+  const isPlain = (await folder.has(PLAIN)) && holdsWeights(folder)
+  const source =
+    !isPlain && (await bringsParams(folder))
+      ? await paramsSource(folder, adapters)
+      : await plainSource(folder, adapters)
   return { folder, source }
 }
 
@@ -318,6 +325,24 @@ async function plainSource(folder: Folder, adapters: readonly Adapter[]): Promis
     format: undefined,
     mixture: packing?.method ?? "gguf",
     openWeights: () => openSafetensors(folder, withMlxNames(naming(config), config), packing),
+    readTexts: () => readTexts(folder, fields, config.shapes.vocabulary),
+  }
+}
+
+async function paramsSource(folder: Folder, adapters: readonly Adapter[]): Promise<Source> {
+  const { whole } = await readParams(folder)
+  const architecture = architectureOf(whole)
+  const fields = textFields(whole).over(vocabularyBy(adapters))
+  const packing = await packingOf(folder, [whole])
+  const config = architectures[architecture].read(fields)
+  return {
+    configuration: PARAMS,
+    fields,
+    architecture,
+    config,
+    format: undefined,
+    mixture: packing?.method ?? "gguf",
+    openWeights: () => openSafetensors(folder, paramsNaming(config), packing, CONSOLIDATED),
     readTexts: () => readTexts(folder, fields, config.shapes.vocabulary),
   }
 }

@@ -40,6 +40,9 @@ export function isPacked(parts: readonly Part[], packing: Packing): boolean {
   return parts.some(({ name, dtype }) => name.endsWith(".qweight") || dtype.startsWith("F8_"))
 }
 
+/** What scales of floats of 8 bits are called, the last by Mistral. */
+const SCALES = ["weight_scale_inv", "weight_scale", "qscale_weight"]
+
 /** Nothing for a matrix that is not packed. */
 export function packedTensor(
   matrix: Matrix,
@@ -65,7 +68,7 @@ export function packedTensor(
     case "modelopt":
       return modeloptTensor(matrix)
     case "fp8": {
-      const kind = matrix.part("weight_scale_inv") ? "weight_scale_inv" : "weight_scale"
+      const kind = SCALES.find((name) => matrix.part(name)) ?? "weight_scale"
       return isFloat8(matrix) ? float8Tensor(matrix, kind, packing.block) : undefined
     }
   }

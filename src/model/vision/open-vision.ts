@@ -10,6 +10,7 @@ import { openWhole } from "../../closing.ts"
 import type { CodecOf } from "../../compiler/graph/codecs.ts"
 import type { Graph } from "../../compiler/graph/graph.ts"
 import { Problem } from "../../errors.ts"
+import { CONSOLIDATED, PARAMS } from "../../hub/selection.ts"
 import type { ImageProcessing } from "../../images/image.ts"
 import { widen } from "../../runtime/dtype.ts"
 import { type FormatName, isMixed } from "../../runtime/format.ts"
@@ -17,6 +18,7 @@ import type { ModelConfig } from "../config.ts"
 import { Fields } from "../fields.ts"
 import { Folder, type Json } from "../folder.ts"
 import { readTensors } from "../graph-weights.ts"
+import { paramsTowerNaming, readParams } from "../mistral-params.ts"
 import { MLC } from "../mlc-config.ts"
 import { packingOf } from "../packed/packing.ts"
 import { textFields } from "../seeing.ts"
@@ -62,6 +64,8 @@ export interface Sight extends Vision {
 }
 
 const PLAIN = "config.json"
+/** Files of a folder itself that tell of a tower in it. */
+const TELLING = [PLAIN, PARAMS]
 
 /** What of a compiled model's tower lies in its folder, libraries in lib/ as the model's own. */
 export const towerFolder = (folder: string) => join(folder, "vision")
@@ -79,8 +83,20 @@ export async function openSight(open: () => Promise<Sightedness>): Promise<Sight
   }
 }
 
-async function readFolder(path: string): Promise<{ folder: Folder; fields: Fields }> {
+interface Told {
+  folder: Folder
+  /** In the words of a config.json. */
+  fields: Fields
+  /** What is said of images outside of the processor's files. */
+  image?: Fields
+}
+
+async function readFolder(path: string, configuration: string): Promise<Told> {
   const folder = new Folder(path)
+  if (configuration === PARAMS) {
+    const { whole, image } = await readParams(folder)
+    return { folder, fields: whole, ...(image && { image }) }
+  }
   const fields = new Fields(await folder.json(PLAIN), (what) => folder.broken(PLAIN, what))
   return { folder, fields }
 }
@@ -97,28 +113,29 @@ export async function sightInside(model: Seeing): Promise<Sightedness> {
     const vision = await openVision(model)
     if (!vision) return lackIn(model)
     closing.add(vision)
-    const { folder, fields } = await readFolder(vision.path)
-    const images = await readProcessing(fields, folder)
+    const { folder, fields, image } = await readFolder(vision.path, vision.configuration)
+    const images = await readProcessing(fields, folder, image)
     if (!images) {
       await closing.close()
       return { blind: `${model.path} does not say how images are prepared.` }
     }
     checkTiles(fields, vision.config, images)
-    return { vision: { ...vision, images } }
+    const files = image && { [PLAIN]: fields.json, [IMAGE]: image.json }
+    return { vision: { ...vision, images, ...(files && { files }) } }
   })
 }
 
 /** Why nothing is seen with, where the configuration tells of a tower; a compiled folder was made without one, or has it. */
 async function lackIn({ path, configuration, config }: Seeing): Promise<Sightedness> {
-  if (configuration !== PLAIN) return {}
-  const { folder, fields } = await readFolder(path)
+  if (!TELLING.includes(configuration)) return {}
+  const { folder, fields } = await readFolder(path, configuration)
   const vision = fields.object("vision_config")
   if (!vision) return {}
   if (readTower(fields, config))
-    return { blind: `${path} holds no weights of the tower that ${PLAIN} tells of.` }
+    return { blind: `${path} holds no weights of the tower that ${configuration} tells of.` }
   const names = [fields, vision].map((each) => `"${each.text("model_type", "")}"`)
   const what = `vision_config is of a tower that is not known: ${names.join(", of type ")}`
-  return { blind: folder.broken(PLAIN, what).message }
+  return { blind: folder.broken(configuration, what).message }
 }
 
 /** What lies beside a GGUF model. @throws `model_broken` */
@@ -177,8 +194,10 @@ export async function openVision({
 }: Seeing): Promise<Vision | undefined> {
   const isCompiled = configuration === MLC
   const path = isCompiled ? towerFolder(whole) : whole
-  if (isCompiled ? !(await new Folder(path).has(PLAIN)) : configuration !== PLAIN) return undefined
-  const { folder, fields } = await readFolder(path)
+  const told = isCompiled ? PLAIN : configuration
+  if (isCompiled ? !(await new Folder(path).has(PLAIN)) : !TELLING.includes(configuration))
+    return undefined
+  const { folder, fields } = await readFolder(path, told)
   const config = readTower(fields, text)
   if (!config) return undefined
   const packing = isCompiled ? undefined : await packingOf(folder, [fields, textFields(fields)])
@@ -186,7 +205,9 @@ export async function openVision({
     const weights = closing.add(
       isCompiled
         ? await openMlc(folder, { format: "q0f32", names: towerNames(config) })
-        : await openSafetensors(folder, config.naming, packing),
+        : told === PARAMS
+          ? await openSafetensors(folder, paramsTowerNaming(config), packing, CONSOLIDATED)
+          : await openSafetensors(folder, config.naming, packing),
     )
     if (weights.holds && !weights.holds("model.embed_tokens.weight")) {
       await closing.close()
@@ -195,11 +216,11 @@ export async function openVision({
     checkLayers(fields, config, weights)
     const graph = tower(config)
     readTensors(graph, weights)
-    const broken = (what: string) => folder.broken(PLAIN, what)
+    const broken = (what: string) => folder.broken(told, what)
     const stored = storedFormat(graph, weights, packing?.method ?? "q0f32", broken)
     const newline = await readNewline(config, weights)
     const close = () => closing.close()
-    const place = { path, configuration: PLAIN }
+    const place = { path, configuration: told }
     return { ...place, config, graph, ...stored, weights, ...(newline && { newline }), close }
   })
 }

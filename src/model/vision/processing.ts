@@ -249,15 +249,17 @@ export const processingFiles = [IMAGE, PROCESSOR, TOKENIZER]
 
 /**
  * @param config of the whole model, what is around `text_config`
+ * @param told the image processor's fields, where no file of its own says them
  * @returns undefined where family or tower are not known, or the folder says nothing of images
  * @throws `model_broken`, which names file and field, where images are prepared in a way that is not known
  */
 export async function readProcessing(
   config: Fields,
   folder: Folder,
+  told?: Fields,
 ): Promise<ImageProcessing | undefined> {
   const processor = await read(folder, PROCESSOR)
-  const image = processor?.object("image_processor") ?? (await read(folder, IMAGE))
+  const image = processor?.object("image_processor") ?? (await read(folder, IMAGE)) ?? told
   if (!image) return undefined
   const tokens = namedTokens((await folder.jsonIfThere(TOKENIZER)) ?? {})
   const texts = { processor: processor ?? fieldsOf(folder, PROCESSOR, {}), tokens }

@@ -52,6 +52,14 @@ interface Located extends Entry {
   position: number // of its first byte in the file
 }
 
+/** What the one file is called that has all tensors, or else the index of several. */
+interface FileNames {
+  single: string
+  index: string
+}
+
+const USUAL: FileNames = { single: SINGLE, index: INDEX }
+
 /**
  * @param naming how the folder's architecture names its tensors; absent: as the graph does
  * @param packing what its matrices were quantised to
@@ -60,14 +68,16 @@ export async function openSafetensors(
   folder: Folder,
   naming?: Naming,
   packing?: Packing,
+  names = USUAL,
 ): Promise<Weights> {
-  const promised = await readPromises(folder)
-  if (!promised && !(await folder.has(SINGLE))) throw missing(folder)
-  const files = promised ? [...new Set(promised.values())] : [SINGLE]
+  const { single, index } = names
+  const promised = await readPromises(folder, names)
+  if (!promised && !(await folder.has(single))) throw missing(folder)
+  const files = promised ? [...new Set(promised.values())] : [single]
   return openWhole(async (closing) => {
     const tensors = new Map<string, Located>()
     for (const file of files) {
-      const { handle, size } = await folder.open(file, promised ? INDEX : file)
+      const { handle, size } = await folder.open(file, promised ? index : file)
       closing.add(handle)
       for (const tensor of await readHeader(folder, file, handle, size)) {
         if (tensors.has(tensor.name))
@@ -80,7 +90,7 @@ export async function openSafetensors(
     }
     for (const [name, file] of promised ?? [])
       if (tensors.get(name)?.file !== file)
-        throw folder.broken(INDEX, `it promises ${name} in ${file}, which does not hold it`)
+        throw folder.broken(index, `it promises ${name} in ${file}, which does not hold it`)
     const parts = [...tensors.values()].map(partFor)
     if (packing && !isPacked(parts, packing))
       throw folder.broken(
@@ -129,10 +139,14 @@ export async function openParts(
   })
 }
 
-/** Whether a folder has weights in such files, or should have: an index names them, or pickles must be made into them. */
+/**
+ * Whether a folder has weights in such files, or should have: an index names them, or pickles must be made into them. Mistral's own,
+ * which may lie beside them, are none.
+ */
 export function holdsWeights(folder: Folder): boolean {
   const isOurs = (name: string) =>
-    name === INDEX || (name.endsWith(".safetensors") && !isAdapterFile(name))
+    name === INDEX ||
+    (name.endsWith(".safetensors") && !isAdapterFile(name) && !/^consolidated\b/.test(name))
   return readdirSync(folder.path).some(isOurs) || pickleIn(folder) !== undefined
 }
 
@@ -144,22 +158,25 @@ function missing(folder: Folder): Problem {
 }
 
 /** Which file each tensor is in; nothing where one file has them all, maybe beside the index of shards that it has replaced. */
-async function readPromises(folder: Folder): Promise<Map<string, string> | undefined> {
-  const index = await folder.jsonIfThere(INDEX)
-  const promised = index && readIndex(folder, index)
-  if (!promised || !(await folder.has(SINGLE))) return promised
+async function readPromises(
+  folder: Folder,
+  { single, index: file }: FileNames,
+): Promise<Map<string, string> | undefined> {
+  const index = await folder.jsonIfThere(file)
+  const promised = index && readIndex(folder, file, index)
+  if (!promised || !(await folder.has(single))) return promised
   for (const file of new Set(promised.values()))
     if (isFileName(file) && !(await folder.has(file))) return undefined
   return promised
 }
 
-function readIndex(folder: Folder, index: Json): Map<string, string> {
+function readIndex(folder: Folder, file: string, index: Json): Map<string, string> {
   const { weight_map: map } = index
-  if (!isObject(map)) throw folder.broken(INDEX, "weight_map is not an object")
+  if (!isObject(map)) throw folder.broken(file, "weight_map is not an object")
   return new Map(
-    Object.entries(map).map(([name, file]) => {
-      if (typeof file === "string") return [name, file]
-      throw folder.broken(INDEX, `weight_map.${name} is not the name of a file`)
+    Object.entries(map).map(([name, shard]) => {
+      if (typeof shard === "string") return [name, shard]
+      throw folder.broken(file, `weight_map.${name} is not the name of a file`)
     }),
   )
 }
