@@ -357,7 +357,10 @@ test.each([
 })
 
 test.each([
-  ["summary", /architecture +llama[\s\S]+\nproduct +times +weights/],
+  [
+    "summary",
+    /configuration config\.json\ntokenizer +tokenizer\.json\ntemplate +tokenizer_config\.json\narchitecture +llama[\s\S]+\nproduct +times +weights/,
+  ],
   ["config", /"kvHeads": \d+/],
   ["parameters", /^embed +\[640, 128\] f16, .+ = model\.embed_tokens\.weight$/m],
   ["graph", /%0 = /],

@@ -107,6 +107,9 @@ function flat(graph: Graph): unknown {
 
 /** A model or its tower. */
 interface Inspected extends Pick<Model, "path" | "adapters" | "format" | "graph" | "codecOf"> {
+  configuration: string
+  /** Absent: of a tower. */
+  texts?: Model["texts"]
   architecture: string
   config: ModelConfig | TowerConfig
 }
@@ -174,6 +177,7 @@ function summary(model: Inspected, plan: Plan, { kv, making, costs, seeing }: Sh
   const stateBytes = kv.groups.reduce((sum, each) => sum + (each.state ? each.bytesPerBlock : 0), 0)
   const facts = {
     folder: model.path,
+    ...sourcesOf(model),
     adapters: model.adapters.map(({ path }) => path),
     architecture: model.architecture,
     parameters: parameterCount(plan),
@@ -191,6 +195,7 @@ function summary(model: Inspected, plan: Plan, { kv, making, costs, seeing }: Sh
   }
   const rows: (readonly [string, string])[] = [
     ["folder", facts.folder],
+    ...Object.entries(sourcesOf(model)),
     ...facts.adapters.map((path) => ["changed by", path] as const),
     ["architecture", `${facts.architecture}, ${(facts.parameters / 1e6).toFixed(1)} M parameters`],
     ["format", `${facts.format}, stored as ${facts.storedFormat}; keys and values ${facts.kv}`],
@@ -210,6 +215,17 @@ function summary(model: Inspected, plan: Plan, { kv, making, costs, seeing }: Sh
   return {
     json: { ...facts, ...making, products, bandwidth },
     text: `${lines}\n\n${printProducts(products, bandwidth)}`,
+  }
+}
+
+/** The files that say what it is and how it talks. */
+function sourcesOf({ configuration, texts }: Inspected): Record<string, string> {
+  if (!texts) return { configuration }
+  const template = texts.templates.get("default")
+  return {
+    configuration,
+    tokenizer: basename(texts.tokenizer.file),
+    template: template ? basename(template.file) : "none",
   }
 }
 
