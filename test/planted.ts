@@ -32,6 +32,13 @@ export const planted: readonly PlantedFault[] = [
     test: "test/device/kernels.test.ts",
     name: "they compute the same with the C library musl",
   },
+  {
+    what: "kernels for musl are built for glibc",
+    file: "src/compiler/targets/cpu/toolchain.ts",
+    text: 'libc === "musl" ? ZIG_MUSL : zigSystems[platform]',
+    fault: "zigSystems[platform]",
+    test: "src/runtime/system.test.ts",
+  },
   // ---- the processor's matrix unit; noticed where there is AVX-512
   {
     what: "the matrix unit takes rows of floats in another order",

@@ -118,6 +118,16 @@ export function systemCall(number: number, first: number, second: number): numbe
   )
 }
 
+/** Whether this process runs on GNU's C library, which alone has this function. */
+export function hasGlibc(): boolean {
+  try {
+    koffi.load(null).func("const char *gnu_get_libc_version()")
+    return true
+  } catch {
+    return false
+  }
+}
+
 /** What Linux is asked about pages of memory. Lengths are whole pages; nothing is known of who uses them. */
 export interface PageCalls {
   /** undefined: it cannot */
