@@ -33,6 +33,13 @@ export const planted: readonly PlantedFault[] = [
     name: "they compute the same with the C library musl",
   },
   {
+    what: "a library for another system is opened",
+    file: "src/runtime/library.ts",
+    text: "built?.system && built.system !== system",
+    fault: "false",
+    test: "src/runtime/library.test.ts",
+  },
+  {
     what: "kernels for musl are built for glibc",
     file: "src/compiler/targets/cpu/toolchain.ts",
     text: 'libc === "musl" ? ZIG_MUSL : zigSystems[platform]',
