@@ -275,14 +275,16 @@ export function openDriverLibrary(names: readonly string[]): DriverLibrary {
   throw new LibraryMissing(names.join(", "))
 }
 
-/**
- * In the words of Linux, macOS, Windows and Wine. Where a library is here and needs one that is not, Linux names the other one.
- */
-function isMissing(why: string): boolean {
-  return /^cannot open shared object file: No such|tried:.*no such file|could not be found|Module not found/s.test(
-    why,
-  )
-}
+/** In the words of glibc, musl, macOS, Windows and Wine. */
+const missing = [
+  /^cannot open shared object file: No such/, // behind another's name: that one is here, and needs one that is not
+  /^Error loading shared library .*: No such file or directory$/, // of such a one it goes on: "(needed by"
+  /tried:.*no such file/s,
+  /could not be found/,
+  /Module not found/,
+]
+
+const isMissing = (why: string) => missing.some((words) => words.test(why))
 
 function takeFunction(library: LibraryHandle, prototype: string) {
   try {
