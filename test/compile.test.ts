@@ -98,6 +98,7 @@ compiling("it says what it was made from, and its library who built it", async (
   expect(files).toContainEqual({ file: "model.safetensors", bytes: weights.length, sha256 })
   const { built: by } = readManifest(library)
   expect(by!.compiler).toMatch(/gcc|clang|cc/)
+  expect(by!.system).toBe(`${process.platform}-${process.arch}`)
   expect(by!.flags!.join(" ")).toMatch(/^(?!.*-I).*-ffp-contract=off/)
   const { out } = await run(["inspect", compiled])
   expect(out).toMatch(/^made from +llama-wide, by sinter \d/m)

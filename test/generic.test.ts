@@ -255,7 +255,7 @@ describe.skipIf(skipped)(`a package that brings it${note}`, () => {
   })
 
   test("takes a file's blocks apart for programs that are no libraries", async () => {
-    const brought = join(root, "build/generic", weightWorkName(process.platform, process.arch))
+    const brought = join(root, "build/generic", weightWorkName())
     const file = goldenFolder("gguf", "llama-q4_k_m")
     const start = () => serve([file, "--target", "reference"], where)
     const reply = async () => {

@@ -31,6 +31,7 @@ const LONG = [
   "test/model/stand-in-shards",
   "src/engine/speculative",
   "test/generic",
+  "test/musl",
   "test/compile",
   "chat/constraint",
   "test/memory",

@@ -23,6 +23,29 @@ export const planted: readonly PlantedFault[] = [
     fault: "made > 0",
     test: "test/building.test.ts",
   },
+  // ---- the C libraries of Linux
+  {
+    what: "a thread has the stack that the system gives by itself",
+    file: "src/runtime/system.h",
+    text: "pthread_attr_setstacksize(&attributes, STACK)",
+    fault: "(void)STACK",
+    test: "test/device/kernels.test.ts",
+    name: "they compute the same with the C library musl",
+  },
+  {
+    what: "a library for another system is opened",
+    file: "src/runtime/library.ts",
+    text: "built?.system && built.system !== system",
+    fault: "false",
+    test: "src/runtime/library.test.ts",
+  },
+  {
+    what: "kernels for musl are built for glibc",
+    file: "src/compiler/targets/cpu/toolchain.ts",
+    text: 'libc === "musl" ? ZIG_MUSL : zigSystems[platform]',
+    fault: "zigSystems[platform]",
+    test: "src/runtime/system.test.ts",
+  },
   // ---- the processor's matrix unit; noticed where there is AVX-512
   {
     what: "the matrix unit takes rows of floats in another order",

@@ -118,6 +118,16 @@ export function systemCall(number: number, first: number, second: number): numbe
   )
 }
 
+/** Whether this process runs on GNU's C library, which alone has this function. */
+export function hasGlibc(): boolean {
+  try {
+    koffi.load(null).func("const char *gnu_get_libc_version()")
+    return true
+  } catch {
+    return false
+  }
+}
+
 /** What Linux is asked about pages of memory. Lengths are whole pages; nothing is known of who uses them. */
 export interface PageCalls {
   /** undefined: it cannot */
@@ -265,14 +275,16 @@ export function openDriverLibrary(names: readonly string[]): DriverLibrary {
   throw new LibraryMissing(names.join(", "))
 }
 
-/**
- * In the words of Linux, macOS, Windows and Wine. Where a library is here and needs one that is not, Linux names the other one.
- */
-function isMissing(why: string): boolean {
-  return /^cannot open shared object file: No such|tried:.*no such file|could not be found|Module not found/s.test(
-    why,
-  )
-}
+/** In the words of glibc, musl, macOS, Windows and Wine. */
+const missing = [
+  /^cannot open shared object file: No such/, // behind another's name: that one is here, and needs one that is not
+  /^Error loading shared library .*: No such file or directory$/, // of such a one it goes on: "(needed by"
+  /tried:.*no such file/s,
+  /could not be found/,
+  /Module not found/,
+]
+
+const isMissing = (why: string) => missing.some((words) => words.test(why))
 
 function takeFunction(library: LibraryHandle, prototype: string) {
   try {

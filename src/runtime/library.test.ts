@@ -4,7 +4,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, expect, test } from "vitest"
-import { checkManifest, checkProcessor, openLibrary, readManifest, seal } from "./library.ts"
+import { checkMachine, checkManifest, openLibrary, readManifest, seal } from "./library.ts"
 import { ABI, type Manifest } from "./manifest.ts"
 
 const folder = mkdtempSync(join(tmpdir(), "sinter-library-"))
@@ -68,11 +68,16 @@ const faults: [string, Buffer, RegExp][] = [
     seal(Buffer.from("code"), { ...manifest, features: ["quantum", "warp"] }),
     /built for a processor with quantum, warp/,
   ],
+  [
+    "code for another system",
+    seal(Buffer.from("code"), { ...manifest, built: { sinter: "1", system: "plan9-x64" } }),
+    /built for plan9-x64, and this is .+; compile it here/,
+  ],
 ]
 
 test.each(faults)("%s is refused in a sentence that names the file", (name, bytes, words) => {
   const path = file(`${name.replaceAll(" ", "-")}.so`, bytes)
-  const read = () => checkProcessor(path, readManifest(path))
+  const read = () => checkMachine(path, readManifest(path))
   expect(read).toThrow(words)
   expect(read).toThrow(path)
 })

@@ -22,6 +22,7 @@ import {
   type ProgramLimits,
 } from "./program.ts"
 import { STEP_WORDS, writeStepWords } from "./step-words.ts"
+import { systemName, thisSystem } from "./system.ts"
 import { checked } from "./weight-work.ts"
 
 const MAGIC = Buffer.from("SINTERLB")
@@ -98,8 +99,11 @@ function parseManifest(json: string, refuse: (why: string) => Error): Manifest {
   return manifest
 }
 
-/** @throws `library_unusable` where this processor lacks what the library was built for */
-export function checkProcessor(path: string, { features }: Manifest): void {
+/** @throws `library_unusable` where this is another system than the library was built for, or a processor that lacks something of it */
+export function checkMachine(path: string, { features, built }: Manifest): void {
+  const system = systemName(thisSystem())
+  if (built?.system && built.system !== system)
+    throw unusable(path, `it was built for ${built.system}, and this is ${system}; compile it here`)
   const here = processorFeatures()
   const missing = features.filter((feature) => !here.has(feature))
   if (missing.length > 0)
@@ -178,7 +182,7 @@ export async function openLibrary(
   threads: number = availableParallelism(),
 ): Promise<LibraryProgram> {
   const manifest = readManifest(path)
-  checkProcessor(path, manifest)
+  checkMachine(path, manifest)
   checkGroups(manifest.kv.groups, limits)
   let native: NativeLibrary
   try {

@@ -56,6 +56,8 @@ export interface Manifest {
 
 interface Built {
   sinter: string
+  /** Of machine code: the system that runs it, as system.ts names it. */
+  system?: string
   compiler?: string
   flags?: readonly string[]
 }
@@ -202,6 +204,7 @@ export const manifestShape = record<Manifest>({
   built: absentOr(
     record<Built>({
       sinter: text,
+      system: absentOr(text),
       compiler: absentOr(text),
       flags: absentOr(listOf(text)),
     }),

@@ -71,9 +71,18 @@ static inline void condition_tell_all(condition *c) { pthread_cond_broadcast(c);
 static inline void let_others_run(void) { sched_yield(); }
 static inline void rest_briefly(void) { nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL); }
 
+// Bytes of a thread's stack, asked for because systems differ in what they give: glibc 8 MiB or what `ulimit -s` says, macOS 512 KiB,
+// musl 128 KiB. The largest frame, of a product with the matrix unit, has 83 KB.
+enum { STACK = 1 << 20 };
+
 // Whether there is such a thread now.
 static inline int thread_start(thread *t, void *(*body)(void *), void *argument) {
-  return pthread_create(t, NULL, body, argument) == 0;
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return 0;
+  pthread_attr_setstacksize(&attributes, STACK);
+  int result = pthread_create(t, &attributes, body, argument);
+  pthread_attr_destroy(&attributes);
+  return result == 0;
 }
 
 static inline void thread_await(thread t) { pthread_join(t, NULL); }

@@ -6,21 +6,20 @@ import { fileURLToPath } from "node:url"
 import { codeRoot } from "../code-root.ts"
 import { type NativeWeightWork, openWeightWork } from "./ffi.ts"
 import type { WeightWork } from "./program.ts"
+import { type System, systemName, thisSystem } from "./system.ts"
 
 /** What it is called where it lies compiled for a system, beside the generic kernels. */
-export const weightWorkName = (platform: NodeJS.Platform, arch: NodeJS.Architecture) =>
-  `${platform}-${arch}-weights.bin`
+export const weightWorkName = (system: System = thisSystem()) => `${systemName(system)}-weights.bin`
 
 let opened: WeightWork | undefined
 
 /** The package's; undefined where it was not built for this system, as in a checkout. */
 export function packageWeightWork(): WeightWork | undefined {
-  const name = `generic/${weightWorkName(process.platform, process.arch)}`
-  opened ??= workIn(fileURLToPath(new URL(name, codeRoot)))
+  opened ??= workIn(fileURLToPath(new URL(`generic/${weightWorkName()}`, codeRoot)))
   return opened
 }
 
-/** @param path of what was compiled; undefined where there is nothing, or nothing for this system's libc */
+/** @param path of what was compiled; undefined where there is nothing, or nothing that this system opens */
 function workIn(path: string): WeightWork | undefined {
   if (!existsSync(path)) return undefined
   try {

@@ -901,6 +901,13 @@ static void standing_back(int threads) {
   sinter_host_close(both);
 }
 
+// Half of the stack that a thread asks for, from its near end on, so that what lies behind a shorter one is not reached.
+static void go_deep(void *context, int64_t index, int32_t thread) {
+  volatile uint8_t room[STACK / 2];
+  for (int at = STACK / 2; at > 0; at -= PAGE) room[at - 1] = 1;
+  if (room[PAGE - 1]) visit(context, index, thread);
+}
+
 static void pool(void) {
   part = "pool";
   for (int threads = 1; threads <= 4; threads++) {
@@ -909,6 +916,9 @@ static void pool(void) {
     for (int round = 0; round < 2000; round++) host->parallel_for(host, round % 1000, visit, 0);
     for (int i = 0; i < 1000; i++)
       expect(visits[i] == 2 * (999 - i), "visits", visits[i], 2 * (999 - i));
+    memset(visits, 0, sizeof visits);
+    for (int round = 0; round < 5; round++) host->parallel_for(host, 1000, go_deep, 0);
+    for (int i = 0; i < 1000; i++) expect(visits[i] == 5, "deep visits", visits[i], i);
     uint8_t *large = host->allocate(host, (5 << 20) + 1);
     expect(large && (uintptr_t)large % (2 << 20) == 0, "huge pages", 0, 0);
     large[5 << 20] = 1;

@@ -20,8 +20,8 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true }))
 
 /** What kernels.c prints, built and run so. */
-function judged(way: Way): string {
-  const program = join(folder, `${way.level.name}-${way.cc.family}`)
+function judged(way: Way, libc = "own"): string {
+  const program = join(folder, `${way.level.name}-${way.cc.family}-${libc}`)
   build(way, sources, program)
   return run(way, program).toString()
 }
@@ -57,6 +57,18 @@ test.skipIf(isLeftOut(clang))(
     if (!clang) throw new Error("no clang on this machine")
     const way = { level: best, cc: clang, flags: ["-O0", "-DBRIEF"], emulator: [] }
     expect(judged(way)).toBe("0 failures\n")
+  },
+  600_000,
+)
+
+const musl = await identify("musl-gcc")
+const noMusl = musl ? "" : " (skipped: no musl-gcc on this machine)"
+test.skipIf(isLeftOut(musl))(
+  `they compute the same with the C library musl, whose threads have less room${noMusl}`,
+  () => {
+    if (!musl) throw new Error("no musl-gcc on this machine")
+    const way = { level: best, cc: musl, flags: ["-O0", "-DBRIEF", "-static"], emulator: [] }
+    expect(judged(way, "musl")).toBe("0 failures\n")
   },
   600_000,
 )

@@ -88,7 +88,7 @@ function compiledFor(name: CpuTarget, help: string): Target {
   const library: LibraryKind = {
     file: `${name.replace(":", "-")}.so`,
     check: async (path, manifest) =>
-      (await import("../../runtime/library.ts")).checkProcessor(path, manifest),
+      (await import("../../runtime/library.ts")).checkMachine(path, manifest),
     open: async (path, limits) =>
       (await import("../../runtime/library.ts")).openLibrary(path, limits),
     prepare: async (plan, _, shelf) => (await import("./cpu/cpu.ts")).prepareCpu(plan, name, shelf),

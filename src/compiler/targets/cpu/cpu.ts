@@ -11,6 +11,7 @@ import { processorFeatures } from "../../../runtime/features.ts"
 import { isLibrary, libraryHash, seal } from "../../../runtime/library.ts"
 import type { Manifest } from "../../../runtime/manifest.ts"
 import { openShelf, type Shelf, shelfKey } from "../../../runtime/shelf.ts"
+import { systemName, thisSystem } from "../../../runtime/system.ts"
 import { version } from "../../../version.ts"
 import { manifestOf, planHash } from "../../compile.ts"
 import type { Plan } from "../../plan.ts"
@@ -32,6 +33,9 @@ import {
   supports,
 } from "./toolchain.ts"
 import { isFit, isKnownUnfit } from "./unfit.ts"
+
+/** Part of a library's name, too: a folder may be shared by several, whose compilers call themselves the same. */
+const system = systemName(thisSystem())
 
 export type CpuTarget = "cpu" | "cpu:baseline"
 
@@ -116,7 +120,7 @@ async function prepareLevel(
   shelf: Shelf = openShelf(),
 ): Promise<CpuBuild> {
   const flags = portableFlags(level, compiler)
-  const shared = [level.name, compiler.version, ...flags, await kernelsHash(level)]
+  const shared = [system, level.name, compiler.version, ...flags, await kernelsHash(level)]
   const sources = async (): Promise<Source[]> => {
     const { emit } = await import("./emit.ts")
     return [...emit(plan, layoutOf(plan)), ...shippedSources]
@@ -202,12 +206,13 @@ export async function prepareGeneric(
     origin: name,
     sources: async () => [],
     level,
-    build: async () => seal(code, { ...manifest, tape, built: { sinter: version } }),
+    build: async () => seal(code, { ...manifest, tape, built: { sinter: version, system } }),
   }
 }
 
 function builtBy(level: Level, compiler: Compiler): NonNullable<Manifest["built"]> {
-  return { sinter: version, compiler: compiler.version, flags: portableFlags(level, compiler) }
+  const flags = portableFlags(level, compiler)
+  return { sinter: version, system, compiler: compiler.version, flags }
 }
 
 /** Those that say nothing of this machine's folders. */

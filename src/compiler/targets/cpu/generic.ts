@@ -7,6 +7,7 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { codeRoot } from "../../../code-root.ts"
 import type { CodecName } from "../../../runtime/format.ts"
+import { type System, systemName, thisSystem } from "../../../runtime/system.ts"
 import type { Source } from "../target.ts"
 import { constantNames, fixedExtents, layoutAssertions, shared, stepAssertions } from "./emit.ts"
 import { attention, extent, numbers, parameter, reader, routing, structs } from "./kinds.ts"
@@ -14,33 +15,19 @@ import { type Level, plain } from "./levels.ts"
 import { DRIVER } from "./objects.ts"
 import { codecNames, genericProducts, productNumber } from "./products.ts"
 import { callCases } from "./row-calls.ts"
-import {
-  build,
-  type Compiler,
-  runtime,
-  type System,
-  shippedSources,
-  thisSystem,
-} from "./toolchain.ts"
+import { build, type Compiler, runtime, shippedSources } from "./toolchain.ts"
 
 /** In build/ alone: what runs from the sources has a compiler, and tests say what it is like without. */
 const folder = fileURLToPath(new URL("generic/", codeRoot))
 
-export function genericName(level: Level, { platform, arch }: System = thisSystem): string {
-  return `${platform}-${arch}-${level.name}.bin`
+export function genericName(level: Level, system: System = thisSystem()): string {
+  return `${systemName(system)}-${level.name}.bin`
 }
 
 /** The code for a level on this machine; undefined where none was built. */
 export function genericCode(level: Level): Buffer | undefined {
   const path = join(folder, genericName(level))
-  return existsSync(path) && hasItsLibc() ? readFileSync(path) : undefined
-}
-
-/** Linux has two; it is built for the one that nearly everybody has. */
-function hasItsLibc(): boolean {
-  if (process.platform !== "linux") return true
-  const { header } = process.report.getReport() as { header: { glibcVersionRuntime?: string } }
-  return header.glibcVersionRuntime !== undefined
+  return existsSync(path) ? readFileSync(path) : undefined
 }
 
 /**

@@ -12,6 +12,7 @@ import { promisify } from "node:util"
 import { codeRoot } from "../../../code-root.ts"
 import { problem, systemProblem } from "../../../errors.ts"
 import { type Scratch, withScratch } from "../../../runtime/scratch.ts"
+import { type System, thisSystem } from "../../../runtime/system.ts"
 import { standBack } from "../../../worker/hosts.ts"
 import type { Building, Source } from "../target.ts"
 import type { Level } from "./levels.ts"
@@ -58,20 +59,13 @@ export async function findCompiler(): Promise<Compiler | undefined> {
   return undefined
 }
 
-/** A system and its kind of processor, in Node's names. */
-export interface System {
-  platform: NodeJS.Platform
-  arch: NodeJS.Architecture
-}
-
-export const thisSystem: System = { platform: process.platform, arch: process.arch }
-
 /** The oldest systems that a library for them runs on. */
 const zigSystems: Partial<Record<NodeJS.Platform, string>> = {
   linux: "linux-gnu.2.28",
   darwin: "macos.11.0",
   win32: "windows-gnu",
 }
+const ZIG_MUSL = "linux-musl"
 const zigProcessors: Partial<Record<NodeJS.Architecture, string>> = {
   x64: "x86_64",
   arm64: "aarch64",
@@ -79,10 +73,11 @@ const zigProcessors: Partial<Record<NodeJS.Architecture, string>> = {
 
 /** Zig, as a compiler for a system. Undefined where it is not, or does not know it. */
 export function findZig(
-  { platform, arch }: System = thisSystem,
+  { platform, arch, libc }: System = thisSystem(),
   command: string = "zig",
 ): Promise<Compiler | undefined> {
-  const [processor, system] = [zigProcessors[arch], zigSystems[platform]]
+  const processor = zigProcessors[arch]
+  const system = libc === "musl" ? ZIG_MUSL : zigSystems[platform]
   if (!processor || !system) return Promise.resolve(undefined)
   return ask(command, ["cc", "-target", `${processor}-${system}`], platform)
 }
@@ -95,7 +90,7 @@ export function identify(
   command: string,
   ...leading: readonly string[]
 ): Promise<Compiler | undefined> {
-  if (isZig(command) && !leading.includes("-target")) return findZig(thisSystem, command)
+  if (isZig(command) && !leading.includes("-target")) return findZig(thisSystem(), command)
   return ask(command, leading, process.platform)
 }
 
