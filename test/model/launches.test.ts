@@ -194,7 +194,7 @@ test("launches of a layer in q4f16_1", () => {
       "gemma3": "9",
       "gemma3-nested": "9",
       "gemma3n": "19 21 22 23",
-      "gemma4-experts": "12",
+      "gemma4-experts": "10",
       "gemma4-layer-inputs": "13 14 15",
       "glm": "9",
       "glm4": "9",
