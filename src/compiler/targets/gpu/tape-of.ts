@@ -22,7 +22,7 @@ import { type DeltaStep, deltaLaunches } from "./kernels/delta.ts"
 import { expertsChoices, MOST_ROUTED, routedLaunch } from "./kernels/experts.ts"
 import { headChoices, headCodes, mergesHeads } from "./kernels/heads.ts"
 import { blockBytesOf } from "./kernels/kv.ts"
-import { codesBehind, MOST_FEW, matmulChoices } from "./kernels/matmul.ts"
+import { endingOf, MOST_FEW, matmulChoices } from "./kernels/matmul.ts"
 import { MOST_MERGED } from "./kernels/merge.ts"
 import { packOf } from "./kernels/pack.ts"
 import { type Pieces, piecesOf, rowChoices, wholeLaunch } from "./kernels/rows.ts"
@@ -216,7 +216,7 @@ class TapeMaker {
       case "gather":
         return []
       case "matmul":
-        return matmulChoices(plan, step, this.#units, codesBehind(plan, step, behind))
+        return matmulChoices(plan, step, this.#units, endingOf(plan, step, behind))
       case "experts":
       case "expertRows":
       case "expertSums":
@@ -255,7 +255,7 @@ class TapeMaker {
     if (before?.op === "headMatmul" && headCodes(plan, before, run))
       return [{ most: undefined, launches: [] }]
     const all = rowChoices(plan, run, this.#pieces(before, run))
-    const isRounded = before?.op === "matmul" && codesBehind(plan, before, run) !== undefined
+    const isRounded = before?.op === "matmul" && endingOf(plan, before, run) !== undefined
     const most = isRounded ? MOST_FEW : routedLaunch(plan, behind, run) ? MOST_ROUTED : undefined
     return most === undefined ? all : [{ most, launches: [] }, ...all]
   }

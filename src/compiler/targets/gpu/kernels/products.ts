@@ -69,9 +69,15 @@ export type Parts = 1 | 2 | 4 | typeof PARTS
 
 /**
  * As the plan's epilogues; "add" adds to what is in the output, "add to" to another buffer. A product is `under` gates where these
- * are in the output, which becomes activation(output) * y; `activated` without a gate, it is activation(y).
+ * are in the output, which becomes activation(output) * y; `activated` without a gate, it is activation(y), which may be multiplied
+ * with what is in that other buffer.
  */
-export type ProductEnd = "store" | "add" | "add to" | { activated: Activation } | Gated
+export type ProductEnd =
+  | "store"
+  | "add"
+  | "add to"
+  | { activated: Activation; times?: "to" }
+  | Gated
 
 type Gated = { limit?: number | undefined } & ({ gated: Activation } | { under: Activation })
 
@@ -86,7 +92,7 @@ export function productName({ input, codec, bias, end, parts, rounds }: ProductK
 
 function endName(end: ProductEnd): string {
   if (typeof end === "string") return end.replace(" ", "_")
-  if ("activated" in end) return `activated_${end.activated}`
+  if ("activated" in end) return `activated_${end.activated}${end.times ? "_times" : ""}`
   const limit = end.limit === undefined ? "" : `_limit${end.limit}`
   return `${"gated" in end ? `gated_${end.gated}` : `under_${end.under}`}${limit}`
 }
@@ -128,7 +134,7 @@ export function productOperands(k: Builder, kind: ProductKind): ProductOperands 
   const scales = hasCodes ? k.buffer("input scales", "f32", "read") : undefined
   const parts = weightBuffers(k, codec)
   const biases = bias ? k.buffer("bias", "f32", "read") : undefined
-  const to = end === "add to" ? k.buffer("to", "f32", "read") : undefined
+  const to = readsTo(end) ? k.buffer("to", "f32", "read") : undefined
   const isRead = end === "add" || (typeof end === "object" && "under" in end)
   const isRounded = kind.rounds !== undefined
   const access = isRounded ? "read" : isRead ? "readwrite" : "write"
@@ -150,12 +156,16 @@ export function productOperands(k: Builder, kind: ProductKind): ProductOperands 
     inputStride: words("inputStride"),
     scaleStride: hasCodes ? words("scaleStride") : undefined,
     outputStride: output && words("outputStride"),
-    toStride: end === "add to" ? words("toStride") : undefined,
+    toStride: to && words("toStride"),
     rounded: roundedTo
       ? { ...roundedTo, codeStride: words("codeStride"), scaleStride: words("roundedStride") }
       : undefined,
   }
 }
+
+/** Whether it reads another buffer of the output's columns. */
+const readsTo = (end: ProductEnd) =>
+  end === "add to" || (typeof end === "object" && "activated" in end && end.times === "to")
 
 /** Rows of the matrix that make one column of the output: a gate and its up row, or one. */
 export function halvesOf({ end }: ProductKind): number {
@@ -205,8 +215,12 @@ function finished(
   const before = () => output!.load(row.mul(outputStride!).add(column))
   if (end === "store") return y!
   if (end === "add") return before().add(y!)
-  if (end === "add to") return to!.load(row.mul(toStride!).add(column)).add(y!)
-  if ("activated" in end) return activations[end.activated](k, y!)
+  const there = () => to!.load(row.mul(toStride!).add(column))
+  if (end === "add to") return there().add(y!)
+  if ("activated" in end) {
+    const own = activations[end.activated](k, y!)
+    return end.times ? own.mul(there()) : own
+  }
   const [name, gate, other] =
     "gated" in end ? [end.gated, y!, up!] : [end.under, k.let(before()), y!]
   const [own, by] = end.limit === undefined ? [gate, other] : limited(k, end.limit, gate, other)
