@@ -365,6 +365,10 @@ const wordsOf = (codec: CodecName) => {
   return (4 * chunks) / groups
 }
 
+/** Groups of a matrix that a thread reads before it uses the first, of so many sums. */
+export const groupsAhead = (codec: CodecName, sums: number) =>
+  Math.max(1, WORDS_AHEAD / (sums * wordsOf(codec)))
+
 /** Which rows a group of threads multiplies, and with which of a matrix. */
 export interface FewTask {
   /** Whether there is any of them; the same for the whole group. */
@@ -423,7 +427,7 @@ export function multiplyFew(
       weightRow(k, weight, half === 0 ? first : first.add(outputs)),
     ),
     // Some hundred bytes of the matrix on their way to each thread, whatever happens with those that have arrived.
-    atOnce: Math.max(1, WORDS_AHEAD / (rows * halves * wordsOf(kind.codec))),
+    atOnce: groupsAhead(kind.codec, rows * halves),
   })
   const codec = weight.codec as GroupCodecName
   // Where nobody has chosen which rows these are, the first of them are on their way before the input is there.
@@ -667,19 +671,36 @@ function sumWide(k: Builder, codec: WideCodec, work: FewWork): void {
   })
 }
 
-/** A chain of fused multiply-adds, column by column; columns that do not fill what is read at once come last. */
 function sumFloats(k: Builder, { input, codec }: ProductKind, work: FewWork): void {
-  const { operands, range, rows, weights, totals, atOnce } = work
-  const { columns } = operands.weight
+  const { operands, rows } = work
+  addFloats(k, codec, work, (r, column, count) => {
+    const row = rows[r]!
+    if (count > 1) return inputFloats(operands, input, row, column, count)
+    return [operands.input.load(row.mul(operands.inputStride).add(column))]
+  })
+}
+
+/**
+ * A chain of fused multiply-adds for each row, column by column; columns that do not fill what is read at once come last.
+ * @param load so many columns of a row
+ */
+export function addFloats(
+  k: Builder,
+  codec: CodecName,
+  { range, weights, totals, atOnce }: Omit<FewWork, "operands" | "rows">,
+  load: (r: number, column: Value, count: number) => readonly Value[],
+): void {
+  const { columns } = weights[0]!.weight
   const numbers = numbersOf(k, codec)
   const each = groupWidth(codec) / numbers.columns
   const from = k.let(range.from.mul(each))
   const to = k.let(range.to.mul(each).min(columns.div(numbers.columns)))
+  const all = [...totals[0]!.keys()]
   const read = (index: Value) => weights.map((row) => numbers.load(row, index))
   eachAhead(k, { from, to }, atOnce, read, (index, loaded) => {
     const values = loaded.map((numbers) => numbers().map((number) => k.let(number)))
-    for (const [r, row] of rows.entries()) {
-      const x = inputFloats(operands, input, row, index.mul(numbers.columns), numbers.columns)
+    for (const r of all) {
+      const x = load(r, index.mul(numbers.columns), numbers.columns)
       for (const [half, own] of values.entries()) {
         const total = totals[half]![r]!
         total.set(own.reduce((sum, number, c) => k.let(fma(x[c]!, number, sum)), total.now))
@@ -689,11 +710,11 @@ function sumFloats(k: Builder, { input, codec }: ProductKind, work: FewWork): vo
   const end = range.to.mul(groupWidth(codec)).min(columns)
   k.for(to.mul(numbers.columns), end, 1, (column) => {
     const own = weights.map((row) => columnValue(k, row, column))
-    for (const [r, row] of rows.entries()) {
-      const x = operands.input.load(row.mul(operands.inputStride).add(column))
+    for (const r of all) {
+      const [x] = load(r, column, 1)
       for (const [half, number] of own.entries()) {
         const total = totals[half]![r]!
-        total.set(fma(x, number, total.now))
+        total.set(fma(x!, number, total.now))
       }
     }
   })
