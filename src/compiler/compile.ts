@@ -11,6 +11,7 @@ import { lower } from "./lower.ts"
 import { fuseGated } from "./passes/fuse-gated.ts"
 import { fuseResidual } from "./passes/fuse-residual.ts"
 import { joinLinears } from "./passes/join-linears.ts"
+import { orderNodes } from "./passes/order-nodes.ts"
 import { quantizeActivations } from "./passes/quantize-activations.ts"
 import { selectRows } from "./passes/select-rows.ts"
 import { joinedBy, type Plan, placesIn, printPlan, type SumOrder, takenBy } from "./plan.ts"
@@ -39,7 +40,10 @@ interface Pass {
   run: (graph: Graph, options: PassOptions) => Graph
 }
 
-/** In this order: rows are chosen before products of one input are joined, since a select makes another input. */
+/**
+ * In this order: rows are chosen before products of one input are joined, since a select makes another input; and nodes are put in
+ * order when there are no more to come.
+ */
 export const passes: readonly Pass[] = [
   { name: "select-rows", run: selectRows },
   { name: "split-experts", run: (graph, { codecOf }) => splitExperts(graph, codecOf) },
@@ -51,6 +55,7 @@ export const passes: readonly Pass[] = [
     run: (graph, { activations, codecOf }) =>
       activations === "float" ? graph : quantizeActivations(graph, codecOf, activations),
   },
+  { name: "order-nodes", run: orderNodes },
 ]
 
 /** Matrices as the format packs them. Vectors are small and stay exact, whatever a file rounds them to. */

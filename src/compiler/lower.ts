@@ -357,9 +357,9 @@ class Lowering {
     for (const { buffer } of this.#ropeTables.values()) alive.add(buffer)
     for (const [node, view] of this.#places)
       if (this.#last.get(node)! > index) alive.add(view.buffer)
-    // Codes for a node longer: whoever reads them may round what it makes of them for the next.
+    // Codes a little longer: whoever reads them may activate what it makes of them, multiply that with other rows and round it.
     for (const [node, { codes, scales }] of this.#codes)
-      if (this.#last.get(node)! >= index) alive.add(codes).add(scales)
+      if (this.#last.get(node)! >= index - 2) alive.add(codes).add(scales)
     this.#buffers.keep(alive)
   }
 

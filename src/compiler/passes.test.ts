@@ -5,12 +5,13 @@ import { expect, test } from "vitest"
 import { loadSmall, smallGraph } from "../../test/model/small.ts"
 import { batch, blocksFor, limitsFor, take, worstDifference } from "../../test/model/steps.ts"
 import { type CompileOptions, compile, passes, usualCodecs } from "./compile.ts"
-import { add, embed, finish, linear, weight } from "./graph/builder.ts"
+import { add, embed, finish, linear, norm, weight } from "./graph/builder.ts"
 import type { CodecOf } from "./graph/codecs.ts"
-import { type Graph, printGraph } from "./graph/graph.ts"
+import { type Graph, type Node, printGraph, withInputs } from "./graph/graph.ts"
 import { splitExperts } from "./graph/split-experts.ts"
 import { lower } from "./lower.ts"
 import { joinLinears } from "./passes/join-linears.ts"
+import { orderNodes } from "./passes/order-nodes.ts"
 import { printPlan } from "./plan.ts"
 import { openReference } from "./targets/reference/reference.ts"
 
@@ -79,9 +80,9 @@ test("the plan of a decoder", () => {
     "norm tokens",
     "select wanted",
     "matmul wanted", // q
+    "matmul tokens", // k+v
     "norm wanted",
     "rope wanted",
-    "matmul tokens", // k+v
     "rope tokens",
     "storeKv tokens",
     "attend wanted",
@@ -108,6 +109,38 @@ test("the plan of a decoder", () => {
     ],
   })
   expect(buffers.length).toBeLessThan(12) // they are used again
+})
+
+test("rows of one token come together, and what is rounded stands behind its product", () => {
+  const { shapes } = smallGraph()
+  const { vocabulary, hidden } = shapes
+  const x = embed(weight("embed", "embed", vocabulary, hidden))
+  const vector = (name: string) => weight(name, name, hidden)
+  const product = (input: Node, name: string) => linear(input, weight(name, name, hidden, hidden))
+  const branch = (name: string) => {
+    const inner = product(norm(x, vector(`${name}_norm`), 1e-5), `${name}_in`)
+    return norm(product(inner, `${name}_out`), vector(`${name}_behind`), 1e-5)
+  }
+  const head = weight("head", "head", vocabulary, hidden)
+  const sum = add(branch("a"), branch("b"))
+  const graph = finish({ architecture: "small", shapes, window: undefined, sinks: 0 }, sum, head)
+  const rounded = { ...options, format: "q4f16_1", activations: "int8" } as const
+  expect(compile(graph, rounded).steps.map(({ op }) => op)).toEqual([
+    ...["embed", "norm", "quantize", "norm", "quantize"], // of both branches
+    ...["matmul", "quantize", "matmul", "matmul", "quantize", "matmul"],
+    ...["norm", "norm", "add", "select", "quantize", "matmul", "select"],
+  ])
+})
+
+test("what a layer remembers is kept before another reads it, whichever is ready first", () => {
+  const small = smallGraph()
+  const { vocabulary } = small.shapes
+  const keeps = small.nodes.find(({ op }) => op === "attention")!
+  const query = embed(weight("query", "query", vocabulary, keeps.inputs[0]!.columns))
+  const reads = withInputs(keeps, [query])
+  const head = weight("head", "head", vocabulary, keeps.columns)
+  const graph = finish(small, add(keeps, reads), head)
+  expect(orderNodes(graph).nodes.filter(({ op }) => op === "attention")).toEqual([keeps, reads])
 })
 
 test("activations are rounded once for every product that reads them", () => {
@@ -160,10 +193,11 @@ test("every phase can be read", () => {
     "4-fuse-gated.txt",
     "5-fuse-residual.txt",
     "6-quantize-activations.txt",
-    "7-plan.txt",
+    "7-order-nodes.txt",
+    "8-plan.txt",
   ])
   expect(files.get("0-graph.txt")).toMatch(/%2 = linear\(%1, layers.0.q \[24, 20\]\) +tokens x 24/)
-  expect(files.get("7-plan.txt")).toMatch(/matmul b\d\[0:20\] layers.0.gate\+up gated silu +tokens/)
+  expect(files.get("8-plan.txt")).toMatch(/matmul b\d\[0:20\] layers.0.gate\+up gated silu +tokens/)
 })
 
 test("experts whose gates are in another codec than what they are multiplied with have two matrices, which compute the same bits", async () => {

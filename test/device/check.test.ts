@@ -44,9 +44,12 @@ test.skipIf(without)(
       if (/^(expert_lists|listed)_/.test(name)) return 3
       if (name.includes("_beside_")) return name.startsWith("few2_") ? 1 : 9
       if (name.startsWith("routed_")) return 12
-      return name === "rows_route" || name.startsWith("pair_gateUp_3") ? 11 : SHAPES
+      if (name.startsWith("pair_gateUp_2_q4f16_1_store")) return 13
+      return name.startsWith("pair_gateUp_3") ? 11 : SHAPES
     }
-    for (const { name, shapes } of kernels) expect([name, shapes]).toEqual([name, wanted(name)])
+    for (const { name, shapes } of kernels)
+      if (name === "rows_route") expect([11, 13]).toContain(shapes)
+      else expect([name, shapes]).toEqual([name, wanted(name)])
     // Of steps: attention for each type of keys and values, one row of an item or several.
     const names = kernels.map(({ name }) => name)
     for (const kv of kvTypes)

@@ -19,6 +19,7 @@ describe.each([
       "models/llama-odd",
       "models/phi",
       "models/deepseek-v3",
+      "models/llama4",
       "models/lfm2",
       "models/qwen3-5",
       "models/granite-hybrid",

@@ -17,7 +17,7 @@ import { type Buffer, type Plan, type Step, wideCodes } from "../../plan.ts"
 import { arrays, type CheckedKernel, type Numbers, SHAPES, type ShapedCase } from "./check-cases.ts"
 import { mulberry32 } from "./check-random.ts"
 import { elementBytes, type Kernel } from "./ir/ir.ts"
-import { codesBehind, matmulChoices } from "./kernels/matmul.ts"
+import { endingOf, matmulChoices } from "./kernels/matmul.ts"
 import { packOf } from "./kernels/pack.ts"
 import { groupWidth } from "./kernels/products.ts"
 import type { Units } from "./kernels/tiles.ts"
@@ -205,7 +205,7 @@ function productOf(pair: Pair, number: number, units: readonly Units[], shape: n
   const outputs = isEven ? Math.ceil(some / PANEL) * PANEL : some
   const { plan, step, rounding } = productPlan(pair, [columns, outputs], number)
   // Of gated ones every other is rounded.
-  const codes = number % 8 < 4 ? codesBehind(plan, step, [rounding]) : undefined
+  const codes = number % 8 < 4 ? endingOf(plan, step, [rounding]) : undefined
   return { rows, columns, outputs, plan, choices: matmulChoices(plan, step, units, codes) }
 }
 

@@ -6,7 +6,7 @@ import type { Plan, ProductInput, Step, View } from "../../plan.ts"
 import { isRowStep, joins, type RowStep, runs, viewsRead } from "../runs.ts"
 import { routedLaunch, sumsOf } from "./kernels/experts.ts"
 import { headCodes } from "./kernels/heads.ts"
-import { codesBehind } from "./kernels/matmul.ts"
+import { endingOf } from "./kernels/matmul.ts"
 import { piecesOf } from "./kernels/rows.ts"
 
 /** What one step of the tape does. */
@@ -57,7 +57,7 @@ function isFree(plan: Plan, { run, before: [before], behind: [behind] }: Unit): 
   const steps = run.map((i) => plan.steps[i]!)
   if (!isRowStep(steps[0]!)) return false
   if (before?.op === "attend" && piecesOf(plan, before, steps as RowStep[], [])) return false
-  if (before?.op === "matmul" && codesBehind(plan, before, steps)) return false
+  if (before?.op === "matmul" && endingOf(plan, before, steps)) return false
   if (before?.op === "headMatmul" && headCodes(plan, before, steps)) return false
   return !routedLaunch(plan, behind, steps)
 }
@@ -117,7 +117,7 @@ const isFirstOfTwo = (units: readonly Unit[], i: number) =>
 /** Of a product with the run that rounds what it makes; of few rows that has no launch. */
 function length(plan: Plan, { run, behind }: Unit): number {
   const [step] = run.map((i) => plan.steps[i]!)
-  return step?.op === "matmul" && codesBehind(plan, step, behind) ? 2 : 1
+  return step?.op === "matmul" && endingOf(plan, step, behind) ? 2 : 1
 }
 
 // ------------------------------------------------------------------ what steps read and write

@@ -22,13 +22,13 @@ import { type DeltaStep, deltaLaunches } from "./kernels/delta.ts"
 import { expertsChoices, MOST_ROUTED, routedLaunch } from "./kernels/experts.ts"
 import { headChoices, headCodes, mergesHeads } from "./kernels/heads.ts"
 import { blockBytesOf } from "./kernels/kv.ts"
-import { codesBehind, MOST_FEW, matmulChoices } from "./kernels/matmul.ts"
+import { endingOf, MOST_FEW, matmulChoices } from "./kernels/matmul.ts"
 import { MOST_MERGED } from "./kernels/merge.ts"
 import { packOf } from "./kernels/pack.ts"
-import { type Pieces, piecesOf, rowChoices, wholeLaunch } from "./kernels/rows.ts"
+import { isNarrow, type Pieces, piecesOf, rowChoices, wholeLaunch } from "./kernels/rows.ts"
 import { samplerLaunches } from "./kernels/sampler.ts"
 import type { Units } from "./kernels/tiles.ts"
-import type { Binding, Choice, Groups } from "./launch.ts"
+import type { Binding, Choice, Groups, Launch } from "./launch.ts"
 import { strideOf, weightLayout } from "./layout.ts"
 import { type Unit, unitsOf } from "./order.ts"
 
@@ -131,10 +131,13 @@ class TapeMaker {
         choices[first] = own
         choices[i] = other
       }
+    const makesUnits = new Set<number>()
     for (const i of units.keys()) {
       const delta = this.#makeUnits(units, choices, i)
+      if (delta) makesUnits.add(i)
       this.#keepAndConvolve(units, choices, i, delta)
     }
+    this.#joinProducts(units, choices, makesUnits)
     return units.map(({ run }, i) => this.#step(run, choices[i]!))
   }
 
@@ -173,6 +176,44 @@ class TapeMaker {
     if (!launch) return
     choices[i - 1] = [{ most: 1, launches: [] }, ...choices[i - 1]!]
     choices[i] = [{ most: 1, launches: [launch] }, ...choices[i]!]
+  }
+
+  /**
+   * Of few rows, products of so few columns that a group of threads has them all are done between the runs before and behind them.
+   * @param others runs that do more than their steps
+   */
+  #joinProducts(
+    units: readonly Unit[],
+    choices: (readonly Choice[])[],
+    others: ReadonlySet<number>,
+  ): void {
+    const stepsAt = (i: number) => {
+      const [only, ...more] = this.#steps(units[i]?.run ?? [])
+      if (!only || !isNarrow(this.#plan, only) || only.rows !== "tokens" || more.length > 0) {
+        const run = others.has(i) ? undefined : this.#plainRun(units, choices, i)
+        return run?.some(({ op }) => op === "storeKv" || op === "convolve") ? undefined : run
+      }
+      return [i, i + 1, i + 2].some((at) => units[at]?.isBeside) ? undefined : [only]
+    }
+    for (let first = 0; first < units.length; first++) {
+      const steps: Parameters<typeof wholeLaunch>[1][number][] = []
+      let whole: { launch: Launch; last: number } | undefined
+      for (let i = first; ; i++) {
+        const own = stepsAt(i)
+        if (!own) break
+        steps.push(...own)
+        if (i === first || steps.every(({ op }) => op !== "matmul")) continue
+        const launch = wholeLaunch(this.#plan, steps)
+        if (launch) whole = { launch, last: i }
+      }
+      if (!whole) continue
+      const { launch, last } = whole
+      for (let i = first; i <= last; i++) {
+        const launches = i === first ? [launch] : []
+        choices[i] = [{ most: MOST_ROUTED, launches }, ...choices[i]!]
+      }
+      first = last
+    }
   }
 
   /** A run of all tokens that is one launch, however many they are. */
@@ -216,7 +257,7 @@ class TapeMaker {
       case "gather":
         return []
       case "matmul":
-        return matmulChoices(plan, step, this.#units, codesBehind(plan, step, behind))
+        return matmulChoices(plan, step, this.#units, endingOf(plan, step, behind))
       case "experts":
       case "expertRows":
       case "expertSums":
@@ -255,7 +296,7 @@ class TapeMaker {
     if (before?.op === "headMatmul" && headCodes(plan, before, run))
       return [{ most: undefined, launches: [] }]
     const all = rowChoices(plan, run, this.#pieces(before, run))
-    const isRounded = before?.op === "matmul" && codesBehind(plan, before, run) !== undefined
+    const isRounded = before?.op === "matmul" && endingOf(plan, before, run) !== undefined
     const most = isRounded ? MOST_FEW : routedLaunch(plan, behind, run) ? MOST_ROUTED : undefined
     return most === undefined ? all : [{ most, launches: [] }, ...all]
   }

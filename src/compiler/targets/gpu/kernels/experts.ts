@@ -6,7 +6,7 @@
 import { type CodecName, type GroupCodecName, groupCodecs } from "../../../../runtime/format.ts"
 import { operandLayout } from "../../../../runtime/gpu/device.ts"
 import type { Routing } from "../../../graph/graph.ts"
-import type { Plan, ProductInput, Step, View } from "../../../plan.ts"
+import type { ParameterId, Plan, ProductInput, Step, View } from "../../../plan.ts"
 import { isReadBehind, isRowStep, viewsRead } from "../../runs.ts"
 import {
   type Builder,
@@ -84,24 +84,49 @@ export function expertsChoices(plan: Plan, step: ExpertsStep, before: readonly S
   ]
 }
 
+/** The choice of experts that a step goes by, and what their weights are weighed with behind it. */
+interface Choosing {
+  choice: Route
+  factors: ParameterId | undefined
+}
+
 /**
  * The first product of a step, whose groups of threads all choose experts for themselves; undefined: somebody else reads the weights,
  * or a device takes fewer operands.
- * @param before the steps of the launch before: it must be the choice of experts and nothing else
+ * @param before the steps of the launch before: the choice of experts, which may be weighed once more, and nothing else
  */
 export function routedLaunch(
   plan: Plan,
   step: Step | undefined,
   before: readonly Step[],
 ): Launch | undefined {
-  const [choice, ...others] = before
-  if (step?.op !== "experts" || choice?.op !== "route" || others.length > 0) return undefined
-  if (routeOf(plan, step) !== choice) return undefined
-  if (isReadBehind(plan, plan.steps.indexOf(step), choice.output)) return undefined
-  const launch = productLaunch({ plan, step, scratch: scratchOf(step) }, "gateUp", false, choice)
+  if (step?.op !== "experts") return undefined
+  const choosing = choosingOf(plan, step, before)
+  if (!choosing) return undefined
+  const launch = productLaunch({ plan, step, scratch: scratchOf(step) }, "gateUp", false, choosing)
   const kinds = launch.kernel.operands.map(({ kind }) => kind)
   return operandLayout(kinds).bytes <= OPERAND_BYTES ? launch : undefined
 }
+
+function choosingOf(
+  plan: Plan,
+  step: Step & { op: "experts" },
+  [choice, weighed, ...others]: readonly Step[],
+): Choosing | undefined {
+  if (choice?.op !== "route" || choice.rows !== step.rows || others.length > 0) return undefined
+  const isReadLater = (last: Step, view: View) => isReadBehind(plan, plan.steps.indexOf(last), view)
+  if (!weighed) {
+    const isOwn = routeOf(plan, step) === choice && !isReadLater(step, choice.output)
+    return isOwn ? { choice, factors: undefined } : undefined
+  }
+  if (weighed.op !== "weigh" || isReadLater(weighed, choice.output)) return undefined
+  const isOwn = isSame(weighed.input, choice.output) && isSame(weighed.output, step.weights)
+  return isOwn && !isReadLater(step, weighed.output)
+    ? { choice, factors: weighed.weight }
+    : undefined
+}
+
+const isSame = (a: View, b: View) => a.buffer === b.buffer && a.from === b.from
 
 /**
  * The step that is first to read what experts make: if it is one that looks at rows by themselves, its kernel adds that up. Until
@@ -212,7 +237,12 @@ function listsLaunch(whole: Whole): Launch {
   }
 }
 
-function productLaunch(whole: Whole, which: MatrixName, gathered: boolean, choice?: Route): Launch {
+function productLaunch(
+  whole: Whole,
+  which: MatrixName,
+  gathered: boolean,
+  choosing?: Choosing,
+): Launch {
   const { plan, step } = whole
   const { count, active, intermediate } = step.experts
   const columns = which === "down" ? step.output.columns : intermediate
@@ -220,16 +250,22 @@ function productLaunch(whole: Whole, which: MatrixName, gathered: boolean, choic
   const groups = gathered
     ? ([each(whole, TOGETHER), active + Math.ceil((count * TOGETHER) / FEW_ROWS)] as const)
     : ([each(whole, 1), active] as const)
-  const routed = choice && {
+  const routed = choosing && routedOf(plan, choosing, count)
+  return {
+    kernel: kernels.product(kindOf(plan, step, which), active, which, gathered, routed),
+    operands: productBindings(whole, which, gathered, choosing),
+    groups: [Math.ceil(columns / PANEL), ...groups],
+  }
+}
+
+function routedOf(plan: Plan, { choice, factors }: Choosing, count: number): Routed {
+  const isOne = factors !== undefined && plan.parameters[factors]!.rows === 1
+  return {
     routing: choice.routing,
     count,
     stride: strideOf(plan.buffers[choice.input.buffer]!),
     bias: choice.bias !== undefined,
-  }
-  return {
-    kernel: kernels.product(kindOf(plan, step, which), active, which, gathered, routed),
-    operands: productBindings(whole, which, gathered, choice),
-    groups: [Math.ceil(columns / PANEL), ...groups],
+    factors: factors === undefined ? "none" : isOne ? "one" : "each",
   }
 }
 
@@ -461,12 +497,14 @@ interface Routed {
   /** Of logits. */
   stride: number
   bias: boolean
+  /** What weights are weighed with behind the choice: all with one number, or each expert's with its own. */
+  factors: "none" | "one" | "each"
 }
 
 /** Each group of threads chooses the experts of its row; the first of them tells those behind. */
 function foundBy(
   k: Builder,
-  { routing, count, stride, bias }: Routed,
+  { routing, count, stride, bias, factors }: Routed,
   active: number,
   rows: Value,
   experts: Elements,
@@ -474,6 +512,7 @@ function foundBy(
   const shares = k.buffer("shares", "f32", "write")
   const logits = k.buffer("logits", "f32", "read")
   const biases = bias ? k.buffer("router bias", "f32", "read") : undefined
+  const weighed = factors === "none" ? undefined : k.buffer("factors", "f32", "read")
   const own = k.shared("own experts", "u32", active)
   const row = k.group(1)
   const isRow = k.let(row.lt(rows))
@@ -481,6 +520,7 @@ function foundBy(
   route(k, routing, {
     experts: count,
     bias: biases && ((i) => biases.load(i)),
+    factor: weighed && ((i) => weighed.load(factors === "one" ? 0 : i)),
     load: (i) => logits.load(row.mul(stride).add(i)),
     store: undefined,
     pairs: {
@@ -554,7 +594,7 @@ function productBindings(
   whole: Whole,
   which: MatrixName,
   gathered: boolean,
-  choice: Route | undefined,
+  choosing: Choosing | undefined,
 ): Binding[] {
   const { plan, step, scratch } = whole
   const { experts, output } = step
@@ -580,15 +620,19 @@ function productBindings(
     ...(isDown ? [madeStride(step)] : isRead || !isRounded ? [hiddenStride(step)] : []),
     ...(isRounded ? [codeStride(step) / 4, scaleStride(step)] : []),
     gathered ? scratch.lists : scratch.experts,
-    ...(choice ? routeBindings(choice, scratch.shares) : []),
+    ...(choosing ? routeBindings(choosing, scratch.shares) : []),
     rows / experts.count,
   ]
 }
 
-function routeBindings({ input: { buffer, from }, bias }: Route, shares: Binding): Binding[] {
-  const logits: Binding = { kind: "buffer", buffer, from }
-  if (bias === undefined) return [shares, logits]
-  return [shares, logits, { kind: "weight", parameter: bias, part: "values" }]
+function routeBindings({ choice, factors }: Choosing, shares: Binding): Binding[] {
+  const { buffer, from } = choice.input
+  const vectors = [choice.bias, factors].filter((parameter) => parameter !== undefined)
+  return [
+    shares,
+    { kind: "buffer", buffer, from },
+    ...vectors.map((parameter): Binding => ({ kind: "weight", parameter, part: "values" })),
+  ]
 }
 
 /** Buffers and strides of what a product reads. */

@@ -28,7 +28,7 @@ import type { Kernel } from "../ir/ir.ts"
 import { Memory, runKernel } from "../ir/run.ts"
 import type { Binding, Choice, Launch } from "../launch.ts"
 import { strideOf, wholeColumns } from "../layout.ts"
-import { codesBehind, matmulChoices } from "./matmul.ts"
+import { type Ending, endingOf, matmulChoices } from "./matmul.ts"
 import type { Units } from "./tiles.ts"
 
 const { fround } = Math
@@ -47,16 +47,21 @@ interface Product {
   /** The step behind rounds the output for matrices in this, to where the input was or elsewhere. */
   rounds?: GroupCodecName
   roundsInPlace?: true
+  /** Before that, steps activate the output and multiply it with other rows. */
+  times?: Activation
 }
 
 /** Buffers of the plan that computes nothing else. */
-const [CODES, SCALES, INPUT, OUTPUT, TO, ROUNDED, ROUNDED_SCALES] = [0, 1, 2, 3, 4, 5, 6]
+const [CODES, SCALES, INPUT, OUTPUT, TO, ROUNDED, ROUNDED_SCALES, ACTIVATED, MULTIPLIED] = [
+  0, 1, 2, 3, 4, 5, 6, 7, 8,
+]
 const [WEIGHT, BIAS] = [0, 1]
 
 /** A plan of one product, and memory that a device would have: with what is no number wherever the plan keeps nothing. */
 class Case {
   readonly #plan: Plan
   readonly #step: Matmul
+  readonly #behind: readonly Step[]
   readonly #product: Product
   readonly #weights
   readonly #bias
@@ -105,6 +110,7 @@ class Case {
       epilogue: epilogue(),
       output,
     }
+    this.#behind = this.#stepsBehind()
     this.#plan = {
       parameters: [this.#weights.parameter, this.#bias.parameter],
       buffers: [
@@ -115,8 +121,11 @@ class Case {
         buffer(from + outputs + 9, "f32"),
         buffer(outputs, "i8"),
         buffer(Math.ceil(outputs / this.#roundedGroup), "scales"),
+        buffer(outputs, "f32"),
+        buffer(outputs, "f32"),
       ],
-      steps: [this.#step, ...this.#behind()],
+      steps: [this.#step, ...this.#behind],
+      ...{ logits: view(-1, 0), hidden: view(-1, 0) },
     } as unknown as Plan
   }
 
@@ -124,25 +133,46 @@ class Case {
     return groupCodecs[this.#product.rounds ?? "q4f16_1"].group
   }
 
-  #behind(): Step[] {
-    const { rounds, outputs } = this.#product
+  #stepsBehind(): Step[] {
+    const { rounds, outputs, times, from = 0 } = this.#product
     if (!rounds) return []
     const group = this.#roundedGroup
     const codes = this.#product.roundsInPlace ? CODES : ROUNDED
     const output = { codes, scales: ROUNDED_SCALES, columns: outputs, group } as const
+    const rows = "wanted"
+    const whole = (buffer: number) => ({ buffer, from: 0, columns: outputs })
+    const a = whole(ACTIVATED)
+    const b = { ...whole(TO), from }
+    const gate: Step[] = times
+      ? [
+          {
+            rows,
+            op: "apply",
+            function: times,
+            by: undefined,
+            input: this.#step.output,
+            output: a,
+          },
+          { rows, op: "multiply", a, b, output: whole(MULTIPLIED) },
+        ]
+      : []
     return [
+      ...gate,
       {
-        rows: "wanted",
+        rows,
         op: "quantize",
-        input: this.#step.output,
+        input: times ? whole(MULTIPLIED) : this.#step.output,
         output: { ...output, codec: rounds as RoundingCodec },
       },
     ]
   }
 
+  get ending(): Ending | undefined {
+    return endingOf(this.#plan, this.#step, this.#behind)
+  }
+
   choices(units: Units = "dots"): Choice[] {
-    const codes = codesBehind(this.#plan, this.#step, this.#behind())
-    return matmulChoices(this.#plan, this.#step, [units], codes)
+    return matmulChoices(this.#plan, this.#step, [units], this.ending)
   }
 
   /** The bits that a choice makes, and those that the reference makes of the same. */
@@ -153,7 +183,8 @@ class Case {
     const { outputs, from = 0 } = this.#product
     const data = this.#plan.buffers.map((buffer) => this.#rowsOf(buffer, count))
     const places = data.map((rows) => Memory.of(rows))
-    const expected = this.#expected(data, count)
+    const isRounded = this.#product.rounds !== undefined && most !== undefined
+    const expected = this.#expected(data, count, isRounded ? this.#product.times : undefined)
     const written = [ROUNDED, ROUNDED_SCALES]
     if (this.#step.epilogue.kind !== "add") written.push(OUTPUT)
     for (const id of written) places[id] = new Memory(data[id]!.byteLength)
@@ -184,7 +215,7 @@ class Case {
       })
       runKernel(kernel, operands.map(operandOf), all as [number, number, number])
     }
-    if (this.#product.rounds && most !== undefined) return this.#rounded(places, expected, count)
+    if (isRounded) return this.#rounded(places, expected, count)
     const stride = strideOf(this.#plan.buffers[OUTPUT]!)
     const rows = places[OUTPUT]!.f32()
     const computed = Float32Array.from(
@@ -237,7 +268,11 @@ class Case {
   }
 
   /** As machine.ts multiplies. */
-  #expected(data: readonly (Float32Array | Int8Array)[], count: number): Float32Array {
+  #expected(
+    data: readonly (Float32Array | Int8Array)[],
+    count: number,
+    times?: Activation,
+  ): Float32Array {
     const { codec, input, columns, outputs, end = "store", bias, from = 0 } = this.#product
     const { epilogue } = this.#step
     const { buffers } = this.#plan
@@ -273,6 +308,8 @@ class Case {
         )
         const at = row * outputs + n
         if (epilogue.kind === "gated") out[at] = elementwise[epilogue.activation].js(y!) * up!
+        else if (times)
+          out[at] = elementwise[times].js(y!) * data[TO]![row * strideIn(TO) + from + n]!
         else if (end === "store") out[at] = y!
         else {
           const to = end === "add" ? OUTPUT : TO
@@ -314,6 +351,17 @@ describe("codes meet", () => {
     expectEqualBits({ codec, input: "int8", columns, outputs: 70 })
   })
 })
+
+test.each(activations)(
+  "rows are activated with %s, multiplied with others and rounded",
+  (times) => {
+    const product = { codec: "q4f16_1", input: "int8", columns: 300, outputs: 70 } as const
+    const own = new Case({ ...product, rounds: "q4f16_1", times, bias: true, from: 3 })
+    expect(own.ending?.gate?.activation).toBe(times)
+    expectEqualBits({ ...product, rounds: "q4f16_1", times })
+    expectEqualBits({ ...product, rounds: "q4f16_1", times, bias: true, from: 3 })
+  },
+)
 
 // Parts of four groups and of five, where up to four are on their way at once.
 test.each([

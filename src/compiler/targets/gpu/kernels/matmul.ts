@@ -1,7 +1,8 @@
 // Which kernels compute a product of the plan, by how many rows it has. All of them compute the same bits.
 
 import { isGroupCodec, isWideCodec } from "../../../../runtime/format.ts"
-import type { Codes, Plan, Step } from "../../../plan.ts"
+import { type Activation, activations } from "../../../graph/elementwise.ts"
+import type { Codes, Plan, Step, View } from "../../../plan.ts"
 import { isReadBehind } from "../../runs.ts"
 import { once } from "../ir/builder.ts"
 import type { Kernel } from "../ir/ir.ts"
@@ -52,42 +53,73 @@ function tileOf(kind: ProductKind, rows: 32 | 64, [best, ...others]: readonly Un
   return others.length > 0 ? { ...made, otherwise: tileOf(kind, rows, others) } : made
 }
 
+/** What becomes of a product's rows instead of being stored. */
+export interface Ending {
+  codes: Codes
+  /** They are activated and multiplied with other rows before they are rounded. */
+  gate: { activation: Activation; by: View } | undefined
+}
+
 /**
- * The codes that the step behind a product makes of its rows, and nobody else reads these: of up to MOST_FEW rows the product makes
- * them itself.
+ * What the steps behind a product make of its rows, if nobody else reads these: of up to MOST_FEW rows the product does so itself.
  */
-export function codesBehind(plan: Plan, step: Matmul, behind: readonly Step[]): Codes | undefined {
-  const [next, ...others] = behind
-  if (next?.op !== "quantize" || others.length > 0 || next.rows !== step.rows) return undefined
+export function endingOf(plan: Plan, step: Matmul, behind: readonly Step[]): Ending | undefined {
+  const next = behind.at(-1)
+  if (next?.op !== "quantize" || next.rows !== step.rows) return undefined
   const { output, epilogue } = step
-  const { buffer, from, columns } = next.input
   if (epilogue.kind === "add" || isWideCodec(next.output.codec) || !canRound(next.output.group))
     return undefined
-  if (buffer !== output.buffer || from !== output.from || columns !== output.columns)
-    return undefined
+  const gate = behind.length > 1 ? gateOf(plan, step, behind) : undefined
+  if (behind.length > 1 && !gate) return undefined
+  const rounded = gate ? (behind[1] as Step & { op: "multiply" }).output : output
+  if (!isSame(next.input, rounded)) return undefined
   // Some groups of threads are done when others begin to read.
   const { input } = step
   const { codes, scales } = next.output
   if (input.kind !== "float" && (input.codes.codes === codes || input.codes.scales === scales))
     return undefined
-  return isReadBehind(plan, plan.steps.indexOf(next), output) ? undefined : next.output
+  const isRead = isReadBehind(plan, plan.steps.indexOf(next), rounded)
+  return isRead ? undefined : { codes: next.output, gate }
 }
+
+/** What activates the rows of a product and multiplies them with others, before a third step rounds them. */
+function gateOf(
+  plan: Plan,
+  { rows, output, epilogue }: Matmul,
+  [apply, multiply, ...others]: readonly Step[],
+): Ending["gate"] {
+  if (apply?.op !== "apply" || multiply?.op !== "multiply" || others.length > 1) return undefined
+  const activation = activations.find((name) => name === apply.function)
+  if (!activation || epilogue.kind !== "store") return undefined
+  if ([apply, multiply].some((each) => each.rows !== rows)) return undefined
+  const { a, b } = multiply
+  const isOwn = isSame(apply.input, output) && isSame(a, apply.output)
+  if (!isOwn || b.columns !== a.columns) return undefined
+  // What it is multiplied with was there before.
+  if ([output, apply.output].some(({ buffer }) => buffer === b.buffer)) return undefined
+  const at = plan.steps.indexOf(multiply)
+  const isLate = isReadBehind(plan, at, apply.output) || isReadBehind(plan, at - 1, output)
+  return isLate ? undefined : { activation, by: b }
+}
+
+const isSame = (a: View, b: View) =>
+  a.buffer === b.buffer && a.from === b.from && a.columns === b.columns
 
 /**
  * @param units what the devices of the target may multiply codes with, the best first
- * @param codes what becomes of few rows
+ * @param ending what becomes of few rows
  */
 export function matmulChoices(
   plan: Plan,
   step: Matmul,
   units: readonly Units[],
-  codes?: Codes,
+  ending?: Ending,
 ): Choice[] {
   const kind = kindOf(plan, step)
-  const fewKind = codes ? { ...kind, rounds: codes.group } : kind
+  const fewKind = kindOf(plan, step, ending)
   const { columns } = step.output
   const choice = (most: number | undefined, kernel: Kernel, width: number, per: number): Choice => {
-    const operands = operandsOf(plan, step, most === undefined ? undefined : codes)
+    const operands = operandsOf(plan, step, most === undefined ? undefined : ending)
     const groups = [Math.ceil(columns / width), { rows: step.rows, per }, 1] as const
     return { most, launches: [{ kernel, operands, groups }] }
   }
@@ -141,9 +173,11 @@ function behindLaying(plan: Plan, { input, weight, rows }: Matmul, choice: Choic
   return { ...choice, launches: [laying, { ...product!, operands: [count!, ...laid, ...others] }] }
 }
 
-function kindOf(plan: Plan, { input, weight, bias, epilogue, output, parts }: Matmul): ProductKind {
+function kindOf(plan: Plan, step: Matmul, ending?: Ending): ProductKind {
+  const { input, weight, bias, epilogue, output, parts } = step
   const { codec } = plan.parameters[weight]!
   const end = (): ProductEnd => {
+    if (ending?.gate) return { activated: ending.gate.activation, times: "to" }
     if (epilogue.kind === "store") return "store"
     if (epilogue.kind === "gated") return { gated: epilogue.activation }
     const { buffer, from } = epilogue.to
@@ -156,16 +190,17 @@ function kindOf(plan: Plan, { input, weight, bias, epilogue, output, parts }: Ma
     bias: bias !== undefined,
     end: end(),
     parts,
+    ...(ending && { rounds: ending.codes.group }),
   }
 }
 
 /** In the order of productOperands. */
-function operandsOf(plan: Plan, step: Matmul, codes?: Codes): Binding[] {
+function operandsOf(plan: Plan, step: Matmul, ending?: Ending): Binding[] {
   const { rows, input, weight, bias, epilogue, output } = step
   const of = (buffer: number, from: number): Binding => ({ kind: "buffer", buffer, from })
   const strideIn = (buffer: number) => strideOf(plan.buffers[buffer]!)
-  const to =
-    kindOf(plan, step).end === "add to" && epilogue.kind === "add" ? epilogue.to : undefined
+  const { end } = kindOf(plan, step)
+  const to = end === "add to" && epilogue.kind === "add" ? epilogue.to : ending?.gate?.by
   const buffers: Binding[] = [{ kind: "step", region: { name: "count", of: rows } }]
   const strides: number[] = []
   if (input.kind !== "float") {
@@ -179,13 +214,15 @@ function operandsOf(plan: Plan, step: Matmul, codes?: Codes): Binding[] {
   buffers.push(...weightBindings(plan, weight))
   if (bias !== undefined) buffers.push(...weightBindings(plan, bias))
   if (to) buffers.push(of(to.buffer, to.from))
-  if (codes) {
+  if (ending) {
+    const { codes } = ending
     buffers.push(of(codes.codes, 0), of(codes.scales, 0))
+    if (to) strides.push(strideIn(to.buffer))
     strides.push(strideIn(codes.codes) / 4, strideIn(codes.scales))
   } else {
     buffers.push(of(output.buffer, output.from))
     strides.push(strideIn(output.buffer))
+    if (to) strides.push(strideIn(to.buffer))
   }
-  if (to) strides.push(strideIn(to.buffer))
   return [...buffers, plan.parameters[weight]!.columns, output.columns, ...strides]
 }

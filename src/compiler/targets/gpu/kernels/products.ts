@@ -69,9 +69,15 @@ export type Parts = 1 | 2 | 4 | typeof PARTS
 
 /**
  * As the plan's epilogues; "add" adds to what is in the output, "add to" to another buffer. A product is `under` gates where these
- * are in the output, which becomes activation(output) * y; `activated` without a gate, it is activation(y).
+ * are in the output, which becomes activation(output) * y; `activated` without a gate, it is activation(y), which may be multiplied
+ * with what is in that other buffer.
  */
-export type ProductEnd = "store" | "add" | "add to" | { activated: Activation } | Gated
+export type ProductEnd =
+  | "store"
+  | "add"
+  | "add to"
+  | { activated: Activation; times?: "to" }
+  | Gated
 
 type Gated = { limit?: number | undefined } & ({ gated: Activation } | { under: Activation })
 
@@ -86,7 +92,7 @@ export function productName({ input, codec, bias, end, parts, rounds }: ProductK
 
 function endName(end: ProductEnd): string {
   if (typeof end === "string") return end.replace(" ", "_")
-  if ("activated" in end) return `activated_${end.activated}`
+  if ("activated" in end) return `activated_${end.activated}${end.times ? "_times" : ""}`
   const limit = end.limit === undefined ? "" : `_limit${end.limit}`
   return `${"gated" in end ? `gated_${end.gated}` : `under_${end.under}`}${limit}`
 }
@@ -128,7 +134,7 @@ export function productOperands(k: Builder, kind: ProductKind): ProductOperands 
   const scales = hasCodes ? k.buffer("input scales", "f32", "read") : undefined
   const parts = weightBuffers(k, codec)
   const biases = bias ? k.buffer("bias", "f32", "read") : undefined
-  const to = end === "add to" ? k.buffer("to", "f32", "read") : undefined
+  const to = readsTo(end) ? k.buffer("to", "f32", "read") : undefined
   const isRead = end === "add" || (typeof end === "object" && "under" in end)
   const isRounded = kind.rounds !== undefined
   const access = isRounded ? "read" : isRead ? "readwrite" : "write"
@@ -150,12 +156,16 @@ export function productOperands(k: Builder, kind: ProductKind): ProductOperands 
     inputStride: words("inputStride"),
     scaleStride: hasCodes ? words("scaleStride") : undefined,
     outputStride: output && words("outputStride"),
-    toStride: end === "add to" ? words("toStride") : undefined,
+    toStride: to && words("toStride"),
     rounded: roundedTo
       ? { ...roundedTo, codeStride: words("codeStride"), scaleStride: words("roundedStride") }
       : undefined,
   }
 }
+
+/** Whether it reads another buffer of the output's columns. */
+const readsTo = (end: ProductEnd) =>
+  end === "add to" || (typeof end === "object" && "activated" in end && end.times === "to")
 
 /** Rows of the matrix that make one column of the output: a gate and its up row, or one. */
 export function halvesOf({ end }: ProductKind): number {
@@ -205,8 +215,12 @@ function finished(
   const before = () => output!.load(row.mul(outputStride!).add(column))
   if (end === "store") return y!
   if (end === "add") return before().add(y!)
-  if (end === "add to") return to!.load(row.mul(toStride!).add(column)).add(y!)
-  if ("activated" in end) return activations[end.activated](k, y!)
+  const there = () => to!.load(row.mul(toStride!).add(column))
+  if (end === "add to") return there().add(y!)
+  if ("activated" in end) {
+    const own = activations[end.activated](k, y!)
+    return end.times ? own.mul(there()) : own
+  }
   const [name, gate, other] =
     "gated" in end ? [end.gated, y!, up!] : [end.under, k.let(before()), y!]
   const [own, by] = end.limit === undefined ? [gate, other] : limited(k, end.limit, gate, other)
@@ -351,6 +365,10 @@ const wordsOf = (codec: CodecName) => {
   return (4 * chunks) / groups
 }
 
+/** Groups of a matrix that a thread reads before it uses the first, of so many sums. */
+export const groupsAhead = (codec: CodecName, sums: number) =>
+  Math.max(1, WORDS_AHEAD / (sums * wordsOf(codec)))
+
 /** Which rows a group of threads multiplies, and with which of a matrix. */
 export interface FewTask {
   /** Whether there is any of them; the same for the whole group. */
@@ -409,7 +427,7 @@ export function multiplyFew(
       weightRow(k, weight, half === 0 ? first : first.add(outputs)),
     ),
     // Some hundred bytes of the matrix on their way to each thread, whatever happens with those that have arrived.
-    atOnce: Math.max(1, WORDS_AHEAD / (rows * halves * wordsOf(kind.codec))),
+    atOnce: groupsAhead(kind.codec, rows * halves),
   })
   const codec = weight.codec as GroupCodecName
   // Where nobody has chosen which rows these are, the first of them are on their way before the input is there.
@@ -653,19 +671,36 @@ function sumWide(k: Builder, codec: WideCodec, work: FewWork): void {
   })
 }
 
-/** A chain of fused multiply-adds, column by column; columns that do not fill what is read at once come last. */
 function sumFloats(k: Builder, { input, codec }: ProductKind, work: FewWork): void {
-  const { operands, range, rows, weights, totals, atOnce } = work
-  const { columns } = operands.weight
+  const { operands, rows } = work
+  addFloats(k, codec, work, (r, column, count) => {
+    const row = rows[r]!
+    if (count > 1) return inputFloats(operands, input, row, column, count)
+    return [operands.input.load(row.mul(operands.inputStride).add(column))]
+  })
+}
+
+/**
+ * A chain of fused multiply-adds for each row, column by column; columns that do not fill what is read at once come last.
+ * @param load so many columns of a row
+ */
+export function addFloats(
+  k: Builder,
+  codec: CodecName,
+  { range, weights, totals, atOnce }: Omit<FewWork, "operands" | "rows">,
+  load: (r: number, column: Value, count: number) => readonly Value[],
+): void {
+  const { columns } = weights[0]!.weight
   const numbers = numbersOf(k, codec)
   const each = groupWidth(codec) / numbers.columns
   const from = k.let(range.from.mul(each))
   const to = k.let(range.to.mul(each).min(columns.div(numbers.columns)))
+  const all = [...totals[0]!.keys()]
   const read = (index: Value) => weights.map((row) => numbers.load(row, index))
   eachAhead(k, { from, to }, atOnce, read, (index, loaded) => {
     const values = loaded.map((numbers) => numbers().map((number) => k.let(number)))
-    for (const [r, row] of rows.entries()) {
-      const x = inputFloats(operands, input, row, index.mul(numbers.columns), numbers.columns)
+    for (const r of all) {
+      const x = load(r, index.mul(numbers.columns), numbers.columns)
       for (const [half, own] of values.entries()) {
         const total = totals[half]![r]!
         total.set(own.reduce((sum, number, c) => k.let(fma(x[c]!, number, sum)), total.now))
@@ -675,11 +710,11 @@ function sumFloats(k: Builder, { input, codec }: ProductKind, work: FewWork): vo
   const end = range.to.mul(groupWidth(codec)).min(columns)
   k.for(to.mul(numbers.columns), end, 1, (column) => {
     const own = weights.map((row) => columnValue(k, row, column))
-    for (const [r, row] of rows.entries()) {
-      const x = operands.input.load(row.mul(operands.inputStride).add(column))
+    for (const r of all) {
+      const [x] = load(r, column, 1)
       for (const [half, number] of own.entries()) {
         const total = totals[half]![r]!
-        total.set(fma(x, number, total.now))
+        total.set(fma(x!, number, total.now))
       }
     }
   })

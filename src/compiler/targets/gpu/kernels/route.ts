@@ -24,6 +24,8 @@ export interface RoutedRow {
   /** The logit of each, and what is added to scores before they are compared. */
   load: (expert: Value) => Value
   bias: ((expert: Value) => Value) | undefined
+  /** What an expert's weight is multiplied with once more. */
+  factor?: ((expert: Value) => Value) | undefined
   /** Absent: nobody is told weights. */
   store: ((expert: Value, weight: Operable) => void) | undefined
   /** Where its pairs go, if whoever reads them is told of no other weights. */
@@ -95,7 +97,8 @@ export function route(k: Builder, routing: Routing, row: RoutedRow): void {
     k.each(experts, (i) => {
       const score = scores.load(i)
       const weight = (whole ? score.div(whole) : score).mul(Math.fround(routing.factor))
-      const own = k.let(select(chosen.load(i).ne(0), weight, 0))
+      const chosenWeight = k.let(select(chosen.load(i).ne(0), weight, 0))
+      const own = row.factor ? k.let(chosenWeight.mul(row.factor(i))) : chosenWeight
       row.store?.(i, own)
       if (row.pairs) logits.store(i, own) // which have been read
     })

@@ -712,7 +712,7 @@ describe("runs of a model", () => {
       const launches = rowRuns(plan).flatMap((run) => rowLaunches(plan, run))
       return new Set(launches.map(({ kernel }) => JSON.stringify(kernel)))
     }
-    expect(kernelsOf(3).size).toBe(14)
+    expect(kernelsOf(3).size).toBe(13)
     expect(kernelsOf(6)).toEqual(kernelsOf(3))
   })
 })

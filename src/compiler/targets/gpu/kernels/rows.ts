@@ -6,6 +6,8 @@
 // All that layers share is a constant of the kernel, widths and places in a row included; which buffers and weights, operands
 // say. So layers of one shape have one kernel.
 //
+// A product of so few columns that one group of threads has them all may stand in a run, where rows are few.
+//
 // Of one row a run may keep it among keys and values, and convolve it behind a barrier with what earlier steps have kept; and a run
 // before the delta rule makes the units of that.
 //
@@ -26,6 +28,7 @@ import {
   type ParameterId,
   type Place,
   type Plan,
+  type Step,
   type View,
   wideCodes,
 } from "../../../plan.ts"
@@ -43,7 +46,7 @@ import {
 } from "../ir/builder.ts"
 import type { Access, Element } from "../ir/ir.ts"
 import { type Binding, type Choice, type Launch, OPERAND_BYTES } from "../launch.ts"
-import { strideOf } from "../layout.ts"
+import { PANEL, strideOf } from "../layout.ts"
 import { type Attend, type Waiting, waitingOf } from "./attend.ts"
 import { codedGroup, coding, sizeBits, wideGroup } from "./codes.ts"
 import { type DeltaStep, unitsBinding, writeUnits } from "./delta.ts"
@@ -61,10 +64,10 @@ import {
 } from "./kv.ts"
 import { MERGE_THREADS, Merge, MOST_MERGED, workOf } from "./merge.ts"
 import { inTurns, LaneSums, nearestBrain, type Term } from "./numbers.ts"
-import { sumOfTree } from "./products.ts"
+import { addFloats, groupsAhead, groupsOfPart, sumOfTree } from "./products.ts"
 import { NONE, type RowPairs, route } from "./route.ts"
 import type { Units } from "./tiles.ts"
-import { columnValue, weightBindings, weightBuffers, weightRow } from "./weights.ts"
+import { columnValue, type Weight, weightBindings, weightBuffers, weightRow } from "./weights.ts"
 
 /** Of one thread, so that they are under way together. */
 const COLUMNS_AT_ONCE = 8
@@ -89,7 +92,7 @@ export function rowLaunches(plan: Plan, run: readonly RowStep[]): Launch[] {
  */
 export function wholeLaunch(
   plan: Plan,
-  run: readonly RowStep[],
+  run: readonly RunStep[],
   delta?: DeltaStep,
 ): Launch | undefined {
   if (rereads(run) && !["f32", "f16"].includes(plan.kv)) return undefined // of others, it reads other elements
@@ -97,8 +100,19 @@ export function wholeLaunch(
   return operandBytes(launch) <= OPERAND_BYTES ? launch : undefined
 }
 
+/** A step of a run, or a product that may stand in one. */
+type RunStep = RowStep | NarrowProduct
+type NarrowProduct = Extract<Step, { op: "matmul" }> & { input: { kind: "float" } }
+
+/** Whether a product of floats has no more columns than a group of threads, which then sums as it would by itself. */
+export function isNarrow({ parameters }: Plan, step: Step): step is NarrowProduct {
+  if (step.op !== "matmul" || step.input.kind !== "float" || step.epilogue.kind !== "store")
+    return false
+  return step.output.columns <= PANEL && parameters[step.weight]!.codec === "f32"
+}
+
 /** It convolves what it keeps. */
-const rereads = (run: readonly RowStep[]) =>
+const rereads = (run: readonly RunStep[]) =>
   run.some(({ op }) => op === "storeKv") && run.some(({ op }) => op === "convolve")
 
 const operandBytes = ({ kernel }: Launch) =>
@@ -118,7 +132,7 @@ function launchesOf(plan: Plan, run: readonly RowStep[], first: First): Launch[]
 /** What a kernel does before its run. */
 type First = { pieces: Pieces } | { sums: Sums | undefined }
 
-function rowLaunch(plan: Plan, run: readonly RowStep[], before: First, delta?: DeltaStep): Launch {
+function rowLaunch(plan: Plan, run: readonly RunStep[], before: First, delta?: DeltaStep): Launch {
   const { rows } = run[0]!
   const touches = run.map((step) => fragmentOf(step).touches(step))
   const pieces = "pieces" in before ? before.pieces : undefined
@@ -132,7 +146,12 @@ function rowLaunch(plan: Plan, run: readonly RowStep[], before: First, delta?: D
     : sums
       ? nameOf(run).replace("rows", `rows_sum${sums.active}`)
       : nameOf(run)
-  const threads = pieces ? pieces.threads : threadsFor([...touches.flat(), ...behind])
+  const sumsAtOnce = run.map((step) =>
+    step.op === "matmul" ? step.output.columns * step.parts : 1,
+  )
+  const threads = pieces
+    ? pieces.threads
+    : Math.max(threadsFor([...touches.flat(), ...behind]), threadsOf(Math.max(...sumsAtOnce)))
   const made = kernel(delta ? `${name}_units` : name, threads, (k) => {
     const all = [...merged, ...summed, ...touches.flat(), ...behind]
     const fragments = new Fragments(k, plan, run, all, operands, pieces)
@@ -211,12 +230,14 @@ const byColumn: ReadonlySet<RowStep["op"]> = new Set([
 ] as const)
 
 /** The operations in order; those of one name that follow each other count once. */
-function nameOf(run: readonly RowStep[]): string {
+function nameOf(run: readonly RunStep[]): string {
   const ops = run.map(({ op }) => op)
   return `rows_${ops.filter((op, i) => op !== ops[i - 1]).join("_")}`
 }
 
 /** Short rows have nothing to do for many threads. */
+const threadsOf = (sums: number) => (sums <= 64 ? 64 : sums <= 128 ? 128 : 256)
+
 function threadsFor(touches: readonly Touch[]): number {
   const widest = Math.max(...touches.map(({ view }) => view.columns))
   return widest <= 256 ? 64 : widest <= 1024 ? 128 : 256
@@ -268,7 +289,7 @@ class Fragments {
   constructor(
     k: Builder,
     plan: Plan,
-    run: readonly RowStep[],
+    run: readonly RunStep[],
     touches: readonly Touch[],
     operands: Binding[],
     pieces?: Pieces,
@@ -298,7 +319,7 @@ class Fragments {
   }
 
   /** Writes a fragment behind the others, and a barrier before it where it needs one. */
-  add<S extends RowStep>(touches: readonly Touch[], fragment: Fragment<S>, step: S): void {
+  add<S extends RunStep>(touches: readonly Touch[], fragment: Fragment<S>, step: S): void {
     const own = touches.filter(({ elsewhere }) => !elsewhere)
     const isDisturbed = own.some((touch) =>
       this.#pending.some((before) => this.#conflict(before, touch)),
@@ -507,12 +528,16 @@ class Fragments {
 
   /** A row of a matrix, number by number. */
   rowOf(matrix: ParameterId, row: Value): (column: Value) => Value {
+    const own = weightRow(this.k, this.matrix(matrix), row)
+    return (column) => columnValue(this.k, own, column)
+  }
+
+  matrix(parameter: ParameterId): Weight {
     const { k, plan } = this
-    const { codec, columns } = plan.parameters[matrix]!
+    const { codec, columns } = plan.parameters[parameter]!
     const parts = weightBuffers(k, codec, `table${this.#operands.length}`)
-    this.#operands.push(...weightBindings(plan, matrix))
-    const own = weightRow(k, { codec, columns: u32(columns), ...parts }, row)
-    return (column) => columnValue(k, own, column)
+    this.#operands.push(...weightBindings(plan, parameter))
+    return { codec, columns: u32(columns), ...parts }
   }
 
   /** A layer's keys and values, or their scales. */
@@ -555,7 +580,7 @@ class Fragments {
 
 // ------------------------------------------------------------------ fragments
 
-interface Fragment<S extends RowStep> {
+interface Fragment<S extends RunStep> {
   touches(step: S): Touch[]
   /** It has barriers of its own, and says itself what is done only where there is a row. */
   hasBarriers?: (plan: Plan) => boolean
@@ -564,8 +589,8 @@ interface Fragment<S extends RowStep> {
 
 type Of<Op extends RowStep["op"]> = Extract<RowStep, { op: Op }>
 
-function fragmentOf(step: RowStep): Fragment<RowStep> {
-  return fragments[step.op]
+function fragmentOf(step: RunStep): Fragment<RunStep> {
+  return step.op === "matmul" ? narrow : fragments[step.op]
 }
 
 /** One that computes each column of its output from the same column of its inputs. */
@@ -817,6 +842,12 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
   },
 }
 
+const narrow: Fragment<NarrowProduct> = {
+  touches: ({ input, output }) => [{ ...reads(input.view, "any"), ahead: true }, writes(output)],
+  hasBarriers: () => true,
+  write: narrowProduct,
+}
+
 /** The row's token: told, or as it was drawn. Where there was none to draw, any will do: what comes of it is thrown away. */
 function indexBy(to: Fragments, by: EmbeddedBy): Value {
   if (by === "token") return tokenAt(to)
@@ -927,6 +958,43 @@ function normed(to: Fragments, { kind, input, weight, bias, epsilon, width }: Of
       return bias ? fma(scaled, weight, bias) : scaled.mul(weight)
     }
   }
+}
+
+// ------------------------------------------------------------------ narrow products
+
+/** A part of a sum is a thread's. */
+function narrowProduct(to: Fragments, step: NarrowProduct): void {
+  const { k, plan } = to
+  const { input, weight, bias, parts, output } = step
+  const { codec } = plan.parameters[weight]!
+  const outputs = output.columns
+  const [x, out, matrix] = [to.cells(input.view), to.cells(output), to.matrix(weight)]
+  const biases = bias === undefined ? undefined : to.vector(bias)
+  const sums = k.shared("sums of parts", "f32", outputs * parts)
+  const load = (column: Value, count: number) =>
+    input.view.from % 4 === 0 && count % 4 === 0
+      ? x.loadFours(column, count / 4)
+      : Array.from({ length: count }, (_, i) => x.load(column.add(i)))
+  to.ifThere(() =>
+    k.each(outputs * parts, (i) => {
+      const total = k.variable(f32(0))
+      const range = groupsOfPart(k, { codec, parts }, matrix.columns, k.let(i.div(outputs)))
+      const weights = [weightRow(k, matrix, k.let(i.rem(outputs)))]
+      const work = { range, weights, totals: [[total]], atOnce: groupsAhead(codec, 1) }
+      addFloats(k, codec, work, (_, column, count) => load(column, count))
+      sums.store(i, total.now)
+    }),
+  )
+  k.barrier()
+  to.sums.passBarrier()
+  to.ifThere(() =>
+    to.eachColumn(outputs, (column) => {
+      const own = Array.from({ length: parts }, (_, part) => sums.load(column.add(part * outputs)))
+      const sum = sumOfTree(own)
+      const biased = biases ? sum.add(biases(column)) : sum
+      return () => out.store(column, biased)
+    }),
+  )
 }
 
 // ------------------------------------------------------------------ codes
