@@ -21,7 +21,7 @@ import { problem } from "../errors.ts"
 import { groupCodecs, isGroupCodec } from "../runtime/format.ts"
 import type { KvShape, Parameter } from "../runtime/manifest.ts"
 import { type Cut, ownLength, type Segment, type Slice, sliceSizes } from "../runtime/slices.ts"
-import { type Delta, stateSize } from "./graph/graph.ts"
+import { type Delta, decayColumns, stateSize } from "./graph/graph.ts"
 import {
   type Buffer,
   type BufferId,
@@ -599,7 +599,10 @@ class Sharding {
     const kinds = delta.selective ? [values, ofKeys, ofKeys] : [ofKeys, ofKeys, values]
     const split = this.#divided(input, kinds)
     const heads = { length: valueHeads, parts }
-    for (const view of [decays, ...(shares ? [shares] : [])]) this.#divided(view, [heads])
+    const ofHeads = (parameter: ParameterId | undefined) =>
+      parameter === undefined ? undefined : this.#parameter(parameter, [heads])
+    this.#divided(decays, [{ length: decayColumns(delta), parts }])
+    if (shares) this.#divided(shares, [heads])
     const own = { ...delta, keyHeads: keyHeads / keys.parts, valueHeads: valueHeads / parts }
     this.#keep(place, { ...this.#plan.groups[place.group]!, state: stateSize(own) })
     return {
@@ -607,9 +610,9 @@ class Sharding {
       input: this.#view(input),
       decays: this.#view(decays),
       shares: shares && this.#view(shares),
-      decay: this.#parameter(decay, [heads]),
-      bias: this.#parameter(bias, [heads]),
-      skip: skip === undefined ? undefined : this.#parameter(skip, [heads]),
+      decay: ofHeads(decay),
+      bias: ofHeads(bias),
+      skip: ofHeads(skip),
       delta: own,
       output: this.#made(output, [
         { ...values, madeBy: split[kinds.indexOf(values)]!.madeBy, ofStates: true },

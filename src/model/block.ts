@@ -96,8 +96,8 @@ export interface SelfAttention {
 }
 
 /**
- * A token is remembered as `rank` numbers and one key of `turned` columns, which all heads share. Each head makes `straight`
- * more columns of key and a value of those numbers by matrices of its own.
+ * A token is remembered as `rank` numbers and one key of `turned` columns, which all heads share; in some models nothing turns them. Each
+ * head makes `straight` more columns of key and a value of those numbers by matrices of its own.
  */
 export interface Latent {
   rank: number
@@ -126,6 +126,11 @@ export interface Delta {
   epsilon?: number
   /** A value that is remembered takes up to so many times what it differs by, where that is not once. */
   most?: number
+  /**
+   * Kimi Delta Attention: each column of a key has a decay of its own. Decays and gates are projected by way of so many columns, and
+   * what was read is multiplied with the sigmoid of its gate.
+   */
+  byColumn?: { rank: number }
   /** Value heads of a key head lie as far from each other as there are key heads, and not side by side. */
   tiled?: true
 }
