@@ -389,7 +389,8 @@ class Sharding {
   #matmul(step: Extract<StepOp, { op: "matmul" }>, index: number): StepOp[] {
     const { input, weight, bias, epilogue, output } = step
     const split = this.#splitOfInput(input)
-    if (split && this.#readers(output, index).some(isOfHeads)) throw wantedWhole(split)
+    if (split && (this.#readers(output, index).some(isOfHeads) || this.#isLowRank(step, index)))
+      throw wantedWhole(split)
     if (split) return this.#partial(step, split)
     const made =
       epilogue.kind === "add" ? this.#splitOf(epilogue.to) : this.#splitFor(output, index)
@@ -405,6 +406,21 @@ class Sharding {
         output: this.#made(output, made),
       },
     ]
+  }
+
+  /**
+   * Whether it makes more columns of what a product alone has made: both matrices stand for one of low rank. The narrow row is had
+   * whole then, which costs little, so that each shard has some of the wide one's columns without a meeting.
+   */
+  #isLowRank({ input, output }: Extract<StepOp, { op: "matmul" }>, index: number): boolean {
+    const before = this.#plan.steps.slice(0, index)
+    const codes = input.kind === "float" ? undefined : input.codes.codes
+    const rounded = before.findLast((step) => step.op === "quantize" && step.output.codes === codes)
+    const read = input.kind === "float" ? input.view : (rounded as { input: View }).input
+    const made = before.findLast(
+      (step) => step.op !== "quantize" && "output" in step && step.output.buffer === read.buffer,
+    )
+    return made?.op === "matmul" && read.columns < output.columns
   }
 
   /** A product of which every shard has some columns of its sums. */
