@@ -78,6 +78,7 @@ import {
   readHunyuan3,
   readHunyuanMoe,
 } from "./architectures/hunyuan.ts"
+import { kimiLinearNaming, readKimiLinear } from "./architectures/kimi-linear.ts"
 import { lagunaNaming, readLaguna } from "./architectures/laguna.ts"
 import { lfm2Naming, lfm3Naming, readLfm2, readLfm2Moe, readLfm3 } from "./architectures/lfm2.ts"
 import {
@@ -506,6 +507,12 @@ export const architectures = {
     deepseekNaming,
   ),
   kimi_k2: row("Kimi K2", "as `deepseek_v3`", readDeepseek3, deepseekNaming),
+  kimi_linear: row(
+    "Kimi Linear 48B-A3B",
+    "the gated delta rule with a decay for each column of a key in three layers of four; latent attention that nothing turns in the fourth; `deepseek_v3`'s experts",
+    readKimiLinear,
+    kimiLinearNaming,
+  ),
   youtu: row(
     "Youtu LLM 2B",
     "latent attention, without experts",

@@ -563,6 +563,25 @@ test("a theta that is null says of OLMo Hybrid that nothing is turned; else its 
   expect(turned({ rope_theta: undefined, rope_parameters: null })).not.toContain(false)
 })
 
+test("Kimi Linear's layers are of the kind that either list of them says, each once", () => {
+  const fields = { kv_lora_rank: 8, qk_nope_head_dim: 8, qk_rope_head_dim: 4, v_head_dim: 8 }
+  const own = { num_heads: 2, head_dim: 8, short_conv_kernel_size: 3 }
+  const kimi = (full_attn_layers: number[], kda_layers: number[], others: Json = {}) =>
+    read({
+      ...{ ...fields, model_type: "kimi_linear", num_hidden_layers: 3, num_key_value_heads: 8 },
+      linear_attn_config: { ...own, full_attn_layers, kda_layers },
+      ...others,
+    })
+  const { blocks } = kimi([2], [1, 3])
+  expect(blocks.map(({ delta }) => delta?.byColumn)).toEqual([{ rank: 8 }, undefined, { rank: 8 }])
+  expect(blocks[1]!.attention.rotation).toBeUndefined()
+  expect(() => kimi([2], [1, 2])).toThrow(/kda_layers and full_attn_layers do not name each of 3/)
+  expect(() => kimi([2], [1])).toThrow(/do not name each of 3 layers once/)
+  expect(() => kimi([], [1, 2, 3])).toThrow(/no layer of full_attention/)
+  expect(() => kimi([2], [1, 3], { mla_use_nope: false })).toThrow(/mla_use_nope is false/)
+  expect(() => kimi([2], [1, 3], { linear_attn_config: null })).toThrow(/linear_attn_config is not/)
+})
+
 test("MiniCPM 3's multipliers are its published model's, and null is none", () => {
   const minicpm = { model_type: "minicpm3", head_dim: undefined, kv_lora_rank: 8 }
   const { blocks, embedding, head, shapes } = read(minicpm)

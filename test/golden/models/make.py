@@ -7,6 +7,7 @@ Everything is computed in float64, also what the model's own code does in float3
 """
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -238,6 +239,43 @@ MODELS = {
         "residual_multiplier": 0.8,
         "logits_scaling": 0.125,
         "tie_word_embeddings": False,
+    },
+    "kimi-linear": {
+        **{key: value for key, value in COMMON.items() if key not in ("rope_theta", "attention_bias", "max_position_embeddings")},
+        "architectures": ["KimiLinearForCausalLM"],
+        "model_type": "kimi_linear",
+        "model_max_length": 512,
+        "pad_token_id": None,
+        "num_hidden_layers": 4,
+        "num_key_value_heads": 4,
+        "head_dim": 10,
+        "rms_norm_eps": 1e-5,
+        "tie_word_embeddings": False,
+        "linear_attn_config": {
+            "full_attn_layers": [3],
+            "kda_layers": [1, 2, 4],
+            "num_heads": 4,
+            "head_dim": 12,
+            "short_conv_kernel_size": 4,
+        },
+        "mla_use_nope": True,
+        "q_lora_rank": None,
+        "kv_lora_rank": 16,
+        "qk_nope_head_dim": 8,
+        "qk_rope_head_dim": 4,
+        "v_head_dim": 10,
+        "first_k_dense_replace": 1,
+        "moe_intermediate_size": 16,
+        "moe_layer_freq": 1,
+        "moe_renormalize": True,
+        "moe_router_activation_func": "sigmoid",
+        "num_experts": 6,
+        "num_experts_per_token": 2,
+        "num_shared_experts": 1,
+        "num_expert_group": 1,
+        "topk_group": 1,
+        "routed_scaling_factor": 2.446,
+        "use_grouped_topk": True,
     },
     "youtu": {
         **{key: value for key, value in COMMON.items() if key != "num_key_value_heads"},
@@ -842,8 +880,15 @@ def as_olmo_hybrid(tensors):
     return renamed
 
 
+def as_kimi_linear(tensors):
+    """A dense layer's MLP under its own name: transformers writes it as one of experts."""
+    dense = re.compile(r"block_sparse_moe\.(?=(gate|up|down)_proj\.weight)")
+    return {dense.sub("mlp.", name): tensor for name, tensor in tensors.items()}
+
+
 # Those that transformers does not have, and what it has that computes the same; or that it writes otherwise than they are published.
 COMPUTED_AS = {
+    "kimi-linear": (MODELS["kimi-linear"], as_kimi_linear),
     "olmo-hybrid": (MODELS["olmo-hybrid"], as_olmo_hybrid),
     "bailing-moe": (
         {
