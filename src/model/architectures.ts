@@ -99,6 +99,7 @@ import { modernBertNaming, readModernBert } from "./architectures/modernbert.ts"
 import { nanochatNaming, readNanochat } from "./architectures/nanochat.ts"
 import { nemotronNaming, readJais2, readNemotron } from "./architectures/nemotron.ts"
 import { nemotronHNaming, readNemotronH } from "./architectures/nemotron-h.ts"
+import { nemotronNasNaming, readNemotronNas } from "./architectures/nemotron-nas.ts"
 import { nomicBertNaming, readNomicBert } from "./architectures/nomic-bert.ts"
 import {
   normsBehind,
@@ -628,6 +629,12 @@ export const architectures = {
     "layers that are one thing each: selective state spaces (Mamba 2), a few of attention, and an MLP or experts without gates; nothing is turned",
     readNemotronH,
     nemotronHNaming,
+  ),
+  "nemotron-nas": row(
+    "Llama Nemotron Super 49B, Ultra 253B and 51B",
+    "as `llama`, with heads of keys and an MLP of each layer's own width; in some layers either is missing, or a matrix stands in attention's place",
+    readNemotronNas,
+    nemotronNasNaming,
   ),
   bert: row(
     "BERT, MiniLM, BGE 1.5, E5, GTE, Arctic Embed, which embed",

@@ -9,8 +9,8 @@ import type { Rotation } from "../runtime/rotation.ts"
 export interface Block {
   norm: NormKind
   norms: Norms
-  /** It has nothing but attention, or what stands in its place, or nothing but the MLP, behind the norm of attention. */
-  only?: "attention" | "mlp"
+  /** It has nothing but attention, or what stands in its place, or nothing but the MLP, behind its norm; or leaves what it reads. */
+  only?: "attention" | "mlp" | "nothing"
   /** Attention and MLP read the layer's input, both, and both are added to it; else the MLP reads what attention has left. */
   parallel: boolean
   /** What is multiplied with before it is added. */
@@ -18,6 +18,8 @@ export interface Block {
   /** Each column of it is multiplied with a learned number of its own, too. */
   layerScale?: true
   attention: SelfAttention
+  /** A matrix stands in the place of attention. */
+  isPlain?: true
   /** It stands in the place of attention, with so many taps. */
   convolution?: { taps: number }
   /** It stands in the place of attention. */

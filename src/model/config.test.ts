@@ -582,6 +582,47 @@ test("Kimi Linear's layers are of the kind that either list of them says, each o
   expect(() => kimi([2], [1, 3], { linear_attn_config: null })).toThrow(/linear_attn_config is not/)
 })
 
+test("Llama Nemotron's layers are what each of them says", () => {
+  const nas = (...block_configs: unknown[]) =>
+    read({
+      ...{ model_type: "nemotron-nas", num_hidden_layers: block_configs.length },
+      ...{ num_key_value_heads: null, intermediate_size: null, block_configs },
+    })
+  const own = (attention: Json, ffn: Json) => ({ attention, ffn })
+  const plain = own(
+    { n_heads_in_group: 4, window_length: null },
+    { ffn_mult: 5.25, sparsify: null },
+  )
+  const { blocks, shapes } = nas(
+    plain,
+    own({ n_heads_in_group: null, no_op: true }, { ffn_mult: 1 }),
+    own({ replace_with_linear: true }, { ffn_mult: 1 }),
+    own({ n_heads_in_group: 1 }, { ffn_mult: null, no_op: true }),
+    own({ no_op: true }, { no_op: true }),
+  )
+  expect(blocks.map(({ only, isPlain }) => only ?? isPlain)).toEqual([
+    ...[undefined, "mlp", true, "attention", "nothing"],
+  ])
+  expect(blocks.map(({ mlp }) => mlp.intermediate)).toEqual([256, 256, 256, 0, 0])
+  expect(blocks[0]!.attention.kvHeads).toBe(2)
+  expect([shapes.kvHeads, shapes.intermediate]).toEqual([8, 256])
+  const refused: [unknown[], RegExp][] = [
+    [[plain, "attention"], /block_configs\[1\] is "attention", not an object/],
+    [[own({ n_heads_in_group: 3 }, { ffn_mult: 1 })], /attention.n_heads_in_group is 3/],
+    [
+      [own({ n_heads_in_group: 4, window_length: 9 }, { ffn_mult: 1 })],
+      /window_length is 9; known/,
+    ],
+    [
+      [own({ n_heads_in_group: 4 }, { replace_with_linear: true })],
+      /ffn.replace_with_linear is true/,
+    ],
+    [[own({ no_op: true }, { ffn_mult: 1 })], /names no layer with attention/],
+    [[{ ffn: { ffn_mult: 1 } }], /block_configs\[0\].attention is missing/],
+  ]
+  for (const [given, sentence] of refused) expect(() => nas(...given)).toThrow(sentence)
+})
+
 test("MiniCPM 3's multipliers are its published model's, and null is none", () => {
   const minicpm = { model_type: "minicpm3", head_dim: undefined, kv_lora_rank: 8 }
   const { blocks, embedding, head, shapes } = read(minicpm)

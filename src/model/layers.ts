@@ -164,10 +164,16 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
     block.layerScale
       ? weigh(value, layer(`${name}_scale`, `${name}.layer_scale.weight`, value.columns))
       : value
+  const ofMlp = (value: Node) =>
+    normIf(norms.beforeMlp, value, "mlp_norm", "post_attention_layernorm")
+  if (only === "nothing") return x
+  if (only === "mlp") {
+    const made = feedForward(block, layer, ofMlp(x), place)
+    return finished(block, layer, add(x, scaled(made, residual)), place)
+  }
   const read = normIf(norms.beforeAttention, x, "attention_norm", "input_layernorm")
-  if (only) {
-    const made =
-      only === "mlp" ? feedForward(block, layer, read, place) : attended(block, layer, read, place)
+  if (only === "attention") {
+    const made = attended(block, layer, read, place)
     return finished(block, layer, add(x, scaled(made, residual)), place)
   }
   const mixed = normIf(
@@ -180,7 +186,7 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
     normIf(norms.sums ?? false, value, `${name}_sum_norm`, `${name}.sum_norm`)
   const sum = add(x, scaled(weighed(mixed, "attention"), residual))
   const between = parallel ? x : sumOf("attention", withLaurel(block, layer, sum, read))
-  const before = normIf(norms.beforeMlp, between, "mlp_norm", "post_attention_layernorm")
+  const before = ofMlp(between)
   const given = block.experts?.beside
     ? mlpAndExperts(block, block.experts, layer, { normed: before, row: between }, place)
     : feedForward(block, layer, parallel && !norms.beforeMlp ? read : before, place)
@@ -192,7 +198,8 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
 
 /** Attention, or what stands in its place. */
 function attended(block: Block, layer: Named, x: Node, place: LayerPlace): Node {
-  const { delta, selective, convolution: short, attention } = block
+  const { delta, selective, convolution: short, isPlain, attention } = block
+  if (isPlain) return linear(x, layer("plain", "self_attn.plain.weight", place.hidden, x.columns))
   if (delta) return gatedDelta(block, delta, layer, x, place)
   if (selective) {
     const states = stateSpace(block, selective, layer, x, place)

@@ -86,6 +86,19 @@ const families = {
     { ...latents, q_lora_rank: null, first_k_dense_replace: 2, n_routed_experts: null },
   ],
   "states by column": ["kimi_linear", statesByColumn],
+  "several widths": [
+    "nemotron-nas",
+    {
+      num_hidden_layers: 5,
+      block_configs: [
+        { attention: { n_heads_in_group: 4 }, ffn: { intermediate_size: 512 } },
+        { attention: { no_op: true }, ffn: { intermediate_size: 256 } },
+        { attention: { replace_with_linear: true }, ffn: { intermediate_size: 256 } },
+        { attention: { n_heads_in_group: 2 }, ffn: { no_op: true } },
+        { attention: { no_op: true }, ffn: { no_op: true } },
+      ],
+    },
+  ],
   states: ["qwen3_5_text", states],
   // One key for all heads, as wide as a piece of the convolution's rows.
   "selective states": [

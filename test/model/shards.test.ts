@@ -283,6 +283,7 @@ describe("the reference", () => {
     ["latents of queries as they are", codes, [4]],
     ["states", codes, [4, 8]],
     ["states by column", codes, [2, 4]],
+    ["several widths", codes, [2, 4]],
     ["selective states", codes, [2, 4]],
     ["selective states beside attention", codes, [2, 4]],
     ["experts without gates", codes, [2, 4]],

@@ -84,6 +84,7 @@ const nemotronH = {
   fields: nemotronHFields,
   parts: (_, config) => ({
     ...stateTensors(config),
+    post_attention_layernorm: "attn_norm",
     "mlp.latent_in_proj": "ffn_latent_down",
     "mlp.latent_out_proj": "ffn_latent_up",
   }),
@@ -342,6 +343,23 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
       ...stateTensors(config),
       post_attention_layernorm: { name: "ffn_norm", bare: true },
     }),
+  },
+  // Layers whose attention or MLP has no width have none; without heads of keys a matrix stands in attention's place.
+  deci: {
+    model: "nemotron-nas",
+    neighbours: true,
+    varies: true,
+    fields: (file, { num_hidden_layers: layers }) => {
+      const of = (rest: string) => file.counts(rest, layers as number)
+      const [heads, keys] = [of("attention.head_count"), of("attention.head_count_kv")]
+      return {
+        block_configs: of("feed_forward_length").map((width, i) => ({
+          attention: searchedAttention(heads[i]!, keys[i]!),
+          ffn: width === 0 ? { no_op: true } : { intermediate_size: width },
+        })),
+      }
+    },
+    parts: () => ({ "self_attn.plain": "attn_output" }),
   },
   nemotron_h: nemotronH,
   nemotron_h_moe: nemotronH,
@@ -790,6 +808,11 @@ function stateTensors({ blocks }: ModelConfig): Naming["parts"] {
     "mamba.norm": "ssm_norm",
     "mamba.out_proj": "ssm_out",
   }
+}
+
+function searchedAttention(heads: number, keys: number): Json {
+  if (keys > 0) return { n_heads_in_group: heads / keys }
+  return heads > 0 ? { replace_with_linear: true } : { no_op: true }
 }
 
 function nemotronHFields(file: GgufFile, { num_hidden_layers, rms_norm_eps }: Json): Json {
