@@ -251,7 +251,7 @@ test("launches of a layer in q4f16_1", () => {
       "nemotron": "10",
       "nemotron-h": "4 6 7",
       "nemotron-h-moe": "6 8 9",
-      "nemotron-nas": "3 5 9 24 ",
+      "nemotron-nas": "3 5 6 9",
       "olmo": "9",
       "olmo-hybrid": "9",
       "olmo2": "9",
