@@ -278,9 +278,9 @@ class Lowering {
       case "delta": {
         const [input, decays, shares] = node.inputs.map(at) as [View, View, View | undefined]
         const { delta } = node
-        const decay = this.#parameters.id(node.decay)
-        const bias = this.#parameters.id(node.bias)
-        const skip = node.skip && this.#parameters.id(node.skip)
+        const [decay, bias, skip] = [node.decay, node.bias, node.skip].map(
+          (weight) => weight && this.#parameters.id(weight),
+        )
         const place = this.#placeOf(delta.layer, true)
         const read = { input, decays, shares, decay, bias, skip }
         emit({ op: "delta", ...read, delta, place, output: fresh() })

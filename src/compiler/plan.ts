@@ -209,15 +209,16 @@ export type StepOp =
    * One position of a sequence after the other, over all of the step's tokens, from the state that it goes on from, or from zeros
    * where its first position is 0, to the one that it leaves: `StepInput.blocks`. As the graph says; every sum from 0, by fused
    * multiply-adds, in the order of a key's columns. A unit is x times 1 / sqrt((columns * mean of squares + 1e-6) * w), the mean as of
-   * a norm; w is keyDim for queries and 1 for keys. A selective state space has `skip` and no shares.
+   * a norm; w is keyDim for queries and 1 for keys. A selective state space has `skip` and no shares. Without `decay` and `bias` decays are
+   * given.
    */
   | {
       op: "delta"
       input: View
       decays: View
       shares: View | undefined
-      decay: ParameterId
-      bias: ParameterId
+      decay: ParameterId | undefined
+      bias: ParameterId | undefined
       skip: ParameterId | undefined
       delta: Delta
       place: Place
@@ -474,7 +475,8 @@ function printStep(plan: Plan, step: Step): string {
     case "delta":
       return on(
         [
-          `${view(step.output)} = delta ${placeText(step.place)} ${view(step.input)} ${deltaText(step.delta)} ${view(step.decays)} ${p(step.decay)} ${p(step.bias)}`,
+          `${view(step.output)} = delta ${placeText(step.place)} ${view(step.input)} ${deltaText(step.delta)} ${view(step.decays)}`,
+          ...[step.decay, step.bias].flatMap((own) => (own === undefined ? [] : [p(own)])),
           ...(step.shares ? [view(step.shares)] : []),
           ...(step.skip === undefined ? [] : [`skip ${p(step.skip)}`]),
         ].join(" "),

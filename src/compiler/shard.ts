@@ -21,7 +21,7 @@ import { problem } from "../errors.ts"
 import { groupCodecs, isGroupCodec } from "../runtime/format.ts"
 import type { KvShape, Parameter } from "../runtime/manifest.ts"
 import { type Cut, ownLength, type Segment, type Slice, sliceSizes } from "../runtime/slices.ts"
-import { type Delta, stateSize } from "./graph/graph.ts"
+import { type Delta, decayColumns, stateSize } from "./graph/graph.ts"
 import {
   type Buffer,
   type BufferId,
@@ -389,7 +389,8 @@ class Sharding {
   #matmul(step: Extract<StepOp, { op: "matmul" }>, index: number): StepOp[] {
     const { input, weight, bias, epilogue, output } = step
     const split = this.#splitOfInput(input)
-    if (split && this.#readers(output, index).some(isOfHeads)) throw wantedWhole(split)
+    if (split && (this.#readers(output, index).some(isOfHeads) || this.#isLowRank(step, index)))
+      throw wantedWhole(split)
     if (split) return this.#partial(step, split)
     const made =
       epilogue.kind === "add" ? this.#splitOf(epilogue.to) : this.#splitFor(output, index)
@@ -405,6 +406,21 @@ class Sharding {
         output: this.#made(output, made),
       },
     ]
+  }
+
+  /**
+   * Whether it makes more columns of what a product alone has made: both matrices stand for one of low rank. The narrow row is had
+   * whole then, which costs little, so that each shard has some of the wide one's columns without a meeting.
+   */
+  #isLowRank({ input, output }: Extract<StepOp, { op: "matmul" }>, index: number): boolean {
+    const before = this.#plan.steps.slice(0, index)
+    const codes = input.kind === "float" ? undefined : input.codes.codes
+    const rounded = before.findLast((step) => step.op === "quantize" && step.output.codes === codes)
+    const read = input.kind === "float" ? input.view : (rounded as { input: View }).input
+    const made = before.findLast(
+      (step) => step.op !== "quantize" && "output" in step && step.output.buffer === read.buffer,
+    )
+    return made?.op === "matmul" && read.columns < output.columns
   }
 
   /** A product of which every shard has some columns of its sums. */
@@ -599,7 +615,10 @@ class Sharding {
     const kinds = delta.selective ? [values, ofKeys, ofKeys] : [ofKeys, ofKeys, values]
     const split = this.#divided(input, kinds)
     const heads = { length: valueHeads, parts }
-    for (const view of [decays, ...(shares ? [shares] : [])]) this.#divided(view, [heads])
+    const ofHeads = (parameter: ParameterId | undefined) =>
+      parameter === undefined ? undefined : this.#parameter(parameter, [heads])
+    this.#divided(decays, [{ length: decayColumns(delta), parts }])
+    if (shares) this.#divided(shares, [heads])
     const own = { ...delta, keyHeads: keyHeads / keys.parts, valueHeads: valueHeads / parts }
     this.#keep(place, { ...this.#plan.groups[place.group]!, state: stateSize(own) })
     return {
@@ -607,9 +626,9 @@ class Sharding {
       input: this.#view(input),
       decays: this.#view(decays),
       shares: shares && this.#view(shares),
-      decay: this.#parameter(decay, [heads]),
-      bias: this.#parameter(bias, [heads]),
-      skip: skip === undefined ? undefined : this.#parameter(skip, [heads]),
+      decay: ofHeads(decay),
+      bias: ofHeads(bias),
+      skip: ofHeads(skip),
       delta: own,
       output: this.#made(output, [
         { ...values, madeBy: split[kinds.indexOf(values)]!.madeBy, ofStates: true },

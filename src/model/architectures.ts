@@ -78,6 +78,7 @@ import {
   readHunyuan3,
   readHunyuanMoe,
 } from "./architectures/hunyuan.ts"
+import { kimiLinearNaming, readKimiLinear } from "./architectures/kimi-linear.ts"
 import { lagunaNaming, readLaguna } from "./architectures/laguna.ts"
 import { lfm2Naming, lfm3Naming, readLfm2, readLfm2Moe, readLfm3 } from "./architectures/lfm2.ts"
 import {
@@ -98,6 +99,7 @@ import { modernBertNaming, readModernBert } from "./architectures/modernbert.ts"
 import { nanochatNaming, readNanochat } from "./architectures/nanochat.ts"
 import { nemotronNaming, readJais2, readNemotron } from "./architectures/nemotron.ts"
 import { nemotronHNaming, readNemotronH } from "./architectures/nemotron-h.ts"
+import { nemotronNasNaming, readNemotronNas } from "./architectures/nemotron-nas.ts"
 import { nomicBertNaming, readNomicBert } from "./architectures/nomic-bert.ts"
 import {
   normsBehind,
@@ -506,6 +508,12 @@ export const architectures = {
     deepseekNaming,
   ),
   kimi_k2: row("Kimi K2", "as `deepseek_v3`", readDeepseek3, deepseekNaming),
+  kimi_linear: row(
+    "Kimi Linear 48B-A3B",
+    "the gated delta rule with a decay for each column of a key in three layers of four; latent attention that nothing turns in the fourth; `deepseek_v3`'s experts",
+    readKimiLinear,
+    kimiLinearNaming,
+  ),
   youtu: row(
     "Youtu LLM 2B",
     "latent attention, without experts",
@@ -621,6 +629,12 @@ export const architectures = {
     "layers that are one thing each: selective state spaces (Mamba 2), a few of attention, and an MLP or experts without gates; nothing is turned",
     readNemotronH,
     nemotronHNaming,
+  ),
+  "nemotron-nas": row(
+    "Llama Nemotron Super 49B, Ultra 253B and 51B",
+    "as `llama`, with heads of keys and an MLP of each layer's own width; in some layers either is missing, or a matrix stands in attention's place",
+    readNemotronNas,
+    nemotronNasNaming,
   ),
   bert: row(
     "BERT, MiniLM, BGE 1.5, E5, GTE, Arctic Embed, which embed",

@@ -9,8 +9,8 @@ import type { Rotation } from "../runtime/rotation.ts"
 export interface Block {
   norm: NormKind
   norms: Norms
-  /** It has nothing but attention, or what stands in its place, or nothing but the MLP, behind the norm of attention. */
-  only?: "attention" | "mlp"
+  /** It has nothing but attention, or what stands in its place, or nothing but the MLP, behind its norm; or leaves what it reads. */
+  only?: "attention" | "mlp" | "nothing"
   /** Attention and MLP read the layer's input, both, and both are added to it; else the MLP reads what attention has left. */
   parallel: boolean
   /** What is multiplied with before it is added. */
@@ -18,6 +18,8 @@ export interface Block {
   /** Each column of it is multiplied with a learned number of its own, too. */
   layerScale?: true
   attention: SelfAttention
+  /** A matrix stands in the place of attention. */
+  isPlain?: true
   /** It stands in the place of attention, with so many taps. */
   convolution?: { taps: number }
   /** It stands in the place of attention. */
@@ -96,8 +98,8 @@ export interface SelfAttention {
 }
 
 /**
- * A token is remembered as `rank` numbers and one key of `turned` columns, which all heads share. Each head makes `straight`
- * more columns of key and a value of those numbers by matrices of its own.
+ * A token is remembered as `rank` numbers and one key of `turned` columns, which all heads share; in some models nothing turns them. Each
+ * head makes `straight` more columns of key and a value of those numbers by matrices of its own.
  */
 export interface Latent {
   rank: number
@@ -126,6 +128,11 @@ export interface Delta {
   epsilon?: number
   /** A value that is remembered takes up to so many times what it differs by, where that is not once. */
   most?: number
+  /**
+   * Kimi Delta Attention: each column of a key has a decay of its own. Decays and gates are projected by way of so many columns, and
+   * what was read is multiplied with the sigmoid of its gate.
+   */
+  byColumn?: { rank: number }
   /** Value heads of a key head lie as far from each other as there are key heads, and not side by side. */
   tiled?: true
 }

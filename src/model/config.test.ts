@@ -563,6 +563,66 @@ test("a theta that is null says of OLMo Hybrid that nothing is turned; else its 
   expect(turned({ rope_theta: undefined, rope_parameters: null })).not.toContain(false)
 })
 
+test("Kimi Linear's layers are of the kind that either list of them says, each once", () => {
+  const fields = { kv_lora_rank: 8, qk_nope_head_dim: 8, qk_rope_head_dim: 4, v_head_dim: 8 }
+  const own = { num_heads: 2, head_dim: 8, short_conv_kernel_size: 3 }
+  const kimi = (full_attn_layers: number[], kda_layers: number[], others: Json = {}) =>
+    read({
+      ...{ ...fields, model_type: "kimi_linear", num_hidden_layers: 3, num_key_value_heads: 8 },
+      linear_attn_config: { ...own, full_attn_layers, kda_layers },
+      ...others,
+    })
+  const { blocks } = kimi([2], [1, 3])
+  expect(blocks.map(({ delta }) => delta?.byColumn)).toEqual([{ rank: 8 }, undefined, { rank: 8 }])
+  expect(blocks[1]!.attention.rotation).toBeUndefined()
+  expect(() => kimi([2], [1, 2])).toThrow(/kda_layers and full_attn_layers do not name each of 3/)
+  expect(() => kimi([2], [1])).toThrow(/do not name each of 3 layers once/)
+  expect(() => kimi([], [1, 2, 3])).toThrow(/no layer of full_attention/)
+  expect(() => kimi([2], [1, 3], { mla_use_nope: false })).toThrow(/mla_use_nope is false/)
+  expect(() => kimi([2], [1, 3], { linear_attn_config: null })).toThrow(/linear_attn_config is not/)
+})
+
+test("Llama Nemotron's layers are what each of them says", () => {
+  const nas = (...block_configs: unknown[]) =>
+    read({
+      ...{ model_type: "nemotron-nas", num_hidden_layers: block_configs.length },
+      ...{ num_key_value_heads: null, intermediate_size: null, block_configs },
+    })
+  const own = (attention: Json, ffn: Json) => ({ attention, ffn })
+  const plain = own(
+    { n_heads_in_group: 4, window_length: null },
+    { ffn_mult: 5.25, sparsify: null },
+  )
+  const { blocks, shapes } = nas(
+    plain,
+    own({ n_heads_in_group: null, no_op: true }, { ffn_mult: 1 }),
+    own({ replace_with_linear: true }, { ffn_mult: 1 }),
+    own({ n_heads_in_group: 1 }, { ffn_mult: null, no_op: true }),
+    own({ no_op: true }, { no_op: true }),
+  )
+  expect(blocks.map(({ only, isPlain }) => only ?? isPlain)).toEqual([
+    ...[undefined, "mlp", true, "attention", "nothing"],
+  ])
+  expect(blocks.map(({ mlp }) => mlp.intermediate)).toEqual([256, 256, 256, 0, 0])
+  expect(blocks[0]!.attention.kvHeads).toBe(2)
+  expect([shapes.kvHeads, shapes.intermediate]).toEqual([8, 256])
+  const refused: [unknown[], RegExp][] = [
+    [[plain, "attention"], /block_configs\[1\] is "attention", not an object/],
+    [[own({ n_heads_in_group: 3 }, { ffn_mult: 1 })], /attention.n_heads_in_group is 3/],
+    [
+      [own({ n_heads_in_group: 4, window_length: 9 }, { ffn_mult: 1 })],
+      /window_length is 9; known/,
+    ],
+    [
+      [own({ n_heads_in_group: 4 }, { replace_with_linear: true })],
+      /ffn.replace_with_linear is true/,
+    ],
+    [[own({ no_op: true }, { ffn_mult: 1 })], /names no layer with attention/],
+    [[{ ffn: { ffn_mult: 1 } }], /block_configs\[0\].attention is missing/],
+  ]
+  for (const [given, sentence] of refused) expect(() => nas(...given)).toThrow(sentence)
+})
+
 test("MiniCPM 3's multipliers are its published model's, and null is none", () => {
   const minicpm = { model_type: "minicpm3", head_dim: undefined, kv_lora_rank: 8 }
   const { blocks, embedding, head, shapes } = read(minicpm)

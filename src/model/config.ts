@@ -296,8 +296,9 @@ export function readDirection(fields: Fields, config: ModelConfig): ModelConfig 
 }
 
 function attendsToAll({ attention: { window, latent }, ...block }: Block): boolean {
-  const { convolution, delta, selective } = block
-  return [window, latent, convolution, delta, selective].every((part) => part === undefined)
+  const { isPlain, convolution, delta, selective } = block
+  const others = [isPlain, convolution, delta, selective]
+  return [window, latent, ...others].every((part) => part === undefined)
 }
 
 /**

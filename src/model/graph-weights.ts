@@ -22,8 +22,8 @@ export function weightsOf({ nodes }: Graph): Weight[] {
     if (node.op === "bound") read(node.bounds)
     if (node.op === "convolve") read(node.taps)
     if (node.op === "convolve" && node.bias) read(node.bias)
-    if (node.op === "delta") for (const weight of [node.decay, node.bias]) read(weight)
-    if (node.op === "delta" && node.skip) read(node.skip)
+    if (node.op === "delta")
+      for (const weight of [node.decay, node.bias, node.skip]) if (weight) read(weight)
     if (node.op === "experts") for (const weight of expertWeights(node)) read(weight)
   }
   return [...weights.values()]

@@ -10,6 +10,7 @@ import {
   concat,
   convolve,
   deltaRule,
+  deltaRuleByColumn,
   embed,
   embedOrElse,
   embedOrSee,
@@ -163,10 +164,16 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
     block.layerScale
       ? weigh(value, layer(`${name}_scale`, `${name}.layer_scale.weight`, value.columns))
       : value
+  const ofMlp = (value: Node) =>
+    normIf(norms.beforeMlp, value, "mlp_norm", "post_attention_layernorm")
+  if (only === "nothing") return x
+  if (only === "mlp") {
+    const made = feedForward(block, layer, ofMlp(x), place)
+    return finished(block, layer, add(x, scaled(made, residual)), place)
+  }
   const read = normIf(norms.beforeAttention, x, "attention_norm", "input_layernorm")
-  if (only) {
-    const made =
-      only === "mlp" ? feedForward(block, layer, read, place) : attended(block, layer, read, place)
+  if (only === "attention") {
+    const made = attended(block, layer, read, place)
     return finished(block, layer, add(x, scaled(made, residual)), place)
   }
   const mixed = normIf(
@@ -179,7 +186,7 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
     normIf(norms.sums ?? false, value, `${name}_sum_norm`, `${name}.sum_norm`)
   const sum = add(x, scaled(weighed(mixed, "attention"), residual))
   const between = parallel ? x : sumOf("attention", withLaurel(block, layer, sum, read))
-  const before = normIf(norms.beforeMlp, between, "mlp_norm", "post_attention_layernorm")
+  const before = ofMlp(between)
   const given = block.experts?.beside
     ? mlpAndExperts(block, block.experts, layer, { normed: before, row: between }, place)
     : feedForward(block, layer, parallel && !norms.beforeMlp ? read : before, place)
@@ -191,7 +198,8 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
 
 /** Attention, or what stands in its place. */
 function attended(block: Block, layer: Named, x: Node, place: LayerPlace): Node {
-  const { delta, selective, convolution: short, attention } = block
+  const { delta, selective, convolution: short, isPlain, attention } = block
+  if (isPlain) return linear(x, layer("plain", "self_attn.plain.weight", place.hidden, x.columns))
   if (delta) return gatedDelta(block, delta, layer, x, place)
   if (selective) {
     const states = stateSpace(block, selective, layer, x, place)
@@ -302,7 +310,7 @@ function selfAttention(
 
 function gatedDelta(
   { norm: { epsilon: usual } }: Block,
-  { taps: count, tapsApart, epsilon = usual, most, ...delta }: Delta,
+  { taps: count, tapsApart, epsilon = usual, most, byColumn, ...delta }: Delta,
   layer: Named,
   x: Node,
   { index, hidden }: LayerPlace,
@@ -329,16 +337,51 @@ function gatedDelta(
     : filters("", given.rows)
   const place = { layer: index, count, heads: headsFor(given.rows) }
   const ofHeads = (name: string) => layer(name, `linear_attn.${name}.weight`, valueHeads)
-  const shares = apply("sigmoid", exact("b"))
-  const read = deltaRule(
-    apply("silu", convolve(linear(x, given), taps, place)),
-    { decays: exact("a"), shares: most === undefined ? shares : scaled(shares, most) },
-    { decay: ofHeads("decay"), bias: ofHeads("decay_bias") },
-    { layer: index, ...delta },
-  )
+  const opened = apply("sigmoid", exact("b"))
+  const shares = most === undefined ? opened : scaled(opened, most)
+  const mixed = apply("silu", convolve(linear(x, given), taps, place))
+  const own = { layer: index, ...delta }
+  const weights = () => ({ decay: ofHeads("decay"), bias: ofHeads("decay_bias") })
+  const read = byColumn
+    ? deltaRuleByColumn(mixed, { decays: decaysByColumn(delta, byColumn, layer, x), shares }, own)
+    : deltaRule(mixed, { decays: exact("a"), shares }, weights(), own)
   const even = norm(read, layer("delta_norm", "linear_attn.norm.weight", valueDim), epsilon)
-  const gated = multiply(even, apply("silu", linear(x, projection("z", values))))
+  const gate = byColumn
+    ? apply("sigmoid", throughFew("z", values, byColumn, layer, x))
+    : apply("silu", linear(x, projection("z", values)))
+  const gated = multiply(even, gate)
   return linear(gated, layer("delta_out", "linear_attn.out_proj.weight", hidden, values))
+}
+
+/** e^(-e^decay * ln(1 + e^(what is projected + bias))): what each column of a value head's key fades to. */
+function decaysByColumn(
+  { valueHeads, keyDim }: Pick<Delta, "valueHeads" | "keyDim">,
+  rank: NonNullable<Delta["byColumn"]>,
+  layer: Named,
+  x: Node,
+): Node {
+  const columns = valueHeads * keyDim
+  const ofColumns = (name: string) => layer(name, `linear_attn.${name}.weight`, columns)
+  const steps = throughFew("f", columns, rank, layer, x, ofColumns("decay_bias"))
+  return apply("exp", weigh(apply("softplus", steps), ofColumns("rates")))
+}
+
+/** Projected by way of a few columns. With a bias it is never packed, as decays are not. */
+function throughFew(
+  name: "f" | "z",
+  rows: number,
+  { rank }: NonNullable<Delta["byColumn"]>,
+  layer: Named,
+  x: Node,
+  bias?: Weight,
+): Node {
+  const project = (part: "a" | "b", input: Node, rows: number) => {
+    const tensor = `linear_attn.${name}_${part}_proj.weight`
+    const matrix = layer(`delta_${name}_${part}`, tensor, rows, input.columns)
+    return [input, { ...matrix, ...(bias && { exact: true as const }) }] as const
+  }
+  const narrow = linear(...project("a", x, rank))
+  return linear(...project("b", narrow, rows), bias)
 }
 
 function stateSpace(
@@ -448,11 +491,17 @@ function latentAttention(
     norm(input, layer(`${name}_norm`, `self_attn.${name}_layernorm.weight`, input.columns), epsilon)
   const read = queryRank === undefined ? x : small("q_a", project("q_a", x, queryRank))
   // Products grow as what they are made of does, in all of their columns.
-  const { growth, ...turn } = rotation!.query
+  const growth = rotation?.query.growth
   const grown = growth ? rope(read, read.columns, growing(read.columns, growth)) : read
-  const q = rope(project("q_b", grown, heads * (turned + straight)), turned + straight, turn)
+  const turn = (x: Node, headDim: number, rotation: Rotation | undefined) => {
+    if (!rotation) return x
+    const { growth: _, ...plain } = rotation
+    return rope(x, headDim, plain)
+  }
+  const width = turned + straight
+  const q = turn(project("q_b", grown, heads * width), width, rotation?.query)
   const remembered = small("kv_a", project("kv_a", x, rank))
-  const key = concat(remembered, rope(project("k_turned", x, turned), turned, rotation!.key!))
+  const key = concat(remembered, turn(project("k_turned", x, turned), turned, rotation?.key))
   const up = (name: string, rows: number, columns: number) =>
     layer(name, `self_attn.${name}_proj.weight`, heads * rows, columns)
   const queries = headLinear(q, up("k_up", rank, straight), heads, turned)

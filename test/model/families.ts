@@ -45,6 +45,14 @@ const latents = {
   v_head_dim: 32,
 }
 
+const statesByColumn = {
+  ...{ ...latents, q_lora_rank: null },
+  linear_attn_config: {
+    ...{ full_attn_layers: [2], kda_layers: [1] },
+    ...{ num_heads: 8, head_dim: 64, short_conv_kernel_size: 3 },
+  },
+}
+
 const families = {
   experts: ["qwen3_moe", { num_experts: 6, num_experts_per_tok: 2, norm_topk_prob: true }],
   "experts beside others": [
@@ -76,6 +84,20 @@ const families = {
   "latents of queries as they are": [
     "deepseek_v2",
     { ...latents, q_lora_rank: null, first_k_dense_replace: 2, n_routed_experts: null },
+  ],
+  "states by column": ["kimi_linear", statesByColumn],
+  "several widths": [
+    "nemotron-nas",
+    {
+      num_hidden_layers: 5,
+      block_configs: [
+        { attention: { n_heads_in_group: 4 }, ffn: { intermediate_size: 512 } },
+        { attention: { no_op: true }, ffn: { intermediate_size: 256 } },
+        { attention: { replace_with_linear: true }, ffn: { intermediate_size: 256 } },
+        { attention: { n_heads_in_group: 2 }, ffn: { no_op: true } },
+        { attention: { no_op: true }, ffn: { no_op: true } },
+      ],
+    },
   ],
   states: ["qwen3_5_text", states],
   // One key for all heads, as wide as a piece of the convolution's rows.

@@ -24,6 +24,7 @@ export const compiledModels = [
   "gpt-oss",
   "gpt2",
   "granite-hybrid",
+  "kimi-linear",
   "llama-odd",
   "nemotron",
   "nemotron-h-moe",

@@ -31,9 +31,19 @@ function longer(name: string): Record<string, unknown> {
   const layers = own[names.find((each) => each in own)!]
   const twice = ([key, value]: [string, unknown]) => {
     if (key === "hybrid_override_pattern") return [key, (value as string).repeat(2)]
+    if (key === "linear_attn_config") return [key, twiceNumbered(value as object)]
     const isOfLayers = Array.isArray(value) && value.length === layers
     return isOfLayers && !key.endsWith("_multipliers") ? [key, [...value, ...value]] : [key, value]
   }
+  /** Lists of layers by their numbers. */
+  const twiceNumbered = (lists: object) =>
+    Object.fromEntries(
+      Object.entries(lists).map(([key, value]) =>
+        Array.isArray(value)
+          ? [key, [...value, ...value.map((layer) => layer + layers)]]
+          : [key, value],
+      ),
+    )
   const counts = Object.fromEntries(names.flatMap((key) => (key in own ? [[key, 2 * layers]] : [])))
   return { ...Object.fromEntries(Object.entries(own).map(twice as never)), ...counts }
 }
@@ -220,6 +230,7 @@ test("launches of a layer in q4f16_1", () => {
       "internlm3": "9",
       "iquestcoder": "9",
       "jais2": "10",
+      "kimi-linear": "12 13 14",
       "laguna": "9 11, beyond 10 12",
       "lfm2": "7 9",
       "lfm2-moe": "7 9",
@@ -240,6 +251,7 @@ test("launches of a layer in q4f16_1", () => {
       "nemotron": "10",
       "nemotron-h": "4 6 7",
       "nemotron-h-moe": "6 8 9",
+      "nemotron-nas": "3 5 6 9",
       "olmo": "9",
       "olmo-hybrid": "9",
       "olmo2": "9",

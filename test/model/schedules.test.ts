@@ -82,7 +82,11 @@ async function oneOfEach(names: readonly string[]): Promise<string[]> {
 function meetingsOf({ steps, groups }: Plan): string {
   const ops = ["attend", "convolve", "experts"] as const
   const seen = ops.filter((op) => steps.some((step) => step.op === op))
-  const states = steps.flatMap((step) => (step.op === "delta" ? [step.delta.selective] : []))
+  const states = steps.flatMap((step) =>
+    step.op === "delta"
+      ? [step.delta.selective ? "selective" : step.delta.given ? "given" : ""]
+      : [],
+  )
   const kept = groups.map(({ window, state, headDim }) => [
     window ? "a window" : "all",
     state ? "a state" : headDim.value > 0 ? "keys and values" : "keys",
@@ -96,7 +100,7 @@ const sliding = ["mistral-swa", "phi3", "starcoder2"]
 const roomy = [
   ...sliding,
   ...["qwen3-5", "qwen3-5-moe", "qwen3-next", "granite-hybrid", "granite-hybrid-dense"],
-  ...["bamba", "falcon-h1", "falcon-h1-normed", "olmo-hybrid"],
+  ...["bamba", "falcon-h1", "falcon-h1-normed", "kimi-linear", "olmo-hybrid"],
 ]
 
 const judged = takesAll ? every : await oneOfEach(every)

@@ -282,6 +282,8 @@ describe("the reference", () => {
     ["latents", { ...codes, kv: "f16" }, [2, 8]],
     ["latents of queries as they are", codes, [4]],
     ["states", codes, [4, 8]],
+    ["states by column", codes, [2, 4]],
+    ["several widths", codes, [2, 4]],
     ["selective states", codes, [2, 4]],
     ["selective states beside attention", codes, [2, 4]],
     ["experts without gates", codes, [2, 4]],
@@ -381,7 +383,7 @@ test.skipIf(left)(
   240_000,
 )
 
-test.skipIf(left).each(["latents", "states", "convolutions"] as const)(
+test.skipIf(left).each(["latents", "states", "states by column", "convolutions"] as const)(
   `on Vulkan: two shards of %s${left ? " (skipped: none of Vulkan)" : ""}`,
   async (family) => {
     const plan = compile(familyGraph(family), { ...codes, sums: sums! })

@@ -15,7 +15,7 @@ import type {
   Routing,
   Weight,
 } from "./graph.ts"
-import { inOrder, valueDim } from "./graph.ts"
+import { decayColumns, inOrder, valueDim } from "./graph.ts"
 
 /** A matrix `[rows, columns]`, or with no columns given a vector. */
 export function weight(name: string, tensor: string, rows: number, columns = 1): Weight {
@@ -135,11 +135,23 @@ export function deltaRule(
   x: Node,
   { decays, shares }: Record<"decays" | "shares", Node>,
   { decay, bias }: Record<"decay" | "bias", Weight>,
-  delta: Omit<Delta, "selective">,
+  delta: Omit<Delta, "selective" | "given">,
 ): Node {
   sameRows(decays, shares)
   check(shares.columns === delta.valueHeads, "delta: shares do not fit")
   return stateOf([x, decays, shares], { decay, bias, skip: undefined }, delta)
+}
+
+/** The same, where each row of a state has a decay of its own. @param decays what they are multiplied with */
+export function deltaRuleByColumn(
+  x: Node,
+  { decays, shares }: Record<"decays" | "shares", Node>,
+  delta: Omit<Delta, "selective" | "given">,
+): Node {
+  sameRows(decays, shares)
+  check(shares.columns === delta.valueHeads, "delta: shares do not fit")
+  const none = { decay: undefined, bias: undefined, skip: undefined }
+  return stateOf([x, decays, shares], none, { ...delta, given: true })
 }
 
 /** @param skip how much of a value is read whatever its state holds */
@@ -147,7 +159,7 @@ export function selectiveStates(
   x: Node,
   decays: Node,
   weights: Record<"decay" | "bias" | "skip", Weight>,
-  delta: Omit<Delta, "selective">,
+  delta: Omit<Delta, "selective" | "given">,
 ): Node {
   check(weights.skip.rows === delta.valueHeads, `${weights.skip.name} does not fit`)
   return stateOf([x, decays], weights, { ...delta, selective: true })
@@ -155,7 +167,7 @@ export function selectiveStates(
 
 function stateOf(
   inputs: readonly [Node, Node, Node] | readonly [Node, Node],
-  { decay, bias, skip }: Record<"decay" | "bias", Weight> & { skip: Weight | undefined },
+  { decay, bias, skip }: Record<"decay" | "bias" | "skip", Weight | undefined>,
   delta: Delta,
 ): Node {
   const [x, decays] = inputs
@@ -163,9 +175,9 @@ function stateOf(
   const columns = valueHeads * valueDim
   check(x.columns === 2 * keyHeads * keyDim + columns, "delta: columns do not fit")
   check(valueHeads % keyHeads === 0, "delta: heads do not fit")
-  check(decays.columns === valueHeads, "delta: decays do not fit")
-  for (const { name, rows } of [decay, bias])
-    check(rows === valueHeads, `${name} does not fit ${valueHeads} heads`)
+  check(decays.columns === decayColumns(delta), "delta: decays do not fit")
+  for (const weight of [decay, bias])
+    check(!weight || weight.rows === valueHeads, `${weight?.name} does not fit ${valueHeads} heads`)
   const rows = sameRows(x, decays)
   return { op: "delta", rows, columns, inputs, delta, decay, bias, skip }
 }

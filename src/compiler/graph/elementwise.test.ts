@@ -24,6 +24,7 @@ const exact: Record<ElementwiseName, (x: number) => number> = {
   above: (x) => Math.max(x - BY, 0),
   clip: (x) => Math.max(-BY, Math.min(x, BY)),
   exp_gap: (x) => (x < 0 ? Math.expm1(x) - x : 0),
+  exp: (x) => Math.exp(x),
   softplus: (x) => Math.log1p(Math.exp(x)),
   sigmoid: (x) => 1 / (1 + Math.exp(-x)),
   cap: (x) => BY * Math.tanh(x / BY),
@@ -33,9 +34,14 @@ const exact: Record<ElementwiseName, (x: number) => number> = {
 test.each(Object.entries(elementwise))("%s", (name, { js }) => {
   for (let at = -12; at < 12; at += 0.173) {
     const x = Math.fround(at)
+    const wanted = exact[name as ElementwiseName](x)
     const size = Math.abs(x) + 1
-    const error = Math.abs(js(x, BY) - exact[name as ElementwiseName](x))
-    expect(error / (name === "relu2" || name === "scale" ? size ** 2 : size)).toBeLessThan(4e-7)
+    const sizes: Partial<Record<string, number>> = {
+      relu2: size ** 2,
+      scale: size ** 2,
+      exp: wanted,
+    }
+    expect(Math.abs(js(x, BY) - wanted) / (sizes[name] ?? size)).toBeLessThan(4e-7)
   }
   for (const x of [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY])
     expect(Number.isFinite(js(x, BY))).toBe(false)

@@ -10,6 +10,7 @@ import {
   cap,
   clip,
   expGap,
+  exponential,
   gelu,
   geluTanh,
   quickGelu,
@@ -27,6 +28,7 @@ export const elementwise = {
   quick_gelu: { js: quickGelu, c: (x) => `vec_quick_gelu(${x})`, gpu: gpu.quickGelu },
   relu2: { js: relu2, c: (x) => `vec_relu2(${x})`, gpu: gpu.relu2 },
   exp_gap: { js: expGap, c: (x) => `vec_exp_gap(${x})`, gpu: gpu.expGap },
+  exp: { js: exponential, c: (x) => `vec_exponential(${x})`, gpu: gpu.exponential },
   softplus: {
     js: (x) => Math.fround(softplus(x) + x * 0), // which shows what is no number
     c: (x) => `vec_softplus(${x})`,

@@ -113,6 +113,9 @@ export type Op =
    * all of it is multiplied with its decay, e^(-e^decay * ln(1 + e^(a + bias))); the value less what the key reads is put under
    * the key, times the share; then the query reads. Queries and keys are brought to unit length.
    *
+   * Where decays are `given`, each row of a state has its own: they are a column for each column of a value head's key, and what that row
+   * is multiplied with, so that there are no `decay` and `bias`.
+   *
    * A selective state space (Mamba 2) has no shares: the value is put under the key ln(1 + e^(a + bias)) times, whatever the key reads;
    * queries and keys stay as they are, and the value times `skip`, a number for each head, is added to what is read.
    */
@@ -120,8 +123,8 @@ export type Op =
       op: "delta"
       inputs: readonly [Node, Node, Node] | readonly [Node, Node]
       delta: Delta
-      decay: Weight
-      bias: Weight
+      decay: Weight | undefined
+      bias: Weight | undefined
       skip: Weight | undefined
     }
   /** x, a column for each expert → how much each of them counts, 0 of those that the row does not go to. */
@@ -220,6 +223,8 @@ export interface Convolution {
 export interface Delta {
   layer: number
   selective?: true
+  /** Its decays are computed by others, one for each column of a value head's key. */
+  given?: true
   keyHeads: number // key head j and its query serve value heads j * (valueHeads / keyHeads) and those behind it,
   /** or every one of the same rest: j, j + keyHeads and so on. */
   tiled?: true
@@ -227,6 +232,10 @@ export interface Delta {
   keyDim: number
   valueDim: number
 }
+
+/** Of a row of decays, how many columns there are. */
+export const decayColumns = ({ valueHeads, keyDim, given }: Omit<Delta, "layer">) =>
+  given ? valueHeads * keyDim : valueHeads
 
 /** Numbers in the state of a layer. */
 export const stateSize = ({ valueHeads, keyDim, valueDim }: Delta) => valueHeads * keyDim * valueDim
@@ -378,8 +387,7 @@ function details(node: Node): string[] {
       return [
         `layer ${node.delta.layer}`,
         deltaText(node.delta),
-        shown(node.decay),
-        shown(node.bias),
+        ...[node.decay, node.bias].flatMap((weight) => (weight ? [shown(weight)] : [])),
         ...(node.skip ? [`skip ${shown(node.skip)}`] : []),
       ]
     case "route":
@@ -426,8 +434,11 @@ export function functionText(applied: {
 }
 
 /** "heads 4/2 x 8 + 6" */
-export const deltaText = ({ keyHeads, valueHeads, keyDim, valueDim, tiled, selective }: Delta) =>
-  `${selective ? "selective " : ""}heads ${valueHeads}/${keyHeads}${tiled ? " tiled" : ""} x ${keyDim} + ${valueDim}`
+export function deltaText({ keyHeads, valueHeads, keyDim, valueDim, ...how }: Delta): string {
+  const { tiled, selective, given } = how
+  const heads = `heads ${valueHeads}/${keyHeads}${tiled ? " tiled" : ""} x ${keyDim} + ${valueDim}`
+  return `${selective ? "selective " : ""}${heads}${given ? " given" : ""}`
+}
 
 /** Of a row of its columns, where each kind begins. */
 export function deltaColumns({

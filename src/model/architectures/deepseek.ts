@@ -7,7 +7,7 @@
 import type { Groups, Routing } from "../../compiler/graph/graph.ts"
 import { log } from "../../runtime/elementary.ts"
 import { type Latent, withAttention, withBlocks, withMlp } from "../block.ts"
-import { type ModelConfig, readDecoder } from "../config.ts"
+import { type Differences, type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { llamaNaming, type Naming, stackedExperts, withParts } from "../weights/names.ts"
 import { readMlpTypes, readRouting } from "./experts.ts"
@@ -21,8 +21,8 @@ interface Mixture {
 
 interface Family extends Mixture {
   queryRank: number | undefined // where a configuration does not say
-  /** A configuration may call the turned columns a part of the head, which they are. */
-  turnsPart?: true
+  /** A configuration may call the turned columns a part of the head, which they are; or nothing turns them. */
+  turns?: "a part" | "nothing"
 }
 
 export const readDeepseek2 = (fields: Fields) =>
@@ -50,7 +50,7 @@ export function readMistral4(given: Fields): ModelConfig {
     factor: own.positive("routed_scaling_factor", 1),
     groups: groupsOf(own, "two largest"),
   })
-  const config = readLatent(fields, { queryRank: 1024, dense: 0, routing, turnsPart: true })
+  const config = readLatent(fields, { queryRank: 1024, dense: 0, routing, turns: "a part" })
   return withGrowth(fields, config)
 }
 
@@ -75,7 +75,7 @@ export function readMiniCpm3(given: Fields): ModelConfig {
 
 const EPSILON = 1e-6 // of the small norms, whatever the configuration says of the others
 
-function readLatent(fields: Fields, family: Family): ModelConfig {
+export function readLatent(fields: Fields, family: Family): ModelConfig {
   for (const [name, known] of [
     ["attention_bias", false],
     ["mlp_bias", false],
@@ -94,9 +94,7 @@ function readLatent(fields: Fields, family: Family): ModelConfig {
   const { straight, turned } = latent
   const config = readDecoder(fields, {
     absent: { headDim: straight + turned },
-    rotation: family.turnsPart
-      ? { headDim: straight + turned, part: turned / (straight + turned) }
-      : { headDim: turned },
+    rotation: turnOf(family, latent),
   })
   const scale = (straight + turned) ** -0.5 * stretchedBy(fields) ** 2
   return withExperts(
@@ -104,6 +102,15 @@ function readLatent(fields: Fields, family: Family): ModelConfig {
     withBlocks(config, (block) => withAttention(block, { scale, latent })),
     family,
   )
+}
+
+function turnOf(
+  { turns }: Family,
+  { straight, turned }: Latent,
+): NonNullable<Differences["rotation"]> {
+  if (turns === "nothing") return "none"
+  const headDim = straight + turned
+  return turns === "a part" ? { headDim, part: turned / headDim } : { headDim: turned }
 }
 
 /** null says that there is none. */
@@ -205,7 +212,7 @@ export const deepseekNaming = (config: ModelConfig) => latentNaming(config, {})
 export const miniCpm3Naming = (config: ModelConfig) => latentNaming(config, { halves: true })
 
 /** @param order how the turned columns of a head lie: neighbours turn with each other, or halves */
-function latentNaming(
+export function latentNaming(
   { shapes: { heads }, blocks }: ModelConfig,
   order: { halves?: true },
 ): Naming {

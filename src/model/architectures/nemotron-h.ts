@@ -117,6 +117,7 @@ export function nemotronHNaming({ blocks }: ModelConfig): Naming {
       embed_tokens: "embeddings",
       norm: "norm_f",
       input_layernorm: "norm",
+      post_attention_layernorm: "norm",
       ...Object.fromEntries(same),
       ...(selective && selectiveParts(selective, "mixer.")),
       "mlp.up_proj": "mixer.up_proj",

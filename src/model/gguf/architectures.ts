@@ -6,6 +6,7 @@ import { exp, log } from "../../runtime/elementary.ts"
 import { deepseekNaming, miniCpm3Naming } from "../architectures/deepseek.ts"
 import { neighboursOf } from "../architectures/glm4.ts"
 import { selectiveProjections } from "../architectures/granite.ts"
+import { kimiLinearNaming } from "../architectures/kimi-linear.ts"
 import { unitWeights } from "../architectures/llama4.ts"
 import { unitNorms } from "../architectures/olmo.ts"
 import {
@@ -83,6 +84,7 @@ const nemotronH = {
   fields: nemotronHFields,
   parts: (_, config) => ({
     ...stateTensors(config),
+    post_attention_layernorm: "attn_norm",
     "mlp.latent_in_proj": "ffn_latent_down",
     "mlp.latent_out_proj": "ffn_latent_up",
   }),
@@ -147,10 +149,59 @@ const withLatents = {
   fields: deepseekFields,
   parts: (_, config) => ({
     ...latentParts(deepseekNaming(config)),
-    "self_attn.k_up_proj": { name: "attn_k_b", stacked: config.shapes.heads },
-    "self_attn.v_up_proj": { name: "attn_v_b", stacked: config.shapes.heads },
+    ...keysAndValuesApart(config),
   }),
 } as const satisfies Omit<GgufArchitecture, "model">
+
+const keysAndValuesApart = ({ shapes: { heads } }: ModelConfig): Naming["parts"] => ({
+  "self_attn.k_up_proj": { name: "attn_k_b", stacked: heads },
+  "self_attn.v_up_proj": { name: "attn_v_b", stacked: heads },
+})
+
+/** Kimi Linear. Layers without heads of keys have the delta rule, and tensors of its own name what both kinds have alike. */
+const withColumnDecays = {
+  model: "kimi_linear",
+  turned: "partial_rotary_factor", // which says nothing here: no head is turned
+  varies: true,
+  fields: (file, usual) => {
+    const layers = usual.num_hidden_layers as number
+    return {
+      ...deepseekFields(file, usual),
+      ...sigmoidExperts(file),
+      norm_topk_prob: true,
+      layer_types: file
+        .counts("attention.head_count_kv", layers)
+        .map((heads) => (heads === 0 ? "linear_attention" : "full_attention")),
+      linear_num_heads: usual.num_attention_heads,
+      linear_head_dim: file.count("kda.head_dim"),
+      linear_conv_kernel_dim: file.count("ssm.conv_kernel"),
+    }
+  },
+  parts: (_, config) => {
+    const delta = config.blocks.find((block) => block.delta)?.delta
+    const filters = ["q", "k", "v"].map((name) => [
+      `linear_attn.${name}_conv`,
+      { name: `ssm_conv1d_${name}`, taps: delta?.taps ?? 1 },
+    ])
+    return {
+      ...latentParts(kimiLinearNaming(config)),
+      ...keysAndValuesApart(config),
+      "linear_attn.q_proj": "attn_q",
+      "linear_attn.k_proj": "attn_k",
+      "linear_attn.v_proj": "attn_v",
+      ...Object.fromEntries(filters),
+      "linear_attn.b_proj": "ssm_beta",
+      "linear_attn.f_a_proj": "ssm_f_a",
+      "linear_attn.f_b_proj": "ssm_f_b",
+      "linear_attn.z_a_proj": "ssm_g_a",
+      "linear_attn.z_b_proj": "ssm_g_b",
+      "linear_attn.rates": { name: "ssm_a", bare: true, repeated: delta?.keyDim ?? 1 },
+      "linear_attn.decay_bias": { name: "ssm_dt.bias", bare: true },
+      "linear_attn.norm": "ssm_norm",
+      "linear_attn.out_proj": "attn_output",
+    }
+  },
+} as const satisfies GgufArchitecture
 
 const qwen3Mixture: GgufArchitecture = {
   model: "qwen3_moe",
@@ -293,6 +344,23 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
       post_attention_layernorm: { name: "ffn_norm", bare: true },
     }),
   },
+  // Layers whose attention or MLP has no width have none; without heads of keys a matrix stands in attention's place.
+  deci: {
+    model: "nemotron-nas",
+    neighbours: true,
+    varies: true,
+    fields: (file, { num_hidden_layers: layers }) => {
+      const of = (rest: string) => file.counts(rest, layers as number)
+      const [heads, keys] = [of("attention.head_count"), of("attention.head_count_kv")]
+      return {
+        block_configs: of("feed_forward_length").map((width, i) => ({
+          attention: searchedAttention(heads[i]!, keys[i]!),
+          ffn: width === 0 ? { no_op: true } : { intermediate_size: width },
+        })),
+      }
+    },
+    parts: () => ({ "self_attn.plain": "attn_output" }),
+  },
   nemotron_h: nemotronH,
   nemotron_h_moe: nemotronH,
   minicpm: {
@@ -308,6 +376,7 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     }),
   },
   // Its files do not say what its only models were trained with.
+  "kimi-linear": withColumnDecays,
   minicpm3: {
     model: "minicpm3",
     turned: "partial_rotary_factor",
@@ -741,6 +810,11 @@ function stateTensors({ blocks }: ModelConfig): Naming["parts"] {
   }
 }
 
+function searchedAttention(heads: number, keys: number): Json {
+  if (keys > 0) return { n_heads_in_group: heads / keys }
+  return heads > 0 ? { replace_with_linear: true } : { no_op: true }
+}
+
 function nemotronHFields(file: GgufFile, { num_hidden_layers, rms_norm_eps }: Json): Json {
   const layers = num_hidden_layers as number
   const hasExperts = (file.countIfThere("expert_count") ?? 0) > 0
@@ -873,7 +947,7 @@ function deepseekFields(file: GgufFile, usual: Json): Json {
   const width = file.count("attention.key_length_mla")
   const scaling = usual.rope_scaling as Json | null
   const stretch = 10 * (file.factor("rope.scaling.yarn_log_multiplier") ?? 0) // the file has a tenth of it
-  file.count("attention.value_length") // as wide as what is remembered
+  file.countIfThere("attention.value_length") // as wide as what is remembered, or a head of what nobody reads
   return {
     num_key_value_heads: usual.num_attention_heads,
     head_dim: width,

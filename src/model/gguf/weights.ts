@@ -49,7 +49,7 @@ function findSource(opened: Opened, source: Source, rows: number, columns: numbe
   if (source.woven) return wovenOf(opened, source, source.woven, [rows, columns])
   const tensor = tensors.get(source.tensor)
   if (!tensor) throw folder.broken(file, `there is no tensor ${source.tensor}`)
-  const all = source.rows?.of ?? rows
+  const all = source.rows?.of ?? rows / (source.repeated ?? 1)
   const { stacked, transposed, turnedRuns } = source
   const width = transposed ? all : (turnedRuns?.width ?? columns) // of a stored row
   const wanted = dimsOf(source, width, transposed ? columns : all)

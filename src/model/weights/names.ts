@@ -32,8 +32,12 @@ export interface Source {
    * half of a stored head is turned by itself, its first half with its second.
    */
   neighbours?: { headDim: number; turned: number; last?: true; halves?: true; quarters?: true }
+  /** Each of its rows stands here so many times, one copy behind the other. */
+  repeated?: number
   /** It is stored as minus e to its power. */
   exponential?: true
+  /** It is minus e to the power of what is stored. */
+  raised?: true
   /** It is ln(1 + e to the power of what is stored). */
   softplus?: true
   /** Added to every value. */
@@ -271,8 +275,9 @@ function ending(kind: string, bare: true | undefined): string {
 }
 
 /** The stored row that becomes row `row`. */
-export function storedRow({ rows, neighbours }: Source, row: number): number {
-  const straight = neighbours ? neighbour(row, neighbours) : row
+export function storedRow({ rows, neighbours, repeated = 1 }: Source, row: number): number {
+  const own = Math.floor(row / repeated)
+  const straight = neighbours ? neighbour(own, neighbours) : own
   if (!rows) return straight
   const { from, run, every } = rows
   return from + Math.floor(straight / run) * every + (straight % run)

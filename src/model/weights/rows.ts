@@ -42,12 +42,12 @@ export function rowsOf(
     ? source.stacked
       ? turnedMatrix(stored, source, source.stacked, columns)
       : (first: number, count: number) => readTransposed(stored, source, columns, first, count)
-    : source.rows || source.neighbours
+    : source.rows || source.neighbours || source.repeated
       ? (first: number, count: number, room?: Room) =>
           readScattered(stored, source, [first, count], room)
       : (first: number, count: number, room?: Room) => stored.read(first, count, room)
-  const { plus = 0, exponential, softplus } = source
-  if (plus === 0 && !addend && !exponential && !softplus) return { codec, read }
+  const { plus = 0, exponential, raised, softplus } = source
+  if (plus === 0 && !addend && !exponential && !raised && !softplus) return { codec, read }
   // The sum is rounded to float, not to what the tensor is stored in.
   return {
     codec: "f32",
@@ -59,6 +59,7 @@ export function rowsOf(
       const row = addend && widen((await addend.read(0, 1)).values, addend.codec as FloatType)
       const changed = values.map((value, i) => {
         if (exponential) return log(-value)
+        if (raised) return -exp(value)
         const own = softplus ? log(1 + exp(value)) : value
         return own + (row ? row[i % columns]! : plus)
       })

@@ -292,7 +292,7 @@ function find(opened: Opened, source: Source, rows: number, columns: number): Te
   const tensor = tensors.get(source.tensor)
   if (!tensor) throw folder.broken(anyFile, `there is no tensor ${source.tensor}`)
   const { file, dtype, shape, handle, position } = tensor
-  const all = source.rows?.of ?? rows
+  const all = source.rows?.of ?? rows / (source.repeated ?? 1)
   const { stacked, turnedRuns } = source
   const straight = stacked ? [stacked, all / stacked, columns] : [all, turnedRuns?.width ?? columns]
   const turned = stacked ? [stacked, columns, all / stacked] : [columns, all]

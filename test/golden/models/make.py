@@ -6,7 +6,9 @@ Everything is computed in float64, also what the model's own code does in float3
 0.05 on the whole greedy path, eight tokens of it differ, and every expert that is chosen leads those that are not by 0.0002.
 """
 
+import copy
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -16,6 +18,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, Mistral4ForCausalLM
+from transformers.models.llama.modeling_llama import LlamaAttention, LlamaMLP
 
 LENGTHS = (1, 17, 40, 150)
 GREEDY, MARGIN, DISTINCT, CHOSEN = 40, 0.05, 8, 0.0002
@@ -116,6 +119,25 @@ FALCON_H1 = {
     "ssm_out_multiplier": 0.5,
     "ssm_multipliers": [0.9, 0.6, 0.75, 1.25, 0.8],
 }
+
+
+def searched(group, multiplier):
+    """What a layer is, as NVIDIA's search writes it: how many heads share keys, or a matrix, or nothing; how wide an MLP is."""
+    return {
+        "attention": {
+            "n_heads_in_group": group if isinstance(group, int) else None,
+            "no_op": group is None,
+            "num_sink_tokens": None,
+            "replace_with_linear": group == "linear",
+            "sparsify": None,
+            "unshifted_sink": False,
+            "use_prefill_window_in_sink_attention": False,
+            "window_length": None,
+        },
+        "ffn": {"ffn_mult": multiplier, "no_op": multiplier is None, "replace_with_linear": False, "sparsify": None},
+    }
+
+
 MODELS = {
     "falcon-h1": FALCON_H1,
     "falcon-h1-normed": {
@@ -195,6 +217,30 @@ MODELS = {
         "rms_norm_eps": 1.5625e-7,
         "tie_word_embeddings": False,
     },
+    "nemotron-nas": {
+        **COMMON,
+        "architectures": ["DeciLMForCausalLM"],
+        "model_type": "nemotron-nas",
+        "hidden_size": 24,
+        "num_hidden_layers": 5,
+        "num_key_value_heads": None,
+        "intermediate_size": None,
+        "tie_word_embeddings": False,
+        "rope_scaling": {
+            "rope_type": "llama3",
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 64,
+        },
+        "block_configs": [
+            searched(2, 10.0),
+            searched(None, 20.0),
+            searched("linear", 10.0),
+            searched(4, None),
+            searched(None, None),
+        ],
+    },
     "exaone-moe": {
         **COMMON,
         "architectures": ["ExaoneMoEForCausalLM"],
@@ -238,6 +284,43 @@ MODELS = {
         "residual_multiplier": 0.8,
         "logits_scaling": 0.125,
         "tie_word_embeddings": False,
+    },
+    "kimi-linear": {
+        **{key: value for key, value in COMMON.items() if key not in ("rope_theta", "attention_bias", "max_position_embeddings")},
+        "architectures": ["KimiLinearForCausalLM"],
+        "model_type": "kimi_linear",
+        "model_max_length": 512,
+        "pad_token_id": None,
+        "num_hidden_layers": 4,
+        "num_key_value_heads": 4,
+        "head_dim": 10,
+        "rms_norm_eps": 1e-5,
+        "tie_word_embeddings": False,
+        "linear_attn_config": {
+            "full_attn_layers": [3],
+            "kda_layers": [1, 2, 4],
+            "num_heads": 4,
+            "head_dim": 12,
+            "short_conv_kernel_size": 4,
+        },
+        "mla_use_nope": True,
+        "q_lora_rank": None,
+        "kv_lora_rank": 16,
+        "qk_nope_head_dim": 8,
+        "qk_rope_head_dim": 4,
+        "v_head_dim": 10,
+        "first_k_dense_replace": 1,
+        "moe_intermediate_size": 16,
+        "moe_layer_freq": 1,
+        "moe_renormalize": True,
+        "moe_router_activation_func": "sigmoid",
+        "num_experts": 6,
+        "num_experts_per_token": 2,
+        "num_shared_experts": 1,
+        "num_expert_group": 1,
+        "topk_group": 1,
+        "routed_scaling_factor": 2.446,
+        "use_grouped_topk": True,
     },
     "youtu": {
         **{key: value for key, value in COMMON.items() if key != "num_key_value_heads"},
@@ -842,8 +925,60 @@ def as_olmo_hybrid(tensors):
     return renamed
 
 
+def as_kimi_linear(tensors):
+    """A dense layer's MLP under its own name: transformers writes it as one of experts."""
+    dense = re.compile(r"block_sparse_moe\.(?=(gate|up|down)_proj\.weight)")
+    return {dense.sub("mlp.", name): tensor for name, tensor in tensors.items()}
+
+
+class Matrix(torch.nn.Module):
+    """What stands in the place of attention."""
+
+    def __init__(self, columns):
+        super().__init__()
+        self.linear_attn = torch.nn.Linear(columns, columns, bias=False)
+
+    def forward(self, hidden_states, **_):
+        return self.linear_attn(hidden_states), None
+
+
+class Nothing(torch.nn.Module):
+    """Nothing is added in the place of attention, or of an MLP."""
+
+    def forward(self, x=None, hidden_states=None, **_):
+        return torch.zeros_like(x) if hidden_states is None else (torch.zeros_like(hidden_states), None)
+
+
+def cut(model):
+    """A Llama whose layers are those that its configuration lists, if it does."""
+    own = model.config
+    for number, block in enumerate(getattr(own, "block_configs", [])):
+        layer, attention, multiplier = model.model.layers[number], block["attention"], block["ffn"]["ffn_mult"]
+        if group := attention["n_heads_in_group"]:
+            heads = copy.copy(own)
+            heads.num_key_value_heads = own.num_attention_heads // group
+            layer.self_attn = LlamaAttention(heads, number)
+        else:
+            layer.self_attn = Nothing() if attention["no_op"] else Matrix(own.hidden_size)
+        if multiplier is None:
+            layer.mlp = Nothing()
+        else:
+            wide = copy.copy(own)
+            wide.intermediate_size = -(int(2 * multiplier * own.hidden_size / 3) // -256) * 256
+            layer.mlp = LlamaMLP(wide)
+        for norm, part in (("input_layernorm", layer.self_attn), ("post_attention_layernorm", layer.mlp)):
+            if isinstance(part, Nothing):
+                setattr(layer, norm, torch.nn.Identity())
+    return model
+
+
 # Those that transformers does not have, and what it has that computes the same; or that it writes otherwise than they are published.
 COMPUTED_AS = {
+    "kimi-linear": (MODELS["kimi-linear"], as_kimi_linear),
+    "nemotron-nas": (
+        {**MODELS["nemotron-nas"], "model_type": "llama", "num_key_value_heads": 4, "intermediate_size": 48},
+        dict,
+    ),
     "olmo-hybrid": (MODELS["olmo-hybrid"], as_olmo_hybrid),
     "bailing-moe": (
         {
@@ -928,7 +1063,7 @@ def make_weights(config, seed, folder):
     given = {k: v for k, v in config.items() if k not in ("model_type", "architectures")}
     own = AutoConfig.for_model(config["model_type"], **given)
     own._attn_implementation = "eager"
-    model = Mistral4ForCausalLM(own) if is_nested(config) else AutoModelForCausalLM.from_config(own)
+    model = cut(Mistral4ForCausalLM(own) if is_nested(config) else AutoModelForCausalLM.from_config(own))
     with torch.no_grad():
         buffers = ((n, b) for n, b in model.named_buffers() if "e_score" in n)
         for name, weight in [*model.named_parameters(), *buffers]:
@@ -1035,15 +1170,24 @@ def prompts_for(model, random, most):
     return tensors, notes
 
 
+def opened(config, folder):
+    if "block_configs" in config:  # layers that no class of transformers has
+        own = AutoConfig.from_pretrained(folder, attn_implementation="eager")
+        model = cut(AutoModelForCausalLM.from_config(own)).double()
+        model.load_state_dict(load_file(folder / "model.safetensors"))
+        return model
+    return (Mistral4ForCausalLM if is_nested(config) else AutoModelForCausalLM).from_pretrained(
+        folder, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager"
+    )
+
+
 def make(name, published, output, seed=1):
     folder = output / name
     folder.mkdir(parents=True)
     config, renamed = COMPUTED_AS.get(name, (published, dict))
     make_weights(config, seed, folder)
     random = np.random.default_rng(seed)
-    model = (Mistral4ForCausalLM if is_nested(config) else AutoModelForCausalLM).from_pretrained(
-        folder, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager"
-    ).eval().double()
+    model = opened(config, folder).eval().double()
     for module in model.modules():
         if hasattr(module, "time_step_limit"):  # what the published code reads, of which transformers reads another number
             module.time_step_limit = config.get("time_step_limit", (0.0, float("inf")))

@@ -411,6 +411,7 @@ export const deltaStep = struct("delta_step", {
   bias: int,
   skip: int,
   selective: int,
+  given: int,
   key_heads: int,
   value_heads: int,
   tiled: int,

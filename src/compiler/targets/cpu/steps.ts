@@ -339,8 +339,9 @@ class Code implements StepCode {
   }
 
   #delta(step: Extract<Step, { op: "delta" }>): Entry {
-    // Of shares and skip a step has one; what stands in the other's place is not read.
-    const { input, decays, shares = decays, decay, bias, skip = bias, delta, place, output } = step
+    // Of shares and skip a step has one, and without decay it has no bias; what stands in their places is not read.
+    const { input, decays, shares = decays, decay = 0, bias = 0, delta, place, output } = step
+    const { skip = bias } = step
     if (output.from !== 0)
       throw new Error("internal: a state is read into some columns of a buffer")
     const { text, words } = this.#said(deltaStep, {
@@ -357,6 +358,7 @@ class Code implements StepCode {
       bias,
       skip,
       selective: delta.selective ? 1 : 0,
+      given: delta.given ? 1 : 0,
       key_heads: delta.keyHeads,
       value_heads: delta.valueHeads,
       tiled: delta.tiled ? 1 : 0,

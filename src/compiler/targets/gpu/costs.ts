@@ -61,7 +61,8 @@ export function layerLaunches(plan: Plan, tape: readonly TapeStep[], sees: Sees)
     const [, layer] = /^layers\.(\d+)\./.exec(plan.parameters[weight ?? -1]?.name ?? "") ?? []
     if (layer !== undefined) begins[Number(layer)] ??= at
   }
-  return begins.slice(1).map((end, layer) => launchesOf(tape.slice(begins[layer], end), sees))
+  const own = begins.filter((at) => at !== undefined) // a layer may be nothing
+  return own.slice(1).map((end, i) => launchesOf(tape.slice(own[i], end), sees))
 }
 
 function productOf(step: Step): number | undefined {

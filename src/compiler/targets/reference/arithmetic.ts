@@ -150,6 +150,11 @@ export function expGap(x: number): number {
   return fround(fround(exp(below) - 1) - below)
 }
 
+/** e^x; what is no number shows. */
+export function exponential(x: number): number {
+  return fround(exp(x) + x * 0)
+}
+
 export function sigmoid(x: number): number {
   return fround(fround(1 / fround(1 + exp(0 - x))) + x * 0)
 }

@@ -560,7 +560,8 @@ export interface Position {
   query: Float32Array
   key: Float32Array
   value: Float32Array
-  decay: number
+  /** Of all rows of the state, or of each. */
+  decay: number | Float32Array
   share: number
   out: Float32Array
 }
@@ -569,10 +570,11 @@ export interface Position {
 export function deltaRule(state: Float32Array, position: Position): void {
   const { query, key, value, decay, share, out } = position
   const width = value.length
+  const decayAt = typeof decay === "number" ? () => decay : (i: number) => decay[i]!
   for (let j = 0; j < width; j++) {
     let known = 0
     for (let i = 0; i < key.length; i++) {
-      const decayed = fround(state[i * width + j]! * decay)
+      const decayed = fround(state[i * width + j]! * decayAt(i))
       state[i * width + j] = decayed
       known = fma(key[i]!, decayed, known)
     }
@@ -593,7 +595,11 @@ export function selectiveShare(input: number, bias: number): number {
 }
 
 /** The same of a selective state space: what the key reads is not taken away, and `skip` times the value is read. */
-export function selectiveState(state: Float32Array, position: Position, skip: number): void {
+export function selectiveState(
+  state: Float32Array,
+  position: Position & { decay: number },
+  skip: number,
+): void {
   const { query, key, value, decay, share, out } = position
   const width = value.length
   for (let j = 0; j < width; j++) {

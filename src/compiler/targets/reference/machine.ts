@@ -442,7 +442,9 @@ export class Machine {
     ) as [kernels.Rows, kernels.Rows, kernels.Rows]
     const shares = step.shares && this.#rows(step.shares)
     const skip = step.skip === undefined ? undefined : this.#vector(step.skip)
-    const [decay, bias] = [this.#vector(step.decay), this.#vector(step.bias)]
+    const [decay, bias] = [step.decay, step.bias].map((parameter) =>
+      parameter === undefined ? undefined : this.#vector(parameter),
+    )
     const columns = deltaColumns(delta)
     const states = this.#states[place.group]![place.layer]!
     const size = keyDim * valueDim
@@ -467,20 +469,21 @@ export class Machine {
           ) as [Float32Array, Float32Array]
           const value = of(columns.values + head * valueDim, valueDim)
           const to = kernels.rowOf(out, token).subarray(head * valueDim, (head + 1) * valueDim)
-          const input = own(decays)
-          const decayed = kernels.decayOf(decay[head]!, input, bias[head]!)
+          const given = () =>
+            kernels.rowOf(decays, token).subarray(head * keyDim, (head + 1) * keyDim)
+          const all = () => kernels.decayOf(decay![head]!, own(decays), bias![head]!)
           if (shares)
             kernels.deltaRule(state, {
               query: kernels.unit(query, keyDim),
               key: kernels.unit(ownKey, 1),
-              ...{ value, decay: decayed, share: own(shares), out: to },
+              ...{ value, decay: decay ? all() : given(), share: own(shares), out: to },
             })
           else
             kernels.selectiveState(
               state,
               {
-                ...{ query, key: ownKey, value, decay: decayed, out: to },
-                share: kernels.selectiveShare(input, bias[head]!),
+                ...{ query, key: ownKey, value, decay: all(), out: to },
+                share: kernels.selectiveShare(own(decays), bias![head]!),
               },
               skip![head]!,
             )

@@ -15,6 +15,7 @@ struct delta_position {
   const float *query, *key, *value;
   float query_scale, key_scale;
   float decay, share;
+  const float *decays;  // of each column of the key, in the place of one for all
   int64_t selective;
   float skip;
   const float *before;
@@ -34,11 +35,12 @@ INLINE void delta_store(float *p, const int64_t n, vec v) {
 // `vectors` of `n` columns each, from column j on.
 INLINE void delta_columns(const struct delta_position *p, const int64_t j, const int vectors,
                           const int64_t n) {
-  const vec decay = vec_set(p->decay), share = vec_set(p->share);
+  const vec common = vec_set(p->decay), share = vec_set(p->share);
   vec known[4], correction[4], read[4];
   for (int v = 0; v < vectors; v++) known[v] = read[v] = vec_zero();
   for (int64_t i = 0; !p->selective && i < p->key_dim; i++) {
-    const vec key = vec_set(p->key[i] * p->key_scale);
+    const vec key = vec_set(p->key[i] * p->key_scale),
+              decay = p->decays ? vec_set(p->decays[i]) : common;
     const float *before = p->before + i * p->value_dim + j;
     for (int v = 0; v < vectors; v++)
       known[v] = vec_fma(key, vec_mul(delta_load(before + 16 * v, n), decay), known[v]);
@@ -47,7 +49,8 @@ INLINE void delta_columns(const struct delta_position *p, const int64_t j, const
     correction[v] = vec_mul(vec_sub(delta_load(p->value + j + 16 * v, n), known[v]), share);
   for (int64_t i = 0; i < p->key_dim; i++) {
     const vec key = vec_set(p->key[i] * p->key_scale),
-              query = vec_set(p->query[i] * p->query_scale);
+              query = vec_set(p->query[i] * p->query_scale),
+              decay = p->decays ? vec_set(p->decays[i]) : common;
     const int64_t at = i * p->value_dim + j;
     for (int v = 0; v < vectors; v++) {
       vec decayed = vec_mul(delta_load(p->before + at + 16 * v, n), decay);
@@ -114,9 +117,9 @@ static void delta_item(void *context, int64_t index, int32_t thread) {
   const int64_t query_at = (d->selective ? values + keys : 0) + key,
                 key_at = (d->selective ? values : keys) + key,
                 value_at = (d->selective ? 0 : 2 * keys) + head * d->value_dim;
-  const float decay = ((float *)m->weights[d->decay])[head],
-              bias = ((float *)m->weights[d->bias])[head],
-              skip = ((float *)m->weights[d->skip])[head];
+  const float decay = d->given ? 0 : ((float *)m->weights[d->decay])[head],
+              bias = d->given ? 0 : ((float *)m->weights[d->bias])[head],
+              skip = d->selective ? ((float *)m->weights[d->skip])[head] : 0;
   for (int64_t t = first; t < s->starts[sequence + 1]; t++, before = state) {
     if (is_set(s->cancel)) return;
     const float *row = (float *)m->buffers[d->input] + d->from + t * d->in_stride;
@@ -130,7 +133,8 @@ static void delta_item(void *context, int64_t index, int32_t thread) {
         .value = row + value_at,
         .query_scale = d->selective ? 1 : unit_scale(row + query_at, d->key_dim, (float)d->key_dim),
         .key_scale = d->selective ? 1 : unit_scale(row + key_at, d->key_dim, 1),
-        .decay = decay_of(decay, decays[head], bias),
+        .decay = d->given ? 0 : decay_of(decay, decays[head], bias),
+        .decays = d->given ? decays + head * d->key_dim : 0,
         .share = d->selective ? softplus(decays[head] + bias) : shares[head],
         .selective = d->selective,
         .skip = skip,

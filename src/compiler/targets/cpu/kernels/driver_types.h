@@ -292,6 +292,7 @@ struct delta_step {
   int64_t shares_from, shares_stride;
   int decay, bias, skip;  // weights
   int64_t selective;      // without shares, and with `skip`
+  int64_t given;          // decays, of each column of a key, without `decay` and `bias`
   int64_t key_heads, value_heads, tiled, key_dim, value_dim;
   int64_t group, layer;
   int output;

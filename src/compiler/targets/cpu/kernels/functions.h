@@ -78,6 +78,10 @@ INLINE vec vec_clip(vec x, const float by) {
   return vec_add(within, vec_mul(x, vec_zero()));
 }
 
+INLINE vec vec_exponential(vec x) {
+  return vec_add(vec_exp(x), vec_mul(x, vec_zero()));
+}
+
 INLINE vec vec_exp_gap(vec x) {
   vec below = vec_sub(x, vec_max(x, vec_zero()));
   return vec_sub(vec_sub(vec_exp(below), vec_set(1.0f)), below);

@@ -4,7 +4,7 @@
 import { expect, test } from "vitest"
 import { mulberry32 } from "../../../../../test/random.ts"
 import { NO_STATE } from "../../../../runtime/gpu/regions.ts"
-import { type Delta, keyHeadOf } from "../../../graph/graph.ts"
+import { type Delta, decayColumns, keyHeadOf } from "../../../graph/graph.ts"
 import type { Plan, Step } from "../../../plan.ts"
 import * as reference from "../../reference/kernels.ts"
 import { checkKernel } from "../ir/check.ts"
@@ -26,14 +26,17 @@ test.each<Omit<Delta, "layer">>([
   { keyHeads: 3, valueHeads: 3, keyDim: 70, valueDim: 5 },
   { keyHeads: 10, valueHeads: 20, keyDim: 8, valueDim: 32 },
   { keyHeads: 2, valueHeads: 6, keyDim: 4, valueDim: 8, tiled: true },
+  { given: true, keyHeads: 2, valueHeads: 4, keyDim: 6, valueDim: 40 },
+  { given: true, keyHeads: 3, valueHeads: 3, keyDim: 70, valueDim: 5 },
   { selective: true, keyHeads: 1, valueHeads: 3, keyDim: 7, valueDim: 40 },
   { selective: true, keyHeads: 2, valueHeads: 4, keyDim: 16, valueDim: 6 },
 ])("%o", (heads) => {
-  const { keyHeads, valueHeads, keyDim, valueDim, selective } = heads
+  const { keyHeads, valueHeads, keyDim, valueDim, selective, given } = heads
   const next = mulberry32(keyDim)
   const floats = (length: number) =>
     Float32Array.from({ length }, () => (next() / 2 ** 31 - 1) * 2 ** (next() % 5))
-  const widths = [2 * keyHeads * keyDim + valueHeads * valueDim, valueHeads, valueHeads]
+  const ofColumns = 2 * keyHeads * keyDim + valueHeads * valueDim
+  const widths = [ofColumns, decayColumns(heads), valueHeads]
   const shift = 3 // of the rows' first column
   const buffers = [...widths.map((width) => width + shift), valueHeads * valueDim].map(
     (columns) => ({ capacity: "tokens", columns, dtype: "f32" }),
@@ -45,8 +48,8 @@ test.each<Omit<Delta, "layer">>([
     input: view(0),
     decays: view(1),
     shares: selective ? undefined : view(2),
-    decay: 0,
-    bias: 1,
+    decay: given ? undefined : 0,
+    bias: given ? undefined : 1,
     skip: selective ? 2 : undefined,
     delta: { layer: 0, ...heads },
     place: { group: 0, layer: 0 },
@@ -124,6 +127,7 @@ test.each<Omit<Delta, "layer">>([
         }
         reference.deltaRule(own, {
           ...{ ...both, share: shares[head]! },
+          ...(given && { decay: decays.slice(head * keyDim, (head + 1) * keyDim) }),
           query: reference.unit(part(key, keyDim), keyDim),
           key: reference.unit(part(keys + key, keyDim), 1),
           value: part(2 * keys + head * valueDim, valueDim),

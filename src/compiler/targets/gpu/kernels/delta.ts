@@ -35,12 +35,13 @@ type Shape = Omit<Delta, "layer"> & {
 }
 
 /**
- * Of a token in memory between the kernels: a unit of each key head's query, of each key, and each value head's decay; of a
- * selective state space, whose queries and keys stay as they are, each head's decay and behind them its share.
+ * Of a token in memory between the kernels: a unit of each key head's query, of each key, and each value head's decay if it is not
+ * given; of a selective state space, whose queries and keys stay as they are, each head's decay and behind them its share.
  */
 const unitStride = ({ keyDim }: Shape) => upToFour(keyDim)
 const decaysFrom = (shape: Shape) => (shape.selective ? 0 : 2 * shape.keyHeads * unitStride(shape))
-const sharesFrom = (shape: Shape) => decaysFrom(shape) + upToFour(shape.valueHeads)
+const sharesFrom = (shape: Shape) =>
+  decaysFrom(shape) + (shape.given ? 0 : upToFour(shape.valueHeads))
 const tokenStride = (shape: Shape) =>
   sharesFrom(shape) + (shape.selective ? upToFour(shape.valueHeads) : 0)
 
@@ -68,6 +69,7 @@ export function deltaLaunches(plan: Plan, step: DeltaStep, isReady = false): Lau
       { kind: "step", region: { name: "states", group: place.group } },
       rows(input),
       shares ? rows(shares) : vector(skip!),
+      ...(shape.given ? [rows(decays)] : []),
       units,
       { kind: "kv", place },
       rows(output),
@@ -78,7 +80,12 @@ export function deltaLaunches(plan: Plan, step: DeltaStep, isReady = false): Lau
   return [
     {
       kernel: deltaUnits(shape),
-      operands: [count("tokens"), rows(input), rows(decays), vector(decay), vector(bias), units],
+      operands: [
+        count("tokens"),
+        rows(input),
+        ...(shape.given ? [] : [rows(decays), vector(decay!), vector(bias!)]),
+        units,
+      ],
       groups: [{ rows: "tokens", per: 1 }, 1, 1],
     },
     rule,
@@ -111,9 +118,8 @@ interface UnitsOf {
   sums: LaneSums
   /** By their columns in the step's views. */
   input: (column: Value) => Value
-  decays: (head: Value) => Value
-  decay: Elements
-  bias: Elements
+  /** Undefined: they are given. */
+  states: { decays: (head: Value) => Value; decay: Elements; bias: Elements } | undefined
   units: Elements
 }
 
@@ -124,38 +130,43 @@ export function writeUnits(k: Builder, plan: Plan, step: DeltaStep, of: UnitsOf)
 
 const deltaUnits = once((shape: Shape) =>
   kernel(`${nameOf(shape)}_units`, THREADS, (k) => {
-    const { strides } = shape
+    const { strides, given } = shape
     const count = k.buffer("count", "u32", "read")
     const rows = k.buffer("rows", "f32", "read")
-    const decays = k.buffer("decays", "f32", "read")
-    const decay = k.buffer("decay", "f32", "read")
-    const bias = k.buffer("bias", "f32", "read")
+    const [decays, decay, bias] = given
+      ? []
+      : ["decays", "decay", "bias"].map((name) => k.buffer(name, "f32", "read"))
     const units = k.buffer("units", "f32", "write")
     const token = k.group(0)
     const isThere = k.let(token.lt(count.load(0)))
     const row = k.let(token.mul(strides.input))
     writeUnitsOf(k, shape, {
-      ...{ token, isThere, sums: new LaneSums(k, isThere), decay, bias, units },
+      ...{ token, isThere, sums: new LaneSums(k, isThere), units },
       input: (column) => rows.load(row.add(column)),
-      decays: (head) => decays.load(token.mul(strides.decays).add(head)),
+      states: decays && {
+        decays: (head) => decays.load(token.mul(strides.decays).add(head)),
+        decay: decay!,
+        bias: bias!,
+      },
     })
   }),
 )
 
 function writeUnitsOf(k: Builder, shape: Shape, of: UnitsOf): void {
   const { keyHeads, valueHeads, keyDim, selective } = shape
-  const { token, isThere, sums, input, decays, decay, bias, units } = of
+  const { token, isThere, sums, input, states, units } = of
   const own = k.let(token.mul(tokenStride(shape)))
-  k.if(isThere, () =>
-    k.each(valueHeads, (head) => {
-      const [input, added] = [k.let(decays(head)), k.let(bias.load(head))]
-      const to = k.let(own.add(decaysFrom(shape)).add(head))
-      units.store(to, decayOf(k, decay.load(head), input, added))
-      if (!selective) return
-      const share = softplus(k, k.let(input.add(added)))
-      units.store(to.add(sharesFrom(shape) - decaysFrom(shape)), share)
-    }),
-  )
+  if (states)
+    k.if(isThere, () =>
+      k.each(valueHeads, (head) => {
+        const [input, added] = [k.let(states.decays(head)), k.let(states.bias.load(head))]
+        const to = k.let(own.add(decaysFrom(shape)).add(head))
+        units.store(to, decayOf(k, states.decay.load(head), input, added))
+        if (!selective) return
+        const share = softplus(k, k.let(input.add(added)))
+        units.store(to.add(sharesFrom(shape) - decaysFrom(shape)), share)
+      }),
+    )
   if (selective) return
   const heads = 2 * keyHeads
   const threads = LaneSums.threads(keyDim)
@@ -203,6 +214,7 @@ const deltaRule = once((shape: Shape) =>
     const states = k.buffer("states", "u32", "read")
     const rows = k.buffer("rows", "f32", "read")
     const shares = k.buffer(selective ? "skip" : "shares", "f32", "read")
+    const decays = shape.given && k.buffer("decays", "f32", "read")
     const units = k.buffer("units", "f32", "read")
     const state = k.buffer("state", "f32", "readwrite")
     const out = k.buffer("out", "f32", "write")
@@ -227,11 +239,20 @@ const deltaRule = once((shape: Shape) =>
       const keyHead = k.let(tiled ? head.rem(keyHeads) : head.div(valueHeads / keyHeads))
       const value = k.let(head.mul(valueDim).add(column))
       const columns = deltaColumns(shape)
+      /** What a row of the state is multiplied with. @param first where the token's units begin */
+      const decayAt = (first: Value, token: Value): ((i: number) => Value) => {
+        if (decays) {
+          const begin = k.let(token.mul(strides.decays).add(head.mul(keyDim)))
+          return (i) => decays.load(begin.add(i))
+        }
+        const all = units.load(first.add(decaysFrom(shape)).add(head))
+        return () => all
+      }
       k.for(starts.load(sequence), starts.load(sequence.add(1)), 1, (token) => {
         const first = k.let(token.mul(tokenStride(shape)))
         const row = k.let(token.mul(strides.input))
         const given = k.let(rows.load(row.add(columns.values).add(value)))
-        const decay = units.load(first.add(decaysFrom(shape)).add(head))
+        const decay = decayAt(first, token)
         if (selective) {
           const share = units.load(first.add(sharesFrom(shape)).add(head))
           const added = k.let(given.mul(share))
@@ -240,7 +261,7 @@ const deltaRule = once((shape: Shape) =>
           ) as [Value, Value]
           const read = k.variable(f32(0))
           for (const [i, cell] of own.entries()) {
-            cell.set(fma(rows.load(key.add(i)), added, cell.now.mul(decay)))
+            cell.set(fma(rows.load(key.add(i)), added, cell.now.mul(decay(i))))
             read.set(fma(rows.load(query.add(i)), cell.now, read.now))
           }
           out.store(token.mul(strides.output).add(value), fma(shares.load(head), given, read.now))
@@ -259,7 +280,7 @@ const deltaRule = once((shape: Shape) =>
         const key = unit(k.let(keyHead.add(keyHeads)))
         for (const [i, cell] of own.entries()) {
           const keyed = key(i)
-          cell.set(cell.now.mul(decay))
+          cell.set(cell.now.mul(decay(i)))
           known.set(fma(keyed, cell.now, known.now))
         }
         const share = shares.load(token.mul(strides.shares!).add(head))

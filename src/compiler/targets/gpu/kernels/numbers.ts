@@ -110,6 +110,11 @@ export function expGap(k: Builder, x: Value): Value {
   return exp(k, below).sub(1).sub(below)
 }
 
+export function exponential(k: Builder, x: Value): Value {
+  const own = k.let(x)
+  return exp(k, own).add(own.mul(0))
+}
+
 export function sigmoid(k: Builder, x: Value): Value {
   const own = k.let(x)
   return f32(1).div(onePlusExp(k, own)).add(own.mul(0))

@@ -139,7 +139,9 @@ function rowLaunch(plan: Plan, run: readonly RunStep[], before: First, delta?: D
   const sums = "sums" in before ? before.sums : undefined
   const merged = pieces ? [writes(pieces.attend.output, "any")] : []
   const summed = sums ? [writes(sums.output)] : []
-  const behind = delta ? [reads(delta.input, "any"), reads(delta.decays, "any")] : []
+  const behind = delta
+    ? [delta.input, ...(delta.delta.given ? [] : [delta.decays])].map((view) => reads(view, "any"))
+    : []
   const operands: Binding[] = []
   const name = pieces
     ? `merge${pieces.heads}_${nameOf(run)}`
@@ -343,11 +345,17 @@ class Fragments {
   /** What the delta rule's kernel finds made of the row's token, behind all else. */
   addUnits(step: DeltaStep): void {
     this.#meet()
-    const vector = (parameter: ParameterId) => this.#vector(parameter)
+    const { decay, bias } = step
     writeUnits(this.k, this.plan, step, {
       ...{ token: this.#row, isThere: this.#isThere, sums: this.sums },
-      ...{ input: this.cells(step.input).load, decays: this.cells(step.decays).load },
-      ...{ decay: vector(step.decay), bias: vector(step.bias) },
+      input: this.cells(step.input).load,
+      states:
+        decay === undefined || bias === undefined
+          ? undefined
+          : {
+              decays: this.cells(step.decays).load,
+              ...{ decay: this.#vector(decay), bias: this.#vector(bias) },
+            },
       units: this.#operand("units", unitsBinding(this.plan, step), "f32", "write", "units"),
     })
   }
