@@ -12,6 +12,10 @@ import torch
 from make import draw
 from pictured import FIRST, GOLDEN, write
 from transformers import AutoProcessor
+from transformers.models.llama4 import modeling_llama4
+
+# Llama 4 hands on what its text model does not give (5.24.0).
+modeling_llama4.MoeCausalLMOutputWithPast.image_outputs = None
 
 TEXT = {
     "hidden_size": 40,
@@ -102,6 +106,20 @@ ONEVISION = anyres(
     vision_feature_select_strategy="full",
     vision_aspect_ratio="anyres_max_2",
 )
+LLAMA4 = {
+    **EYE,
+    "model_type": "llama4_vision_model",
+    "hidden_act": "gelu",
+    "norm_eps": 1e-5,
+    "image_size": 24,
+    "patch_size": 6,
+    "intermediate_size": 192,
+    "pixel_shuffle_ratio": 0.5,
+    "projector_input_dim": 44,
+    "projector_output_dim": 44,
+    "vision_output_dim": 44,
+    "rope_theta": 100.0,
+}
 PIXTRAL = {
     **EYE,
     "model_type": "pixtral",
@@ -196,6 +214,89 @@ MODELS = {
         **GRANITE,
         seed=3,
     ),
+    "llama4": dict(
+        config={
+            "architectures": ["Llama4ForConditionalGeneration"],
+            "model_type": "llama4",
+            "image_token_index": FIRST + 3,
+            "boi_token_index": FIRST + 4,
+            "eoi_token_index": FIRST + 5,
+            "tie_word_embeddings": False,
+            "text_config": {
+                **json.loads((GOLDEN / "models/llama4/config.json").read_text()),
+                **dict(attention_chunk_size=8192, floor_scale=8192, attn_scale=0.1),  # as published, since GGUF does not say it
+                "vocab_size": 336,
+                "bos_token_id": None,
+                "eos_token_id": [FIRST + 1],
+            },
+            "vision_config": LLAMA4,
+        },
+        tokens=["<|image|>", "<|patch|>", "<|image_start|>", "<|image_end|>", "<|tile_x_separator|>", "<|tile_y_separator|>"],
+        image=dict(
+            image_processor_type="Llama4ImageProcessor",
+            size=dict(height=24, width=24),
+            max_patches=6,
+            image_mean=[0.5] * 3,
+            image_std=[0.5] * 3,
+        ),
+        processor=dict(processor_class="Llama4Processor", patch_size=6, pixel_shuffle_ratio=0.5),
+        # Three by two tiles and the whole; then two below each other, and a single one.
+        sizes=[[(61, 41)], [(20, 40), (23, 22)]],
+    ),
+    "kimi-k25": dict(
+        config={
+            "architectures": ["Kimi_K25ForConditionalGeneration"],
+            "model_type": "kimi_k25",
+            "image_token_id": FIRST + 2,
+            "video_token_id": FIRST + 3,
+            "vision_start_token_id": FIRST + 4,
+            "vision_end_token_id": FIRST + 5,
+            "projection_hidden_size": 32,
+            "projection_layer_norm_eps": 1e-5,
+            "tie_word_embeddings": False,
+            "text_config": {
+                **json.loads((GOLDEN / "models/deepseek-v3/config.json").read_text()),
+                "vocab_size": 336,
+                "bos_token_id": None,
+                "eos_token_id": [FIRST + 1],
+                "tie_word_embeddings": False,
+            },
+            "vision_config": dict(
+                model_type="kimi_k25_vision",
+                hidden_size=32,
+                intermediate_size=40,
+                num_hidden_layers=2,
+                num_attention_heads=2,
+                patch_size=4,
+                pos_emb_height=5,
+                pos_emb_width=5,
+                pos_emb_time=4,
+                merge_kernel_size=[2, 2],
+                hidden_act="gelu_pytorch_tanh",
+                rope_parameters=dict(rope_type="axial", rope_theta=10000.0),
+            ),
+        },
+        tokens=["<|media_pad|>", "<|media_video|>", "<|media_begin|>", "<|media_end|>"],
+        image=dict(
+            image_processor_type="Kimi_K25ImageProcessor",
+            patch_size=4,
+            merge_size=2,
+            max_patches=60,
+            size=dict(max_height=16, max_width=16),
+            image_mean=[0.5] * 3,
+            image_std=[0.5] * 3,
+        ),
+        processor=dict(processor_class="Kimi_K25Processor"),
+        beside={"video_preprocessor_config.json": dict(video_processor_type="Kimi_K25VideoProcessor")},
+        # Of 41 x 27 pixels, filled up with black; then a picture that is shrunk, and one of 23 x 22.
+        sizes=[[(41, 27)], [(90, 30), (23, 22)]],
+        # What transformers 5.24 makes of the published names when it writes them.
+        renamed={
+            "language_model.model.blocks.": "language_model.model.layers.",
+            "vision_tower.encoder.patch_embed.": "vision_tower.patch_embed.",
+            "model.mm_projector.": "mm_projector.",
+        },
+    ),
     "lfm2-vl": dict(
         config={
             "architectures": ["Lfm2VlForConditionalGeneration"],
@@ -273,6 +374,9 @@ def draw_part(name, shape, generator):
 
 def features_of(model, given):
     """Rows that stand in the place of soft tokens."""
+    if model.config.model_type == "llama4":
+        rows = model.vision_model(given["pixel_values"]).last_hidden_state
+        return model.multi_modal_projector(rows.reshape(-1, rows.shape[-1]))
     rows = model.get_image_features(**given).pooler_output
     rows = rows if torch.is_tensor(rows) else torch.cat([each.reshape(-1, each.shape[-1]) for each in rows])
     return rows.reshape(-1, rows.shape[-1])
