@@ -94,6 +94,40 @@ const projectors = {
     }),
     last: { tensor: "mm.model.mlp.3.weight", dim: 1 },
   },
+  llama4: {
+    model: () => "llama4",
+    tower: "llama4_vision_model",
+    gelu: "gelu",
+    around: ["<|image_start|>", "<|image_end|>", "<|image|>", "<|patch|>"],
+    mayBeSwapped: false,
+    fields: () => ({}),
+    vision(file) {
+      const [columns] = file.dims("mm.model.mlp.2.weight")
+      return {
+        pixel_shuffle_ratio: 1 / file.count(SCALE),
+        rope_theta: file.keys.numberIfThere("clip.rope.freq_base"),
+        projector_input_dim: columns,
+        projector_output_dim: columns,
+        vision_output_dim: columns,
+      }
+    },
+    image: (file) => ({ size: square(file.count("image_size")) }),
+    parts(file, tower) {
+      const { width, patch } = tower
+      // Converters of 2026 know the second norm by another model's name.
+      const norm = file.has("v.blk.0.ln2.weight") ? "ln2" : "attn_post_norm"
+      return {
+        ...withClass(tower, true),
+        "patch_embedding.weight": { name: "patch_embd.weight", shape: [width, 3 * patch * patch] },
+        ...neighbourParts(tower),
+        post_attention_layernorm: norm,
+        linear_1: "model.mlp.1",
+        linear_2: "model.mlp.2",
+        linear_3: "model.fc",
+      }
+    },
+    last: { tensor: "mm.model.fc.weight", dim: 1 },
+  },
   gemma3: {
     model: () => "gemma3",
     tower: "siglip_vision_model",
