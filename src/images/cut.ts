@@ -1,8 +1,8 @@
 // A picture becomes tiles as the tower takes them, and the grid in which they lie. What comes out is what the processors of
 // transformers make, sizes rounded as Python rounds them: image_processing_idefics3.py (and smolvlm), image_processing_got_ocr2.py,
 // image_processing_cohere2_vision.py, image_processing_deepseek_vl.py, image_processing_qwen2_vl.py, image_processing_pixtral.py,
-// image_processing_gemma4.py, image_processing_llava_next.py, image_processing_lfm2_vl.py, and for the others
-// image_processing_backends.py.
+// image_processing_gemma4.py, image_processing_llava_next.py, image_processing_lfm2_vl.py, image_processing_llama4.py,
+// image_processing_kimi_k25.py, and for the others image_processing_backends.py.
 
 import type { Cutting, ImageProcessing, Picture, Size, Tiles } from "./image.ts"
 import { resize, type Window } from "./resample.ts"
@@ -21,9 +21,11 @@ export function cut(picture: Picture, processing: ImageProcessing): Cut | { refu
   if (cutting.kind === "fit") return fitted(picture, cutting, processing)
   if (cutting.kind === "within") return inside(picture, cutting, processing)
   if (cutting.kind === "fill") return filling(picture, cutting, processing)
+  if (cutting.kind === "shrink") return shrunk(picture, cutting, processing)
   if (cutting.kind === "split") return split(picture, cutting, processing)
   if (cutting.kind === "anyres") return anyRes(picture, cutting, processing)
   if (cutting.kind === "grid") return inGrid(picture, cutting, processing)
+  if (cutting.kind === "canvas") return onCanvas(picture, cutting, processing)
   if (cutting.kind === "pad") return padded(picture, cutting, processing)
   const only = cutting.kind === "crop" ? crop(picture, cutting.shortest, processing) : undefined
   return { grid: ONE, tiles: [only ?? resize(picture, tile, processing.filter)] }
@@ -41,7 +43,7 @@ export function mostTiles({ cutting, tile }: Pick<ImageProcessing, "cutting" | "
   if (kind === "fit") return cutting.tiles ? cutting.tiles.most + 1 : 1
   if (kind === "anyres")
     return 1 + Math.max(...cutting.grids.map(({ width, height }) => width * height))
-  const most = kind === "grid" ? cutting.most : across * across
+  const most = kind === "grid" || kind === "canvas" ? cutting.most : across * across
   return most > 1 ? most + 1 : 1
 }
 
@@ -61,7 +63,8 @@ function padded(picture: Picture, cutting: Of<"pad">, { tile, filter }: ImagePro
   const delta = tile.width / Math.max(picture.width, picture.height)
   const side = (length: number) => Math.max(halfToEven(length * delta), cutting.least)
   const size = { width: side(picture.width), height: side(picture.height) }
-  return { grid: ONE, tiles: [centred(resize(picture, size, filter), tile, cutting.colour)] }
+  const resized = resize(picture, size, filter)
+  return { grid: ONE, tiles: [placed(resized, tile, cutting.colour, "middle")] }
 }
 
 const MAX_RATIO = 200
@@ -162,6 +165,33 @@ function filling(picture: Picture, { most }: Of<"fill">, { tile, filter }: Image
   return { grid: ONE, tiles: [resize(picture, size, filter)] }
 }
 
+function shrunk(picture: Picture, cutting: Of<"shrink">, processing: ImageProcessing): Cut {
+  const { tile, filter } = processing
+  const whole = (side: number) => Math.ceil(side / tile.width) * tile.width
+  let { area } = cutting
+  for (;;) {
+    const size = shrunkSize(picture, { ...cutting, area }, processing.patch)
+    const canvas = { width: whole(size.width), height: whole(size.height) }
+    const over = (canvas.width * canvas.height) / cutting.most
+    if (over <= 1)
+      return {
+        grid: ONE,
+        tiles: [placed(resize(picture, size, filter), canvas, BLACK, "top left")],
+      }
+    area /= over
+  }
+}
+
+/** `navit_resize`, which counts whole patches of the image. */
+function shrunkSize({ width, height }: Size, { area, longest }: Of<"shrink">, patch: number): Size {
+  const patches = (side: number) => Math.max(1, Math.floor(side / patch))
+  const most = area / patch ** 2
+  const ofArea = Math.sqrt(most / (patches(height) * patches(width)))
+  const scale = Math.min(1, ofArea, longest / height, longest / width)
+  const side = (own: number) => Math.min(Math.max(1, Math.trunc(own * scale)), longest)
+  return { width: side(width), height: side(height) }
+}
+
 /** Python's round. */
 function halfToEven(value: number): number {
   const down = Math.floor(value)
@@ -170,9 +200,13 @@ function halfToEven(value: number): number {
 }
 
 /** Pixels of the largest tile that fits. */
-export function mostPixels(cutting: Of<"fit" | "within" | "fill">, step: number): number {
+export function mostPixels(
+  cutting: Of<"fit" | "within" | "fill" | "shrink">,
+  step: number,
+): number {
   const { kind, most } = cutting
   if (kind === "fit") return mostFitting(cutting, step)
+  if (kind === "shrink") return Math.min(most, mostShrunk(cutting, step))
   return kind === "fill" ? most : Math.min(most, (Math.ceil(cutting.longest / step) * step) ** 2)
 }
 
@@ -181,6 +215,11 @@ function mostFitting({ least, most }: Of<"fit">, step: number): number {
   const longest = Math.sqrt(MAX_RATIO * Math.max(least, most)) + step
   const shortest = Math.sqrt(Math.max(least, most) / MAX_RATIO)
   return Math.max(most, least + step * (longest + shortest), step * longest)
+}
+
+/** A side may have almost a patch more than is counted, and is rounded up. */
+function mostShrunk({ area, longest }: Of<"shrink">, step: number): number {
+  return area + 2 * step * (longest + area / longest + 2 * step)
 }
 
 type Of<Kind extends Cutting["kind"]> = Extract<Cutting, { kind: Kind }>
@@ -237,7 +276,7 @@ function anyRes(picture: Picture, { grids }: Of<"anyres">, processing: ImageProc
   const { tile, filter } = processing
   const grid = bestGrid(picture, tile, grids)
   const whole = { width: grid.width * tile.width, height: grid.height * tile.height }
-  const inner = centred(resize(picture, sizeInside(picture, whole), filter), whole, BLACK)
+  const inner = placed(resize(picture, sizeInside(picture, whole), filter), whole, BLACK, "middle")
   return { grid, tiles: [resize(picture, tile, filter), ...parts(inner, grid, tile)] }
 }
 
@@ -266,16 +305,18 @@ function sizeInside({ width, height }: Size, { width: across, height: tall }: Si
 
 const BLACK = [0, 0, 0] as const
 
-/** In the middle of that size, with one colour around it. */
-function centred(
+/** In that size, with one colour around it. */
+function placed(
   { width, height, data: from }: Picture,
   size: Size,
   colour: readonly [number, number, number],
+  where: "middle" | "top left",
 ): Picture {
   const data = new Uint8Array(size.width * size.height * 3)
   for (let at = 0; at < data.length; at++) data[at] = colour[at % 3]!
-  const left = Math.floor((size.width - width) / 2)
-  const top = Math.floor((size.height - height) / 2)
+  const before = (rest: number) => (where === "middle" ? Math.floor(rest / 2) : 0)
+  const left = before(size.width - width)
+  const top = before(size.height - height)
   for (let y = 0; y < height; y++)
     data.set(from.subarray(y * width * 3, (y + 1) * width * 3), ((top + y) * size.width + left) * 3)
   return { ...size, data }
@@ -287,6 +328,50 @@ function parts(picture: Picture, grid: Grid, tile: Size): Picture[] {
     for (let column = 0; column < grid.width; column++)
       tiles.push(part(picture, { left: column * tile.width, top: row * tile.height, ...tile }))
   return tiles
+}
+
+function onCanvas(picture: Picture, cutting: Of<"canvas">, processing: ImageProcessing): Cut {
+  const { tile, filter } = processing
+  const grid = canvasOf(picture, tile, cutting)
+  const whole = { width: grid.width * tile.width, height: grid.height * tile.height }
+  const size = sizeOnCanvas(picture, whole, cutting.grows ? undefined : tile)
+  const canvas = placed(resize(picture, size, filter), whole, BLACK, "top left")
+  return withWhole(canvas, grid, processing, picture)
+}
+
+/**
+ * In which the picture grows least, or most where it `grows`; where it must shrink, shrinks least. Of those the smallest. Scales are
+ * compared as floats of 32 bits (`get_best_fit`).
+ */
+function canvasOf({ width, height }: Size, tile: Size, { most, grows }: Of<"canvas">): Grid {
+  const scaled = grids(1, most).map((grid) => {
+    const across = Math.fround((grid.width * tile.width) / width)
+    return { grid, scale: Math.min(across, Math.fround((grid.height * tile.height) / height)) }
+  })
+  const growing = scaled.filter(({ scale }) => scale >= 1)
+  return growing.length > 0 ? least(growing, grows ? -1 : 1).grid : least(scaled, -1).grid
+}
+
+/**
+ * The largest that is not larger than the canvas, nor, where `least` is given, than the picture or that (`get_max_res_without_distortion`).
+ * A side that the canvas bounds is a tensor there, so that what comes of it is a float of 32 bits.
+ */
+function sizeOnCanvas({ width, height }: Size, canvas: Size, least: Size | undefined): Size {
+  const bound = (own: number, whole: number, fewest: number | undefined) => {
+    const free = fewest === undefined ? whole : Math.max(own, fewest)
+    const isTensor = fewest === undefined || whole < free
+    const round = isTensor ? Math.fround : (value: number) => value
+    const most = Math.min(free, whole)
+    return { most, isTensor, round, scale: round(most / own) }
+  }
+  const across = bound(width, canvas.width, least?.width)
+  const down = bound(height, canvas.height, least?.height)
+  const even = across.isTensor || down.isTensor ? Math.fround : (value: number) => value
+  const side = (own: number, { round, scale }: typeof across, { most }: typeof across) =>
+    Math.max(1, Math.min(Math.floor(round(own * scale)), most))
+  return even(across.scale) < even(down.scale)
+    ? { width: across.most, height: side(height, across, down) }
+    : { width: side(width, down, across), height: down.most }
 }
 
 /** @param all what the last tile is made of */

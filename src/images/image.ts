@@ -26,6 +26,11 @@ export type Cutting =
    * many tiles, these are shrunk.
    */
   | { kind: "anyres"; grids: readonly Size[]; most?: number }
+  /**
+   * As Llama 4: with its proportions to the top left of the grid of so many tiles in which it grows least, the rest black; no larger
+   * than it is, unless it is smaller than a tile or `grows`. With more than one tile, all of it, stretched, as the last one.
+   */
+  | { kind: "canvas"; most: number; grows: boolean }
   /** One tile of about the image's proportions, whose sides are multiples of `tile`'s: of so many pixels, as Qwen. */
   | {
       kind: "fit"
@@ -39,12 +44,17 @@ export type Cutting =
   | { kind: "within"; longest: number; most: number }
   /** The same, as large as so many pixels allow, as Gemma 4. */
   | { kind: "fill"; most: number }
+  /**
+   * The same as Kimi: an image becomes no larger than it is, than `area` pixels of whole patches and than `longest`, and black at its
+   * right and its bottom fills up what lacks of whole multiples. What has more than the most then is shrunk to that.
+   */
+  | { kind: "shrink"; area: number; longest: number; most: number }
 
 /** Whether a tile is as large as its image makes it, and its patches are told by height and width. */
 export const fits = (cutting: Cutting): cutting is Extract<Cutting, { kind: Fitting }> =>
-  ["fit", "within", "fill"].includes(cutting.kind)
+  ["fit", "within", "fill", "shrink"].includes(cutting.kind)
 
-type Fitting = "fit" | "within" | "fill"
+type Fitting = "fit" | "within" | "fill" | "shrink"
 
 /** As LFM2-VL: an image of more pixels than that lies in a grid of square tiles, and the one that fits it stands behind them. */
 export interface Tiles {
@@ -68,6 +78,8 @@ export interface Wording {
   whole: string
   /** Between the lines of a tile that fits its image. */
   betweenLines: string
+  /** Between the tiles of a row. */
+  betweenTiles: string
   /** Behind each tile, and behind each row of several. */
   behindTile: string
   behindRow: string
@@ -79,8 +91,8 @@ export interface ImageProcessing {
   filter: Filter
   /** What a byte is multiplied with, and then less `mean` and divided by `std`, one for each of red, green and blue. */
   rescale: number
-  /** The product is rounded before that. */
-  isRescaledFirst?: true
+  /** Each of these steps is rounded to floats of that kind. Absent: mean and deviation are brought to bytes first. */
+  steps?: "f32" | "bf16"
   mean: readonly [number, number, number]
   std: readonly [number, number, number]
   /** Of each tile, in pixels. */
@@ -91,6 +103,8 @@ export interface ImageProcessing {
   joined: number
   /** A row of the tower's own stands before the patches. */
   hasClassRow: boolean
+  /** The tower turns rows of tiles by height and width, counted from 1; a class's by nothing. */
+  isTurned?: true
   /** So many of the first rows do not come out. */
   skipped: number
   /** Patches a side of a window, which lie behind one another; absent: there are no windows. */

@@ -32,6 +32,7 @@ const processing: ImageProcessing = {
     part: "",
     whole: "",
     betweenLines: "",
+    betweenTiles: "",
     behindTile: "",
     behindRow: "",
   },

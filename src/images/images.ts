@@ -84,12 +84,12 @@ export function openImages(
     const tiles: Tile[] = []
     for (const [number, size] of answer.tiles.entries()) {
       const layout = layoutOf(processing, size)
-      tiles.push(tileOf(await pixelsOf(number, layout, signal), layout))
+      tiles.push(tileOf(await pixelsFrom(number, layout, signal), layout))
     }
     return { tiles, ...toldOf(processing, answer) }
   }
 
-  async function pixelsOf(
+  async function pixelsFrom(
     tile: number,
     layout: Layout,
     signal: AbortSignal | undefined,

@@ -17,12 +17,13 @@ export type Layout = Pick<
   | "patch"
   | "joined"
   | "hasClassRow"
+  | "isTurned"
   | "skipped"
   | "window"
   | "places"
   | "spread"
   | "rescale"
-  | "isRescaledFirst"
+  | "steps"
   | "mean"
   | "std"
 >
@@ -148,16 +149,10 @@ export function pixelsOf(picture: Picture, layout: Layout, from: number, to: num
   return pixels
 }
 
-/** What becomes of each byte in each channel, rounded to float32 where `rescale_and_normalize` of transformers does it. */
-function normalised({ rescale, isRescaledFirst, mean, std }: Layout): Float32Array[] {
+/** What becomes of each byte in each channel, rounded where `rescale_and_normalize` of transformers does it. */
+function normalised({ rescale, steps, mean, std }: Layout): Float32Array[] {
+  if (steps) return mean.map((middle, channel) => stepwise(rescale, middle, std[channel]!, steps))
   const round = Math.fround
-  if (isRescaledFirst)
-    return mean.map((middle, channel) =>
-      Float32Array.from(
-        { length: 256 },
-        (_, byte) => round(round(byte * round(rescale)) - middle) / std[channel]!,
-      ),
-    )
   const factor = round(1 / rescale)
   return mean.map((middle, channel) => {
     const shift = round(round(middle) * factor)
@@ -166,22 +161,40 @@ function normalised({ rescale, isRescaledFirst, mean, std }: Layout): Float32Arr
   })
 }
 
+function stepwise(rescale: number, mean: number, std: number, steps: "f32" | "bf16") {
+  const round = steps === "bf16" ? toBf16 : Math.fround
+  const factor = Math.fround(rescale)
+  const [middle, width] = [round(mean), round(std)]
+  return Float32Array.from({ length: 256 }, (_, byte) =>
+    round(round(round(byte * factor) - middle) / width),
+  )
+}
+
+/** To the nearest of eight bits, halves to even. */
+function toBf16(value: number): number {
+  const [bits] = new Uint32Array(Float32Array.of(value).buffer)
+  const rounded = (bits! + 0x7fff + ((bits! >>> 16) & 1)) & 0xffff0000
+  return new Float32Array(Int32Array.of(rounded).buffer)[0]!
+}
+
 /** One tile of a `SeenImage`; `pixels` [rows, taken], of which places' columns are still zeros. */
 export function tileOf(pixels: Float32Array, layout: Layout): Tile {
   const plain = { pixels, places: placesOf(layout), wanted: wantedOf(layout) }
+  if (layout.isTurned) return { ...plain, coordinates: coordinatesOf(layout) }
   if (!fits(layout.cutting)) return plain
   if (layout.places) shareOut(pixels, layout, layout.places)
   const windows = layout.window ? windowsOf(layout, layout.window) : {}
   return { ...plain, coordinates: coordinatesOf(layout), ...windows }
 }
 
-/** [3, rows] of each patch: no time, its line, its column. */
+/** [3, rows] of each patch: no time, its line, its column; of a class's row nothing. */
 function coordinatesOf(layout: Layout): Int32Array {
-  const order = patchOrder(layout)
-  const coordinates = new Int32Array(3 * order.length)
-  for (const [row, { column, line }] of order.entries()) {
-    coordinates[order.length + row] = line
-    coordinates[2 * order.length + row] = column
+  const [rows, from] = [rowsOf(layout), Number(layout.isTurned ?? false)]
+  const coordinates = new Int32Array(3 * rows)
+  for (const [at, { column, line }] of patchOrder(layout).entries()) {
+    const row = at + Number(layout.hasClassRow)
+    coordinates[rows + row] = from + line
+    coordinates[2 * rows + row] = from + column
   }
   return coordinates
 }

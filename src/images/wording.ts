@@ -16,7 +16,8 @@ export function textOf(
   across = rows,
   ofWhole = rows,
 ): string {
-  const { opening, closing, only, part, whole, betweenLines, behindTile, behindRow } = wording
+  const { opening, closing, only, part, whole, betweenLines, betweenTiles } = wording
+  const { behindTile, behindRow } = wording
   const line = soft.repeat(across)
   const tile =
     Array<string>(rows / across)
@@ -31,7 +32,7 @@ export function textOf(
         tile
       )
     })
-    return tiles.join("") + behindRow
+    return tiles.join(betweenTiles) + behindRow
   })
   return opening + lines.join("") + whole + soft.repeat(ofWhole) + behindTile + closing
 }

@@ -204,7 +204,7 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
     "another projector",
     "smolvlm",
     ({ pairs }) => pairs.set("clip.projector_type", string("janus_pro")),
-    'clip.projector_type is "janus_pro"; known: mlp, idefics3, internvl, gemma3, gemma4v, pixtral, qwen2vl_merger, qwen2.5vl_merger, qwen3vl_merger',
+    'clip.projector_type is "janus_pro"; known: mlp, idefics3, internvl, llama4, gemma3, gemma4v, pixtral, qwen2vl_merger, qwen2.5vl_merger, qwen3vl_merger',
   ],
   [
     "Qwen that hears, too",

@@ -8,7 +8,15 @@ import { describe, expect, onTestFinished, test } from "vitest"
 import { compileFolder } from "../../src/model/compile-folder.ts"
 import { openModel } from "../../src/model/model.ts"
 import { goldenFolder } from "./golden.ts"
-import { answersAsGolden, blindBy, type Json, judgeTower, opening, others } from "./pictures.ts"
+import {
+  answersAsGolden,
+  blindBy,
+  changed,
+  type Json,
+  judgeTower,
+  opening,
+  others,
+} from "./pictures.ts"
 
 test.each(others)("the tower of %s on reference", async (name) => {
   await judgeTower(name, opening.reference)
@@ -26,6 +34,24 @@ test.each(["lfm2-vl", "llava-onevision", "mistral3"])("the tower of %s, compiled
 
 /** Whose tower runs on compiled kernels. */
 describe.each(others)("%s answers as transformers does", (name) => answersAsGolden(name))
+
+test("Kimi K2.5 is read by the names that were published, too", async () => {
+  const folder = changed("kimi-k25", (vision, config) => {
+    const own = ["hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers"]
+    for (const [name, ...others] of [
+      ...own.map((name) => [name, "vt_"]),
+      ["pos_emb_height", "init_"],
+      ["pos_emb_width", "init_"],
+    ]) {
+      vision[others[0]! + name] = vision[name!]
+      delete vision[name!]
+    }
+    Object.assign(vision, { model_type: "", merge_type: "sd2_tpool", projector_ln_eps: 1e-5 })
+    config.media_placeholder_token_id = config.image_token_id
+    delete config.image_token_id
+  })
+  await judgeTower("kimi-k25", opening.reference, { path: folder })
+})
 
 test.each<[string, string, (vision: Json, config: Json) => void]>([
   [
@@ -73,6 +99,28 @@ test.each<[string, string, (vision: Json, config: Json) => void]>([
     'vision_aspect_ratio is "anyres_max_2", but the model\'s is "anyres_max_4"',
     (_, config) => (config.vision_aspect_ratio = "anyres_max_4"),
   ],
+  [
+    "llama4",
+    "projector_output_dim is 40, but projector_input_dim is 44",
+    (vision) => (vision.projector_output_dim = 40),
+  ],
+  ["llama4", 'hidden_act is "silu"; known: gelu', (vision) => (vision.hidden_act = "silu")],
+  [
+    "llama4",
+    "multi_modal_projector_bias is true",
+    (vision) => (vision.multi_modal_projector_bias = true),
+  ],
+  [
+    "llama4",
+    'vision_feature_select_strategy is "full"; known: default',
+    (vision) => (vision.vision_feature_select_strategy = "full"),
+  ],
+  [
+    "kimi-k25",
+    "pos_emb_height is 6, but pos_emb_width is 5",
+    (vision) => (vision.pos_emb_height = 6),
+  ],
+  ["kimi-k25", 'merge_type is "mean"; known: sd2_tpool', (vision) => (vision.merge_type = "mean")],
   [
     "llava-pixtral",
     'vision_feature_select_strategy is "default"; known: full',

@@ -119,6 +119,21 @@ export function within(image: Fields, { patch, joined }: Grain): Cuts {
   return { tile, cutting: { kind: "within", longest, most } }
 }
 
+/** As Kimi, which counts patches, also of a side. No image becomes more of them than MAX_PATCHES. */
+export function shrunk(image: Fields, { patch, joined }: Grain): Cuts {
+  const step = patch * joined
+  const size = image.with({ size: { max_height: 512, max_width: 512 } }).object("size")!
+  checkGrain(image, { patch_size: [patch, 14], merge_size: [joined, 2] })
+  const side = size.count("max_height", undefined, 1, MAX_LONGEST)
+  if (size.count("max_width") !== side)
+    throw size.wrong("max_width", `is ${size.count("max_width")}, but max_height is ${side}`)
+  const patches = Math.min(image.count("max_patches", 16384), MAX_PATCHES)
+  const tile = { width: step, height: step }
+  const most = MAX_PATCHES * patch ** 2
+  const area = patches * patch ** 2
+  return { tile, cutting: { kind: "shrink", area, longest: side * patch, most } }
+}
+
 /** As Gemma 4: as large as a number of rows allows. */
 export function filling(image: Fields, { patch, joined }: Grain): Cuts {
   const step = patch * joined
@@ -176,13 +191,7 @@ const square = (side: number) => ({ height: side, width: side })
 /** As LFM2-VL, in whose prompts an image has so many tokens. */
 export function tiled(image: Fields, { patch, joined }: Grain): Cuts {
   const step = patch * joined
-  for (const [name, is, usual] of [
-    ["encoder_patch_size", patch, 16],
-    ["downsample_factor", joined, 2],
-  ] as const) {
-    const told = image.count(name, usual)
-    if (told !== is) throw image.wrong(name, `is ${told}, but the tower's is ${is}`)
-  }
+  checkGrain(image, { encoder_patch_size: [patch, 16], downsample_factor: [joined, 2] })
   if (!image.flag("use_thumbnail", true))
     throw image.wrong("use_thumbnail", "is false, which is not known")
   const most = image.count("max_image_tokens", 256, 1, MAX_ROWS)
@@ -191,6 +200,14 @@ export function tiled(image: Fields, { patch, joined }: Grain): Cuts {
   const tile = { width: step, height: step }
   const area = { least: least * step * step, most: most * step * step }
   return { tile, cutting: { kind: "fit", ...area, ...(tiles && { tiles }) } }
+}
+
+/** @param fields that repeat what is of the tower: what that is, and what holds where they are not there */
+function checkGrain(image: Fields, fields: Readonly<Record<string, readonly [number, number]>>) {
+  for (const [name, [is, usual]] of Object.entries(fields)) {
+    const told = image.count(name, usual)
+    if (told !== is) throw image.wrong(name, `is ${told}, but the tower's is ${is}`)
+  }
 }
 
 function tilesOf(image: Fields, step: number, most: number): Tiles | undefined {
@@ -216,9 +233,20 @@ export function inGrid(image: Fields, choice: "ratio" | "scale", otherwise: numb
   return { tile, cutting: { kind: "grid", choice, least, most } }
 }
 
+/** As Llama 4. */
+export function onCanvas(image: Fields): Cuts {
+  const { tile } = stretched(image, 336)
+  if (tile.width !== tile.height) throw image.wrong("size", "has another height than width")
+  const most = image.count("max_patches", 16, 1, MAX_TILES)
+  return {
+    tile,
+    cutting: { kind: "canvas", most, grows: image.flag("resize_to_max_canvas", false) },
+  }
+}
+
 /** Of an edge: no tower sees more, and what comes of an image must fit into memory. */
 export const MAX_EDGE = 4096
 
-export function pixels(size: Fields, name: string, otherwise?: number): number {
+function pixels(size: Fields, name: string, otherwise?: number): number {
   return size.count(name, otherwise, 1, MAX_EDGE)
 }

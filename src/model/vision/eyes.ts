@@ -9,9 +9,11 @@ import { NORMS, type NormKind, withAttention, withBlocks, withMlp } from "../blo
 import { readDecoder, seeingBothWays } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
-import { readRotation } from "../rotation.ts"
-import type { Naming, Part } from "../weights/names.ts"
+import { joinedRows, type NamedPart, type Naming, type Part } from "../weights/names.ts"
+import { kimiPlaces, kimiVision } from "./kimi.ts"
+import { oneSide, squareSide } from "./sides.ts"
 import { MAX_PATCHES, placesParts, type TowerConfig } from "./tower.ts"
+import { turnedBySides } from "./turns.ts"
 
 /** What `vision_config` says of a tower. */
 export interface Eye
@@ -53,6 +55,8 @@ export const eyes = {
   idefics3: idefics3,
   idefics3_vision: idefics3,
   internvl_vision: internVl,
+  kimi_k25_vision: moonVit,
+  llama4_vision_model: llama4,
   pixtral,
   siglip2_vision_model: siglip2,
   siglip_vision_model: (vision: Fields) => siglip(vision, SIGLIP),
@@ -96,7 +100,7 @@ const siglipParts: Naming["parts"] = {
 /** SigLIP 2 that takes images of any proportions (NaFlex). A patch's colours lie pixel by pixel. */
 function siglip2(vision: Fields): Eye {
   const eye = siglip(vision.with(SIGLIP), SIGLIP)
-  const side = squareSide(vision)
+  const side = squareSide(vision, "num_patches", 256)
   const patches = { name: "embeddings.patch_embedding.weight", turnedColumns: 3 }
   const positions = placesParts("embeddings.position_embedding.weight", side * side, eye.width)
   const parts = { "patch_embedding.weight": patches, ...positions }
@@ -108,20 +112,9 @@ function siglip2(vision: Fields): Eye {
   }
 }
 
-const MAX_PLACES = 1 << 16
-
-/** Of the square of patches that positions are learned for. */
-export function squareSide(vision: Fields): number {
-  const name = "num_patches"
-  const count = vision.count(name, 256, 1, MAX_PLACES)
-  if (Number.isInteger(Math.sqrt(count))) return Math.sqrt(count)
-  throw vision.wrong(name, `is ${count}, which is no square`)
-}
-
 function clip(vision: Fields): Eye {
   const eye = readEye(vision.with(CLIP), { kind: "layer", bias: true })
   const { width, lastNorm } = eye
-  const table = "embeddings.position_embedding.weight"
   return {
     ...eye,
     hasClass: true,
@@ -133,12 +126,10 @@ function clip(vision: Fields): Eye {
         ...siglipParts,
         "patch_embedding.weight": filters("embeddings.patch_embedding.weight", eye),
         embed_norm: "pre_layrnorm",
-        "class_position.weight": {
-          name: table,
-          rows: placesOf(eye).first,
-          plusRow: { tensor: "embeddings.class_embedding", row: 0, shape: [width] },
-        },
-        "patch_positions.weight": { name: table, rows: placesOf(eye).others },
+        ...classParts(eye, {
+          table: { name: "embeddings.position_embedding.weight" },
+          ofClass: { tensor: "embeddings.class_embedding", shape: [width] },
+        }),
       },
     },
   }
@@ -165,7 +156,6 @@ function internVl(vision: Fields): Eye {
     ...withAttention(block, { bias: { qkv, o: true }, norms }),
     layerScale: true,
   }))
-  const table = { name: "embeddings.position_embeddings", shape: [1, side * side + 1, width] }
   const pixels = "embeddings.patch_embeddings.projection"
   return {
     ...eye,
@@ -181,16 +171,11 @@ function internVl(vision: Fields): Eye {
       parts: {
         embed_tokens: pixels, // by which the tower is found
         "patch_embedding.weight": filters(`${pixels}.weight`, eye),
-        "class_position.weight": {
-          ...table,
-          rows: placesOf(eye).first,
-          plusRow: { tensor: "embeddings.cls_token", row: 0, shape: [1, 1, width] },
-        },
-        "patch_positions.weight": {
-          ...table,
-          rows: placesOf(eye).others,
-          plusRow: { tensor: `${pixels}.bias`, row: 0, shape: [width] },
-        },
+        ...classParts(eye, {
+          table: { name: "embeddings.position_embeddings", shape: [1, side * side + 1, width] },
+          ofClass: { tensor: "embeddings.cls_token", shape: [1, 1, width] },
+          bias: { tensor: `${pixels}.bias`, shape: [width] },
+        }),
         norm: "layernorm",
         input_layernorm: "layernorm_before",
         "self_attn.q_proj": "attention.q_proj",
@@ -204,6 +189,95 @@ function internVl(vision: Fields): Eye {
         "mlp.up_proj": "mlp.fc1",
         "mlp.down_proj": "mlp.fc2",
         "mlp.layer_scale.weight": "lambda_2",
+      },
+    },
+  }
+}
+
+const LLAMA4 = {
+  hidden_size: 768,
+  intermediate_size: 5632,
+  num_hidden_layers: 34,
+  num_attention_heads: 16,
+  image_size: 448,
+  patch_size: 14,
+  hidden_act: "gelu",
+}
+
+/** Llama 4's: positions are learned, and heads turn by them besides. What it says of its norms' epsilon nobody reads. */
+function llama4(vision: Fields): Eye {
+  const fields = vision.with(LLAMA4).over({ layer_norm_eps: 1e-5 })
+  const activation = fields.text("hidden_act")
+  if (activation !== "gelu") throw fields.wrong("hidden_act", `is "${activation}"; known: gelu`)
+  const eye = readEye(fields, { kind: "layer", bias: true })
+  const { width, patch, lastNorm } = eye
+  const { headDim } = eye.blocks[0]!.attention
+  const neighbours = { headDim, turned: headDim }
+  return {
+    ...turnedBySides(fields, eye, { order: "width first" }),
+    hasClass: true,
+    patchBias: false,
+    firstNorm: lastNorm,
+    names: {
+      layers: "model.layers.",
+      parts: {
+        ...siglipParts,
+        embed_tokens: "patch_embedding.linear", // by which the tower is found
+        "patch_embedding.weight": {
+          name: "patch_embedding.linear.weight",
+          shape: [width, 3 * patch * patch],
+        },
+        ...classParts(eye, {
+          table: { name: "positional_embedding_vlm" },
+          ofClass: { tensor: "class_embedding", shape: [width] },
+          isBehind: true,
+        }),
+        embed_norm: "layernorm_pre",
+        norm: "layernorm_post",
+        input_layernorm: "input_layernorm",
+        "self_attn.q_proj": { name: "self_attn.q_proj", neighbours },
+        "self_attn.k_proj": { name: "self_attn.k_proj", neighbours },
+        "self_attn.o_proj": "self_attn.o_proj",
+        post_attention_layernorm: "post_attention_layernorm",
+      },
+    },
+  }
+}
+
+/** An image is one frame, and the first has no position in time. Neighbours of a head turn with each other. */
+function moonVit(given: Fields): Eye {
+  const vision = kimiVision(given)
+  const side = kimiPlaces(given)
+  const patch = oneSide(vision, "patch_size", { most: MAX_PIXELS / side })
+  const fields = vision.over({ layer_norm_eps: 1e-5, image_size: patch * side })
+  const eye = readEye(fields, { kind: "layer", bias: true })
+  const { width } = eye
+  const { headDim } = eye.blocks[0]!.attention
+  const rows = joinedRows({ q: width, k: width, v: width })
+  const neighbours = { headDim, turned: headDim }
+  const table = placesParts("patch_embed.pos_emb.weight", side * side, width)["positions.weight"]
+  return {
+    ...turnedBySides(fields, eye, { order: "width and height by turns" }),
+    fits: { rows: MAX_PATCHES, frames: 1, interpolated: "before the norm" },
+    hasClass: false,
+    patchBias: true,
+    firstNorm: undefined,
+    names: {
+      layers: "encoder.blocks.",
+      parts: {
+        embed_tokens: "patch_embed.proj", // by which the tower is found
+        patch_embedding: "patch_embed.proj",
+        "patch_embedding.weight": filters("patch_embed.proj.weight", eye),
+        "positions.weight": { ...(table as NamedPart), shape: [side, side, width] },
+        norm: "encoder.final_layernorm",
+        input_layernorm: "norm0",
+        "self_attn.q_proj": { name: "wqkv", rows: rows.q, neighbours },
+        "self_attn.k_proj": { name: "wqkv", rows: rows.k, neighbours },
+        "self_attn.v_proj": { name: "wqkv", rows: rows.v },
+        "self_attn.o_proj": "wo",
+        post_attention_layernorm: "norm1",
+        "mlp.up_proj": "mlp.fc0",
+        "mlp.down_proj": "mlp.fc1",
       },
     },
   }
@@ -224,8 +298,7 @@ function pixtral(vision: Fields): Eye {
   const fields = vision.with(PIXTRAL).without("head_dim").over({ layer_norm_eps: 1e-5 })
   const eye = readEye(fields, undefined, { gated: true, bias: false })
   return {
-    ...eye,
-    blocks: turned(fields, eye.blocks),
+    ...turnedBySides(fields, eye, { order: "alternate frequencies" }),
     side: 0,
     fits: { rows: MAX_PATCHES, frames: 1 },
     hasClass: false,
@@ -252,29 +325,6 @@ function pixtral(vision: Fields): Eye {
   }
 }
 
-/** Of a head's pairs those of even numbers turn by height and lie before those of odd ones, which turn by width. */
-function turned(vision: Fields, blocks: Eye["blocks"]): Eye["blocks"] {
-  const { headDim } = blocks[0]!.attention
-  if (headDim % 4 !== 0)
-    throw vision.wrong("num_attention_heads", `makes heads of ${headDim} columns, no multiple of 4`)
-  const parameters = vision.object("rope_parameters")
-  const theta = (parameters ?? vision).positive("rope_theta", 10_000)
-  const kind = parameters?.text("rope_type", "axial") ?? "axial"
-  if (kind !== "axial" && kind !== "default")
-    throw parameters!.wrong("rope_type", `is "${kind}"; known: axial`)
-  const plain = vision.without("rope_parameters").without("rope_scaling")
-  const { frequencies } = readRotation(plain.over({ rope_theta: theta }), { headDim, context: 1 })
-  const of = (odd: number) => frequencies.filter((_, pair) => pair % 2 === odd)
-  const [down, across] = [of(0), of(1)]
-  const turn = {
-    frequencies: [...down, ...across],
-    factor: 1,
-    axes: [...down.map(() => 1 as const), ...across.map(() => 2 as const)],
-  }
-  const rotation = { query: turn, key: turn }
-  return withBlocks({ blocks }, (block) => withAttention(block, { rotation })).blocks
-}
-
 type CommonEye = Omit<Eye, "hasClass" | "patchBias" | "firstNorm" | "names">
 
 /**
@@ -295,7 +345,9 @@ function readEye(
     ...(norm && { norm }),
     rotation: "none",
   })
-  const [patch, tile] = [pixelsOf(fields, "patch_size"), pixelsOf(fields, "image_size")]
+  const [patch, tile] = ["patch_size", "image_size"].map((name) =>
+    oneSide(fields, name, { most: MAX_PIXELS }),
+  ) as [number, number]
   if (patch > tile)
     throw fields.wrong("patch_size", `is ${patch}, and the whole image is ${tile} pixels wide`)
   const { blocks } = seeingBothWays(
@@ -313,15 +365,6 @@ function readEye(
   }
 }
 
-/** Of one side; both are given where they are given as a list. */
-function pixelsOf(fields: Fields, name: string): number {
-  if (!Array.isArray(fields.json[name])) return fields.count(name, undefined, 1, MAX_PIXELS)
-  const [height, width, ...others] = fields.counts(name)
-  if (!height || height !== width || others.length > 0 || height > MAX_PIXELS)
-    throw fields.wrong(name, `is [${fields.counts(name).join(", ")}]; only squares are known`)
-  return height
-}
-
 const MAX_PIXELS = 1 << 14 // squares of it are exact
 
 /** The filters of a convolution whose steps are as wide as they are: a matrix with a patch's colours in each row. */
@@ -332,11 +375,32 @@ export function filters(
   return { name, shape: [width, 3, patch, patch] }
 }
 
-/** Rows of a table of positions that has one for the class before those of patches. */
-export function placesOf({ side }: Pick<TowerConfig, "side">) {
-  const of = side * side + 1
+/** The class's position lies before those of patches, or behind them; its own row is added, and to patches what their bias is. */
+export function classParts(
+  { side }: Pick<TowerConfig, "side">,
+  { table, ofClass, bias, isBehind = false }: ClassParts,
+): Naming["parts"] {
+  const patches = side * side
+  const rows = (from: number, run: number) => ({ of: patches + 1, from, run, every: patches + 1 })
   return {
-    first: { of, from: 0, run: 1, every: of },
-    others: { of, from: 1, run: of - 1, every: of },
+    "class_position.weight": {
+      ...table,
+      rows: rows(isBehind ? patches : 0, 1),
+      plusRow: { row: 0, ...ofClass },
+    },
+    "patch_positions.weight": {
+      ...table,
+      rows: rows(isBehind ? 0 : 1, patches),
+      ...(bias && { plusRow: { row: 0, ...bias } }),
+    },
   }
+}
+
+type Row = Omit<NonNullable<NamedPart["plusRow"]>, "row">
+
+interface ClassParts {
+  table: NamedPart
+  ofClass: Row
+  bias?: Row | undefined
+  isBehind?: boolean
 }

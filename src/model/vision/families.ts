@@ -3,7 +3,7 @@
 // or refused.
 //
 // Sources: configuration_*.py and modeling_*.py of transformers (aya_vision, cohere2_vision, deepseek_vl, gemma3, idefics3, internvl,
-// lfm2_vl, llava, llava_next, llava_onevision, mistral3, smolvlm, vipllava).
+// lfm2_vl, llama4, llava, llava_next, llava_onevision, mistral3, smolvlm, vipllava).
 
 import { type ModelConfig, readActivation } from "../config.ts"
 import type { Fields } from "../fields.ts"
@@ -11,6 +11,7 @@ import type { Naming } from "../weights/names.ts"
 import { type Eye, type EyeName, eyes } from "./eyes.ts"
 import { GEMMA4, readGemma4Tower } from "./gemma4.ts"
 import { isGlm4v, readGlm4vTower } from "./glm4v.ts"
+import { kimiKernel } from "./kimi.ts"
 import { isQwen, readQwen } from "./qwen.ts"
 import type { Merge, Projector, TowerConfig } from "./tower.ts"
 
@@ -50,7 +51,7 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
   const vision = fields.object("vision_config")
   if (!vision || !Object.hasOwn(families, type)) return undefined
   const family: Family = families[type as keyof typeof families]
-  const architecture = vision.text("model_type", family.towers[0])
+  const architecture = vision.text("model_type", "") || family.towers[0]
   const name = family.towers.find((tower) => tower === architecture)
   if (!name) return undefined
   const eye = eyes[name](vision)
@@ -79,9 +80,10 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
 export const readsImages = (type: string) =>
   isQwen(type) || type === GEMMA4 || isGlm4v(type) || Object.hasOwn(families, type)
 
-/** Under either name that configurations have for it. */
+/** Under one of the names that configurations have for it. */
 function softTokenOf(fields: Fields, { softToken }: Family, { shapes }: ModelConfig): number {
-  const name = fields.has("image_token_index") ? "image_token_index" : "image_token_id"
+  const names = ["image_token_index", "image_token_id", "media_placeholder_token_id"]
+  const name = names.find((each) => fields.has(each)) ?? "image_token_id"
   return fields.count(name, softToken, 0, shapes.vocabulary - 1)
 }
 
@@ -160,12 +162,30 @@ const families = {
     roots: LLAVA.roots,
     parts: { projector_norm: "layer_norm" },
   },
+  kimi_k25: {
+    towers: ["kimi_k25_vision"],
+    ending: kimiEnding,
+    softToken: 163605,
+    roots: rootsOf(["vision_tower."], "mm_projector."),
+    parts: { merging_norm: "pre_norm", linear_1: "proj.0", linear_2: "proj.2" },
+  },
   lfm2_vl: {
     towers: ["siglip2_vision_model"],
     ending: lfm2Ending,
     softToken: 396,
     roots: LLAVA.roots,
     parts: { projector_norm: "layer_norm" },
+  },
+  llama4: {
+    towers: ["llama4_vision_model"],
+    ending: llama4Ending,
+    softToken: 200092,
+    roots: rootsOf(["vision_model."], ""),
+    parts: {
+      linear_1: "vision_model.vision_adapter.mlp.fc1",
+      linear_2: "vision_model.vision_adapter.mlp.fc2",
+      linear_3: "multi_modal_projector.linear_1",
+    },
   },
   llava: {
     towers: ["clip_vision_model", "siglip_vision_model", "pixtral"],
@@ -242,6 +262,55 @@ function lfm2Ending(fields: Fields): Ending {
       norm: isNormed ? { kind: "layer", bias: true, epsilon: 1e-5 } : undefined,
       inner: { columns: fields.count("projector_hidden_size", 2560), activation, gated: false },
       bias: fields.flag("projector_bias", true),
+      factor: 1,
+    },
+  }
+}
+
+/** Two matrices without biases, each activated, belong to the tower, whose sizes they have; one more leads to the text model. */
+function llama4Ending(fields: Fields, eye: Eye): Ending {
+  const vision = fields.object("vision_config")!
+  const shuffled = 1 / vision.positive("pixel_shuffle_ratio", 0.5)
+  const inner = vision.count("projector_input_dim", 4096)
+  for (const [name, usual] of [
+    ["projector_output_dim", 4096],
+    ["vision_output_dim", 7680],
+  ] as const) {
+    const is = vision.count(name, usual)
+    if (is !== inner) throw vision.wrong(name, `is ${is}, but projector_input_dim is ${inner}`)
+  }
+  if (vision.flag("multi_modal_projector_bias", false))
+    throw vision.wrong("multi_modal_projector_bias", "is true, which is not known of this tower")
+  checkStrategy(vision, "default")
+  return {
+    layersRead: undefined,
+    merge: { side: dividing(vision, "pixel_shuffle_ratio", shuffled, eye), by: "columns" },
+    projector: {
+      norm: undefined,
+      inner: { columns: inner, activation: "gelu", gated: false, twice: true },
+      bias: false,
+      factor: 1,
+    },
+  }
+}
+
+/** Patches are normed one by one. */
+function kimiEnding(fields: Fields, eye: Eye): Ending {
+  const vision = fields.object("vision_config")!
+  const said = fields.has("projection_layer_norm_eps") ? fields : vision
+  const name = said === fields ? "projection_layer_norm_eps" : "projector_ln_eps"
+  const side = kimiKernel(vision)
+  return {
+    layersRead: undefined,
+    merge: {
+      side,
+      by: "columns",
+      norm: { kind: "layer", bias: true, epsilon: said.positive(name, 1e-5) },
+    },
+    projector: {
+      norm: undefined,
+      inner: { columns: eye.width * side * side, activation: "gelu", gated: false },
+      bias: true,
       factor: 1,
     },
   }

@@ -18,6 +18,7 @@ export const plain: Wording = {
   part: "",
   whole: "",
   betweenLines: "",
+  betweenTiles: "",
   behindTile: "",
   behindRow: "",
 }

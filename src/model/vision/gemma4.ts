@@ -8,14 +8,13 @@
 //
 // Source: configuration_gemma4.py and modeling_gemma4.py of transformers.
 
-import type { Axis } from "../../runtime/rotation.ts"
 import { NORMS, withAttention, withBlocks } from "../block.ts"
 import { type ModelConfig, readDecoder, seeingBothWays } from "../config.ts"
 import type { Fields } from "../fields.ts"
-import { readRotation } from "../rotation.ts"
 import { textFields } from "../seeing.ts"
 import type { Naming, Part } from "../weights/names.ts"
 import type { TowerConfig } from "./tower.ts"
+import { turnedBySides } from "./turns.ts"
 
 /** The `model_type` of the whole. */
 export const GEMMA4 = "gemma4"
@@ -120,34 +119,19 @@ export function readGemma4Tower(fields: Fields, text: ModelConfig): TowerConfig 
   }
 }
 
-/** Unscaled scores of normed queries, keys and values; one half of a head turns by width, the other by height. */
+/** Unscaled scores of normed queries, keys and values. */
 function withLayers(vision: Fields, config: ModelConfig, bounded: boolean): ModelConfig {
-  const { headDim } = config.shapes
-  if (headDim % 4 !== 0) throw vision.wrong("head_dim", `is ${headDim}, no multiple of 4`)
-  const rope = vision.object("rope_parameters")
-  const type = rope?.text("rope_type", "axial") ?? "axial"
-  if (type !== "axial") throw rope!.wrong("rope_type", `is "${type}"; known: axial`)
-  const theta = rope?.positive("rope_theta", THETA) ?? THETA
-  const plain = vision.without("rope_parameters").without("rope_theta")
-  const { frequencies } = readRotation(plain, { headDim: headDim / 2, context: 1, theta })
-  const turn = {
-    frequencies: [...frequencies, ...frequencies],
-    factor: 1,
-    axes: ([2, 1] as const).flatMap((axis: Axis) => frequencies.map(() => axis)),
-  }
-  return withBlocks(config, (block) => ({
+  const turning = { order: "width first", theta: 100, kinds: ["axial"], heads: "head_dim" } as const
+  return withBlocks(turnedBySides(vision, config, turning), (block) => ({
     ...withAttention(block, {
       scale: 1,
       norms: { ...block.norm, over: "every head", place: "before" },
       normsValues: true,
-      rotation: { query: turn, key: turn },
     }),
     norms: NORMS.both,
     ...(bounded && { bounded }),
   }))
 }
-
-const THETA = 100
 
 const MATRICES = [
   ...["q", "k", "v", "o"].map((name) => `self_attn.${name}`),

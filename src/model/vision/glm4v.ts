@@ -15,17 +15,10 @@ import {
 } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import type { Naming } from "../weights/names.ts"
-import {
-  axesOf,
-  FRAMES,
-  MAX_JOINED,
-  MAX_PATCH,
-  MAX_ROWS,
-  oneSide,
-  partsOf,
-  withTurns,
-} from "./qwen.ts"
+import { axesOf, FRAMES, MAX_JOINED, MAX_PATCH, MAX_ROWS, partsOf, QWEN_TURNING } from "./qwen.ts"
+import { oneSide } from "./sides.ts"
 import { placesParts, type TowerConfig } from "./tower.ts"
+import { turnedBySides } from "./turns.ts"
 
 /** By the `model_type` of the whole, the token that stands for rows of an image. */
 const softTokens: Readonly<Record<string, number>> = {
@@ -76,9 +69,9 @@ export function readGlm4vPatches(fields: Fields): Glm4vPatches | undefined {
   const found = visionOf(fields)
   if (!found) return undefined
   const { vision } = found
-  const patch = oneSide(vision, "patch_size", MAX_PATCH)
-  const image = oneSide(vision, "image_size", MAX_PATCH * MAX_PLACES)
-  const frames = oneSide(vision, "temporal_patch_size", MAX_PATCH)
+  const patch = oneSide(vision, "patch_size", { most: MAX_PATCH })
+  const image = oneSide(vision, "image_size", { most: MAX_PATCH * MAX_PLACES })
+  const frames = oneSide(vision, "temporal_patch_size", { most: MAX_PATCH })
   if (frames !== FRAMES) throw vision.wrong("temporal_patch_size", `is ${frames}; known: ${FRAMES}`)
   const colours = vision.count("in_channels")
   if (colours !== 3) throw vision.wrong("in_channels", `is ${colours}; images have 3 colours`)
@@ -114,7 +107,7 @@ export function readGlm4vTower(fields: Fields, text: ModelConfig): TowerConfig |
   const config = readDecoder(own, { rotation: "none" })
   const bias = { qkv: vision.flag("attention_bias", false), o: false }
   const { blocks } = seeingBothWays(
-    withBlocks(withTurns(vision, config), (block) => ({
+    withBlocks(turnedBySides(vision, config, QWEN_TURNING), (block) => ({
       ...withAttention(block, { bias }),
       norms: NORMS.before,
     })),

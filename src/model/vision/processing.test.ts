@@ -33,6 +33,7 @@ const { seen, fitted, sizes } = JSON.parse(
   fitted: Record<string, { config: Json; image: Json; images: Record<string, Fitted> }>
   sizes: Record<"mistral3" | "pixtral", Sizes> & {
     lfm2_vl: number[][]
+    llama4: Record<"grown" | "kept", number[][]>
     llava_onevision: { tile: number; pinpoints: number[][]; images: number[][] }
   }
 }
@@ -323,6 +324,43 @@ test.each([
   await expect(readAnyRes(changes)).rejects.toThrow(sentence)
 })
 
+/** Llama 4's, in tiles of 56 pixels. */
+function readCanvas(changes: { image?: Json; vision?: Json; processor?: Json } = {}) {
+  const model_type = "llama4_vision_model"
+  const vision_config = { model_type, image_size: 56, patch_size: 14, ...changes.vision }
+  const image = { size: { height: 56, width: 56 }, max_patches: 7, ...changes.image }
+  const files = { "preprocessor_config.json": image }
+  const processor = changes.processor && { "processor_config.json": changes.processor }
+  return read({ model_type: "llama4", vision_config }, { ...files, ...processor })
+}
+
+test.each(["grown", "kept"] as const)("an image of Llama 4's is %s on the canvas", async (how) => {
+  const processing = (await readCanvas({ image: { resize_to_max_canvas: how === "grown" } }))!
+  for (const [width, height, columns, rows, wide, high] of sizes.llama4[how]) {
+    const white = blank(width!, height!)
+    white.data.fill(255)
+    const parts = cut(white, processing)
+    if ("refusal" in parts) throw new Error(parts.refusal)
+    const { grid, tiles } = parts
+    expect(grid).toEqual({ width: columns, height: rows })
+    const count = columns! * rows!
+    expect(tiles).toHaveLength(count > 1 ? count + 1 : 1)
+    const pixels = tiles.slice(0, count).map(({ data }) => data.filter((byte) => byte > 0).length)
+    expect(pixels.reduce((sum, each) => sum + each, 0)).toBe(3 * wide! * high!)
+  }
+})
+
+test.each([
+  [{ image: { max_patches: 65 } }, "max_patches is 65, not between 1 and 64"],
+  [{ image: { size: { height: 56, width: 28 } } }, "size has another height than width"],
+  [{ vision: { pixel_shuffle_ratio: 0.3 } }, "pixel_shuffle_ratio does not join whole squares"],
+  [{ vision: { image_size: 70 } }, "size makes tiles of 56 x 56 pixels, but the tower sees 70"],
+  [{ processor: { patch_size: 28 } }, "patch_size is 28, but the tower's is 14"],
+  [{ processor: { pixel_shuffle_ratio: 1 } }, "pixel_shuffle_ratio is 1, but the tower's is 0.5"],
+])("Llama 4 with %j is refused", async (changes, sentence) => {
+  await expect(readCanvas(changes)).rejects.toThrow(sentence)
+})
+
 /** LFM2-VL's, of 4 to 16 tokens of 28 pixels, above twice of which it lies in tiles of 56. */
 function readTiled(changes: { image?: Json; vision?: Json; processor?: Json } = {}) {
   const vision_config = { patch_size: 14, num_patches: 16, ...changes.vision }
@@ -397,7 +435,7 @@ test.each([
   [{ image: { do_center_crop: true } }, "do_center_crop is true, which changes the pixels"],
   [{ processor: { patch_size: 16 } }, "patch_size is 16, but the tower's is 14"],
   [{ processor: { spatial_merge_size: 1 } }, "spatial_merge_size is 1, but the tower's is 2"],
-  [{ vision: { patch_size: [14, 16] } }, "patch_size is not one number"],
+  [{ vision: { patch_size: [14, 16] } }, "only squares are known"],
 ])("Pixtral with %j is refused", async (changes, sentence) => {
   await expect(readPixtral(sizes.mistral3, changes)).rejects.toThrow(sentence)
 })
@@ -503,7 +541,7 @@ test.each([
   ["llava", { config: { vision_feature_select_strategy: "cls" } }, 'strategy is "cls"'],
   ["deepseek-vl", { image: { do_pad: false } }, "do_pad is false"],
   ["deepseek-vl", { image: { min_size: 65 } }, "min_size is 65"],
-  ["internvl", { vision: { patch_size: [14, 7] } }, "patch_size is not one number"],
+  ["internvl", { vision: { patch_size: [14, 7] } }, "only squares are known"],
   ["internvl", { config: { downsample_ratio: 0.4 } }, "downsample_ratio does not join"],
   ["internvl", { config: { vision_feature_select_strategy: "full" } }, "cannot be joined by 2"],
   ["internvl", { image: { max_patches: 1000 } }, "max_patches is 1000"],

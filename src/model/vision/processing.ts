@@ -9,20 +9,21 @@ import type { ImageProcessing } from "../../images/image.ts"
 import { mostRows } from "../../images/patches.ts"
 import { Fields } from "../fields.ts"
 import { type Folder, isObject, type Json } from "../folder.ts"
-import { MAX_EDGE, type Pinpoints, pixels, readGrids } from "./cutting.ts"
-import { squareSide } from "./eyes.ts"
+import { MAX_EDGE, type Pinpoints, readGrids } from "./cutting.ts"
 import { type Fitting, fittingFamily, plain, type Tokens } from "./fitting.ts"
+import { kimiKernel, kimiPlaces } from "./kimi.ts"
 import {
   type ImageProcessor,
   NEXT,
+  normalising,
   ONEVISION,
   type ProcessorName,
-  pixelsOf,
   processorOf,
   processors,
   refuseUnknown,
 } from "./processors.ts"
 import { MAX_ROWS } from "./qwen.ts"
+import { oneSide, squareSide } from "./sides.ts"
 import { MAX_PATCHES } from "./tower.ts"
 
 /** What the files of a folder say of images. */
@@ -114,6 +115,15 @@ const families: Readonly<Record<string, Family>> = {
       return { mark: soft, soft, wording: { ...plain, opening, closing, part, whole } }
     },
   },
+  kimi_k25: {
+    processors: ["Kimi_K25ImageProcessor"],
+    tower: "kimi_k25_vision",
+    joined: ({ vision }) => kimiKernel(vision),
+    words({ tokens }) {
+      const soft = tokens("image_token", "<|media_pad|>")
+      return { mark: soft, soft, wording: plain }
+    },
+  },
   llava_next: { ...llava, instead: {}, processors: ["LlavaNextImageProcessor"], grids: NEXT },
   llava_onevision: {
     ...llava,
@@ -149,7 +159,10 @@ const families: Readonly<Record<string, Family>> = {
     processors: ["Gemma3ImageProcessor"],
     tower: "siglip_vision_model",
     joined: ({ config, vision }) => {
-      const side = Math.floor(edge(vision, "image_size", 224) / edge(vision, "patch_size", 16))
+      const side = Math.floor(
+        oneSide(vision, "image_size", { otherwise: 224, most: MAX_EDGE }) /
+          oneSide(vision, "patch_size", { otherwise: 16, most: MAX_EDGE }),
+      )
       const rows = config.count("mm_tokens_per_image", 256)
       return whole(config, "mm_tokens_per_image", side / Math.sqrt(rows))
     },
@@ -173,6 +186,26 @@ const families: Readonly<Record<string, Family>> = {
       const closing = processor.text("end_of_img_token", "<|END_OF_IMG|>")
       return { mark, soft, wording: { ...plain, opening, closing, only: whole, part, whole } }
     },
+  },
+  llama4: {
+    processors: ["Llama4ImageProcessor"],
+    tower: "llama4_vision_model",
+    selects: "default",
+    joined: ({ vision }) =>
+      whole(vision, "pixel_shuffle_ratio", 1 / vision.positive("pixel_shuffle_ratio", 0.5)),
+    words: () => ({
+      mark: "<|image|>",
+      soft: "<|patch|>",
+      wording: {
+        ...plain,
+        opening: "<|image_start|>",
+        closing: "<|image_end|>",
+        only: "<|image|>",
+        whole: "<|image|>",
+        betweenTiles: "<|tile_x_separator|>",
+        behindRow: "<|tile_y_separator|>",
+      },
+    }),
   },
   deepseek_vl: {
     processors: ["DeepseekVLImageProcessor"],
@@ -212,10 +245,11 @@ const ANYRES_9 = "anyres_max_9"
 
 interface Tower {
   hasClassRow: boolean
+  isTurned?: true
   /** Tiles are as large as their images. */
   fits?: true
-  /** Positions are learned for a square of `num_patches`. */
-  hasPlaces?: true
+  /** The square that positions are learned for, and how these are spread over an image's. */
+  learned?: { places(vision: Fields): number; spread: NonNullable<ImageProcessing["spread"]> }
   /** Edges of image and patch in pixels, where nothing is said. */
   image: number
   patch: number
@@ -232,12 +266,20 @@ const towers: Readonly<Record<string, Tower>> = {
   siglip2_vision_model: {
     hasClassRow: false,
     fits: true,
-    hasPlaces: true,
+    learned: { places: (vision) => squareSide(vision, "num_patches", 256), spread: "area" },
     image: 256,
     patch: 16,
   },
+  kimi_k25_vision: {
+    hasClassRow: false,
+    fits: true,
+    learned: { places: kimiPlaces, spread: "cubic" },
+    image: 896,
+    patch: 14,
+  },
   pixtral: { hasClassRow: false, fits: true, image: 1024, patch: 16 },
   internvl_vision: { hasClassRow: true, image: 448, patch: 14 },
+  llama4_vision_model: { hasClassRow: true, isTurned: true, image: 448, patch: 14 },
 }
 
 export const IMAGE = "preprocessor_config.json"
@@ -277,7 +319,7 @@ export function processingBy(
   const usual = own(families, config.text("model_type"))
   const vision = config.object("vision_config")
   if (!usual || !vision) return undefined
-  const name = vision.text("model_type", usual.tower)
+  const name = vision.text("model_type", "") || usual.tower
   const family = own(usual.instead ?? {}, name) ?? usual
   const tower = own(towers, name)
   return tower && processingOf(family, tower, { config, vision, image, ...texts })
@@ -296,7 +338,7 @@ function fittingOf(family: Fitting, image: Fields, tokens: Tokens): ImageProcess
   const { tile, cutting } = chosen.cutting(image, { patch, joined })
   const processing = {
     cutting,
-    ...pixelsOf(image, chosen),
+    ...normalising(image, chosen),
     tile,
     ...patches,
     hasClassRow: false,
@@ -348,25 +390,31 @@ function processingOf(family: Family, tower: Tower, sources: Sources): ImageProc
   const { config, vision, image } = sources
   const chosen: ImageProcessor = processors[processorOf(image, family)]
   refuseUnknown(image, chosen)
-  const { hasClassRow } = tower
-  const patch = edge(vision, "patch_size", tower.patch)
+  const { hasClassRow, isTurned, learned } = tower
+  const patch = oneSide(vision, "patch_size", { otherwise: tower.patch, most: MAX_EDGE })
   const joined = family.joined(sources)
   const { tile, cutting } = chosen.cutting(image, { patch, joined })
   const most = family.most?.(sources)
-  const places = tower.hasPlaces && squareSide(vision)
   const processing = {
     tile,
     cutting: cutting.kind === "anyres" && most ? { ...cutting, most } : cutting,
-    ...pixelsOf(image, chosen),
+    ...normalising(image, chosen),
     patch,
     joined,
     hasClassRow,
+    ...(isTurned && { isTurned }),
     skipped: skippedOf(config, family),
-    ...(places && ({ places, spread: "area" } as const)),
+    ...(learned && { places: learned.places(vision), spread: learned.spread }),
     ...family.words(sources),
   }
   if (tower.fits) checkPatches(processing, sources)
-  else checkTile(processing, edge(vision, "image_size", tower.image), chosen, sources)
+  else
+    checkTile(
+      processing,
+      oneSide(vision, "image_size", { otherwise: tower.image, most: MAX_EDGE }),
+      chosen,
+      sources,
+    )
   if (family.grids) checkGrids(processing, family.grids, sources)
   return processing
 }
@@ -392,6 +440,7 @@ function checkTile(
       `makes ${side} patches a side, which cannot be joined by ${joined}`,
     )
   checkCount(processor, left / joined ** 2)
+  checkRepeated(processor, { patch_size: patch, pixel_shuffle_ratio: 1 / joined })
 }
 
 /** Rows of tiles are put together in the grid that the model's own configuration chooses, and are whole squares. */
@@ -418,11 +467,13 @@ function checkPatches(processing: ImageProcessing, { image, processor }: Sources
       "tile_size",
       `or max_image_tokens make ${mostRows(processing)} patches; at most ${MAX_PATCHES} are known`,
     )
-  for (const [name, is] of [
-    ["patch_size", patch],
-    ["spatial_merge_size", joined],
-  ] as const) {
-    const told = processor.count(name, is)
+  checkRepeated(processor, { patch_size: patch, spatial_merge_size: joined })
+}
+
+/** What the processor's file says of the tower, too. */
+function checkRepeated(processor: Fields, repeated: Readonly<Record<string, number>>): void {
+  for (const [name, is] of Object.entries(repeated)) {
+    const told = processor.positive(name, is)
     if (told !== is) throw processor.wrong(name, `is ${told}, but the tower's is ${is}`)
   }
 }
@@ -443,14 +494,6 @@ function checkCount(processor: Fields, rows: number): void {
     if (count !== rows)
       throw processor.wrong(name, `is ${count}, but ${rows} rows of a tile come out of the tower`)
   }
-}
-
-/** One number, or the same for both sides. */
-function edge(vision: Fields, name: string, otherwise: number): number {
-  if (!Array.isArray(vision.json[name])) return pixels(vision, name, otherwise)
-  const [height, width, ...others] = vision.counts(name)
-  if (height && height <= MAX_EDGE && height === width && others.length === 0) return height
-  throw vision.wrong(name, "is not one number, or the same for both sides")
 }
 
 function whole(config: Fields, name: string, joined: number): number {

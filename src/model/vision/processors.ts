@@ -15,8 +15,10 @@ import {
   fittedFrames,
   type Grain,
   inGrid,
+  onCanvas,
   type Pinpoints,
   padded,
+  shrunk,
   splitUp,
   stretched,
   tiled,
@@ -30,6 +32,8 @@ export interface ImageProcessor {
   normal: { mean: readonly number[]; std: readonly number[] }
   /** Bytes are rescaled and no more; what the tower does to them then is done here. */
   isRescaled?: true
+  /** Each step is rounded to floats of that kind. */
+  steps?: "bf16"
   /** The field that says how large a tile is. */
   field: "size" | "max_image_size" | "max_soft_tokens"
   cutting(image: Fields, grain: Grain): Cuts
@@ -124,6 +128,21 @@ export const processors = {
     cutting: (image) => anyRes(image, { tile: 384, crop: false, pinpoints: ONEVISION }),
     flags: ["do_center_crop", "do_pad"],
   },
+  Llama4ImageProcessor: {
+    filter: "bilinear",
+    normal: HALVES,
+    steps: "bf16",
+    field: "size",
+    cutting: onCanvas,
+    flags: [],
+  },
+  Kimi_K25ImageProcessor: {
+    filter: "bicubic",
+    normal: HALVES,
+    field: "size",
+    cutting: shrunk,
+    flags: [],
+  },
   Lfm2VlImageProcessor: {
     filter: "bilinear",
     normal: HALVES,
@@ -142,17 +161,18 @@ export const processors = {
 } as const satisfies Record<string, ImageProcessor>
 
 /** What becomes of pixels, wherever they are. */
-export function pixelsOf(image: Fields, { filter, normal, isRescaled }: ImageProcessor) {
+export function normalising(image: Fields, { filter, normal, isRescaled, steps }: ImageProcessor) {
   const common = {
     filter: filterOf(image, filter),
     rescale: image.positive("rescale_factor", 1 / 255),
   }
   if (isRescaled) {
     const [mean, std] = [normal.mean, normal.std] as [Colours, Colours]
-    return { ...common, isRescaledFirst: true as const, mean, std }
+    return { ...common, steps: "f32" as const, mean, std }
   }
   return {
     ...common,
+    ...(steps && { steps }),
     mean: triple(image, "image_mean", normal.mean),
     std: triple(image, "image_std", normal.std),
   }

@@ -5,7 +5,7 @@ import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
 import { joinedRows, type Naming } from "../weights/names.ts"
 import type { ClipFile } from "./clip-file.ts"
-import { placesOf } from "./eyes.ts"
+import { classParts } from "./eyes.ts"
 import { boundParts, GEMMA4_CONSTANTS, lineParts } from "./gemma4.ts"
 import { FRAMES, MAX_ROWS } from "./qwen.ts"
 import { STACKED, type TowerConfig } from "./tower.ts"
@@ -50,7 +50,7 @@ const projectors = {
       const side = file.count("image_size")
       return { size: { shortest_edge: side }, crop_size: square(side) }
     },
-    parts: (_, tower) => ({ ...classParts(tower), linear_1: "0", linear_2: "2" }),
+    parts: (_, tower) => ({ ...withClass(tower), linear_1: "0", linear_2: "2" }),
     last: { tensor: "mm.2.weight", dim: 1 },
   },
   idefics3: {
@@ -87,12 +87,46 @@ const projectors = {
       max_patches: file.countIfThere("preproc_max_tiles"),
     }),
     parts: (_, tower) => ({
-      ...classParts(tower),
+      ...withClass(tower),
       projector_norm: "model.mlp.0",
       linear_1: "model.mlp.1",
       linear_2: "model.mlp.3",
     }),
     last: { tensor: "mm.model.mlp.3.weight", dim: 1 },
+  },
+  llama4: {
+    model: () => "llama4",
+    tower: "llama4_vision_model",
+    gelu: "gelu",
+    around: ["<|image_start|>", "<|image_end|>", "<|image|>", "<|patch|>"],
+    mayBeSwapped: false,
+    fields: () => ({}),
+    vision(file) {
+      const [columns] = file.dims("mm.model.mlp.2.weight")
+      return {
+        pixel_shuffle_ratio: 1 / file.count(SCALE),
+        rope_theta: file.keys.numberIfThere("clip.rope.freq_base"),
+        projector_input_dim: columns,
+        projector_output_dim: columns,
+        vision_output_dim: columns,
+      }
+    },
+    image: (file) => ({ size: square(file.count("image_size")) }),
+    parts(file, tower) {
+      const { width, patch } = tower
+      // Converters of 2026 know the second norm by another model's name.
+      const norm = file.has("v.blk.0.ln2.weight") ? "ln2" : "attn_post_norm"
+      return {
+        ...withClass(tower, true),
+        "patch_embedding.weight": { name: "patch_embd.weight", shape: [width, 3 * patch * patch] },
+        ...neighbourParts(tower),
+        post_attention_layernorm: norm,
+        linear_1: "model.mlp.1",
+        linear_2: "model.mlp.2",
+        linear_3: "model.fc",
+      }
+    },
+    last: { tensor: "mm.model.fc.weight", dim: 1 },
   },
   gemma3: {
     model: () => "gemma3",
@@ -157,12 +191,10 @@ const projectors = {
       size: { longest_edge: file.countIfThere("preproc_image_size") ?? file.count("image_size") },
       patch_size: square(file.count("patch_size")),
     }),
-    parts: (_, { blocks, merge }) => {
-      const { headDim } = blocks[0]!.attention
-      const turned = (name: string) => ({ name, neighbours: { headDim, turned: headDim } })
+    parts: (_, tower) => {
+      const { merge } = tower
       return {
-        "self_attn.q_proj": turned("attn_q"),
-        "self_attn.k_proj": turned("attn_k"),
+        ...neighbourParts(tower),
         "mlp.gate_proj": "ffn_gate",
         merging_norm: "input_norm",
         "merging.weight": { name: "patch_merger.weight", turnedColumns: merge.side ** 2 },
@@ -233,22 +265,22 @@ function layersOf(file: ClipFile): number {
   throw file.wrong("feature_layer", `is [${layers.join(", ")}]; one layer is read`)
 }
 
-/** The class's position lies before those of patches, which are told their bias with theirs. */
-function classParts(tower: TowerConfig): Naming["parts"] {
+/** Patches are told their bias with their positions. */
+function withClass(tower: TowerConfig, isBehind = false): Naming["parts"] {
   const { side, width, patchBias } = tower
-  const table = { name: "position_embd.weight", shape: [1, side * side + 1, width] }
-  return {
-    "class_position.weight": {
-      ...table,
-      rows: placesOf(tower).first,
-      plusRow: { tensor: "class_embd", row: 0 },
-    },
-    "patch_positions.weight": {
-      ...table,
-      rows: placesOf(tower).others,
-      ...(patchBias && { plusRow: { tensor: "patch_embd.bias", row: 0 } }),
-    },
-  }
+  return classParts(tower, {
+    table: { name: "position_embd.weight", shape: [1, side * side + 1, width] },
+    isBehind,
+    ofClass: { tensor: "class_embd" },
+    bias: patchBias ? { tensor: "patch_embd.bias" } : undefined,
+  })
+}
+
+/** Neighbours of a head turn with each other. */
+function neighbourParts({ blocks }: TowerConfig): Naming["parts"] {
+  const { headDim } = blocks[0]!.attention
+  const turned = (name: string) => ({ name, neighbours: { headDim, turned: headDim } })
+  return { "self_attn.q_proj": turned("attn_q"), "self_attn.k_proj": turned("attn_k") }
 }
 
 /** In all that were published 3 x 3 patches become one row, and files do not say so. */

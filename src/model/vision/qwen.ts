@@ -10,10 +10,11 @@ import { type Block, NORMS, type NormKind, withAttention, withBlocks, withMlp } 
 import { MAX_LAYERS, type ModelConfig, readDecoder, seeingBothWays } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
-import { readRotation } from "../rotation.ts"
 import { textFields } from "../seeing.ts"
 import { joinedRows, type Naming } from "../weights/names.ts"
+import { oneSide, squareSide } from "./sides.ts"
 import { placesParts, STACKED, type Stacked, type TowerConfig } from "./tower.ts"
+import { turnedBySides } from "./turns.ts"
 
 /** Rows of the prompt that an image becomes at most: those of 1280 x 28 x 28 pixels, which Qwen2VLImageProcessor takes by itself. */
 export const MAX_ROWS = 1280
@@ -150,14 +151,14 @@ export function readQwenPatches(fields: Fields): QwenPatches | undefined {
   const found = familyOf(fields)
   if (!found) return undefined
   const { vision } = found
-  const patch = oneSide(vision, "patch_size", MAX_PATCH)
+  const patch = oneSide(vision, "patch_size", { most: MAX_PATCH })
   const joined = vision.count("spatial_merge_size", undefined, 1, MAX_JOINED)
-  const frames = oneSide(vision, "temporal_patch_size", MAX_PATCH)
+  const frames = oneSide(vision, "temporal_patch_size", { most: MAX_PATCH })
   if (frames !== FRAMES) throw vision.wrong("temporal_patch_size", `is ${frames}; known: ${FRAMES}`)
   const colours = vision.count("in_channels")
   if (colours !== 3) throw vision.wrong("in_channels", `is ${colours}; images have 3 colours`)
   const window = vision.has("window_size") ? windowOf(vision, patch, joined) : undefined
-  const places = found.family.hasPlaces ? placesOf(vision) : undefined
+  const places = found.family.hasPlaces ? squareSide(vision, "num_position_embeddings") : undefined
   return { patch, joined, ...(window && { window }), ...(places && { places }) }
 }
 
@@ -175,23 +176,6 @@ function windowOf(vision: Fields, patch: number, joined: number): number {
       `is ${pixels}, less than ${joined} patches of ${patch} pixels`,
     )
   return window * joined
-}
-
-function placesOf(vision: Fields): number {
-  const name = "num_position_embeddings"
-  const count = vision.count(name, undefined, 1, 1 << 16)
-  if (!Number.isInteger(Math.sqrt(count)))
-    throw vision.wrong(name, `is ${count}, which is no square`)
-  return Math.sqrt(count)
-}
-
-/** One number, or as many as there are sides. */
-export function oneSide(vision: Fields, name: string, most: number): number {
-  if (!Array.isArray(vision.json[name])) return vision.count(name, undefined, 1, most)
-  const [first, ...others] = vision.counts(name)
-  if (!first || first > most || others.some((other) => other !== first))
-    throw vision.wrong(name, `is [${vision.counts(name).join(", ")}]; only squares are known`)
-  return first
 }
 
 function familyOf(fields: Fields): { family: Qwen; vision: Fields; name: string } | undefined {
@@ -223,7 +207,11 @@ export function readQwen(fields: Fields, text: ModelConfig): TowerConfig | undef
     ...(family.norm.kind === "layer" && { norm: layerNorm }),
     rotation: "none",
   })
-  const { blocks } = seeingWindows(vision, withTurns(vision, asQwen(config, family)), patches)
+  const { blocks } = seeingWindows(
+    vision,
+    turnedBySides(vision, asQwen(config, family), QWEN_TURNING),
+    patches,
+  )
   const stacked = stackedLayers(vision, depth)
   if (stacked.length > layers)
     throw vision.wrong("deepstack_visual_indexes", `names ${stacked.length} layers, for ${layers}`)
@@ -297,25 +285,8 @@ function asQwen(config: ModelConfig, { gated }: Qwen): ModelConfig {
   }))
 }
 
-/** A quarter of the columns of each head turn by height, a quarter by width, with as many that lie half a head behind them. */
-export function withTurns(vision: Fields, config: ModelConfig): ModelConfig {
-  const { headDim } = config.shapes
-  if (headDim % 4 !== 0)
-    throw vision.wrong("num_heads", `makes heads of ${headDim} columns, no multiple of 4`)
-  const theta = vision.object("rope_parameters")?.positive("rope_theta", THETA) ?? THETA
-  const own = vision.without("rope_parameters").without("rope_theta")
-  const { frequencies } = readRotation(own, { headDim: headDim / 2, context: 1, theta })
-  const turn = {
-    frequencies: [...frequencies, ...frequencies],
-    factor: 1,
-    axes: ([1, 2] as const).flatMap((axis) => frequencies.map(() => axis)),
-  }
-  return withBlocks(config, (block) =>
-    withAttention(block, { rotation: { query: turn, key: turn } }),
-  )
-}
-
-const THETA = 10_000
+/** Heads of Qwen's and GLM's. */
+export const QWEN_TURNING = { order: "height first", heads: "num_heads" } as const
 
 /** In the layers that are not named, where there are windows. */
 function seeingWindows(

@@ -105,14 +105,14 @@ export interface Merge {
   standardized?: true
 }
 
-/** A norm, and one matrix or two. */
+/** A norm, and one matrix, two or three. */
 export interface Projector {
   norm: NormKind | undefined
   /**
    * So many columns between two matrices are activated; or where they are `gated` the second half of them is, and the first is
-   * multiplied with it. Undefined: there is one matrix.
+   * multiplied with it. `twice`: behind them is another such matrix, whose rows are activated, too. Undefined: there is one matrix.
    */
-  inner: { columns: number; activation: Activation; gated: boolean } | undefined
+  inner: { columns: number; activation: Activation; gated: boolean; twice?: true } | undefined
   bias: boolean
   /** Behind that a matrix, a norm, gelu and a gated MLP so wide; none of them has a bias. */
   gatedMlp?: { columns: number; activation: Activation }
@@ -155,7 +155,7 @@ export function tower(config: TowerConfig): Graph {
   const own = named("", "model.")
   const table = config.fits ? undefined : positionsOf(config)
   const given = hiddenIn(towerShapes(config).taken)
-  const places = table ? embed(table) : placesOf(config, given)
+  const places = table ? embed(table) : learnedPlaces(config, given)
   const isBehind = config.fits?.interpolated === "behind the norm"
   const patches = patchesOf(config, given) // [tokens, width]
   const seen = places && !isBehind ? add(patches, places) : patches
@@ -201,7 +201,7 @@ function patchesOf({ width, patch, patchBias, hasClass, fits }: TowerConfig, giv
 }
 
 /** [tokens, width] where patches are, of towers that fit images. */
-function placesOf({ width, side, patch, fits }: TowerConfig, given: Node): Node | undefined {
+function learnedPlaces({ width, side, patch, fits }: TowerConfig, given: Node): Node | undefined {
   if (fits?.lines) return linesOf(fits.lines, width)
   if (!fits?.interpolated) return undefined
   const places = side * side
@@ -293,13 +293,15 @@ function projected(x: Node, projector: Projector, own: Named): Node {
   const even = kind ? normed(x, kind, own, "norm", "projector_norm") : x
   if (!inner && gatedMlp) return throughGatedMlp(project("linear_1", even, width), gatedMlp, own)
   if (!inner) return scaled(project("linear_1", even, width), factor)
-  const { columns, activation, gated } = inner
+  const { columns, activation, gated, twice } = inner
   const made = project("linear_1", even, columns)
   const half = columns / 2
   const activated = gated
     ? multiply(apply(activation, slice(made, half, half)), slice(made, 0, half))
     : apply(activation, made)
-  return scaled(project("linear_2", activated, width), factor)
+  if (!twice) return scaled(project("linear_2", activated, width), factor)
+  const again = apply(activation, project("linear_2", activated, columns))
+  return scaled(project("linear_3", again, width), factor)
 }
 
 function throughGatedMlp(

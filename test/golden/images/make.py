@@ -1,7 +1,7 @@
 """What Pillow, torchvision and transformers make of small images: the images, golden.json and resized.bin beside this file.
 
     python make.py        needs torch, torchvision, transformers, pillow and numpy
-    python make.py sizes  the sizes alone, by the versions that made the rest
+    python make.py NAME … these of `seen` and `fitted` alone, or `sizes`, by the versions that made the rest
 """
 
 import hashlib
@@ -31,6 +31,8 @@ from transformers.models.gemma3 import processing_gemma3
 from transformers.models.idefics3 import modeling_idefics3, processing_idefics3
 from transformers.models.internvl import modeling_internvl, processing_internvl
 from transformers.models.lfm2_vl.image_processing_lfm2_vl import Lfm2VlImageProcessor
+from transformers.models.llama4 import modeling_llama4, processing_llama4
+from transformers.models.llama4.image_processing_llama4 import Llama4ImageProcessor
 from transformers.models.llava import processing_llava
 from transformers.models.pixtral.image_processing_pixtral import get_resize_output_image_size
 from transformers.models.smolvlm import processing_smolvlm
@@ -213,6 +215,10 @@ def flat(shuffled):
     return shuffled.reshape(-1, shuffled.shape[-1])
 
 
+def of_llama4(rows, side, joined):
+    return modeling_llama4.pixel_shuffle(rows[None], 1 / joined)[0]
+
+
 def of_gemma(rows, side, joined):
     """The squares that AvgPool2d takes the mean of."""
     planes = rows.T.reshape(1, -1, side, side)
@@ -293,6 +299,13 @@ def said_by_cohere(tokens, made, tower):
     return processing_cohere2_vision.Cohere2VisionProcessor.replace_image_token(self, made, 0)
 
 
+def said_by_llama4(tokens, made, tower):
+    own = processing_llama4.Llama4Processor
+    self = SimpleNamespace(patch_size=tower["patch_size"], downsample_ratio=4)
+    self._prompt_split_image = lambda *given: own._prompt_split_image(self, *given)
+    return own.replace_image_token(self, made, 0)
+
+
 def family(model_type, processor, shuffle, said, joined, tower, image, config=None, **files):
     return {
         "config": {"model_type": model_type, "vision_config": tower, **(config or {})},
@@ -338,6 +351,25 @@ def families():
                 "image_mean": [0.48145466, 0.4578275, 0.40821073],
                 "image_std": [0.26862954, 0.26130258, 0.27577711],
                 "rescale_factor": 0.00392156862745098,
+            },
+        ),
+        # Shaped as meta-llama/Llama-4-Scout-17B-16E-Instruct.
+        "llama4-336": family(
+            *("llama4", processing_llama4.Llama4Processor, of_llama4, said_by_llama4, 2),
+            {"model_type": "llama4_vision_model", "image_size": 336, "patch_size": 14, "pixel_shuffle_ratio": 0.5},
+            {"image_processor_type": "Llama4ImageProcessorFast", "size": {"height": 336, "width": 336}, "max_patches": 16, **HALVES, "resample": 2},
+        ),
+        # Means and deviations that bf16 rounds.
+        "llama4": family(
+            *("llama4", processing_llama4.Llama4Processor, of_llama4, said_by_llama4, 2),
+            {"model_type": "llama4_vision_model", "image_size": 48, "patch_size": 12},
+            {
+                "image_processor_type": "Llama4ImageProcessor",
+                "size": {"height": 48, "width": 48},
+                "max_patches": 5,
+                "resize_to_max_canvas": True,
+                "image_mean": [0.485, 0.456, 0.406],
+                "image_std": [0.229, 0.224, 0.225],
             },
         ),
         # Pictures 83 wide and 61 high, and one so long that its other side is the least.
@@ -472,13 +504,13 @@ def seen(case, name):
     options = dict(getattr(processor, "images_kwargs", None) or {})
     made = prepare(images=[load_image(str(HERE / name))], **{**options, "return_tensors": "pt"})
     pixels = made["pixel_values"]
-    tiles = pixels.reshape(-1, *pixels.shape[-3:])
+    tiles = pixels.reshape(-1, *pixels.shape[-3:]).float()
     patch = tower["patch_size"]
     patch = patch[0] if isinstance(patch, list) else patch
     side = tiles.shape[-1] // patch
     patches = torch.nn.functional.unfold(tiles, patch, stride=patch).transpose(1, 2)  # [tiles, patches, 3 p p]
     rows = [shuffle(each.contiguous(), side, joined) for each in patches]
-    has_class = tower["model_type"] in ("clip_vision_model", "internvl_vision")
+    has_class = tower["model_type"] in ("clip_vision_model", "internvl_vision", "llama4_vision_model")
     numbers = torch.arange(side * side, dtype=torch.float64)[:, None] + int(has_class)
     places = shuffle(numbers, side, joined).to(torch.int32).numpy()
     text = said(rows[0].shape[0], made, tower)
@@ -527,11 +559,39 @@ def fitted_families():
             "image": {**OWN, "image_processor_type": "Glm4vImageProcessor", "patch_size": 14, "size": {"shortest_edge": 12544, "longest_edge": 100000}},
             "of": [*few, "large.jpg", "tall.png"],
         },
+        "kimi-k25": {
+            "config": {"model_type": "kimi_k25", "vision_config": {"model_type": "kimi_k25_vision", "patch_size": 7, "pos_emb_height": 6, "pos_emb_width": 6}},
+            "image": {
+                "image_processor_type": "Kimi_K25ImageProcessor",
+                "patch_size": 7,
+                "max_patches": 600,
+                "size": {"max_height": 40, "max_width": 40},
+                **HALVES,
+            },
+            "of": [*few, "large.jpg", "tall.png", "wide.png"],
+        },
         "gemma4": {
             "config": {"model_type": "gemma4", "vision_config": {"model_type": "gemma4_vision", "patch_size": 4, "pooling_kernel_size": 3}},
             "image": {"image_processor_type": "Gemma4ImageProcessor", "patch_size": 4, "pooling_kernel_size": 3, "max_soft_tokens": 70, "do_normalize": False},
             "of": [*few, "large.jpg", "tall.png", "wide.png"],
         },
+    }
+
+
+def filled_up(made, side):
+    """Kimi's patches, those that become one row behind one another, and how much each learned place counts."""
+    grid = made["image_grid_thw"]
+    height, width = grid[0, 1:].tolist()
+    order = torch.arange(height * width).reshape(height // 2, 2, width // 2, 2).transpose(1, 2).flatten()
+    pixels = made["pixel_values"].flatten(1)[order].contiguous()
+    indices, weights = get_vision_interpolation_indices_and_weights(grid, side, mode="bicubic")
+    shares = torch.zeros(len(order), side * side).scatter_add_(1, indices, weights)[order]
+    return {
+        "grid": [height, width],
+        "shares": [[round(float(value), 6) for value in shares[row]] for row in (0, len(order) // 3, len(order) - 1)],
+        "pixels": sha256(pixels.numpy()),
+        "places": sha256(get_vision_position_ids(grid, 1)[order].T.to(torch.int32).contiguous().numpy()),
+        "first": [float(value) for value in pixels[0, :4]],
     }
 
 
@@ -559,6 +619,8 @@ def fitted(case, name):
         prepare = AutoImageProcessor.from_pretrained(folder)
     made = prepare(images=[load_image(str(HERE / name))], return_tensors="pt")
     patch = tower["patch_size"]
+    if "pos_emb_height" in tower:
+        return filled_up(made, tower["pos_emb_height"])
     if "pooling_kernel_size" in tower:
         return filled(made, patch, tower["pooling_kernel_size"])
     grid = made["image_grid_thw"]
@@ -637,6 +699,21 @@ def in_tiles():
     return made
 
 
+def on_canvas(grows):
+    """The grid of tiles of 56 pixels that an image lies in, and how much of it a white one fills."""
+    prepare = Llama4ImageProcessor(size=dict(height=56, width=56), max_patches=7, resize_to_max_canvas=grows)
+    random, made = np.random.default_rng(1), []
+    # The first two are a pixel less where scales are floats of 32 bits.
+    for width, height in [(6, 27), (11, 88), *SIZES, *random.integers(1, 400, (40, 2)).tolist()]:
+        image = np.full((height, width, 3), 255, np.uint8)
+        told = prepare(images=[image], return_tensors="pt")
+        rows, columns = told["aspect_ratios"][0].tolist()
+        tiles = told["pixel_values"][: rows * columns].reshape(rows, columns, 3, 56, 56)
+        white = tiles.permute(2, 0, 3, 1, 4).reshape(3, 56 * rows, 56 * columns)[0] > 0
+        made.append([width, height, columns, rows, int(white.any(0).sum()), int(white.any(1).sum())])
+    return made
+
+
 LFM2 = [
     *("downsample_factor", "min_tiles", "max_tiles", "use_thumbnail", "min_image_tokens", "max_image_tokens"),
     *("encoder_patch_size", "tile_size", "max_pixels_tolerance", "resample"),
@@ -648,6 +725,7 @@ def sizes():
     return {
         "pixtral": {"longest": 96, "patch": 16, "joined": 1, "images": within(96, 16)},
         "lfm2_vl": in_tiles(),
+        "llama4": {"grown": on_canvas(True), "kept": on_canvas(False)},
         "llava_onevision": {"tile": 56, "pinpoints": ONEVISION, "images": grids(ONEVISION)},
         "mistral3": {"longest": 110, "patch": 14, "joined": 2, "images": within(110, 28)},
     }
@@ -656,6 +734,24 @@ def sizes():
 def is_small(case):
     size = case["config"]["vision_config"]["image_size"]
     return (size[0] if isinstance(size, list) else size) < LARGE
+
+
+def seen_all(case):
+    """What is expected of a family."""
+    images = {image: seen(case, image) for image in SEEN[: None if is_small(case) else 3]}
+    return {**{key: value for key, value in case.items() if key != "of"}, "images": images}
+
+
+def fitted_all(case):
+    images = {image: fitted(case, image) for image in case["of"]}
+    return {"config": case["config"], "image": case["image"], "images": images}
+
+
+def again(names):
+    told = json.loads((HERE / "golden.json").read_text())
+    told["seen"] |= {name: seen_all(case) for name, case in families().items() if name in names}
+    told["fitted"] |= {name: fitted_all(case) for name, case in fitted_families().items() if name in names}
+    write({**told, "sizes": sizes()} if "sizes" in names else told)
 
 
 def main():
@@ -669,16 +765,8 @@ def main():
         },
         "decoded": {name: decoded(name) for name in names},
         "resized": resized(),
-        "seen": {},
-    }
-    for name, case in families().items():
-        told["seen"][name] = {
-            **{key: value for key, value in case.items() if key != "of"},
-            "images": {image: seen(case, image) for image in SEEN[: None if is_small(case) else 3]},
-        }
-    told["fitted"] = {
-        name: {"config": case["config"], "image": case["image"], "images": {image: fitted(case, image) for image in case["of"]}}
-        for name, case in fitted_families().items()
+        "seen": {name: seen_all(case) for name, case in families().items()},
+        "fitted": {name: fitted_all(case) for name, case in fitted_families().items()},
     }
     write({**told, "sizes": sizes()})
 
@@ -688,7 +776,7 @@ def write(told):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["sizes"]:
-        write({**json.loads((HERE / "golden.json").read_text()), "sizes": sizes()})
+    if len(sys.argv) > 1:
+        again(sys.argv[1:])
     else:
         main()

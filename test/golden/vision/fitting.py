@@ -4,20 +4,11 @@
 """
 
 import json
-import shutil
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 
 import numpy as np
+import pictured
+import qwen
 import torch
-from safetensors.torch import save_file
-from transformers import AutoConfig, AutoModelForImageTextToText
-
-HERE = Path(__file__).parent
-beside = spec_from_file_location("make_qwen", HERE / "qwen.py")
-qwen = module_from_spec(beside)
-beside.loader.exec_module(qwen)
 
 TEMPLATE = (
     "{% for message in messages %}<|turn>{{ message['role'] }}\n"
@@ -158,10 +149,10 @@ EYE = dict(
 GEMMA4 = {
     "architectures": ["Gemma4ForConditionalGeneration"],
     "model_type": "gemma4",
-    "image_token_id": qwen.FIRST + 4,
-    "video_token_id": qwen.FIRST + 5,
-    "boi_token_id": qwen.FIRST + 2,
-    "eoi_token_id": qwen.FIRST + 3,
+    "image_token_id": pictured.FIRST + 4,
+    "video_token_id": pictured.FIRST + 5,
+    "boi_token_id": pictured.FIRST + 2,
+    "eoi_token_id": pictured.FIRST + 3,
     "audio_config": None,
     "tie_word_embeddings": True,
 }
@@ -222,16 +213,16 @@ GLM_EYE = dict(
 GLM = {
     "architectures": ["Glm4vForConditionalGeneration"],
     "model_type": "glm4v",
-    "image_token_id": qwen.FIRST + 4,
-    "video_token_id": qwen.FIRST + 5,
-    "image_start_token_id": qwen.FIRST + 2,
-    "image_end_token_id": qwen.FIRST + 3,
+    "image_token_id": pictured.FIRST + 4,
+    "video_token_id": pictured.FIRST + 5,
+    "image_start_token_id": pictured.FIRST + 2,
+    "image_end_token_id": pictured.FIRST + 3,
     "tie_word_embeddings": False,
 }
 GLM_TEXT = {
     "vocab_size": 336,
     "bos_token_id": None,
-    "eos_token_id": [qwen.FIRST + 1],
+    "eos_token_id": [pictured.FIRST + 1],
     "tie_word_embeddings": False,
     "rope_theta": 10000.0,
     "rope_scaling": {"rope_type": "default", "mrope_section": [1, 1, 1]},
@@ -241,7 +232,7 @@ MODELS |= {
     "glm4v": {
         **GLM,
         "text_config": {
-            **json.loads((qwen.GOLDEN / "models/glm4/config.json").read_text()),
+            **json.loads((pictured.GOLDEN / "models/glm4/config.json").read_text()),
             **GLM_TEXT,
             "model_type": "glm4v_text",
             "hidden_size": 48,
@@ -253,7 +244,7 @@ MODELS |= {
         "architectures": ["Glm4vMoeForConditionalGeneration"],
         "model_type": "glm4v_moe",
         "text_config": {
-            **{key: value for key, value in json.loads((qwen.GOLDEN / "models/glm4-moe/config.json").read_text()).items() if key != "use_qk_norm"},
+            **{key: value for key, value in json.loads((pictured.GOLDEN / "models/glm4-moe/config.json").read_text()).items() if key != "use_qk_norm"},
             **GLM_TEXT,
             "model_type": "glm4v_moe_text",
         },
@@ -263,49 +254,17 @@ MODELS |= {
 KINDS = {"gemma4": Gemma4, "glm4v": Glm4v, "glm4v_moe": Glm4v}
 
 
-def make_weights(config, kind, seed, folder):
-    """A model in bf16, whose logits have a standard deviation of 3."""
-    torch.manual_seed(seed)
-    generator = torch.Generator().manual_seed(seed)
-    given = {k: v for k, v in config.items() if k not in ("model_type", "architectures")}
-    own = AutoConfig.for_model(config["model_type"], **json.loads(json.dumps(given)))
-    own._attn_implementation = "eager"
-    model = AutoModelForImageTextToText.from_config(own, experts_implementation="eager")
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            weight.copy_(kind.draw(name, weight.shape, generator).bfloat16().float())
-        for name, buffer in model.named_buffers():
-            value = kind.buffer(name, buffer.shape, generator)
-            if value is not None:
-                buffer.copy_(value.bfloat16().float())
-        ids = torch.randint(3, 310, (1, 60), generator=generator)
-        cap = getattr(model.config.text_config, "final_logit_softcapping", None)
-        logits = model(input_ids=ids, use_cache=False).logits[0]
-        deviation = (cap * torch.atanh(logits / cap) if cap else logits).std().item()
-        norm = model.model.language_model.norm
-        norm.weight.copy_((norm.weight * 3 / deviation).bfloat16().float())
-    model.bfloat16().save_pretrained(folder)
-
-
-def make(name, output, seed=1):
-    folder = output / name
-    folder.mkdir(parents=True)
+def make(name, folder, seed=1):
     config = MODELS[name]
     kind = KINDS[config["model_type"]]
-    make_weights(config, kind, seed, folder)
-    qwen.bring_texts(folder, kind.special, kind.template, kind.names)
-    qwen.write(folder, "preprocessor_config.json", kind.image(config["vision_config"]))
-    eager = dict(attn_implementation="eager", experts_implementation="eager")
-    model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float64, **eager).eval().double()
-    how = dict(sizes_of=kind.sizes, fitted=kind.fitted, around=kind.around, turned=kind.turned)
+    pictured.make_weights(config, seed, folder, kind.draw, kind.buffer)
+    qwen.bring_texts(folder, kind.special, kind.template, **kind.names)
+    pictured.write(folder, "preprocessor_config.json", kind.image(config["vision_config"]))
+    model = pictured.opened(folder)
+    how = dict(sizes=kind.sizes, fitted=kind.fitted, around=kind.around, turned=kind.turned)
     tensors, notes = qwen.prompts_for(model, folder, np.random.default_rng(seed), **how)
-    save_file(tensors, folder / "golden.safetensors")
-    qwen.close(folder, model, notes, config, {})
+    pictured.close(folder, model, tensors, notes, config, {})
 
 
 if __name__ == "__main__":
-    output, *names = sys.argv[1:]
-    torch.set_num_threads(1)
-    for name in names or MODELS:
-        shutil.rmtree(Path(output) / name, ignore_errors=True)
-        make(name, Path(output))
+    pictured.make_each(MODELS, make)

@@ -165,7 +165,7 @@ def make(name, output, seed=1):
         base.bring_texts(config["model_type"], folder, config)
         place = config["vision_config"]["image_size"]
     else:
-        base.bring_texts(folder, config)
+        base.bring_texts(folder)
         place = folder
     tensors, notes = base.prompts_for(model, place, np.random.default_rng(seed))
     compare(packed, tensors, notes, folder)

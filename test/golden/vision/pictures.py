@@ -2,21 +2,20 @@
 their towers make of them, prompts, logits, greedy tokens.
 
     python pictures.py OUTPUT [NAME ...]
-
-Everything is computed in float64, also what the model's own code does in float32. Pictures are drawn until the best logit leads by
-0.05 on the whole greedy path, eight tokens of it differ and none is special, and other pictures make other tokens of it.
 """
 
 import json
-import shutil
-import sys
-from pathlib import Path
 
 import numpy as np
+import pictured
 import torch
-from qwen import DISTINCT, FIRST, GOLDEN, GREEDY, MARGIN, Float64, close, draw, make_weights, message_of, picture, write
-from safetensors.torch import save_file
-from transformers import AutoModelForImageTextToText, AutoProcessor
+from make import draw
+from pictured import FIRST, GOLDEN, write
+from transformers import AutoProcessor
+from transformers.models.llama4 import modeling_llama4
+
+# Llama 4 hands on what its text model does not give (5.24.0).
+modeling_llama4.MoeCausalLMOutputWithPast.image_outputs = None
 
 TEXT = {
     "hidden_size": 40,
@@ -107,6 +106,20 @@ ONEVISION = anyres(
     vision_feature_select_strategy="full",
     vision_aspect_ratio="anyres_max_2",
 )
+LLAMA4 = {
+    **EYE,
+    "model_type": "llama4_vision_model",
+    "hidden_act": "gelu",
+    "norm_eps": 1e-5,
+    "image_size": 24,
+    "patch_size": 6,
+    "intermediate_size": 192,
+    "pixel_shuffle_ratio": 0.5,
+    "projector_input_dim": 44,
+    "projector_output_dim": 44,
+    "vision_output_dim": 44,
+    "rope_theta": 100.0,
+}
 PIXTRAL = {
     **EYE,
     "model_type": "pixtral",
@@ -201,6 +214,89 @@ MODELS = {
         **GRANITE,
         seed=3,
     ),
+    "llama4": dict(
+        config={
+            "architectures": ["Llama4ForConditionalGeneration"],
+            "model_type": "llama4",
+            "image_token_index": FIRST + 3,
+            "boi_token_index": FIRST + 4,
+            "eoi_token_index": FIRST + 5,
+            "tie_word_embeddings": False,
+            "text_config": {
+                **json.loads((GOLDEN / "models/llama4/config.json").read_text()),
+                **dict(attention_chunk_size=8192, floor_scale=8192, attn_scale=0.1),  # as published, since GGUF does not say it
+                "vocab_size": 336,
+                "bos_token_id": None,
+                "eos_token_id": [FIRST + 1],
+            },
+            "vision_config": LLAMA4,
+        },
+        tokens=["<|image|>", "<|patch|>", "<|image_start|>", "<|image_end|>", "<|tile_x_separator|>", "<|tile_y_separator|>"],
+        image=dict(
+            image_processor_type="Llama4ImageProcessor",
+            size=dict(height=24, width=24),
+            max_patches=6,
+            image_mean=[0.5] * 3,
+            image_std=[0.5] * 3,
+        ),
+        processor=dict(processor_class="Llama4Processor", patch_size=6, pixel_shuffle_ratio=0.5),
+        # Three by two tiles and the whole; then two below each other, and a single one.
+        sizes=[[(61, 41)], [(20, 40), (23, 22)]],
+    ),
+    "kimi-k25": dict(
+        config={
+            "architectures": ["Kimi_K25ForConditionalGeneration"],
+            "model_type": "kimi_k25",
+            "image_token_id": FIRST + 2,
+            "video_token_id": FIRST + 3,
+            "vision_start_token_id": FIRST + 4,
+            "vision_end_token_id": FIRST + 5,
+            "projection_hidden_size": 32,
+            "projection_layer_norm_eps": 1e-5,
+            "tie_word_embeddings": False,
+            "text_config": {
+                **json.loads((GOLDEN / "models/deepseek-v3/config.json").read_text()),
+                "vocab_size": 336,
+                "bos_token_id": None,
+                "eos_token_id": [FIRST + 1],
+                "tie_word_embeddings": False,
+            },
+            "vision_config": dict(
+                model_type="kimi_k25_vision",
+                hidden_size=32,
+                intermediate_size=40,
+                num_hidden_layers=2,
+                num_attention_heads=2,
+                patch_size=4,
+                pos_emb_height=5,
+                pos_emb_width=5,
+                pos_emb_time=4,
+                merge_kernel_size=[2, 2],
+                hidden_act="gelu_pytorch_tanh",
+                rope_parameters=dict(rope_type="axial", rope_theta=10000.0),
+            ),
+        },
+        tokens=["<|media_pad|>", "<|media_video|>", "<|media_begin|>", "<|media_end|>"],
+        image=dict(
+            image_processor_type="Kimi_K25ImageProcessor",
+            patch_size=4,
+            merge_size=2,
+            max_patches=60,
+            size=dict(max_height=16, max_width=16),
+            image_mean=[0.5] * 3,
+            image_std=[0.5] * 3,
+        ),
+        processor=dict(processor_class="Kimi_K25Processor"),
+        beside={"video_preprocessor_config.json": dict(video_processor_type="Kimi_K25VideoProcessor")},
+        # Of 41 x 27 pixels, filled up with black; then a picture that is shrunk, and one of 23 x 22.
+        sizes=[[(41, 27)], [(90, 30), (23, 22)]],
+        # What transformers 5.24 makes of the published names when it writes them.
+        renamed={
+            "language_model.model.blocks.": "language_model.model.layers.",
+            "vision_tower.encoder.patch_embed.": "vision_tower.patch_embed.",
+            "model.mm_projector.": "mm_projector.",
+        },
+    ),
     "lfm2-vl": dict(
         config={
             "architectures": ["Lfm2VlForConditionalGeneration"],
@@ -267,117 +363,54 @@ MODELS = {
 def draw_part(name, shape, generator):
     """Weights of a tower that mix enough for every part to show; else as of any model."""
     normal = torch.randn(*shape, generator=generator)
-    if "patch_conv" in name or "patch_embedding" in name:
+    if any(part in name for part in ("patch_conv", "patch_embedding", "patch_embed.proj")):
         return normal * 1.2 / shape[1:].numel() ** 0.5 if len(shape) > 1 else normal * 0.3
-    if "position_embedding" in name or "class_embedding" in name or "image_newline" in name:
+    if any(part in name for part in ("position_embedding", "positional_embedding", "class_embedding", "image_newline", "pos_emb")):
         return normal * 0.5
-    if "multi_modal_projector" in name and "norm" not in name and len(shape) > 1:
+    if any(part in name for part in ("multi_modal_projector", "vision_adapter", "mm_projector")) and "norm" not in name and len(shape) > 1:
         return normal * 2 / shape[-1] ** 0.5
     return draw(name, shape, generator)
 
 
-def logits_of(model, ids, given):
-    logits = model(input_ids=ids, use_cache=False, **given).logits[0]
-    assert logits.dtype == torch.float64
-    return logits
-
-
 def features_of(model, given):
     """Rows that stand in the place of soft tokens."""
+    if model.config.model_type == "llama4":
+        rows = model.vision_model(given["pixel_values"]).last_hidden_state
+        return model.multi_modal_projector(rows.reshape(-1, rows.shape[-1]))
     rows = model.get_image_features(**given).pooler_output
     rows = rows if torch.is_tensor(rows) else torch.cat([each.reshape(-1, each.shape[-1]) for each in rows])
     return rows.reshape(-1, rows.shape[-1])
 
 
-def greedy_of(model, ids, given, most=GREEDY):
-    tokens, leads = [], []
-    while len(tokens) < most:
-        (best, second), (token, _) = (each.tolist() for each in logits_of(model, ids, given)[-1].topk(2))
-        leads.append(best - second)
-        if leads[-1] < MARGIN or token >= 314:
-            break
-        tokens.append(token)
-        ids = torch.cat([ids, torch.tensor([[token]])], 1)
-    return tokens, leads
-
-
 def prompts_for(model, folder, sizes, random):
     processor = AutoProcessor.from_pretrained(folder)
-    tensors, notes = {}, []
-    for number, each in enumerate(sizes):
-        parts = message_of(len(each))
-        content = [dict(type="image") if part == "image" else dict(type="text", text=part) for part in parts]
-        text = processor.apply_chat_template([dict(role="user", content=content)], add_generation_prompt=True)
-        tokens = []
-        while len(tokens) < GREEDY or len(set(tokens)) < DISTINCT or not seen:
-            pictures = [picture(size, random) for size in each]
-            given = dict(processor(text=text, images=pictures, return_tensors="pt"))
-            ids = given.pop("input_ids")
-            for name in ("attention_mask", "mm_token_type_ids", "token_type_ids"):
-                given.pop(name, None)
-            with torch.no_grad():
-                inexact = features_of(model.float(), given)
-                with Float64():
-                    model.double()
-                    given["pixel_values"] = given["pixel_values"].double()
-                    features = features_of(model, given)
-                    assert (features - inexact).abs().max() < 1e-3
-                    assert len(features) == (ids == model.config.image_token_id).sum()
-                    tokens, leads = greedy_of(model, ids, given)
-                    turned = {**given, "pixel_values": -given["pixel_values"]}
-                    seen = tokens[:8] != greedy_of(model, ids, turned, 8)[0]
-        with Float64(), torch.no_grad():
-            logits = logits_of(model, ids, given)[-2:].numpy().astype(np.float32)
-        names = [f"{number}-{i}.png" for i in range(len(pictures))]
-        for name, drawn in zip(names, pictures):
-            drawn.save(folder / name)
-        tensors[f"features.{number}"] = features.float()
-        tensors[f"prompt.{number}"] = ids[0].int()
-        tensors[f"logits.{number}"] = torch.from_numpy(logits)
-        tensors[f"greedy.{number}"] = torch.tensor(tokens).int()
-        notes.append(
-            dict(
-                pictures=names,
-                parts=parts,
-                length=ids.shape[1],
-                text=processor.decode(tokens),
-                least_margin=round(min(leads), 4),
-                distinct_greedy=len(set(tokens)),
-            )
-        )
-    return tensors, notes
+
+    def read(messages, pictures):
+        text = processor.apply_chat_template(messages, add_generation_prompt=True)
+        given = dict(processor(text=text, images=pictures, return_tensors="pt"))
+        ids = given.pop("input_ids")
+        for name in ("attention_mask", "mm_token_type_ids", "token_type_ids"):
+            given.pop(name, None)
+        return ids, given, {}
+
+    return pictured.prompts_for(model, folder, sizes, random, read, features_of, processor.decode)
 
 
-def make(name, output):
-    folder = output / name
-    folder.mkdir(parents=True)
+def make(name, folder):
     made = MODELS[name]
     seed = made.get("seed", 1)
     config = made["config"]
-    make_weights(config, seed, folder, draw_part)
+    pictured.make_weights(config, seed, folder, draw_part)
     bring_texts(folder, made)
-    model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval().double()
+    model = pictured.opened(folder)
     tensors, notes = prompts_for(model, folder, made["sizes"], np.random.default_rng(seed))
-    save_file(tensors, folder / "golden.safetensors")
-    close(folder, model, notes, config, made.get("renamed", {}))
+    pictured.close(folder, model, tensors, notes, config, made.get("renamed", {}))
 
 
 def bring_texts(folder, made):
-    """The tokenizer of other golden models with the model's tokens, a template, and the files of its processor."""
-    tokenizer = json.loads((GOLDEN / "models/granitemoe/tokenizer.json").read_text())
-    settings = json.loads((GOLDEN / "models/granitemoe/tokenizer_config.json").read_text())
-    for i, content in enumerate(["<|im_start|>", "<|im_end|>", *made["tokens"]]):
-        token = dict(content=content, single_word=False, lstrip=False, rstrip=False, normalized=False, special=True)
-        tokenizer["added_tokens"].append(dict(id=FIRST + i, **token))
-        settings["added_tokens_decoder"][str(FIRST + i)] = token
-    tokenizer["post_processor"] = tokenizer["post_processor"]["processors"][0]  # no token at the beginning
-    template = TEMPLATE.replace("IMAGE", made["tokens"][0])
-    settings.pop("chat_template", None)
-    settings |= dict(bos_token=None, eos_token="<|im_end|>")
-    (folder / "chat_template.jinja").write_text(template)
-    write(folder, "tokenizer.json", tokenizer)
-    write(folder, "tokenizer_config.json", settings)
-    write(folder, "generation_config.json", dict(eos_token_id=FIRST + 1, pad_token_id=318))
+    """Tokens of its own, a template, and the files of its processor."""
+    pictured.bring_texts(folder, ["<|im_start|>", "<|im_end|>", *made["tokens"]])
+    (folder / "chat_template.jinja").write_text(TEMPLATE.replace("IMAGE", made["tokens"][0]))
     write(folder, "preprocessor_config.json", made["image"])
     write(folder, "processor_config.json", made["processor"])
     for file, what in made.get("beside", {}).items():
@@ -385,8 +418,4 @@ def bring_texts(folder, made):
 
 
 if __name__ == "__main__":
-    output, *names = sys.argv[1:]
-    torch.set_num_threads(1)
-    for name in names or MODELS:
-        shutil.rmtree(Path(output) / name, ignore_errors=True)
-        make(name, Path(output))
+    pictured.make_each(MODELS, make)

@@ -1,31 +1,20 @@
 """Makes small models of Qwen that see with transformers: random weights, pictures, what their towers make of them, prompts, logits, greedy tokens.
 
     python qwen.py OUTPUT [NAME ...]
-
-Everything is computed in float64, also what the model's own code does in float32. Pictures are drawn until the best logit leads by
-0.05 on the whole greedy path, eight tokens of it differ and none is special, and other pictures make other tokens of it.
 """
 
 import json
-import shutil
-import sys
-from pathlib import Path
 
 import numpy as np
+import pictured
 import torch
-import transformers
-from PIL import Image
-from safetensors.torch import load_file, save_file
-from transformers import AutoConfig, AutoImageProcessor, AutoModelForImageTextToText, AutoTokenizer
-
-GOLDEN = Path(__file__).parent.parent
-sys.path.insert(0, str(GOLDEN / "models"))
-from make import COMMON, DISTINCT, GREEDY, MARGIN, Float64, draw  # noqa: E402
+from make import COMMON, draw
+from pictured import FIRST, GOLDEN, write
+from transformers import AutoImageProcessor, AutoTokenizer
 
 # Sizes in pixels of each prompt's pictures, in patches 10 x 6, then 4 x 12 and 6 x 6: neither is a number of whole windows.
 SIZES = [[(41, 27)], [(20, 50), (23, 22)]]
 SPECIAL = ["<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"]
-FIRST = 320
 SOFT = FIRST + SPECIAL.index("<|image_pad|>")
 IDS = dict(
     image_token_id=SOFT,
@@ -151,63 +140,12 @@ def draw_part(name, shape, generator):
     return draw(name, shape, generator)
 
 
-def make_weights(config, seed, folder, draw_part):
-    """A model in bf16, whose logits have a standard deviation of 3."""
-    torch.manual_seed(seed)
-    generator = torch.Generator().manual_seed(seed)
-    given = {k: v for k, v in config.items() if k not in ("model_type", "architectures")}
-    own = AutoConfig.for_model(config["model_type"], **json.loads(json.dumps(given)))
-    own._attn_implementation = "eager"
-    model = AutoModelForImageTextToText.from_config(own, experts_implementation="eager")
-    with torch.no_grad():
-        for name, weight in model.named_parameters():
-            weight.copy_(draw_part(name, weight.shape, generator).bfloat16().float())
-        ids = torch.randint(3, 310, (1, 60), generator=generator)
-        deviation = model(input_ids=ids, use_cache=False).logits[0].std().item()
-        text = model.model.language_model
-        norm = getattr(text, "norm", None) or text.embedding_norm
-        plus = 1 if config["model_type"] == "qwen3_5" else 0
-        norm.weight.copy_(((norm.weight + plus) * 3 / deviation - plus).bfloat16().float())
-    model.bfloat16().save_pretrained(folder)
-
-
-def logits_of(model, ids, given):
-    kinds = (ids == model.config.image_token_id).int()
-    logits = model(input_ids=ids, mm_token_type_ids=kinds, use_cache=False, **given).logits[0]
-    assert logits.dtype == torch.float64
-    return logits
-
-
 def features_of(model, given):
     """Rows that stand in the place of soft tokens, and beside each what is added behind the first layers."""
     seen = model.get_image_features(**given)
     all_of = lambda rows: rows if torch.is_tensor(rows) else torch.cat(list(rows))  # noqa: E731
     stacked = getattr(seen, "deepstack_features", None) or []
     return torch.cat([all_of(rows) for rows in (seen.pooler_output, *stacked)], -1)
-
-
-def greedy_of(model, ids, given, most=GREEDY):
-    tokens, leads = [], []
-    while len(tokens) < most:
-        (best, second), (token, _) = (each.tolist() for each in logits_of(model, ids, given)[-1].topk(2))
-        leads.append(best - second)
-        if leads[-1] < MARGIN or token >= 314:
-            break
-        tokens.append(token)
-        ids = torch.cat([ids, torch.tensor([[token]])], 1)
-    return tokens, leads
-
-
-def picture(size, random):
-    width, height = size
-    colours = random.integers(0, 256, (height // 5 + 1, width // 5 + 1, 3)).astype(np.uint8)
-    return Image.fromarray(colours.repeat(5, 0).repeat(5, 1)[:height, :width])
-
-
-def message_of(count):
-    """Pictures with texts about them."""
-    texts = ["What is this?", " And this?"]
-    return [part for i in range(count) for part in ("image", texts[i])]
 
 
 def fitted(made):
@@ -223,117 +161,45 @@ def turned(model, ids, given):
     return places[:, 0].int(), -int(behind)
 
 
-def prompts_for(model, folder, random, sizes_of=SIZES, fitted=fitted, around="{}", turned=turned):
+def prompts_for(model, folder, random, sizes=SIZES, fitted=fitted, around="{}", turned=turned):
     """@param around what stands in a prompt for a picture, its soft tokens in the middle"""
     prepare = AutoImageProcessor.from_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     soft = tokenizer.convert_ids_to_tokens(model.config.image_token_id)
-    tensors, notes = {}, []
-    for number, sizes in enumerate(sizes_of):
-        parts = message_of(len(sizes))
-        content = [dict(type="image") if part == "image" else dict(type="text", text=part) for part in parts]
-        text = tokenizer.apply_chat_template([dict(role="user", content=content)], tokenize=False, add_generation_prompt=True)
-        tokens = []
-        while len(tokens) < GREEDY or len(set(tokens)) < DISTINCT or not seen:
-            pictures = [picture(size, random) for size in sizes]
-            made = prepare(images=pictures, return_tensors="pt")
-            given, counts, grids = fitted(made)
-            pieces = text.split(soft)
-            whole = pieces[0] + "".join(around.format(soft * count) + piece for count, piece in zip(counts, pieces[1:]))
-            ids = torch.tensor([tokenizer(whole, add_special_tokens=False)["input_ids"]])
-            with torch.no_grad():
-                inexact = features_of(model.float(), given)
-                with Float64():
-                    model.double()
-                    given["pixel_values"] = given["pixel_values"].double()
-                    features = features_of(model, given)
-                    assert (features - inexact).abs().max() < 1e-3
-                    tokens, leads = greedy_of(model, ids, given)
-                    negative = {**given, "pixel_values": -given["pixel_values"]}
-                    seen = tokens[:8] != greedy_of(model, ids, negative, 8)[0]
-        with Float64(), torch.no_grad():
-            logits = logits_of(model, ids, given)[-2:].numpy().astype(np.float32)
-        names = [f"{number}-{i}.png" for i in range(len(pictures))]
-        for name, each in zip(names, pictures):
-            each.save(folder / name)
-        tensors[f"features.{number}"] = features.float()
-        tensors[f"prompt.{number}"] = ids[0].int()
-        tensors[f"logits.{number}"] = torch.from_numpy(logits)
-        tensors[f"greedy.{number}"] = torch.tensor(tokens).int()
-        behind = 0
-        if turned:
-            tensors[f"coordinates.{number}"], behind = turned(model, ids, given)
-        notes.append(
-            dict(
-                pictures=names,
-                grids=grids,
-                parts=parts,
-                length=ids.shape[1],
-                behind=behind,
-                text=tokenizer.decode(tokens),
-                least_margin=round(min(leads), 4),
-                distinct_greedy=len(set(tokens)),
-            )
-        )
-    return tensors, notes
+
+    def read(messages, pictures):
+        text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        given, counts, grids = fitted(prepare(images=pictures, return_tensors="pt"))
+        pieces = text.split(soft)
+        whole = pieces[0] + "".join(around.format(soft * count) + piece for count, piece in zip(counts, pieces[1:]))
+        ids = torch.tensor([tokenizer(whole, add_special_tokens=False)["input_ids"]])
+        return ids, given, dict(grids=grids)
+
+    def more(ids, given):
+        if not turned:
+            return {}, dict(behind=0)
+        coordinates, behind = turned(model, ids, given)
+        return dict(coordinates=coordinates), dict(behind=behind)
+
+    return pictured.prompts_for(model, folder, sizes, random, read, features_of, tokenizer.decode, more)
 
 
-def make(name, output, seed=1):
-    folder = output / name
-    folder.mkdir(parents=True)
+def bring_texts(folder, special=SPECIAL, template=TEMPLATE, **names):
+    pictured.bring_texts(folder, special, chat_template=template, **names)
+
+
+def make_weights(config, seed, folder):
+    pictured.make_weights(config, seed, folder, draw_part)
+
+
+def make(name, folder, seed=1):
     config = MODELS[name]
-    make_weights(config, seed, folder, draw_part)
+    make_weights(config, seed, folder)
     bring_texts(folder)
     write(folder, "preprocessor_config.json", image_of(config))
-    eager = dict(attn_implementation="eager", experts_implementation="eager")
-    model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float64, **eager).eval().double()
+    model = pictured.opened(folder)
     tensors, notes = prompts_for(model, folder, np.random.default_rng(seed))
-    save_file(tensors, folder / "golden.safetensors")
-    close(folder, model, notes, config, RENAMED.get(name, {}))
-
-
-def close(folder, model, notes, config, renamed):
-    """@param renamed how names of tensors begin, here and where such models are published"""
-    write(folder, "golden.json", golden_of(model, notes))
-    tensors = load_file(folder / "model.safetensors")
-    for old, new in renamed.items():
-        tensors = {key.replace(old, new) if key.startswith(old) else key: tensor for key, tensor in tensors.items()}
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    write(folder, "config.json", {**config, "torch_dtype": "bfloat16"})
-
-
-def golden_of(model, notes):
-    return dict(
-        oracle=f"{type(model).__name__} of transformers, eager attention, float64 throughout",
-        versions=dict(
-            transformers=transformers.__version__,
-            torch=torch.__version__.split("+")[0],
-            numpy=np.__version__,
-            python=sys.version.split()[0],
-        ),
-        greedy_tokens=GREEDY,
-        margin_at_least=MARGIN,
-        prompts=notes,
-    )
-
-
-def write(folder, file, what):
-    (folder / file).write_text(json.dumps(what, indent=1, ensure_ascii=False))
-
-
-def bring_texts(folder, special=SPECIAL, template=TEMPLATE, names={}):
-    """The tokenizer of other golden models with tokens of its own, the second of which ends a turn."""
-    tokenizer = json.loads((GOLDEN / "models/granitemoe/tokenizer.json").read_text())
-    settings = json.loads((GOLDEN / "models/granitemoe/tokenizer_config.json").read_text())
-    for i, content in enumerate(special):
-        token = dict(content=content, single_word=False, lstrip=False, rstrip=False, normalized=False, special=True)
-        tokenizer["added_tokens"].append(dict(id=FIRST + i, **token))
-        settings["added_tokens_decoder"][str(FIRST + i)] = token
-    tokenizer["post_processor"] = tokenizer["post_processor"]["processors"][0]  # no token at the beginning
-    settings |= dict(bos_token=None, eos_token=special[1], chat_template=template, **names)
-    write(folder, "tokenizer.json", tokenizer)
-    write(folder, "tokenizer_config.json", settings)
-    write(folder, "generation_config.json", dict(eos_token_id=FIRST + 1, pad_token_id=318))
+    pictured.close(folder, model, tensors, notes, config, RENAMED.get(name, {}))
 
 
 def image_of(config):
@@ -349,8 +215,4 @@ def image_of(config):
 
 
 if __name__ == "__main__":
-    output, *names = sys.argv[1:]
-    torch.set_num_threads(1)
-    for name in names or MODELS:
-        shutil.rmtree(Path(output) / name, ignore_errors=True)
-        make(name, Path(output))
+    pictured.make_each(MODELS, make)

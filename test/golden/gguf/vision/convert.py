@@ -5,7 +5,7 @@
 What the folders leave out and published ones have is added before: which class is inside, and mean and deviation of pixels. LLaVA's text
 model and projector are taken apart first, as tools/mtmd/legacy-models/llava_surgery_v2.py does; nothing newer reads CLIP. What published
 models all have, so that converters do not write it, these are too small for: areas of Qwen's images, the width of its windows, how large
-Pixtral's images are at the most and how fast its heads turn are added.
+Pixtral's images are at the most and how fast its heads and Llama 4's turn are added.
 """
 
 import json
@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 VISION = HERE.parent.parent / "vision"
 HALVES = dict(image_mean=[0.5, 0.5, 0.5], image_std=[0.5, 0.5, 0.5])
 TEXT = {"gemma3": None, "gemma4": None, "internvl": "Qwen2ForCausalLM", "llava-clip": "LlamaForCausalLM", "smolvlm": "VLlama3ForCausalLM"}
-PICTURED = ["llava-pixtral", "mistral3", "qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen3-vl-moe", "qwen3-5"]
+PICTURED = ["llama4", "llava-pixtral", "mistral3", "qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen3-vl-moe", "qwen3-5"]
 ALONE = {"qwen3-5": ["--no-mtp"]}  # without a layer that guesses ahead
 # What stands for rows of images, 319, and around them has no names in those folders.
 TOKENS = {
@@ -63,6 +63,7 @@ def with_sizes(self):
         writer.add_vision_window_size(self.hparams_vision["window_size"])
     if self.hparams_vision.get("model_type") == "pixtral":
         writer.add_vision_preproc_image_size(image["size"]["longest_edge"])
+    if self.hparams_vision.get("model_type") in ("pixtral", "llama4_vision_model"):
         turned = self.hparams_vision.get("rope_parameters") or self.hparams_vision
         writer.add_rope_freq_base(turned["rope_theta"])
 base.MmprojModel.set_gguf_parameters = with_sizes
