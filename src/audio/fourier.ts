@@ -1,0 +1,75 @@
+// The discrete Fourier transform of one length, by its prime factors (Cooley and Tukey): of 400 numbers, as Whisper's spectra need it,
+// 7,200 complex products instead of 160,000.
+
+export class Fourier {
+  readonly length: number
+  readonly #factors: number[]
+  readonly #cosines: Float64Array // [length] of the angles of the circle
+  readonly #sines: Float64Array // [length]
+  readonly #pairs: Float64Array // [largest factor, 2] what one butterfly reads
+
+  constructor(length: number) {
+    this.length = length
+    this.#factors = primeFactors(length)
+    const angle = (index: number) => (2 * Math.PI * index) / length
+    this.#cosines = Float64Array.from({ length }, (_, index) => Math.cos(angle(index)))
+    this.#sines = Float64Array.from({ length }, (_, index) => -Math.sin(angle(index)))
+    this.#pairs = new Float64Array(2 * Math.max(1, ...this.#factors))
+  }
+
+  /** @param to [length, 2] real and imaginary parts one behind the other, as in `from`; not the same array */
+  transform(from: Float64Array, to: Float64Array): void {
+    this.#part(from, 0, 1, to, 0, 0)
+  }
+
+  /** Transforms every `stride`th number from `first` on, and puts it at `at`. */
+  #part(
+    from: Float64Array,
+    first: number,
+    stride: number,
+    to: Float64Array,
+    at: number,
+    depth: number,
+  ): void {
+    const factor = this.#factors[depth]
+    if (factor === undefined) {
+      to[2 * at] = from[2 * first]!
+      to[2 * at + 1] = from[2 * first + 1]!
+      return
+    }
+    const count = this.length / stride / factor
+    for (let part = 0; part < factor; part++)
+      this.#part(from, first + part * stride, stride * factor, to, at + part * count, depth + 1)
+    for (let index = 0; index < count; index++)
+      this.#butterfly(to, at + index, count, factor, index * stride)
+  }
+
+  /** Joins `factor` numbers that lie `count` apart, turned by their multiples of `turn`. */
+  #butterfly(to: Float64Array, at: number, count: number, factor: number, turn: number): void {
+    const pairs = this.#pairs
+    for (let part = 0; part < factor; part++) {
+      const [cosine, sine] = [this.#cosines[part * turn]!, this.#sines[part * turn]!]
+      const [real, imaginary] = [to[2 * (at + part * count)]!, to[2 * (at + part * count) + 1]!]
+      pairs[2 * part] = real * cosine - imaginary * sine
+      pairs[2 * part + 1] = real * sine + imaginary * cosine
+    }
+    const step = this.length / factor
+    for (let out = 0; out < factor; out++) {
+      let [real, imaginary] = [0, 0]
+      for (let part = 0; part < factor; part++) {
+        const angle = ((part * out) % factor) * step
+        const [cosine, sine] = [this.#cosines[angle]!, this.#sines[angle]!]
+        real += pairs[2 * part]! * cosine - pairs[2 * part + 1]! * sine
+        imaginary += pairs[2 * part]! * sine + pairs[2 * part + 1]! * cosine
+      }
+      to[2 * (at + out * count)] = real
+      to[2 * (at + out * count) + 1] = imaginary
+    }
+  }
+}
+
+function primeFactors(number: number): number[] {
+  for (let factor = 2; factor <= number; factor++)
+    if (number % factor === 0) return [factor, ...primeFactors(number / factor)]
+  return []
+}
