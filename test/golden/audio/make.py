@@ -3,8 +3,11 @@
 # Sounds are made by a formula of whole numbers, so that every language has the same bits.
 
 import base64
+import hashlib
+import io
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +16,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import mistral_common
 import numpy as np
+import soundfile
 import torch
 import transformers
 from mistral_common.tokens.tokenizers.audio import AudioConfig, AudioEncoder, AudioSpectrogramConfig, SpecialAudioIDs
@@ -24,6 +28,7 @@ from transformers.models.qwen2_audio.processing_qwen2_audio import Qwen2AudioPro
 from transformers.models.voxtral.processing_voxtral import VoxtralProcessor
 
 HERE = Path(__file__).parent
+WAV = HERE / "made.wav"  # between two steps
 
 
 def sound(count):
@@ -122,8 +127,106 @@ def padded():
     return [[count, len(encoder._encode_audio_tokens(length)) - 1] for count, length in zip(counts, lengths)]
 
 
+# ---- what files hold
+
+
+def channels_of(count, channels):
+    """Different in each, [count, channels]."""
+    return np.stack([np.roll(sound(count), 7 * channel) / 2**channel for channel in range(channels)], axis=1)
+
+
+WAVS = {
+    "u8.wav": ("PCM_U8", 1, 8000, "WAV"),
+    "s16.wav": ("PCM_16", 2, 44100, "WAV"),
+    "s24.wav": ("PCM_24", 1, 48000, "WAV"),
+    "s24-six.wav": ("PCM_24", 6, 48000, "WAVEX"),
+    "s32.wav": ("PCM_32", 2, 96000, "WAV"),
+    "f32.wav": ("FLOAT", 3, 22050, "WAV"),
+    "f64.wav": ("DOUBLE", 1, 16000, "WAV"),
+    "f32-extensible.wav": ("FLOAT", 1, 16000, "WAVEX"),
+    "rf64.wav": ("PCM_16", 1, 16000, "RF64"),
+}
+
+
+def write_wavs():
+    for name, (subtype, channels, rate, container) in WAVS.items():
+        soundfile.write(HERE / name, channels_of(71, channels), rate, subtype=subtype, format=container)
+    for name, subtype in (("a-law.wav", "ALAW"), ("mu-law.wav", "ULAW")):
+        every = io.BytesIO(bytes(range(256)))
+        samples, _ = soundfile.read(every, channels=1, samplerate=8000, format="RAW", subtype=subtype)
+        soundfile.write(HERE / name, samples, 8000, subtype=subtype)
+    return [*WAVS, "a-law.wav", "mu-law.wav"]
+
+
+# Every kind of channel and of block: constant, verbatim (noise of all bits), predicted by fixed and by own coefficients, bits that are
+# always 0, left and right by their difference and their mean, parts with parameters of five bits.
+FLACS = {
+    "s16.flac": ("PCM_16", 2, 44100, ["-8", "-b", "192"], 1000),
+    "s16-fixed.flac": ("PCM_16", 1, 16000, ["-0", "-b", "576"], 1500),
+    "s24.flac": ("PCM_24", 2, 96000, ["-8", "-e"], 700),
+    "s8-eight.flac": ("PCM_U8", 8, 11025, ["-5", "--channel-map=none"], 300),
+    "s32.flac": ("PCM_32", 1, 48000, ["-8"], 300),
+    "left.flac": ("PCM_16", 2, 32000, ["-5", "-m", "-b", "256"], 600),
+    "right.flac": ("PCM_16", 2, 32000, ["-5", "-m", "-b", "256"], 600),
+    "mid.flac": ("PCM_16", 2, 32000, ["-5", "-m", "-b", "256"], 600),
+}
+
+
+def of_flac(name, count, channels):
+    smooth = np.sin(np.arange(count)[:, None] ** 1.5 / 300 + np.arange(channels)) * 0.6
+    noise = channels_of(count, channels)
+    if name in ("left.flac", "right.flac"):
+        rough = smooth[:, 0] + noise[:, 0] / 64
+        both = np.stack([rough, rough * 0.99], axis=1)
+        return np.round((both if name == "right.flac" else both[:, ::-1]) * 2048) / 2048
+    samples = smooth[:, :1] + noise / 64 if name == "mid.flac" else smooth + noise / 4
+    samples[count // 3 : 2 * count // 3] = 0.25
+    return samples if name != "s24.flac" else smooth
+
+
+def write_flacs():
+    for name, (subtype, channels, rate, how, count) in FLACS.items():
+        container = "WAV" if channels < 3 else "WAVEX"
+        soundfile.write(WAV, of_flac(name, count, channels), rate, subtype=subtype, format=container)
+        subprocess.run(["flac", "-f", "-s", "--no-padding", "--no-seektable", *how, "-o", HERE / name, WAV], check=True)
+        WAV.unlink()
+    noise = np.random.default_rng(1).integers(-(2**15), 2**15, 300).astype(np.int16)
+    soundfile.write(HERE / "noise.flac", noise, 16000)
+    return [*FLACS, "noise.flac"]
+
+
+MP3S = {"stereo.mp3": (2, 44100), "mono.mp3": (1, 16000), "low.mp3": (1, 8000)}
+
+
+def write_mp3s():
+    for name, (channels, rate) in MP3S.items():
+        count = rate // 4
+        tone = np.sin(2 * np.pi * 440 * np.arange(count)[:, None] / rate) * 0.5 / (1 + np.arange(channels))
+        soundfile.write(HERE / name, tone, rate, format="MP3", subtype="MPEG_LAYER_III")
+    return list(MP3S)
+
+
+def of_file(name):
+    if name == "s32.flac": # libsndfile reads none
+        subprocess.run(["flac", "-f", "-s", "-d", "-o", WAV, HERE / name], check=True)
+    path = WAV if WAV.exists() else HERE / name
+    samples, rate = soundfile.read(path, dtype="float64", always_2d=True)
+    WAV.unlink(missing_ok=True)
+    mean = samples.mean(axis=1).astype("<f4")
+    told = {"rate": rate, "samples": len(mean), "sha256": hashlib.sha256(mean.tobytes()).hexdigest()}
+    if name.endswith(".mp3"): # in 16 bits: decoders differ in the last of them
+        told["s16"] = base64.b64encode(np.round(mean * 32767).astype("<i2").tobytes()).decode()
+    return told
+
+
+def files():
+    return {name: of_file(name) for name in [*write_wavs(), *write_flacs(), *write_mp3s()]}
+
+
 def versions():
     return {
+        "flac": subprocess.run(["flac", "--version"], check=True, capture_output=True, text=True).stdout.split()[1],
+        "libsndfile": soundfile.__libsndfile_version__,
         "mistral_common": mistral_common.__version__,
         "numpy": np.__version__,
         "torch": torch.__version__.split("+")[0],
@@ -131,7 +234,7 @@ def versions():
     }
 
 
-MAKERS = {"made": versions, "heard": heard, "joined": joined, "padded": padded}
+MAKERS = {"made": versions, "files": files, "heard": heard, "joined": joined, "padded": padded}
 
 
 def main():

@@ -1,0 +1,21 @@
+// Truth is libsndfile's, as librosa and transformers read sound with it: test/golden/audio/make.py.
+
+import { createHash } from "node:crypto"
+import { readFileSync } from "node:fs"
+import { expect, test } from "vitest"
+import { decode } from "./decode.ts"
+
+const folder = new URL("../../test/golden/audio/", import.meta.url)
+const read = (name: string) => new Uint8Array(readFileSync(new URL(name, folder)))
+const { files } = JSON.parse(readFileSync(new URL("golden.json", folder), "utf8")) as {
+  files: Record<string, { rate: number; samples: number; sha256: string; s16?: string }>
+}
+const named = (ending: string) => Object.keys(files).filter((name) => name.endsWith(ending))
+
+test.each([...named(".wav"), ...named(".flac")])("%s has libsndfile's samples", async (name) => {
+  const sound = await decode(read(name), 60)
+  if ("refusal" in sound) throw new Error(sound.refusal)
+  const { rate, samples, sha256 } = files[name]!
+  expect([sound.rate, sound.samples.length]).toEqual([rate, samples])
+  expect(createHash("sha256").update(sound.samples).digest("hex")).toBe(sha256)
+})
