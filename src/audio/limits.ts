@@ -20,5 +20,13 @@ export function tooLong(most: number): string {
   return `lasts more than ${most} seconds, the most that this model hears; send a part of it`
 }
 
+/** @param least samples at `rate` */
+export function shortProblem(samples: number, least: number, rate: number): string | undefined {
+  if (samples >= least) return undefined
+  if (samples === 0) return "holds no sound; send one that does"
+  const seconds = `${hundredths(samples / rate)} seconds`
+  return `lasts ${seconds}; this model hears nothing of less than ${hundredths(least / rate)}; send a longer one`
+}
+
 /** Rounded up, so that what is over a limit looks it. */
 const hundredths = (seconds: number) => Math.ceil(seconds * 100) / 100

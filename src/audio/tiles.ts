@@ -29,7 +29,7 @@ export function mostRows(processing: AudioProcessing): number {
 }
 
 /** Seconds; longer recordings are refused. */
-function mostSeconds({ cutting, most }: AudioProcessing): number {
+export function mostSeconds({ cutting, most }: AudioProcessing): number {
   return cutting === "window" ? Math.min(WINDOW, most) : most
 }
 
