@@ -19,3 +19,16 @@ test.each([...named(".wav"), ...named(".flac")])("%s has libsndfile's samples", 
   expect([sound.rate, sound.samples.length]).toEqual([rate, samples])
   expect(createHash("sha256").update(sound.samples).digest("hex")).toBe(sha256)
 })
+
+test.each(named(".mp3"))(
+  "%s has libsndfile's samples but for the last of 16 bits",
+  async (name) => {
+    const sound = await decode(read(name), 60)
+    if ("refusal" in sound) throw new Error(sound.refusal)
+    const { rate, samples, s16 } = files[name]!
+    expect([sound.rate, sound.samples.length]).toEqual([rate, samples])
+    const truth = new Int16Array(Uint8Array.from(Buffer.from(s16!, "base64")).buffer)
+    const far = sound.samples.map((sample, at) => Math.abs(sample * 32767 - truth[at]!))
+    expect(Math.max(...far)).toBeLessThan(1)
+  },
+)

@@ -4,6 +4,7 @@
 import type { Sound } from "./audio.ts"
 import { decodeFlac } from "./flac.ts"
 import { formatOf } from "./format.ts"
+import { decodeMp3 } from "./mp3.ts"
 import { decodeWav } from "./wav.ts"
 
 /**
@@ -16,5 +17,7 @@ export async function decode(
 ): Promise<Sound | { refusal: string }> {
   const format = formatOf(bytes)
   if (typeof format === "object") return format
-  return format === "WAV" ? decodeWav(bytes, most) : decodeFlac(bytes, most)
+  return decoders[format](bytes, most)
 }
+
+const decoders = { WAV: decodeWav, FLAC: decodeFlac, MP3: decodeMp3 }

@@ -5,8 +5,7 @@ export type AudioFormat = "WAV" | "MP3" | "FLAC"
 const READ: Record<AudioFormat, RegExp> = {
   WAV: /^(?:RIFF|RF64).{4}WAVE/s,
   FLAC: /^fLaC/,
-  // A tag, or a frame: eleven bits, and a version and a layer that there are.
-  MP3: /^(?:ID3|\xff[\xe2-\xe7\xf2-\xf7\xfa-\xff])/,
+  MP3: /^(?:ID3|\xff[\xe2\xe3\xf2\xf3\xfa\xfb])/, // a tag, or a frame of layer 3
 }
 
 /** What else people send, so that they are told what it is. */
@@ -16,6 +15,7 @@ const REFUSED: Record<string, RegExp> = {
   WebM: /^\x1aE\xdf\xa3/,
   AIFF: /^FORM.{4}AIF[FC]/s,
   AAC: /^(?:\xff[\xf0\xf1\xf8\xf9]|ADIF)/,
+  "MPEG audio of layer 1 or 2": /^\xff[\xe4-\xe7\xf4-\xf7\xfc-\xff]/,
   AMR: /^#!AMR/,
   AU: /^\.snd/,
   CAF: /^caff/,
