@@ -43,7 +43,10 @@ export function featuresOf(samples: Float32Array, bands: number): Float32Array {
   }
   let loudest = Number.NEGATIVE_INFINITY
   for (const log of logs) loudest = Math.max(loudest, log)
-  return Float32Array.from(logs, (log) => (Math.max(log, loudest - RANGE) + 4) / 4)
+  const features = new Float32Array(logs.length)
+  for (let at = 0; at < logs.length; at++)
+    features[at] = (Math.max(logs[at]!, loudest - RANGE) + 4) / 4
+  return features
 }
 
 /** Whether there is any sound; puts it at every second place from `at` on. */
@@ -72,7 +75,8 @@ function powersOf(spectrum: Float64Array, first: Float64Array, second: Float64Ar
 }
 
 function loudness(powers: Float64Array, filters: Filter[], to: Float64Array, at: number): void {
-  for (const [band, { start, weights }] of filters.entries()) {
+  for (let band = 0; band < filters.length; band++) {
+    const { start, weights } = filters[band]!
     let sum = 0
     for (let index = 0; index < weights.length; index++)
       sum += weights[index]! * powers[start + index]!
