@@ -19,19 +19,20 @@ const OPEN = [
 /** The rooms that the wiring knows. */
 const below = [
   ...["runtime", "grammar", "engine", "chat", "http"],
-  ...["compiler", "model", "hub", "images"],
+  ...["compiler", "model", "hub", "images", "audio"],
 ]
 
 const floors: Record<string, string[]> = {
   runtime: [],
   grammar: [],
   images: [],
+  audio: [],
   engine: ["runtime", "grammar"],
   chat: ["engine", "grammar"],
   http: ["chat", "engine"],
   compiler: ["runtime"],
   hub: ["runtime"],
-  model: ["compiler", "runtime", "hub", "images"],
+  model: ["compiler", "runtime", "hub", "images", "audio"],
   app: below,
   cli: ["app", ...below],
   index: ["app", ...below],

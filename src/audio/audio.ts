@@ -1,0 +1,54 @@
+// What a recording is to the rest of the house: how a model wants its recordings prepared, and what comes of one. Plain data: all of
+// it travels to the process that does the work (audio-worker.ts).
+
+/** How a recording becomes windows of 30 seconds, one of which a tower hears at once. */
+export type Cutting =
+  /** One window: whatever is longer is refused, where transformers cuts it off and says nothing (Qwen2-Audio). */
+  | "window"
+  /** Silence behind the recording fills the last window; the loudest band of all of it bounds every window (Voxtral). */
+  | "padded"
+  /** Each 30 seconds by themselves, and of the last as much as there is (Audio Flamingo 3, GLM-ASR). */
+  | "windows"
+
+/** How sound becomes what a Whisper-like tower takes, as a model's processor does it. */
+export interface AudioProcessing {
+  /** Bands of the mel scale. */
+  bands: number
+  cutting: Cutting
+  /** Seconds; longer recordings are refused. */
+  most: number
+  /** So many of the encoder's rows become one. */
+  joined: number
+  /** The tower also sees what lies behind the recording in its window. */
+  isFull?: true
+  /** What the chat template writes in the place of a recording. */
+  mark: string
+  /** The text of the token that stands for each row that comes out. */
+  soft: string
+  /** What stands around those, as text. */
+  before: string
+  after: string
+}
+
+/** A recording as a tower takes it. */
+export interface HeardRecording {
+  /** One sequence of the tower each, in the order of the soft tokens. */
+  tiles: readonly Tile[]
+  /** What stands in the prompt in the place of the mark. */
+  text: string
+  /** How many soft tokens `text` has: as many as rows come out of the tower. */
+  rows: number
+}
+
+export interface Tile {
+  /** What two convolutions of three taps, the second of stride 2, see of each row: five frames, and whether there is a row before. */
+  given: Float32Array // [rows, 5 * bands + 1]
+  places: Int32Array // [rows] 0, 1, 2, …
+  wanted: Int32Array // [rows that come out] the first of the rows that are joined to one
+}
+
+/** One channel of numbers between -1 and 1. */
+export interface Sound {
+  rate: number // samples a second
+  samples: Float32Array
+}

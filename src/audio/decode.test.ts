@@ -1,0 +1,34 @@
+// Truth is libsndfile's, as librosa and transformers read sound with it: test/golden/audio/make.py.
+
+import { createHash } from "node:crypto"
+import { readFileSync } from "node:fs"
+import { expect, test } from "vitest"
+import { decode } from "./decode.ts"
+
+const folder = new URL("../../test/golden/audio/", import.meta.url)
+const read = (name: string) => new Uint8Array(readFileSync(new URL(name, folder)))
+const { files } = JSON.parse(readFileSync(new URL("golden.json", folder), "utf8")) as {
+  files: Record<string, { rate: number; samples: number; sha256: string; s16?: string }>
+}
+const named = (ending: string) => Object.keys(files).filter((name) => name.endsWith(ending))
+
+test.each([...named(".wav"), ...named(".flac")])("%s has libsndfile's samples", async (name) => {
+  const sound = await decode(read(name), 60)
+  if ("refusal" in sound) throw new Error(sound.refusal)
+  const { rate, samples, sha256 } = files[name]!
+  expect([sound.rate, sound.samples.length]).toEqual([rate, samples])
+  expect(createHash("sha256").update(sound.samples).digest("hex")).toBe(sha256)
+})
+
+test.each(named(".mp3"))(
+  "%s has libsndfile's samples but for the last of 16 bits",
+  async (name) => {
+    const sound = await decode(read(name), 60)
+    if ("refusal" in sound) throw new Error(sound.refusal)
+    const { rate, samples, s16 } = files[name]!
+    expect([sound.rate, sound.samples.length]).toEqual([rate, samples])
+    const truth = new Int16Array(Uint8Array.from(Buffer.from(s16!, "base64")).buffer)
+    const far = sound.samples.map((sample, at) => Math.abs(sample * 32767 - truth[at]!))
+    expect(Math.max(...far)).toBeLessThan(1)
+  },
+)

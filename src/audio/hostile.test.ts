@@ -1,0 +1,321 @@
+// What is cut off, lies or is damaged is refused in one sentence, at once and by its own fault; never a crash, never silence.
+
+import { readFileSync } from "node:fs"
+import { describe, expect, test } from "vitest"
+import { decode } from "./decode.ts"
+
+const read = (name: string) =>
+  new Uint8Array(readFileSync(new URL(`../../test/golden/audio/${name}`, import.meta.url)))
+
+const MOST = 3600
+
+async function said(bytes: Uint8Array, most = MOST): Promise<string> {
+  const sound = await decode(bytes, most)
+  return "refusal" in sound ? sound.refusal : `${sound.samples.length} samples`
+}
+
+/** With bytes of these numbers from a place on. */
+function patched(bytes: Uint8Array, at: number, ...values: number[]): Uint8Array {
+  const copy = bytes.slice()
+  copy.set(values, at)
+  return copy
+}
+
+const chunk = (id: string, content: Uint8Array, size = content.length) => {
+  const head = Buffer.from(`${id}    `, "latin1")
+  head.writeUInt32LE(size, 4)
+  return Buffer.concat([head, content, Buffer.alloc(content.length % 2)])
+}
+const riff = (...chunks: Uint8Array[]) => new Uint8Array(Buffer.concat([wave(chunks), ...chunks]))
+const wave = (chunks: Uint8Array[]) => {
+  const head = Buffer.from("RIFF    WAVE", "latin1")
+  head.writeUInt32LE(4 + chunks.reduce((sum, { length }) => sum + length, 0), 4)
+  return head
+}
+const format = (
+  tag: number,
+  channels: number,
+  rate: number,
+  bits: number,
+  frame = (channels * bits) / 8,
+) => {
+  const content = Buffer.alloc(16)
+  content.writeUInt16LE(tag, 0)
+  content.writeUInt16LE(channels, 2)
+  content.writeUInt32LE(rate, 4)
+  content.writeUInt16LE(frame, 12)
+  content.writeUInt16LE(bits, 14)
+  return chunk("fmt ", content)
+}
+const mono = format(1, 1, 16_000, 16)
+const four = chunk("data", new Uint8Array(8))
+
+describe("WAV", () => {
+  test("chunks come in any order, and odd ones are padded", async () => {
+    expect(await said(riff(four, chunk("LIST", Buffer.from("odd")), mono))).toBe("4 samples")
+    expect(
+      await said(
+        riff(mono, chunk("JUNK", Buffer.from("12345")), four, chunk("id3 ", new Uint8Array(3))),
+      ),
+    ).toBe("4 samples")
+    expect(
+      await said(riff(mono, chunk("data", new Uint8Array(0)), chunk("LIST", new Uint8Array(8)))),
+    ).toBe("0 samples")
+  })
+
+  test.each([0, 0xffffffff, 0x7ffff000])(
+    "a stream that says %i bytes has all that follow",
+    async (size) => {
+      const all = riff(mono, chunk("data", new Uint8Array(20), size))
+      for (const whole of [0, 0xffffffff, 36 + size]) {
+        const bytes = all.slice()
+        new DataView(bytes.buffer).setUint32(4, whole, true)
+        expect(await said(bytes)).toBe("10 samples")
+      }
+    },
+  )
+
+  test.each<[string, Uint8Array, string]>([
+    ["cut off", riff(mono, four).subarray(0, 48), "it is cut off, 4 bytes into a part of 8"],
+    [
+      "promising more",
+      riff(mono, chunk("data", new Uint8Array(8), 1e9)),
+      "it is cut off, 8 bytes into a part of 1000000000",
+    ],
+    ["no samples", riff(mono), "it has no samples"],
+    ["no format", riff(four), "it does not say how its samples are stored"],
+    [
+      "a short format",
+      riff(chunk("fmt ", new Uint8Array(14)), four),
+      "its format has 14 bytes instead of 16",
+    ],
+    ["no channels", riff(format(1, 0, 16_000, 16), four), "it has no channels"],
+    [
+      "channels that its frames do not hold",
+      riff(format(1, 65_535, 16_000, 16, 2), four),
+      "65535 channels of 16 bits take 131070 bytes, and it says 2",
+    ],
+    [
+      "half a sample",
+      riff(mono, chunk("data", new Uint8Array(7))),
+      "it ends in the middle of a sample",
+    ],
+    [
+      "MP3 inside",
+      riff(format(85, 1, 16_000, 0), four),
+      "its format is number 85 with 0 bits a sample; whole numbers (1) of 8, 16, 24 and 32 bits, floats (3) of 32 and 64, A-law (6) and mu-law (7) are read",
+    ],
+    [
+      "no known extension",
+      patched(read("s24-six.wav"), 50, 1),
+      "its extended format is none that has a number",
+    ],
+    [
+      "no numbers",
+      riff(
+        format(3, 1, 16_000, 32),
+        chunk("data", new Uint8Array(Float32Array.of(0, Number.NaN).buffer)),
+      ),
+      "it has samples that are no numbers, or 2^31 and more",
+    ],
+    [
+      "no end",
+      riff(
+        format(3, 1, 16_000, 64),
+        chunk("data", new Uint8Array(Float64Array.of(0, 1e300).buffer)),
+      ),
+      "it has samples that are no numbers, or 2^31 and more",
+    ],
+  ])("of %s is refused", async (_, bytes, why) => {
+    expect(await said(bytes)).toBe(
+      `is a WAV that cannot be decoded (${why}); send it whole and valid`,
+    )
+  })
+
+  test("rates that nobody has are refused, and what lasts too long", async () => {
+    const of = (rate: number) => said(riff(format(1, 1, rate, 16), four))
+    for (const rate of [0, 1, 999, 384_001, 10_000_000])
+      expect(await of(rate)).toBe(
+        `has ${rate} samples a second; 1000 to 384000 are read; send it with 16000`,
+      )
+    expect(await of(1000)).toBe("4 samples")
+    expect(await of(384_000)).toBe("4 samples")
+    const bytes = riff(mono, chunk("data", new Uint8Array(64_002)))
+    expect(await said(bytes, 2)).toBe(
+      "lasts 2.01 seconds; this model hears at most 2; send a part of it",
+    )
+  })
+})
+
+describe("FLAC", () => {
+  const whole = read("s16-fixed.flac")
+
+  test.each<[string, Uint8Array, string]>([
+    ["cut off in its head", whole.subarray(0, 30), "it is cut off"],
+    ["cut off", whole.subarray(0, whole.length - 1), "it is cut off"],
+    ["promising more", patched(whole, 24, 0xff), "it is cut off"],
+    ["a damaged frame", patched(whole, whole.length - 40, whole.at(-40)! ^ 1), "damaged"],
+    ["no stream", patched(whole, 4, 1), "it does not begin with what its stream is"],
+    ["another rate", patched(whole, 18, 2), "its rate, channels or bits change under way"],
+    [
+      "garbage",
+      new Uint8Array(Buffer.concat([constantFlac(1), new Uint8Array(99)])),
+      "no frame begins at byte 55",
+    ],
+  ])("of %s is refused", async (_, bytes, why) => {
+    const sentence = await said(bytes)
+    expect(sentence).toMatch(/^is a FLAC that cannot be decoded \(.*\); send it whole and valid$/)
+    expect(sentence).toContain(why)
+  })
+
+  test("rates that nobody has are refused", async () => {
+    const of = (rate: number) =>
+      said(patched(whole, 18, rate >> 12, rate >> 4, ((rate & 15) << 4) | 0))
+    expect(await of(0)).toContain("has 0 samples a second")
+    expect(await of(1)).toContain("has 1 samples a second")
+    expect(await of(655_350)).toContain("has 655350 samples a second")
+  })
+
+  test("what stands behind a stream of known length does not matter, and else does", async () => {
+    const tagged = new Uint8Array(Buffer.concat([whole, Buffer.from("TAG")]))
+    expect(await said(tagged)).toBe("1500 samples")
+    const open = patched(tagged, 21, tagged[21]! & 0xf0, 0, 0, 0, 0)
+    expect(await said(open)).toContain(`no frame begins at byte ${whole.length}`)
+    expect(await said(open.subarray(0, whole.length))).toBe("1500 samples")
+  })
+
+  test("a few bytes that stand for hours end as soon as they are too long", async () => {
+    const bomb = constantFlac(20_000) // 360 kB for 20 hours
+    const began = process.cpuUsage()
+    expect(await said(bomb)).toBe(
+      "lasts more than 3600 seconds, the most that this model hears; send a part of it",
+    )
+    expect(process.cpuUsage(began).user).toBeLessThan(20e6)
+    expect(await said(constantFlac(2))).toBe("131070 samples")
+  })
+})
+
+/** Frames of 65,535 samples that are all 1, and a stream that does not say how many there are. */
+function constantFlac(frames: number): Uint8Array {
+  const info = Buffer.alloc(42)
+  info.write("fLaC\x80\0\0\x22", "latin1")
+  info.set([0x03, 0xe8, 0x00, 0xf0], 18) // 16,000 samples a second, 1 channel, 16 bits
+  const frame = Buffer.from([0xff, 0xf8, 0x70, 0x08, 0, 0xff, 0xfe, 0, 0, 0, 1, 0, 0])
+  frame[7] = crc(frame.subarray(0, 7), 8, 0x07)
+  frame.writeUInt16BE(crc(frame.subarray(0, 11), 16, 0x8005), 11)
+  return new Uint8Array(Buffer.concat([info, ...Array<Buffer>(frames).fill(frame)]))
+}
+
+/** Bit by bit. */
+function crc(bytes: Uint8Array, bits: number, polynomial: number): number {
+  let sum = 0
+  for (const byte of bytes)
+    for (let bit = 7; bit >= 0; bit--) {
+      const out = ((sum >> (bits - 1)) ^ (byte >> bit)) & 1
+      sum = ((sum << 1) ^ (out ? polynomial : 0)) & (2 ** bits - 1)
+    }
+  return sum
+}
+
+describe("MP3", () => {
+  const whole = read("stereo.mp3")
+  const join = (...parts: (Uint8Array | string)[]) =>
+    new Uint8Array(Buffer.concat(parts.map((part) => Buffer.from(part as string, "latin1"))))
+  const tag = (size: number) => `ID3\x04\0\0\0\0${String.fromCharCode(size >> 7, size & 127)}`
+
+  test("what is written about a recording is passed over", async () => {
+    const plain = await said(whole)
+    expect(plain).toBe("11025 samples")
+    expect(await said(join(tag(300), new Uint8Array(300).fill(255), whole))).toBe(plain)
+    expect(await said(join(tag(0), "\0\0\0", whole, "TAG", new Uint8Array(125)))).toBe(plain)
+    expect(await said(join(whole, new Uint8Array(50)))).toBe(plain)
+  })
+
+  test.each<[string, Uint8Array, string]>([
+    ["cut off in a frame", whole.subarray(0, 1500), "it is cut off in the frame at byte"],
+    [
+      "cut off behind a frame",
+      whole.subarray(0, frameEnd(whole, 3)),
+      "it is cut off: it has 2 of the 1",
+    ],
+    ["a tag alone", join(tag(300), new Uint8Array(300)), "no frame begins at byte 310"],
+    ["half a tag", join(tag(300), "x"), "it is cut off in what is written about it"],
+    [
+      "garbage behind a header",
+      join(whole.subarray(0, 4), new Uint8Array(5000).fill(0x5a)),
+      "no frame begins at byte",
+    ],
+    ["garbage within", patched(whole, frameEnd(whole, 3), 1, 2, 3), "no frame begins at byte"],
+    ["two rates", join(whole, read("low.mp3")), "its rate changes at byte"],
+  ])("of %s is refused", async (_, bytes, why) => {
+    const sentence = await said(bytes)
+    expect(sentence).toMatch(/^is an MP3 that cannot be decoded \(.*\); send it whole and valid$/)
+    expect(sentence).toContain(why)
+  })
+
+  test("what lasts too long is not decoded", async () => {
+    const { error } = console
+    const silence = join(...Array<Uint8Array>(2000).fill(whole.subarray(0, frameEnd(whole, 1))))
+    expect(await said(silence, 10)).toBe(
+      "lasts more than 10 seconds, the most that this model hears; send a part of it",
+    )
+    expect(await said(whole, 0.1)).toBe(
+      "lasts 0.25 seconds; this model hears at most 0.1; send a part of it",
+    )
+    expect(console.error).toBe(error)
+  })
+})
+
+/** Where the frame of that number ends, counted from 1: found by its first two bytes, which are those of all. */
+function frameEnd(bytes: Uint8Array, number: number): number {
+  const buffer = Buffer.from(bytes)
+  let at = 0
+  for (let frame = 0; frame < number; frame++) at = buffer.indexOf(buffer.subarray(0, 2), at + 1)
+  return at
+}
+
+test("what is something else is told what it is", async () => {
+  const beginnings: [string, string][] = [
+    ["OggS", "is Ogg (Vorbis or Opus)"],
+    ["\0\0\0\x20ftypM4A ", "is MP4 (M4A)"],
+    ["\x1aE\xdf\xa3", "is WebM"],
+    ["FORM1234AIFF", "is AIFF"],
+    ["\xff\xf1\x50", "is AAC"],
+    ["\xff\xfd\x50", "is MPEG audio of layer 1 or 2"],
+    ["RIFX1234WAVE", "is a WAV of the other byte order (RIFX)"],
+    ["RIFF1234AVI ", "is no recording that is known"],
+    ["<!doctype html>", "is a web page"],
+    ["", "is empty"],
+  ]
+  for (const [beginning, what] of beginnings)
+    expect(await said(Buffer.from(beginning, "latin1"))).toBe(`${what}; send WAV, MP3 or FLAC`)
+})
+
+const FILES = [
+  "s16.wav",
+  "f32.wav",
+  "s24-six.wav",
+  "mu-law.wav",
+  "s16.flac",
+  "s24.flac",
+  "mid.flac",
+  "stereo.mp3",
+  "low.mp3",
+]
+
+test.each(FILES)("%s with bytes changed or missing is sound or one sentence", async (name) => {
+  const whole = read(name)
+  let state = 7
+  const random = (below: number) => {
+    state = (Math.imul(state, 1103515245) + 12345) & 0x7fffffff
+    return Math.floor((state / 2 ** 31) * below)
+  }
+  for (let round = 0; round < 60; round++) {
+    const bytes = whole.slice(0, round % 3 === 0 ? random(whole.length) : whole.length)
+    for (let change = random(4); change >= 0 && bytes.length > 0; change--)
+      bytes[random(round % 2 ? Math.min(bytes.length, 64) : bytes.length)] = random(256)
+    const sound = await decode(bytes, 10)
+    if ("refusal" in sound) expect(sound.refusal).toMatch(/^(?:is|has|lasts) [^\n]+; send [^;\n]+$/)
+    else expect(sound.samples.every(Number.isFinite)).toBe(true)
+  }
+})
