@@ -148,6 +148,7 @@ export function parrot(
       created: 1_700_000_000,
       capabilities: ["chat", "completion", "thinking"],
       sees: false,
+      hears: false,
       contextLength: 2048,
       vocabularySize: 1000,
       details: { format: "q0f32", embedding_length: 64 },

@@ -6,9 +6,9 @@ import { readFileSync } from "node:fs"
 import { onTestFinished } from "vitest"
 import { createChat, type OpenChat } from "../src/chat/chat.ts"
 import { Text } from "../src/chat/jinja/text.ts"
+import type { ChatMedium, PreparedMedium } from "../src/chat/media.ts"
 import { openTemplate } from "../src/chat/template.ts"
 import { openTokenizer, type Tokenizer } from "../src/chat/tokenizer.ts"
-import type { ChatVision, PreparedImage } from "../src/chat/vision.ts"
 import type { GenerationEvent, GenerationRequest } from "../src/engine/generation.ts"
 import { problem } from "../src/errors.ts"
 
@@ -93,10 +93,11 @@ export async function seeingChat(
   const asked: GenerationRequest[] = []
   const prepared: string[] = []
   const encoded: number[] = []
-  const vision: ChatVision = {
+  const medium: ChatMedium = {
+    kind: "image",
     mark,
     soft: { text, id: soft },
-    prepare: async (bytes, field, { signal }): Promise<PreparedImage> => {
+    prepare: async (bytes, field, { signal }): Promise<PreparedMedium> => {
       signal?.throwIfAborted()
       prepared.push(field)
       if (bytes.length === 0)
@@ -122,7 +123,7 @@ export async function seeingChat(
   const now = new Date(2025, 6, 4)
   const source = seeing.template ?? template
   const chat = createChat({
-    vision,
+    medium,
     tokenizer,
     template: openTemplate(source, "chat_template", { specialTokens: {}, now }),
     endTokens: new Set([517]),

@@ -11,8 +11,8 @@ export interface Deciding {
   /** Of the compiled program: plan, target and kernels. */
   program: string
   weights: string
-  /** Of what reads images, program and weights; absent: nothing does. */
-  sees: readonly string[] | undefined
+  /** Of what reads images or recordings, program and weights; absent: nothing does. */
+  senses: readonly string[] | undefined
   /** Of its file's text. */
   tokenizer: string
   /** Tokens before a text that is no chat: not the tokenizer's file alone decides them. */

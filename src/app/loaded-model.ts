@@ -25,7 +25,7 @@ import { cardOf, fingerprintFor } from "./card.ts"
 import type { PreparedModel, Summary } from "./prepared-model.ts"
 import { samplesOf } from "./samples.ts"
 import { openTemplates, type Templates } from "./texts.ts"
-import { type OpenVision, openVision } from "./vision.ts"
+import { type OpenTower, openTower } from "./towers.ts"
 
 export interface LoadedModel {
   summary: Summary
@@ -80,15 +80,15 @@ async function load(loading: Loading): Promise<LoadedModel> {
   const { settings, files, summary, reasoning, now, closing } = loading
   const templates = closing.add(openTemplates(files, now))
   const [tokenizer, running] = await openBoth(loading)
-  const { engine, weights, program, vision } = closing.add(running)
+  const { engine, weights, program, tower } = closing.add(running)
   const endTokens = endsOf(files, tokenizer)
-  const chat = closing.add(chatOver({ engine, vision }, tokenizer, templates, endTokens, loading))
+  const chat = closing.add(chatOver({ engine, tower }, tokenizer, templates, endTokens, loading))
   closing.add(running) // before the chat, which it asks for masks
   const defaults = settings.generationDefaults === "model" ? files.texts.sampling : {}
   const { hash, prefix } = tokenizer
   const texts = { tokenizer: hash, prefix, endTokens, templates, now }
-  const sees = vision && [vision.fingerprint, vision.hash]
-  const decided = { program, weights: weights.hash, sees, sampling: defaults, reasoning }
+  const senses = tower && [tower.fingerprint, tower.hash]
+  const decided = { program, weights: weights.hash, senses, sampling: defaults, reasoning }
   const fingerprint = fingerprintFor(loading, { ...decided, ...texts })
   running.finish()
   const model = cardOf(loading, Math.floor(now.getTime() / 1000))
@@ -96,7 +96,7 @@ async function load(loading: Loading): Promise<LoadedModel> {
     summary,
     chat,
     engine,
-    service: { chat, model, fingerprint, defaults, samples: () => samplesOf(engine, vision) },
+    service: { chat, model, fingerprint, defaults, samples: () => samplesOf(engine, tower) },
     weightsFrom: weights.from,
     close: () => closing.close(),
   }
@@ -127,7 +127,7 @@ interface Running {
   weights: Loaded
   /** Its program's fingerprint. */
   program: string
-  vision: OpenVision | undefined
+  tower: OpenTower | undefined
   /** Begins what replies need not wait for. */
   finish(): void
   close(): Promise<void>
@@ -144,21 +144,21 @@ async function openEngine(loading: Loading): Promise<Running> {
     finishing.programs.push(program)
     closing.add(finishing)
     await warmUp(program, loading)
-    const vision = await openEye(loading, finishing)
-    if (vision) closing.add(vision)
+    const tower = await openSense(loading, finishing)
+    if (tower) closing.add(tower)
     const engine = createEngine(program, {
       ...engineOptions(loading),
-      ...(vision && { beside: vision.beside }),
+      ...(tower && { beside: tower.beside }),
       speculative: await openDrafter(loading, finishing),
     })
     const running = new Closing() // the program is the engine's from here on
-    if (vision) running.add(vision)
+    if (tower) running.add(tower)
     running.add({ close: () => endEngine(engine, settings.log) })
     running.add(finishing)
     const { fingerprint } = program.manifest
     const close = () => running.close()
     const finish = () => finishing.begin(engine)
-    return { engine, weights, program: fingerprint, vision, finish, close }
+    return { engine, weights, program: fingerprint, tower, finish, close }
   })
   return opening.catch((error: unknown) => {
     if (!(error instanceof ProgramLost || error instanceof DriverObstacle)) throw error
@@ -273,13 +273,16 @@ function weightOptions({ settings, ending }: Loading): WeightOptions {
   return { shelf: openShelf(), shelfSize, log, progress, signal: ending.signal }
 }
 
-/** What reads images, with its weights in; undefined where the model reads none. */
-async function openEye(loading: Loading, { programs }: Finishing): Promise<OpenVision | undefined> {
-  const { vision, files, ending, settings, onLost } = loading
-  if (!vision) return undefined
+/** What reads images or recordings, with its weights in; undefined where the model reads none. */
+async function openSense(
+  loading: Loading,
+  { programs }: Finishing,
+): Promise<OpenTower | undefined> {
+  const { tower, files, ending, settings, onLost } = loading
+  if (!tower) return undefined
   const load = (from: WeightSource, program: LoadableProgram) =>
     loadWhole(loading, programs, from, program)
-  return openVision(vision, files, { load, signal: ending.signal, log: settings.log, onLost })
+  return openTower(tower, files, { load, signal: ending.signal, log: settings.log, onLost })
 }
 
 /** Until the copy is on the shelf: what stands beside a model is small, and its program ends with it. @returns the weights' hash */
@@ -309,7 +312,7 @@ async function openDrafter(loading: Loading, { programs }: Finishing): Promise<S
 }
 
 function chatOver(
-  { engine, vision }: Pick<Running, "engine" | "vision">,
+  { engine, tower }: Pick<Running, "engine" | "tower">,
   tokenizer: Tokenizer,
   { template, toolTemplate }: Templates,
   endTokens: ReadonlySet<number>,
@@ -319,7 +322,7 @@ function chatOver(
   return createChat({
     engine,
     tokenizer,
-    vision,
+    medium: tower,
     vocabulary: files.config.shapes.vocabulary,
     embedding: {
       made: files.ranks ? "to rank" : files.pooling ? "to embed" : "to write",

@@ -18,8 +18,10 @@ import { chooseLimits, type EngineLimits, type Mode } from "../engine/limits.ts"
 import { Problem, problem } from "../errors.ts"
 import type { Log } from "../log.ts"
 import { checkFormat } from "../model/compile-folder.ts"
+import type { Hearing } from "../model/hearing/open-hearing.ts"
 import { type Model, openModel } from "../model/model.ts"
-import { towerFolder } from "../model/vision/open-vision.ts"
+import { senseFolder, senseOf } from "../model/sense.ts"
+import type { Sight } from "../model/vision/open-vision.ts"
 import {
   chooseDevice,
   type Device,
@@ -33,7 +35,7 @@ import { type PreparedDrafting, prepareDrafting } from "./drafting.ts"
 import { findMmproj, findModel } from "./find-model.ts"
 import { type ModelOptions, type ModelSettings, settingsOf } from "./options.ts"
 import { planOf } from "./plan.ts"
-import { type PreparedVision, prepareVision } from "./vision.ts"
+import { type PreparedTower, prepareTower } from "./towers.ts"
 
 /** What was opened and what was chosen, for people. */
 export interface Summary {
@@ -55,8 +57,9 @@ export interface Summary {
   mode: Mode
   /** What proposes tokens, in words; absent: nothing does. */
   drafting?: string | undefined
-  /** What reads images, in words; absent: nothing does. */
+  /** What reads images or recordings, in words; absent: nothing does. */
   vision?: string | undefined
+  hearing?: string | undefined
   limits: EngineLimits
   /** Whose memory bounds them. */
   memoryOf: Memory["limitedBy"]
@@ -78,8 +81,8 @@ export interface PreparedModel {
   tokenizer: Promise<Tokenizer>
   program: Prepared
   drafting: PreparedDrafting
-  /** Absent: it sees no images. */
-  vision: PreparedVision | undefined
+  /** Absent: it takes text alone. */
+  tower: PreparedTower | undefined
   summary: Summary
   place: Place
   close(): Promise<void>
@@ -107,6 +110,7 @@ export async function prepareModel(
     const sight = { sees: true, mmproj }
     const files = closing.add(await openModel(path, { verify: false, ...sight, ...changes })) // when it is read
     if (files.blind) log.warn(`Images are refused: ${files.blind}`)
+    if (files.deaf) log.warn(`Audio is refused: ${files.deaf}`)
     const tokenizer = readTokenizer(files, encoder, log)
     const format = settings.quantization ?? files.format
     checkFormat(files, format)
@@ -119,11 +123,18 @@ export async function prepareModel(
     const { repeats } = targetOf(program.manifest.target)!.steps
     const drafts = { ...settings.drafting, model: files, format, repeats, overrides, onDownload }
     const drafting = closing.add(await prepareDrafting({ ...wish, ...drafts }))
-    const eye = { ...alone, folder: towerFolder(files.path) }
-    const vision = files.vision && (await prepareVision(files.vision, eye, overrides, traits))
+    const sense = senseOf<Sight | Hearing>(files)
+    const tower =
+      sense &&
+      (await prepareTower(
+        sense.sense,
+        { ...alone, folder: senseFolder(files.path, sense.name) },
+        overrides,
+        traits,
+      ))
     const budget = "budget" in room ? room.budget : budgetFor(program, shards, room.sharers)
     const place = { device, shards, budget }
-    const chosen = chooseWithin(settings, place, program, { drafting, vision })
+    const chosen = chooseWithin(settings, place, program, { drafting, tower })
     const parameters = parameterCount(plan)
     return {
       settings,
@@ -131,7 +142,7 @@ export async function prepareModel(
       tokenizer,
       program,
       drafting,
-      vision,
+      tower,
       summary: {
         ...describe(files, format),
         ...chosen,
@@ -142,7 +153,7 @@ export async function prepareModel(
         shards,
         mode: settings.mode,
         drafting: drafting.title && `${drafting.mode}: ${drafting.title}`,
-        vision: vision?.title,
+        ...(sense && { [sense.name]: tower?.title }),
       },
       place,
       close: () => closing.close(),
@@ -227,7 +238,7 @@ function chooseWithin(
   { mode, overrides }: ModelSettings,
   { shards, budget: { device, host } }: Place,
   { manifest, weightBytes, bufferBytes }: Prepared,
-  { drafting, vision }: Pick<PreparedModel, "drafting" | "vision">,
+  { drafting, tower }: Pick<PreparedModel, "drafting" | "tower">,
 ): Pick<Summary, "limits" | "memoryOf"> {
   const target = targetOf(manifest.target)!
   const { demand: drafts, kv } = drafting
@@ -237,7 +248,7 @@ function chooseWithin(
     .sort((a, b) => a.value - b.value)
   const traits = { ...target.steps, ...(mostBlocks && { mostBlocks }) }
   const room = { mode, overrides, traits, available: device.available, host }
-  const fixed = weightBytes + (vision?.bytes ?? 0)
+  const fixed = weightBytes + (tower?.bytes ?? 0)
   const limits = chooseLimits({ ...room, manifest, weightBytes: fixed, bufferBytes, drafts })
   return { limits, memoryOf: device.limitedBy }
 }

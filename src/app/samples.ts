@@ -2,9 +2,9 @@
 
 import type { Engine } from "../engine/engine.ts"
 import type { EngineStats } from "../engine/stats.ts"
-import type { Tower } from "../engine/tower.ts"
 import type { Sample } from "../http/service.ts"
 import { BLOCK } from "../runtime/program.ts"
+import type { OpenTower } from "./towers.ts"
 
 /** What it says of now. */
 const levels = {
@@ -27,8 +27,8 @@ const counts = {
   forcedTokens: "Tokens that a schema left no choice about, computed beside the one before them.",
 } as const satisfies Record<Exclude<keyof EngineStats, "drafts" | keyof typeof levels>, string>
 
-/** @param vision absent: the model sees nothing */
-export function samplesOf(engine: Engine, vision?: Pick<Tower, "stats">): Sample[] {
+/** @param tower absent: the model takes text alone */
+export function samplesOf(engine: Engine, tower?: SampledTower): Sample[] {
   const stats = engine.stats()
   const rows = <Name extends keyof EngineStats>(help: Record<Name, string>, ending: string) =>
     (Object.keys(help) as Name[]).map((name) => ({
@@ -42,17 +42,22 @@ export function samplesOf(engine: Engine, vision?: Pick<Tower, "stats">): Sample
     block,
     ...rows(counts, "_total"),
     ...draftSamples(stats),
-    ...(vision ? towerSamples(vision) : []),
+    ...(tower ? towerSamples(tower) : []),
   ]
 }
 
-function towerSamples(vision: Pick<Tower, "stats">): Sample[] {
-  const { images, seconds } = vision.stats()
+type SampledTower = Pick<OpenTower, "kind" | "stats">
+
+const towerWords = { image: ["images", "Images"], audio: ["recordings", "Recordings"] } as const
+
+function towerSamples({ kind, stats }: SampledTower): Sample[] {
+  const { read, seconds } = stats()
+  const [name, title] = towerWords[kind]
   return [
     {
-      name: "sinter_tower_images_total",
-      help: "Images that the tower has read; of others it was known what comes of them.",
-      value: images,
+      name: `sinter_tower_${name}_total`,
+      help: `${title} that the tower has read; of others it was known what comes of them.`,
+      value: read,
     },
     {
       name: "sinter_tower_seconds_total",

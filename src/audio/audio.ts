@@ -19,6 +19,8 @@ export interface AudioProcessing {
   most: number
   /** So many of the encoder's rows become one. */
   joined: number
+  /** The tower turns heads and looks no places up. */
+  isTurned?: true
   /** The tower also sees what lies behind the recording in its window. */
   isFull?: true
   /** What the chat template writes in the place of a recording. */
@@ -43,7 +45,7 @@ export interface HeardRecording {
 export interface Tile {
   /** What two convolutions of three taps, the second of stride 2, see of each row: five frames, and whether there is a row before. */
   given: Float32Array // [rows, 5 * bands + 1]
-  places: Int32Array // [rows] 0, 1, 2, …
+  places: Int32Array // [rows] 0, 1, 2, …; zeros where nobody looks them up
   wanted: Int32Array // [rows that come out] the first of the rows that are joined to one
 }
 

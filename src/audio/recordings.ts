@@ -10,8 +10,6 @@ import { Worker, WorkerLost } from "../worker/worker.ts"
 import type { AudioProcessing, HeardRecording, Tile } from "./audio.ts"
 import { type Span, tileOf } from "./tiles.ts"
 
-export { mostRows } from "./tiles.ts"
-
 export type Order =
   | { kind: "hear"; bytes: Uint8Array }
   /** Of the recording that was heard last: at most 3,000, or 1.5 MB. */
@@ -26,12 +24,9 @@ export interface Recordings {
    * Rejects with `invalid_value` where it is no recording, too long or too short, with `queue_full`, with WorkerLost, or with the
    * signal's reason.
    */
-  hear(bytes: Uint8Array, field: string, caller: Caller): Promise<HeardRecording>
+  prepare(bytes: Uint8Array, field: string, caller: Caller): Promise<HeardRecording>
   close(): Promise<void>
 }
-
-/** Bytes of one file, as OpenAI has it. */
-export const MAX_AUDIO = 25 * 2 ** 20
 
 /** Bytes: ten of the largest files, or a minute of speech each of hundreds of clients. */
 const MAX_WAITING = 256 * 2 ** 20
@@ -65,7 +60,7 @@ export function openRecordings(
     log,
   })
 
-  async function hear(
+  async function prepare(
     bytes: Uint8Array,
     field: string,
     { signal }: Caller,
@@ -85,10 +80,9 @@ export function openRecordings(
   }
 
   return {
-    async hear(bytes, field, caller) {
-      if (bytes.length > MAX_AUDIO) throw refused(field, tooLarge(bytes.length))
+    prepare(bytes, field, caller) {
       const work = () =>
-        hear(bytes, field, caller).catch((error: unknown) => {
+        prepare(bytes, field, caller).catch((error: unknown) => {
           // What a recording costs is the recording's own fault.
           throw error instanceof WorkerLost && error.isCost ? tooCostly(field, error.why) : error
         })
@@ -103,10 +97,6 @@ export function openRecordings(
 
 function refused(field: string, why: string): Problem {
   return problem("invalid_value", { problem: `${field} ${why}.` }, field)
-}
-
-function tooLarge(bytes: number): string {
-  return `has ${bytes} bytes; at most ${MAX_AUDIO} are read; send it shorter, or as FLAC or MP3`
 }
 
 function tooCostly(field: string, why: string): Problem {

@@ -5,7 +5,7 @@
 import type { AudioProcessing, Tile } from "./audio.ts"
 import { featuresOf, HOP, RATE } from "./features.ts"
 
-const WINDOW = 30 // seconds
+export const WINDOW = 30 // seconds
 const SAMPLES = WINDOW * RATE
 const FRAMES = SAMPLES / HOP
 
@@ -31,6 +31,12 @@ export function mostRows(processing: AudioProcessing): number {
 /** Seconds; longer recordings are refused. */
 export function mostSeconds({ cutting, most }: AudioProcessing): number {
   return cutting === "window" ? Math.min(WINDOW, most) : most
+}
+
+/** Rows that come of a recording at the most. */
+export function mostRecordingRows(processing: AudioProcessing): number {
+  const ofWindow = Math.floor(mostRows(processing) / processing.joined)
+  return Math.ceil(mostSeconds(processing) / WINDOW) * ofWindow
 }
 
 /** Fewer samples are refused: no row would come out. */
@@ -68,7 +74,7 @@ function rowsOf(frames: number): number {
 export function tileOf(
   { rows, own }: Span,
   frames: Float32Array,
-  { bands, joined }: AudioProcessing,
+  { bands, joined, isTurned }: AudioProcessing,
 ): Tile {
   const columns = 5 * bands + 1
   const given = new Float32Array(rows * columns)
@@ -80,7 +86,7 @@ export function tileOf(
   }
   return {
     given,
-    places: Int32Array.from({ length: rows }, (_, row) => row),
+    places: Int32Array.from({ length: rows }, (_, row) => (isTurned ? 0 : row)),
     wanted: Int32Array.from({ length: Math.floor(own / joined) }, (_, row) => row * joined),
   }
 }

@@ -160,7 +160,7 @@ function textReading(
 async function admit(
   parts: Parts,
   request: ChatRequest | CompletionRequest,
-  { tokens: prompt, images }: Pick<Prompt, "tokens" | "images">,
+  { tokens: prompt, media }: Pick<Prompt, "tokens" | "media">,
   reading: Reading,
   { client, signal, leaving, age }: Arrived,
   handle?: ConstraintHandle,
@@ -171,14 +171,14 @@ async function admit(
   const stopTokens = stopTokensOf(request, parts.model)
   const constraint = constraintOf(request, parts, stopTokens, handle)
   const field = "messages" in request ? "messages" : "prompt"
-  if (images) engine.assertRoom?.(prompt.length, field) // before a tower takes a look at them
-  const rows = await images?.encode({ client, signal })
+  if (media) engine.assertRoom?.(prompt.length, field) // before a tower takes a look at them
+  const rows = await media?.encode({ client, signal })
   const waited = age()
   const generation = await engine.generate(
     {
       ...{ id, prompt, choices, maxTokens, stopTokens, sampling, scope, client },
       field,
-      ...(images && { images: { ...images.placed, rows: rows! } }),
+      ...(media && { images: { ...media.placed, rows: rows! } }),
       ...(reading.echo?.scored && { scorePrompt: true }),
       ...(constraint && { constraint }),
       waited,
@@ -188,7 +188,7 @@ async function admit(
   return {
     promptTokens: generation.promptTokens,
     prompt,
-    images: images?.count ?? 0,
+    ...(media && { media: media.counted }),
     prepared: waited,
     ...(handle?.unenforced.length && { unenforced: handle.unenforced }),
     get queued() {

@@ -98,7 +98,7 @@ function withImagesInUser(rendering: Rendering): Rendering | undefined {
     const { parts, ...told } = message
     if (message.role !== "tool") messages.push(...show(message))
     else messages.push(parts ? told : message)
-    if (message.role === "tool") images.push(...(parts ?? []).filter((part) => "image" in part))
+    if (message.role === "tool") images.push(...(parts ?? []).filter((part) => "kind" in part))
   }
   messages.push(...show())
   return withMessages(rendering, messages)

@@ -191,7 +191,7 @@ export type ToolChoice = { mode: "none" } | { mode: "auto" | "required"; names: 
 export interface ChatMessage {
   role: "system" | "user" | "assistant" | "tool"
   content: string | null
-  /** Of users and tools, where images stand among the texts: all in order. `content` has the texts alone, then. */
+  /** Of users and tools, where images or recordings stand among the texts: all in order. `content` has the texts alone, then. */
   parts?: readonly MessagePart[]
   reasoning?: string // of assistants: thinking they showed, for templates that ask for it
   name?: string
@@ -200,12 +200,21 @@ export interface ChatMessage {
   toolCallId?: string // of tools
 }
 
-export type MessagePart = { text: string } | ImagePart
+export type MessagePart = { text: string } | ImagePart | AudioPart
+
+/** What a message may hold beside texts. */
+export type MediumKind = "image" | "audio"
 
 export interface ImagePart {
   /** An image file's bytes. */
   image: Uint8Array
   /** Where the request has it, for refusals. */
+  field?: string
+}
+
+export interface AudioPart {
+  /** An audio file's bytes. */
+  audio: Uint8Array
   field?: string
 }
 
@@ -222,8 +231,8 @@ export interface ChatReply {
   readonly prompt: Int32Array
   /** What of the tools' schemas is not enforced: `name#/pointer/keyword`. */
   readonly unenforced?: readonly string[]
-  /** How many there are in its prompt. */
-  readonly images?: number
+  /** How many images and recordings there are in its prompt. */
+  readonly media?: Readonly<Record<MediumKind, number>>
   /** Milliseconds from its arrival until the engine had it: its texts are encoded, schemas compiled, images looked at. */
   readonly prepared?: number
   /** Milliseconds that it waited for its first step; undefined while it waits. */

@@ -5,13 +5,18 @@ import { Problem, problem } from "../errors.ts"
 import type { Caller } from "../worker/lane.ts"
 import { withOwnIds } from "./call-ids.ts"
 import { leftOut, otherwise, withSystemInPlace } from "./concessions.ts"
-import type { ChatMessage, ConversationRequest, Tool } from "./conversation.ts"
+import type { ChatMessage, ConversationRequest, MessagePart, Tool } from "./conversation.ts"
 import { inPlainWords, type WordedFormat } from "./instructions.ts"
 import { OutOfSteps } from "./jinja/meter.ts"
 import type { Text } from "./jinja/text.ts"
-import { FROM_LAST_MESSAGE, type Rendering, type TemplateMessage } from "./rendering.ts"
+import { type Media, mediumOf, type PromptMedia } from "./media.ts"
+import {
+  FROM_LAST_MESSAGE,
+  type Rendering,
+  type TemplateMessage,
+  type TemplatePart,
+} from "./rendering.ts"
 import type { Template } from "./template.ts"
-import type { PromptImages, Sight } from "./vision.ts"
 
 export interface Prompt {
   tokens: Int32Array
@@ -20,55 +25,55 @@ export interface Prompt {
   /** What of the reply stands in the prompt already: a header that may open the thinking, or the last message. */
   begun: string
   /** Absent: it has none. */
-  images?: PromptImages
+  media?: PromptMedia
 }
 
-/** @param sight of the conversation's images, where it has some */
+/** @param media of the conversation, where it has some */
 export async function preparePrompt(
   request: ConversationRequest,
   template: Template,
   format: WordedFormat,
   encode: (text: Text) => Promise<Int32Array>,
   caller?: Caller,
-  sight?: Sight,
+  media?: Media,
 ): Promise<Prompt> {
   const { messages } = request
   if (messages.length === 0) {
     throw problem("invalid_value", { problem: "messages must not be empty." }, "messages")
   }
-  const checked = sight ? showing(template, sight) : template
+  const checked = media ? showing(template, media) : template
   const continues = isUnfinished(messages.at(-1)!)
   const renderingFor = (own: Template) => ({
     ...renderingOf(request, own, format, continues),
-    ...(sight && { mark: sight.mark }),
+    ...(media && { mark: media.mark }),
   })
   const rendering = renderingFor(template)
   const inWords = rendering.tools && (() => renderingFor({ ...template, ...UNKNOWING }))
   const { shown, text: rendered } = await render(rendering, checked, caller, inWords)
   const text = continues ? upToLastMessage(rendered) : rendered
   const begun = continues ? messages.at(-1)!.content! : lastHeader(text)
-  if (!sight) return { tokens: await encode(text), continues, begun }
-  const { text: whole, images } = await sight.shown(text, imagesOf(shown))
+  if (!media) return { tokens: await encode(text), continues, begun }
+  const { text: whole, media: prepared } = await media.shown(text, mediaOf(shown))
   const tokens = await encode(whole)
-  return { tokens, continues, begun, images: sight.found(tokens, images) }
+  return { tokens, continues, begun, media: media.found(tokens, prepared) }
 }
 
-/** The same template, which refuses a conversation when it leaves out an image of it. */
-function showing(template: Template, sight: Sight): Template {
+/** The same template, which refuses a conversation when it leaves out an image or a recording of it. */
+function showing(template: Template, media: Media): Template {
   return {
     ...template,
     render: async (rendering, caller) => {
       const text = await template.render(rendering, caller)
-      sight.assertShown(text)
+      media.assertShown(text)
       return text
     },
   }
 }
 
-/** Which images a template was shown, in its order. */
-function imagesOf({ messages }: Rendering): number[] {
+/** Which images or recordings a template was shown, in its order. */
+function mediaOf({ messages }: Rendering): number[] {
   return messages.flatMap(({ parts = [] }) =>
-    parts.flatMap((part) => ("image" in part ? [part.image] : [])),
+    parts.flatMap((part) => ("text" in part ? [] : [part.number])),
   )
 }
 
@@ -106,14 +111,16 @@ function renderingOf(
   }
 }
 
-/** Images by their numbers: a template needs no bytes. */
+/** Images and recordings by their numbers: a template needs no bytes. */
 function withNumbers(messages: readonly ChatMessage[]): readonly TemplateMessage[] {
   let count = 0
   return messages.map(({ parts, ...message }) =>
-    parts
-      ? { ...message, parts: parts.map((part) => ("image" in part ? { image: count++ } : part)) }
-      : message,
+    parts ? { ...message, parts: parts.map((part) => numbered(part, () => count++)) } : message,
   )
+}
+
+function numbered(part: MessagePart, next: () => number): TemplatePart {
+  return "text" in part ? part : { kind: mediumOf(part).kind, number: next() }
 }
 
 /** Templates that read one message of the system leave out the others without a word: they are given them in another way. */

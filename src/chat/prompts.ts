@@ -8,10 +8,10 @@ import type { ConversationRequest } from "./conversation.ts"
 import { formats } from "./formats/formats.ts"
 import type { Infill } from "./infill.ts"
 import { foreign, type Text } from "./jinja/text.ts"
+import { type ChatMedium, type KeyedMedium, Media, MediaKeys, mediaIn, mediumOf } from "./media.ts"
 import { type Prompt, preparePrompt, visibleTools } from "./prompt.ts"
 import { FROM_REQUEST } from "./rendering.ts"
 import type { Tokenizer } from "./tokenizer.ts"
-import { type ChatVision, ImageKeys, imagesIn, type KeyedVision, Sight } from "./vision.ts"
 
 const ALWAYS_COUNTED = 256 * 1024 // characters; they take the tokenizer some tenths of a second
 
@@ -25,13 +25,13 @@ type Encode = (text: Text) => Promise<Int32Array>
 export class Prompts {
   readonly #model: ChatModel
   readonly #room: Room
-  readonly #vision: KeyedVision | undefined
+  readonly #medium: KeyedMedium | undefined
 
-  /** @param vision absent: the model sees nothing */
-  constructor(model: ChatModel, room: Room, vision?: ChatVision) {
+  /** @param medium what it takes beside text; absent: nothing */
+  constructor(model: ChatModel, room: Room, medium?: ChatMedium) {
     this.#model = model
     this.#room = room
-    this.#vision = vision && { ...vision, keys: new ImageKeys() }
+    this.#medium = medium && { ...medium, keys: new MediaKeys() }
   }
 
   /** What the engine is given of a chat. */
@@ -42,7 +42,7 @@ export class Prompts {
     throw problem("template_failed", { problem: words }, "messages")
   }
 
-  /** Its tokens, however many they are; its images alone have to fit. */
+  /** Its tokens, however many they are; its images and recordings alone have to fit. */
   async ofConversation(request: ConversationRequest, caller?: Caller): Promise<Int32Array> {
     const { tokenizer } = this.#model
     const encode = (text: Text) => tokenizer.encode(text, caller)
@@ -78,20 +78,22 @@ export class Prompts {
     const { template, toolTemplate, toolFormat } = this.#model
     const chosen = visibleTools(request).length > 0 ? toolTemplate : template
     if (chosen) {
-      const sight = this.#sight(request, caller)
-      return preparePrompt(request, chosen, formats[toolFormat], encode, caller, sight)
+      const media = this.#media(request, caller)
+      return preparePrompt(request, chosen, formats[toolFormat], encode, caller, media)
     }
     const words = "This model has no chat template; POST /v1/completions continues plain text."
     throw problem("unsupported_value", { problem: words }, "messages")
   }
 
-  #sight({ messages }: ConversationRequest, caller?: Caller): Sight | undefined {
-    const images = imagesIn(messages)
-    if (images.length === 0) return undefined
+  #media({ messages }: ConversationRequest, caller?: Caller): Media | undefined {
+    const given = mediaIn(messages)
+    if (given.length === 0) return undefined
+    const other = given.find((part) => mediumOf(part).kind !== this.#medium?.kind)
     const assertRoom = (tokens: number, field: string) => this.#room.assertRoom?.(tokens, field)
-    if (this.#vision) return new Sight(this.#vision, images, assertRoom, caller)
-    const words = "This model sees no images; leave them out, or ask one that does."
-    throw problem("unsupported_value", { problem: words }, images[0]!.field ?? "messages")
+    if (this.#medium && !other) return new Media(this.#medium, given, assertRoom, caller)
+    const takes = mediumOf(other!).kind === "image" ? "sees no images" : "hears no recordings"
+    const words = `This model ${takes}; leave them out, or ask one that does.`
+    throw problem("unsupported_value", { problem: words }, other!.field ?? "messages")
   }
 
   async #encoded(text: string, caller: Caller): Promise<Int32Array> {

@@ -3,6 +3,7 @@
 // thread of its own (see template.ts): everything it is given and gives back is plain data.
 
 import { CHANNEL } from "./channels.ts"
+import type { MediumKind } from "./conversation.ts"
 import { interpret } from "./jinja/interpreter.ts"
 import { metered, spend, spendOnCharacters, TemplateError } from "./jinja/meter.ts"
 import { namesIn } from "./jinja/names.ts"
@@ -35,18 +36,18 @@ export interface Rendering {
   generationPrompt: boolean
   /** Arguments of calls as the text they are; else as maps, which is what most templates expect. */
   argumentsAsText?: boolean
-  /** Every content is a list of parts; else those with images alone are. */
+  /** Every content is a list of parts; else those with images or recordings alone are. */
   contentsAsLists?: boolean
-  /** What a template writes for an image. Absent: there is none. */
+  /** What a template writes for an image or a recording. Absent: there is none. */
   mark?: string
-  /** Images are marks in the text of a content; else parts of a list. */
+  /** They are marks in the text of a content; else parts of a list. */
   marksInTexts?: boolean
 }
 
 export interface TemplateMessage {
   role: string
   content: unknown
-  /** Where images stand among the texts. */
+  /** Where they stand among the texts. */
   parts?: readonly TemplatePart[]
   name?: string
   reasoning?: string
@@ -54,8 +55,8 @@ export interface TemplateMessage {
   toolCallId?: string
 }
 
-/** A text, or which of the conversation's images. */
-export type TemplatePart = { text: string } | { image: number }
+/** A text, or which of the conversation's images or recordings. */
+export type TemplatePart = { text: string } | { kind: MediumKind; number: number }
 
 export interface TemplateOptions {
   /** bos_token and the like, by name. */
@@ -194,11 +195,11 @@ function contentValue(
 }
 
 function partValue(part: TemplatePart, source: number): Dict {
-  if ("image" in part) return dict({ type: new Text("image") })
+  if ("kind" in part) return dict({ type: new Text(part.kind) })
   return dict({ type: new Text("text"), text: foreign(part.text, source) })
 }
 
-/** Each image on a line of its own ahead of what follows, as models were taught whose templates know no parts. */
+/** Each image or recording on a line of its own ahead of what follows, as models were taught whose templates know no parts. */
 function marked(parts: readonly TemplatePart[], mark: string, source: number): Text {
   const pieces = parts.map((part, index) => {
     if ("text" in part) return foreign(part.text, source)

@@ -4,7 +4,7 @@
 // one, and one between answers, ends.
 
 import type { AppChat } from "../app/requests.ts"
-import type { ChatMessage, ImagePart } from "../chat/conversation.ts"
+import type { AudioPart, ChatMessage, ImagePart } from "../chat/conversation.ts"
 import type { EngineStats } from "../engine/stats.ts"
 import { Problem } from "../errors.ts"
 import {
@@ -16,8 +16,8 @@ import {
   type SamplingOptions,
 } from "./answer.ts"
 import { loadConversation, saveConversation } from "./conversation-file.ts"
-import { imageOf, userMessage } from "./images.ts"
 import { type Lines, openLines } from "./lines.ts"
+import { audioOf, imageOf, userMessage } from "./media.ts"
 import { samplingOptions } from "./options.ts"
 import { endNow, INTERRUPTED } from "./signals.ts"
 import { quoted, refuse } from "./values.ts"
@@ -28,7 +28,7 @@ export async function chat(model: string, options: ChatOptions): Promise<void> {
     const { chat, engine } = await app.ready
     const stats = options["--stats"] ? () => engine.stats() : undefined
     const begin = begunWith(options)
-    await converse({ chat, stats, model, begin, messages: begin, images: [], sampling: options })
+    await converse({ chat, stats, model, begin, messages: begin, media: [], sampling: options })
   } finally {
     await app.close()
   }
@@ -44,8 +44,8 @@ interface Conversation {
   /** What it begins with, and begins again with. */
   begin: readonly ChatMessage[]
   messages: readonly ChatMessage[]
-  /** What the next message shows. */
-  images: readonly ImagePart[]
+  /** What the next message shows or plays. */
+  media: readonly (ImagePart | AudioPart)[]
   sampling: SamplingOptions
 }
 
@@ -57,24 +57,33 @@ interface Command {
   run(conversation: Conversation, argument: string): string
 }
 
+function withNext(conversation: Conversation, part: ImagePart | AudioPart): string {
+  conversation.media = [...conversation.media, part]
+  const { length } = conversation.media
+  const [does, one, many] =
+    "image" in part ? ["shows", "an image", "images"] : ["plays", "a recording", "recordings"]
+  return `the next message ${does} ${length === 1 ? one : `${length} ${many}`}`
+}
+
 const commands: Readonly<Record<string, Command>> = {
   "/help": { help: "Lists these.", run: help },
   "/reset": {
     help: "Forgets what was said.",
     run: (conversation) => {
       conversation.messages = conversation.begin
-      conversation.images = []
+      conversation.media = []
       return "forgotten"
     },
   },
   "/image": {
     argument: "FILE",
     help: "Shows the model an image, with the next message.",
-    run: (conversation, file) => {
-      conversation.images = [...conversation.images, imageOf(file, "/image")]
-      const { length } = conversation.images
-      return `the next message shows ${length === 1 ? "an image" : `${length} images`}`
-    },
+    run: (conversation, file) => withNext(conversation, imageOf(file, "/image")),
+  },
+  "/audio": {
+    argument: "FILE",
+    help: "Plays the model a recording, with the next message.",
+    run: (conversation, file) => withNext(conversation, audioOf(file, "/audio")),
   },
   "/set": {
     argument: "NAME VALUE",
@@ -161,9 +170,9 @@ async function react(
 ): Promise<void> {
   if (command !== undefined) console.error(obey(conversation, command, text))
   else if (text.trim() !== "") {
-    const { chat, messages, images, sampling, stats } = conversation
-    const asked: ChatMessage[] = [...messages, userMessage(text, images)]
-    conversation.images = [] // also of a message that is refused: one of them may be why
+    const { chat, messages, media, sampling, stats } = conversation
+    const asked: ChatMessage[] = [...messages, userMessage(text, media)]
+    conversation.media = [] // also of a message that is refused: one of them may be why
     const content = await counted(stats, () => printAnswer(chat, asked, sampling, signal))
     conversation.messages = [...asked, { role: "assistant", content }]
   }

@@ -19,11 +19,11 @@ import {
   checkHeadFormat,
   compileFolder,
   compileHeadFolder,
-  visionFor,
+  senseFor,
 } from "../model/compile-folder.ts"
 import { headDifference, headKindOf, headTitles, openHead } from "../model/head.ts"
 import { type Model, type OpenOptions, openModel } from "../model/model.ts"
-import { towerFolder } from "../model/vision/open-vision.ts"
+import { type Sense, type SenseName, senseFolder, senseOf } from "../model/sense.ts"
 import type { FormatName } from "../runtime/format.ts"
 import { makeFolder } from "../runtime/scratch.ts"
 import type { compileOptions } from "./options.ts"
@@ -50,10 +50,10 @@ export async function compile(name: string, options: Values<typeof compileOption
       }
       return { library: library!, traits, variants }
     })
-    const { vision } = source
+    const own = senseOf<Sense>(source)
     const programs = [
       { of: source, format, shards, folderIn: (folder: string) => folder, dumped: "" },
-      ...(vision ? [{ ...towerProgram, of: vision, format: vision.format }] : []),
+      ...(own ? [towerProgram(own)] : []),
     ]
     const libraries = programs.flatMap(({ of, format, shards, folderIn, dumped }) =>
       kinds.map(({ library, traits, variants }) => {
@@ -79,18 +79,24 @@ export async function compile(name: string, options: Values<typeof compileOption
       })
       await written.catch(unwritten("--output", output))
     }
-    const seeing = vision ? `; sees, ${vision.format}` : ""
-    console.log(`${resolve(output)}: ${source.architecture}, ${format}${seeing}`)
+    const also = own ? `; ${does[own.name]}, ${own.sense.format}` : ""
+    console.log(`${resolve(output)}: ${source.architecture}, ${format}${also}`)
   } finally {
     await source.close()
   }
 }
 
+const does = { vision: "sees", hearing: "hears" } as const
+
 /** It runs on one device, whatever its model does. */
-const towerProgram = { shards: 1, folderIn: towerFolder, dumped: "vision" }
+function towerProgram({ name, sense }: { name: SenseName; sense: Sense }) {
+  const folderIn = (folder: string) => senseFolder(folder, name)
+  return { of: sense, format: sense.format, shards: 1, folderIn, dumped: name }
+}
 
 /** A model, or heads of one. */
-interface Source extends Pick<Model, "graph" | "codecOf" | "format" | "vision" | "close"> {
+interface Source
+  extends Pick<Model, "graph" | "codecOf" | "format" | "vision" | "hearing" | "close"> {
   architecture: string
   check(format: FormatName): void
   write(output: string, options: CompileFolderOptions): Promise<void>
@@ -108,6 +114,7 @@ async function openSource(name: string, options: Values<typeof compileOptions>):
   return openWhole(async (closing) => {
     const model = closing.add(await openToCompile(path, changes, options["--quantization"]))
     if (model.blind) console.warn(`It is compiled without what reads images: ${model.blind}`)
+    if (model.deaf) console.warn(`It is compiled without what reads audio: ${model.deaf}`)
     await checkTexts(model)
     return {
       ...model,
@@ -117,20 +124,21 @@ async function openSource(name: string, options: Values<typeof compileOptions>):
   })
 }
 
-/** What it sees with is left out where it cannot go along in the format that is wanted. */
+/** What it sees or hears with is left out where it cannot go along in the format that is wanted. */
 async function openToCompile(
   path: string,
   changes: OpenOptions,
   wanted: FormatName | undefined,
 ): Promise<Model> {
   const model = await openModel(path, { sees: true, ...changes })
-  if (!model.vision) return model
-  const vision = visionFor(model, wanted ?? model.format)
-  if (vision) return { ...model, vision }
+  const own = senseOf<Sense>(model)
+  if (!own) return model
+  const sense = senseFor<Sense>(model, wanted ?? model.format)
+  if (sense) return { ...model, [own.name]: sense }
   await model.close()
-  const file = join(model.vision.path, model.vision.configuration)
+  const file = join(own.sense.path, own.sense.configuration)
   const why = `${file} goes along with a model that stays as it is; serve the model as it was published.`
-  return { ...(await openModel(path, changes)), blind: why }
+  return { ...(await openModel(path, changes)), [own.name === "vision" ? "blind" : "deaf"]: why }
 }
 
 async function openHeadSource(path: string, baseName: string): Promise<Source> {

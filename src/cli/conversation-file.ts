@@ -10,7 +10,7 @@ import { check } from "../http/check.ts"
 import type { Json } from "../http/json.ts"
 import { atOnce } from "../http/turns.ts"
 import { Type } from "../http/type.ts"
-import { dataUrl } from "./images.ts"
+import { sent } from "./media.ts"
 import { quoted, refuse } from "./values.ts"
 
 /** Writes over what `saveConversation` has written, and over nothing else. */
@@ -32,11 +32,7 @@ export function saveConversation(
 /** As a client writes it. */
 function written({ parts, ...message }: ChatMessage): object {
   if (!parts) return message
-  const content = parts.map((part) =>
-    "image" in part
-      ? { type: "image_url", image_url: { url: dataUrl(part.image) } }
-      : { type: "text", ...part },
-  )
+  const content = parts.map((part) => ("text" in part ? { type: "text", ...part } : sent(part)))
   return { ...message, content }
 }
 
@@ -64,7 +60,7 @@ function messagesIn(body: unknown): ChatMessage[] {
   const given = check(Messages, messages, "messages")
   for (const [i, message] of given.entries())
     checkNames(`messages[${i}]`, message, ["role", "content"])
-  return atOnce(readingMessages(given, { sees: true }))
+  return atOnce(readingMessages(given, { sees: true, hears: true }))
 }
 
 function contentOf(path: string): string {

@@ -5,6 +5,7 @@
 import { basename } from "node:path"
 import { findModel } from "../app/find-model.ts"
 import { planOf } from "../app.ts"
+import { mostRecordingRows, mostRows as mostWindowRows, WINDOW } from "../audio/tiles.ts"
 import { type Graph, type Node, printGraph } from "../compiler/graph/graph.ts"
 import { type Plan, printPlan } from "../compiler/plan.ts"
 import { libraryPath, parameterCount } from "../compiler/targets/prepare.ts"
@@ -17,9 +18,12 @@ import { mostImageRows, mostRows, wantedOf } from "../images/patches.ts"
 import { checkFormat } from "../model/compile-folder.ts"
 import type { ModelConfig } from "../model/config.ts"
 import { Folder, type Json } from "../model/folder.ts"
+import type { Hearing } from "../model/hearing/open-hearing.ts"
+import type { HearingConfig } from "../model/hearing/tower.ts"
 import { type Model, openModel } from "../model/model.ts"
 import { readOrigin } from "../model/origin.ts"
-import { towerFolder } from "../model/vision/open-vision.ts"
+import { senseFolder, senseOf } from "../model/sense.ts"
+import type { Sight } from "../model/vision/open-vision.ts"
 import type { TowerConfig } from "../model/vision/tower.ts"
 import { readManifest } from "../runtime/library.ts"
 import { type Manifest, type Parameter, parameterBytes } from "../runtime/manifest.ts"
@@ -36,7 +40,8 @@ export async function inspect(name: string, options: Values<typeof inspectOption
   const model = await openModel(path, { verify: false, sees: true, ...changes })
   try {
     const isTower = options["--tower"]
-    const of = isTower ? towerOf(model) : model
+    const own = senseOf<Sight | Hearing>(model)
+    const of = isTower ? towerOf(model, own?.sense) : model
     const format = isTower ? of.format : (options["--quantization"] ?? of.format)
     if (!isTower) checkFormat(model, format)
     const target = targets[options["--target"]]
@@ -45,18 +50,18 @@ export async function inspect(name: string, options: Values<typeof inspectOption
     const library = () => target.library!.prepare(plan, target.divides && !isTower ? shards : 1)
     const making = async (): Promise<Making> => ({
       weights: await readOrigin(new Folder(model.path)),
-      libraries: librariesIn(isTower ? towerFolder(model.path) : model.path),
+      libraries: librariesIn(isTower ? senseFolder(model.path, own!.name) : model.path),
     })
     const parts: Record<PartName, () => Promise<Part> | Part> = {
       summary: async () => {
         const kv = await target.library!.kv(plan)
         const costs = await target.library!.costs?.(plan)
-        const eye = model.vision && planOf(model.vision, model.vision.format, {}, target.traits)
+        const tower = own && planOf(own.sense, own.sense.format, {}, target.traits)
         return summary(of, plan, {
           kv,
           making: await making(),
           costs,
-          seeing: seeingOf(model, eye),
+          sensing: (own?.name === "hearing" || model.deaf ? hearingOf : seeingOf)(model, tower),
         })
       },
       config: () => ({ json: of.config }),
@@ -111,27 +116,30 @@ interface Inspected extends Pick<Model, "path" | "adapters" | "format" | "graph"
   /** Absent: of a tower. */
   texts?: Model["texts"]
   architecture: string
-  config: ModelConfig | TowerConfig
+  config: ModelConfig | TowerConfig | HearingConfig
 }
 
-function towerOf({ path, vision, blind }: Model): Inspected {
-  if (vision) return { ...vision, path, adapters: [], architecture: vision.config.architecture }
-  const why = blind
-    ? `its tower cannot be used: ${blind}`
+function towerOf({ path, blind, deaf }: Model, sense: Sight | Hearing | undefined): Inspected {
+  if (sense) return { ...sense, path, adapters: [], architecture: sense.config.architecture }
+  const lack = blind ?? deaf
+  const why = lack
+    ? `its tower cannot be used: ${lack}`
     : "it has no tower that is known; leave it out."
   return refuse("--tower", why)
 }
 
-/** What a model sees with. */
-interface Seeing {
+/** What a model sees or hears with. */
+interface Sensing {
+  name: "images" | "audio"
   json: unknown
   rows: readonly (readonly [string, string])[]
 }
 
-function seeingOf({ vision, blind }: Model, plan: Plan | undefined): Seeing {
+function seeingOf({ vision, blind }: Model, plan: Plan | undefined): Sensing {
+  const name = "images"
   if (!vision || !plan) {
     const rows = blind ? [["images", printable(`refused: ${blind}`)] as const] : []
-    return { json: blind && { refused: blind }, rows }
+    return { name, json: blind && { refused: blind }, rows }
   }
   const { images, format } = vision
   const patches = mostRows(images) - Number(images.hasClassRow)
@@ -155,6 +163,7 @@ function seeingOf({ vision, blind }: Model, plan: Plan | undefined): Seeing {
     : `${width} x ${height} pixels, whose ${become}`
   const image = `at most ${facts.tiles === 1 ? "one tile" : `${facts.tiles} tiles`} and ${facts.imageRows} rows`
   return {
+    name,
     json: facts,
     rows: [
       ["images", `${facts.tower}, ${millions} M parameters, ${format}, ${mib(facts.weightBytes)}`],
@@ -164,14 +173,44 @@ function seeingOf({ vision, blind }: Model, plan: Plan | undefined): Seeing {
   }
 }
 
+function hearingOf({ hearing, deaf }: Model, plan: Plan | undefined): Sensing {
+  const name = "audio"
+  if (!hearing || !plan) {
+    const rows = deaf ? [["audio", printable(`refused: ${deaf}`)] as const] : []
+    return { name, json: deaf && { refused: deaf }, rows }
+  }
+  const { audio, format } = hearing
+  const rows = Math.floor(mostWindowRows(audio) / audio.joined)
+  const facts = {
+    tower: plan.architecture,
+    parameters: parameterCount(plan),
+    format,
+    weightBytes: weightBytesOf(plan),
+    windowSeconds: WINDOW,
+    rows,
+    mostSeconds: audio.most,
+    recordingRows: mostRecordingRows(audio),
+  }
+  const millions = (facts.parameters / 1e6).toFixed(1)
+  return {
+    name,
+    json: facts,
+    rows: [
+      ["audio", `${facts.tower}, ${millions} M parameters, ${format}, ${mib(facts.weightBytes)}`],
+      ["window", `${WINDOW} seconds, which become ${rows} rows`],
+      ["recording", `at most ${audio.most} seconds and ${facts.recordingRows} rows`],
+    ],
+  }
+}
+
 interface Shown {
   kv: Manifest["kv"]
   making: Making
   costs: readonly (readonly [string, string])[] | undefined
-  seeing: Seeing
+  sensing: Sensing
 }
 
-function summary(model: Inspected, plan: Plan, { kv, making, costs, seeing }: Shown): Part {
+function summary(model: Inspected, plan: Plan, { kv, making, costs, sensing }: Shown): Part {
   const { shapes } = plan
   const windows = plan.groups.filter(({ state }) => !state).map(({ window }) => window)
   const stateBytes = kv.groups.reduce((sum, each) => sum + (each.state ? each.bytesPerBlock : 0), 0)
@@ -191,7 +230,7 @@ function summary(model: Inspected, plan: Plan, { kv, making, costs, seeing }: Sh
     ...(stateBytes > 0 ? { stateBytes } : {}),
     steps: plan.steps.length,
     buffers: plan.buffers.length,
-    ...(seeing.json ? { images: seeing.json } : {}),
+    ...(sensing.json ? { [sensing.name]: sensing.json } : {}),
   }
   const rows: (readonly [string, string])[] = [
     ["folder", facts.folder],
@@ -205,7 +244,7 @@ function summary(model: Inspected, plan: Plan, { kv, making, costs, seeing }: Sh
     ["KV", `${(facts.kvBytesPerToken / 1024).toFixed(1)} KiB a token`],
     ...(stateBytes > 0 ? [["state", `${mib(stateBytes)} a sequence`] as const] : []),
     ["steps", `${facts.steps} over ${facts.buffers} buffers`],
-    ...seeing.rows,
+    ...sensing.rows,
     ...madeFrom(making),
     ...(costs ?? []),
   ]

@@ -38,7 +38,7 @@ ${table(serveOptions)}
 ${table(chatOptions)}
 
 A line is a message; so is all that stands between two \`"""\`, and what is pasted. \`/help\` lists the commands: \`/set temperature 0.5\`,
-\`/image FILE\`, which the next message shows to a model that sees, \`/save FILE\` and \`/load FILE\`, which is the body of a request to
+\`/image FILE\` and \`/audio FILE\`, which come with the next message to a model that sees or hears, \`/save FILE\` and \`/load FILE\`, which is the body of a request to
 \`/v1/chat/completions\`, \`/reset\`, \`/exit\`.
 
 ## sinter run MODEL [PROMPT]
@@ -46,9 +46,9 @@ A line is a message; so is all that stands between two \`"""\`, and what is past
 One answer on stdout. What is piped in stands behind the prompt, or is it: \`sinter run MODEL "Summarise:" < notes.txt\`. Without either it is
 \`sinter chat\`, whose options it takes, and one more:
 
-${table({ "--image": runOptions["--image"] })}
+${table({ "--image": runOptions["--image"], "--audio": runOptions["--audio"] })}
 
-\`sinter run MODEL "What is this?" --image cat.png\` asks a model that sees.
+\`sinter run MODEL "What is this?" --image cat.png\` asks a model that sees, and \`--audio question.wav\` one that hears.
 
 ## sinter embed MODEL
 

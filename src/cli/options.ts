@@ -359,7 +359,7 @@ export const serveOptions = {
     value: "BYTES",
     absent: defaultHttpOptions.maxBody,
     shown:
-      "2MiB, or 16 bytes a token of context if that is more; at least 32MiB where a model sees",
+      "2MiB, or 16 bytes a token of context if that is more; at least 32MiB where a model sees, 40MiB where one hears",
     help: "The largest request body, images in Base64 included.",
     read: bytes,
   },
@@ -447,6 +447,14 @@ export const runOptions = {
     absent: [] as string[],
     shown: "none",
     help: "An image that the prompt is about, for a model that sees: PNG, JPEG, WebP or GIF. Given several times, they come in that order.",
+    read: text,
+  },
+  "--audio": {
+    value: "FILE",
+    many: true,
+    absent: [] as string[],
+    shown: "none",
+    help: "A recording that the prompt is about, for a model that hears: WAV, MP3 or FLAC. Given several times, they come in that order.",
     read: text,
   },
 } as const satisfies Record<string, Option>

@@ -1,10 +1,10 @@
 // `sinter run MODEL [PROMPT]`: one answer on stdout, and nothing else there. What is piped in stands behind the prompt, or is
-// it; images stand ahead of both. Without any, in a terminal, it is `sinter chat`.
+// it; images and recordings stand ahead of both. Without any, in a terminal, it is `sinter chat`.
 
 import { text } from "node:stream/consumers"
 import { begunWith, counted, openForOne, printAnswer } from "./answer.ts"
 import { chat } from "./chat.ts"
-import { imageOf, userMessage } from "./images.ts"
+import { audioOf, imageOf, userMessage } from "./media.ts"
 import type { runOptions } from "./options.ts"
 import type { Values } from "./read-options.ts"
 import { INTERRUPTED } from "./signals.ts"
@@ -16,11 +16,14 @@ export async function run(
   options: Values<typeof runOptions>,
 ): Promise<void> {
   const { stdin } = process
-  const images = options["--image"].map((file) => imageOf(file, "--image"))
-  if (prompt === undefined && images.length === 0 && stdin.isTTY) return chat(model, options)
+  const media = [
+    ...options["--image"].map((file) => imageOf(file, "--image")),
+    ...options["--audio"].map((file) => audioOf(file, "--audio")),
+  ]
+  if (prompt === undefined && media.length === 0 && stdin.isTTY) return chat(model, options)
   const piped = stdin.isTTY ? "" : (await text(stdin)).trimEnd()
   const content = [prompt ?? "", piped].filter((part) => part !== "").join("\n\n")
-  if (content.trim() === "" && images.length === 0)
+  if (content.trim() === "" && media.length === 0)
     refuse("run", "there is no PROMPT, here or on stdin.")
   const app = await openForOne(model, options)
   const interruption = new AbortController()
@@ -28,7 +31,7 @@ export async function run(
   try {
     const { chat, engine } = await app.ready
     process.once("SIGINT", interrupt)
-    const messages = [...begunWith(options), userMessage(content, images)]
+    const messages = [...begunWith(options), userMessage(content, media)]
     await counted(options["--stats"] ? () => engine.stats() : undefined, () =>
       printAnswer(chat, messages, options, interruption.signal),
     )

@@ -178,6 +178,7 @@ function startUpTable(summary: Summary): string {
     ["prefill", `at most ${promptsOf(limits)}${drafts > 0 ? `, and ${drafts} proposed ones` : ""}`],
     ...(summary.drafting ? [["drafts", summary.drafting]] : []),
     ...(summary.vision ? [["images", summary.vision]] : []),
+    ...(summary.hearing ? [["audio", summary.hearing]] : []),
     [
       "memory",
       `weights ${mib(memory.weights)}, KV ${mib(memory.kv)}${perGroup(memory)}, activations ${mib(memory.activations)}, buffers ${mib(memory.buffers)}${memory.draft > 0 ? `, draft ${mib(memory.draft)}` : ""} of ${mib(memory.available)} that may be taken, ${percent(memory.share)} of what ${leftBy[memoryOf]} has left${memory.host ? `; ${mib(memory.host.taken)} of the host's` : ""}`,

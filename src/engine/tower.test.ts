@@ -33,7 +33,7 @@ async function open(meanwhile: (steps: number) => void = () => {}) {
 }
 
 const tile = (name: string): Tile => ({
-  pixels: smallWeights(name, ROWS * TAKEN),
+  given: smallWeights(name, ROWS * TAKEN),
   places: Int32Array.from({ length: ROWS }, (_, row) => row),
   wanted: Int32Array.from({ length: ROWS / JOINED }, (_, row) => row * JOINED),
 })

@@ -1,6 +1,6 @@
-// The tower of a model that sees: a program that reads tiles of images. A tile is a sequence that is whole in one step, and no step
-// has two, so that its rows are the same whatever else is seen. Images take turns, and only the one whose turn it is has its tiles
-// in memory: they are many times as large as its file.
+// The tower of a model that sees or hears: a program that reads tiles of images, or windows of recordings, which are tiles here, too. A
+// tile is a sequence that is whole in one step, and no step has two, so that its rows are the same whatever else is read. Images and
+// recordings take turns, and only the one whose turn it is has its tiles in memory: they are many times as large as its file.
 //
 // A tile takes seconds on a processor, and tokens that others wait for come first: while a step of the model runs the tower stands
 // back, and between two of those it has its share of the time (engine.ts).
@@ -22,7 +22,7 @@ import { failure } from "./endings.ts"
 
 /** Some patches of an image, as rows that are read together. */
 export interface Tile {
-  pixels: Float32Array // [rows, taken]
+  given: Float32Array // [rows, taken]  pixels of patches, or bands of frames
   places: Int32Array // [rows]  rows of the tower's table of positions
   wanted: Int32Array // [rows that come out]  the first of the rows that become one
   coordinates?: Int32Array // [3, rows]  what turns each, in towers that turn by them
@@ -47,8 +47,8 @@ export interface Tower extends Beside {
    * @param tiles asked for when its turn comes
    */
   read(rows: number, tiles: () => Promise<readonly Tile[]>, caller: Caller): Promise<Float32Array> // [rows, hidden]
-  /** Images that were read to their end, and how long that took. */
-  stats(): { images: number; seconds: number }
+  /** How many were read to their end, and how long that took. */
+  stats(): { read: number; seconds: number }
   /** Ends what runs, and the program, which belongs to it. */
   close(): Promise<void>
 }
@@ -74,12 +74,12 @@ export function createTower(program: Program, { log, onLost }: TowerOptions = {}
   const behind: CancelWord = new Int32Array(new SharedArrayBuffer(4))
   let running: { cancel: CancelWord; step: Promise<StepOutput> } | undefined
   let lost: Problem | undefined
-  const stats = { images: 0, seconds: 0 }
+  const stats = { read: 0, seconds: 0 }
   let isClosed = false
 
   function lose({ message }: ProgramLost): Problem {
     lost = problem("program_lost", { problem: message })
-    log?.error({ why: message }, "the program that reads images is lost")
+    log?.error({ why: message }, "the program that reads images or recordings is lost")
     onLost?.(lost)
     return lost
   }
@@ -123,7 +123,7 @@ export function createTower(program: Program, { log, onLost }: TowerOptions = {}
           all.set(own, at)
           at += own.length
         }
-        stats.images++
+        stats.read++
         stats.seconds += (performance.now() - begun) / 1000
         return all
       }
@@ -143,7 +143,7 @@ export function createTower(program: Program, { log, onLost }: TowerOptions = {}
 }
 
 /** Blocks are the tile's alone, in order. */
-function stepOf({ pixels, places, wanted, ...beside }: Tile, groups: number): StepInput {
+function stepOf({ given, places, wanted, ...beside }: Tile, groups: number): StepInput {
   const rows = places.length
   const blocks = Math.ceil(rows / BLOCK)
   return {
@@ -155,7 +155,7 @@ function stepOf({ pixels, places, wanted, ...beside }: Tile, groups: number): St
     visibleFrom: new Int32Array(groups),
     logitRows: new Int32Array(0),
     hiddenRows: wanted,
-    hiddenIn: pixels,
+    hiddenIn: given,
     ...beside,
     sampling: nothingDrawn,
   }

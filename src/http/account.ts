@@ -1,7 +1,7 @@
 // What one request came to: counts, times and an outcome, gathered on its way for its line in the log, for the metrics and
 // for the trace. Numbers and words of ours alone: no text of prompts or replies ever comes here.
 
-import type { FinishReason, Usage } from "../chat/conversation.ts"
+import type { FinishReason, MediumKind, Usage } from "../chat/conversation.ts"
 
 export interface Told extends Record<string, number | string> {
   outcome: "answered" | "refused" | "failed" | "left"
@@ -13,7 +13,7 @@ export interface Told extends Record<string, number | string> {
 export interface Admitted {
   /** Tokens. */
   prompt: number
-  images?: number
+  media?: Readonly<Record<MediumKind, number>>
   /** Milliseconds from its arrival until then. */
   prepared?: number | undefined
   /** Milliseconds from then until its first step; undefined until there is one. */
@@ -74,13 +74,14 @@ export class Account {
   /** @param status the answer's; of one whose client left it is none */
   tell(status: number): Told {
     const usage = this.#usage
-    const { prompt, images, prepared, queued } = this.#admitted ?? {}
+    const { prompt, media, prepared, queued } = this.#admitted ?? {}
     const queueMs = queued?.()
     return {
       outcome: this.#outcome(status),
       ms: Math.round(this.age),
       ...(prompt !== undefined && { prompt }),
-      ...(images && { images }),
+      ...(media?.image && { images: media.image }),
+      ...(media?.audio && { recordings: media.audio }),
       ...(usage && { cached: usage.cachedTokens, completion: usage.completionTokens }),
       ...(this.#reasons.length > 0 && { finish: [...new Set(this.#reasons)].join(",") }),
       ...(prepared !== undefined && { preparedMs: Math.round(prepared) }),

@@ -85,12 +85,14 @@ function readBody(
 }
 
 const MIN_BODY_LIMIT = 2 * 1024 * 1024 // bytes
-const MIN_WITH_IMAGES = 32 * 1024 * 1024 // bytes: an image of the largest size in Base64, and some beside it
+/** Bytes: an image or a recording of the largest size in Base64, and some beside it. */
+const MIN_WITH = { image: 32 * 1024 * 1024, audio: 40 * 1024 * 1024 }
 const BYTES_A_TOKEN = 16
 
-/** Which model a body is for stands in the body: the longest context counts, and whether one of them sees. */
+/** Which model a body is for stands in the body: the longest context counts, and whether one of them sees or hears. */
 function bodyLimit({ models }: State): number {
-  const least = models.some(({ card }) => card.sees) ? MIN_WITH_IMAGES : MIN_BODY_LIMIT
+  const takes = (sense: "sees" | "hears") => models.some(({ card }) => card[sense])
+  const least = takes("hears") ? MIN_WITH.audio : takes("sees") ? MIN_WITH.image : MIN_BODY_LIMIT
   const contexts = models.map(({ card }) => BYTES_A_TOKEN * card.contextLength)
   return Math.max(least, ...contexts)
 }

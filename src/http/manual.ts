@@ -2,7 +2,7 @@
 // dialects differ, which headers mean what) stand here once.
 
 import type { TSchema } from "typebox"
-import { MAX_IMAGE } from "../chat/vision.ts"
+import { MAX_AUDIO, MAX_IMAGE } from "../chat/media.ts"
 import { errors } from "../errors.ts"
 import { CLIENTS } from "./apis/chat/dialects/choose.ts"
 import { ChatCompletionMessage } from "./apis/chat/schema.ts"
@@ -68,7 +68,7 @@ ${routes
 ${fieldsTable(ChatCompletionMessage)}
 
 Maps with a \`text\` are joined. A tool's list of maps of strings of which one says more than a text, or of maps without any
-\`text\`, reaches the model's template as its JSON. Sound is 400, and so are [images](#images) where the model does not see. Arguments of
+\`text\`, reaches the model's template as its JSON. [Images](#images) are 400 where the model does not see, and [recordings](#audio) where it does not hear. Arguments of
 earlier calls may be a map or a string that holds one.
 
 ## Images
@@ -91,6 +91,19 @@ results of tools, as PNG, JPEG, WebP or GIF of at most ${MAX_IMAGE / 2 ** 20} Mi
   prompt that is too long is refused before the model looks at any of them.
 - A prompt that begins with the same images finds them in the prefix cache.
 - A text that spells what a template writes for an image is a text like any other.
+
+## Audio
+
+A model that hears has \`audio\` among its \`capabilities\`. It takes recordings where another takes images, as WAV, MP3 or FLAC of at most
+${MAX_AUDIO / 2 ** 20} MiB ([how they are prepared](audio.md)):
+
+| API | A recording is |
+|---|---|
+| \`/v1/chat/completions\`, \`/tokenize\` | a part of a \`content\`: \`{"type": "input_audio", "input_audio": {"data": "…", "format": "wav"}}\`, in Base64; or \`{"type": "audio_url", "audio_url": {"url": "data:audio/wav;base64,…"}}\` |
+| \`/v1/responses\` | a part of a message or of an output: \`{"type": "input_audio", "input_audio": {"data": …, "format": …}}\` |
+
+What holds for images holds for recordings: what a file is shows in its bytes, whatever \`format\` says; rows count as tokens, are known to the prefix
+cache, and are bounded by the context. The model answers in text: \`modalities\` with \`audio\` is 400.
 
 ## Embeddings
 
@@ -243,10 +256,11 @@ const seconds = (milliseconds: number) => `${milliseconds / 1000} s`
 const LIMITS = [
   [
     "size of a body",
-    "2 MiB, or 16 bytes a token of context if that is more; at least 32 MiB where a model sees",
+    "2 MiB, or 16 bytes a token of context if that is more; at least 32 MiB where a model sees, 40 MiB where one hears",
     "413",
   ],
   ["bytes of an image", String(MAX_IMAGE), "400"],
+  ["bytes of a recording", String(MAX_AUDIO), "400"],
   ["depth of its JSON", String(MAX_DEPTH), "400"],
   ["objects, lists and texts in it, names included", String(MAX_VALUES), "400"],
   ["members of one object", String(MAX_MEMBERS), "400"],

@@ -2,7 +2,7 @@
 // the numbers that the rooms below hand over.
 
 import { monitorEventLoopDelay } from "node:perf_hooks"
-import type { ChatReply, ReplyEvent, Usage } from "../chat/conversation.ts"
+import type { ChatReply, MediumKind, ReplyEvent, Usage } from "../chat/conversation.ts"
 import { residentSize } from "../worker/resident-size.ts"
 import type { Account } from "./account.ts"
 import { Families } from "./prometheus.ts"
@@ -35,6 +35,10 @@ export class Metrics {
   private readonly images = this.families.counter(
     "sinter_images_total",
     "Images in the prompts that the engine was given.",
+  )
+  private readonly recordings = this.families.counter(
+    "sinter_recordings_total",
+    "Recordings in the prompts that the engine was given.",
   )
   private readonly firstToken = this.families.histogram(
     "sinter_time_to_first_token_seconds",
@@ -94,14 +98,17 @@ export class Metrics {
     replies: readonly ChatReply[],
     account: Account,
   ): AsyncGenerator<ReplyEvent> {
-    const images = replies.reduce((sum, { images = 0 }) => sum + images, 0)
+    const counted = (kind: MediumKind) =>
+      replies.reduce((sum, { media }) => sum + (media?.[kind] ?? 0), 0)
+    const media = { image: counted("image"), audio: counted("audio") }
     account.admitted({
       prompt: replies.reduce((sum, { promptTokens }) => sum + promptTokens, 0),
-      images,
+      media,
       prepared: longest(replies.map(({ prepared }) => prepared)),
       queued: () => longest(replies.map(({ queued }) => queued)),
     })
-    this.images.add({}, images)
+    this.images.add({}, media.image)
+    this.recordings.add({}, media.audio)
     let first: number | undefined
     const last: number[] = [] // by choice, when its latest piece came
     for await (const event of events) {

@@ -27,7 +27,7 @@ export interface HttpOptions {
   reasoning: "split" | "inline"
   /** How native streams list calls: `[f(x=1)]`, or the older list of strings, `['f(x=1)']`. */
   toolText: ToolText
-  /** Bytes; undefined: the larger of 2 MiB (32 where a model sees) and 16 bytes for each token of the context. */
+  /** Bytes; undefined: the larger of 2 MiB (32 where a model sees, 40 where one hears) and 16 bytes for each token of the context. */
   maxBody: number | undefined
   /** Connections that are served at once; one more is answered 503. */
   maxConnections: number
@@ -121,8 +121,9 @@ export interface ModelCard {
   created: number // unix seconds
   /** What can be asked of it: chat, completion, tools, json_schema, logprobs, embedding, rerank, thinking, insert. */
   capabilities: readonly string[]
-  /** Whether it takes images. */
+  /** Whether it takes images, and recordings. */
   sees: boolean
+  hears: boolean
   contextLength: number // tokens, prompt and reply together
   vocabularySize: number
   /** What writes its conversations, in Jinja; a model without one talks to nobody. */

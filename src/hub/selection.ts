@@ -39,9 +39,9 @@ const MLC = "mlc-chat-config.json"
 const MLC_TABLES = ["tensor-cache.json", "ndarray-cache.json"]
 /** Where a compiled folder says what it was made from. */
 const ORIGIN = "sinter.json"
-/** What a compiled model sees with, in a folder of its own; no library. */
+/** What a compiled model sees or hears with, in a folder of its own; no library. */
 const TOWER =
-  /^vision\/((tokenizer_|preprocessor_|processor_)?config\.json|tensor-cache\.json|params_shard_\d+\.bin)$/
+  /^(vision|hearing)\/((tokenizer_|preprocessor_|processor_)?config\.json|tensor-cache\.json|params_shard_\d+\.bin)$/
 /** What was trained on top of a model, as PEFT calls its weights and as MLX does. */
 export const ADAPTER = "adapter_config.json"
 export const ADAPTER_WEIGHTS = ["adapter_model.safetensors", "adapters.safetensors"] as const

@@ -150,7 +150,7 @@ export interface Arrangement {
 }
 
 export interface Tile {
-  pixels: Float32Array // [rows, taken]
+  given: Float32Array // [rows, taken]  a patch's pixels, and what places count for it
   places: Int32Array // [rows] into the tower's table of positions
   wanted: Int32Array // [rows that come out] the first of the rows that are joined to one
   coordinates?: Int32Array // [3, rows] time, height and width that turn a row

@@ -43,7 +43,7 @@ const images = openImages(processing)
 afterAll(() => images.close())
 
 test("an image comes as tiles, text and as many soft tokens as rows come out", async () => {
-  const seen = await images.see(read("rgb.jpg"), "image", nobody)
+  const seen = await images.prepare(read("rgb.jpg"), "image", nobody)
   const picture = await decode(read("rgb.jpg"))
   if ("refusal" in picture) throw new Error(picture.refusal)
   const parts = cut(picture, processing)
@@ -54,15 +54,15 @@ test("an image comes as tiles, text and as many soft tokens as rows come out", a
     expect(tile.places).toEqual(placesOf(processing))
     expect(tile.wanted).toEqual(wantedOf(processing))
     const pixels = pixelsOf(tiles[i]!, processing, 0, rowsOf(processing)) // 2.3 MB, which come in pieces
-    expect(Buffer.compare(Buffer.from(tile.pixels.buffer), Buffer.from(pixels.buffer))).toBe(0)
+    expect(Buffer.compare(Buffer.from(tile.given.buffer), Buffer.from(pixels.buffer))).toBe(0)
   })
   expect(seen.rows).toBe(256 * tiles.length)
   expect(seen.text).toBe(`<img>${"<soft>".repeat(seen.rows)}</img>`)
 })
 
 test("what is none is refused by the name of its field, and the next is seen", async () => {
-  const bad = images.see(new TextEncoder().encode("<svg/>"), "messages[0].content[1]", nobody)
-  const good = images.see(read("one.png"), "image", nobody)
+  const bad = images.prepare(new TextEncoder().encode("<svg/>"), "messages[0].content[1]", nobody)
+  const good = images.prepare(read("one.png"), "image", nobody)
   await expect(bad).rejects.toMatchObject({
     code: "invalid_value",
     param: "messages[0].content[1]",
@@ -73,25 +73,28 @@ test("what is none is refused by the name of its field, and the next is seen", a
 
 test("several at once do not get each other's rows, and one whose client leaves gets none", async () => {
   const leaving = new AbortController()
-  const left = images.see(read("large.jpg"), "image", { client: "", signal: leaving.signal })
+  const left = images.prepare(read("large.jpg"), "image", { client: "", signal: leaving.signal })
   const [wide, tall] = [read("rgb.png"), read("tall.png")]
-  const both = [images.see(wide, "image", nobody), images.see(tall, "image", nobody)]
+  const both = [images.prepare(wide, "image", nobody), images.prepare(tall, "image", nobody)]
   leaving.abort(new Error("left"))
   await expect(left).rejects.toThrow("left")
   const [first, second] = await Promise.all(both)
-  const alone = [await images.see(wide, "image", nobody), await images.see(tall, "image", nobody)]
-  expect(first!.tiles.map(({ pixels }) => hash(pixels))).toEqual(
-    alone[0]!.tiles.map(({ pixels }) => hash(pixels)),
+  const alone = [
+    await images.prepare(wide, "image", nobody),
+    await images.prepare(tall, "image", nobody),
+  ]
+  expect(first!.tiles.map(({ given }) => hash(given))).toEqual(
+    alone[0]!.tiles.map(({ given }) => hash(given)),
   )
-  expect(second!.tiles.map(({ pixels }) => hash(pixels))).toEqual(
-    alone[1]!.tiles.map(({ pixels }) => hash(pixels)),
+  expect(second!.tiles.map(({ given }) => hash(given))).toEqual(
+    alone[1]!.tiles.map(({ given }) => hash(given)),
   )
 })
 
 test("a crowd of one client is one client", async () => {
   const seen: string[] = []
   const see = async (name: string, client: string) => {
-    await images.see(read("one.png"), name, { client })
+    await images.prepare(read("one.png"), name, { client })
     seen.push(name)
   }
   await Promise.all([see("a1", "a"), see("a2", "a"), see("a3", "a"), see("b1", "b")])
@@ -100,7 +103,7 @@ test("a crowd of one client is one client", async () => {
 
 test("photographs of several clients wait for each other", async () => {
   const files = Array.from({ length: 5 }, () => Buffer.alloc(12 * 2 ** 20, "none"))
-  const all = files.map((bytes, at) => images.see(bytes, `image ${at}`, { client: `${at}` }))
+  const all = files.map((bytes, at) => images.prepare(bytes, `image ${at}`, { client: `${at}` }))
   for (const [at, one] of all.entries())
     await expect(one).rejects.toThrow(`image ${at} is no image that is known`)
 })
@@ -112,24 +115,24 @@ test("one that takes too long is refused, and the next is seen", async () => {
     undefined,
     { milliseconds: 1 },
   )
-  await expect(slow.see(read("rgb.png"), "image", nobody)).rejects.toMatchObject({
+  await expect(slow.prepare(read("rgb.png"), "image", nobody)).rejects.toMatchObject({
     code: "invalid_value",
     param: "image",
     message:
       "image is an image that cannot be decoded: it took more than 0.001 seconds; send it smaller.",
   })
-  const none = slow.see(new Uint8Array(3), "image", nobody)
+  const none = slow.prepare(new Uint8Array(3), "image", nobody)
   await expect(none).rejects.toThrow("image is no image that is known")
   await slow.close()
 })
 
 test("closed, it refuses whoever waits and whoever comes", async () => {
   const other = openImages(processing)
-  const waiting = other.see(read("rgb.png"), "image", nobody)
+  const waiting = other.prepare(read("rgb.png"), "image", nobody)
   const refused = expect(waiting).rejects.toMatchObject({ code: "server_closing" })
   await other.close()
   await refused
-  await expect(other.see(read("rgb.png"), "image", nobody)).rejects.toMatchObject({
+  await expect(other.prepare(read("rgb.png"), "image", nobody)).rejects.toMatchObject({
     code: "server_closing",
   })
 })

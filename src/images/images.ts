@@ -37,7 +37,7 @@ export interface Images {
    * @param caller whose turn it is
    * Rejects with `invalid_value` where it is no image or too large, with `queue_full`, with WorkerLost, or with the signal's reason.
    */
-  see(bytes: Uint8Array, field: string, caller: Caller): Promise<SeenImage>
+  prepare(bytes: Uint8Array, field: string, caller: Caller): Promise<SeenImage>
   close(): Promise<void>
 }
 
@@ -77,7 +77,7 @@ export function openImages(
     log,
   })
 
-  async function see(bytes: Uint8Array, field: string, { signal }: Caller): Promise<SeenImage> {
+  async function prepare(bytes: Uint8Array, field: string, { signal }: Caller): Promise<SeenImage> {
     const answer = await worker.ask({ kind: "cut", bytes }, { signal })
     if ("refusal" in answer) throw refused(field, answer.refusal)
     if (!("grid" in answer)) throw new Error("internal: an image was cut, and no grid came of it")
@@ -111,9 +111,9 @@ export function openImages(
   }
 
   return {
-    see(bytes, field, caller) {
+    prepare(bytes, field, caller) {
       const work = () =>
-        see(bytes, field, caller).catch((error: unknown) => {
+        prepare(bytes, field, caller).catch((error: unknown) => {
           // What an image costs is the image's own fault.
           throw error instanceof WorkerLost && error.isCost ? tooCostly(field, error.why) : error
         })

@@ -179,7 +179,7 @@ function toBf16(value: number): number {
 
 /** One tile of a `SeenImage`; `pixels` [rows, taken], of which places' columns are still zeros. */
 export function tileOf(pixels: Float32Array, layout: Layout): Tile {
-  const plain = { pixels, places: placesOf(layout), wanted: wantedOf(layout) }
+  const plain = { given: pixels, places: placesOf(layout), wanted: wantedOf(layout) }
   if (layout.isTurned) return { ...plain, coordinates: coordinatesOf(layout) }
   if (!fits(layout.cutting)) return plain
   if (layout.places) shareOut(pixels, layout, layout.places)

@@ -1,5 +1,5 @@
 // A compiled model folder: weights in MLC's layout and a number format, the configuration that goes with them, and the
-// tokenizer's files as they were; in a folder of its own what a model sees with (vision/open-vision.ts). It is written aside and renamed into place when all of it is there, so that a run that
+// tokenizer's files as they were; in a folder of its own what a model sees or hears with (sense.ts). It is written aside and renamed into place when all of it is there, so that a run that
 // was killed leaves nothing that loads, and what it left is taken away by the next. What is at that place by then stays.
 
 import {
@@ -32,13 +32,12 @@ import type { Model } from "./model.ts"
 import { writeOrigin } from "./origin.ts"
 import { packingFiles } from "./packed/packing.ts"
 import { poolingFiles, writePooling } from "./pooling.ts"
+import { inFloats, type Sense, type SenseName, senseFolder, senseOf } from "./sense.ts"
 import { TEKKEN } from "./tekken.ts"
 import { namedTemplates } from "./texts.ts"
 import { TIKTOKEN_MODEL } from "./tiktoken-model.ts"
 import { TOKENIZER_MODEL } from "./tokenizer-model.ts"
-import { inFloats, type Sight, towerFolder, towerNames } from "./vision/open-vision.ts"
 import { processingFiles } from "./vision/processing.ts"
-import { newlineOf } from "./vision/tower.ts"
 import { convertible } from "./weights/convert.ts"
 import { mlcNames } from "./weights/mlc-names.ts"
 import { writeMlc } from "./weights/write-mlc.ts"
@@ -98,9 +97,10 @@ export async function compileFolder(
       model.configuration,
       "a model that ranks is not compiled; serve the folder as it was published",
     )
-  const vision = visionFor(model, format)
-  if (model.vision && !vision) {
-    const { path, configuration } = model.vision
+  const own = senseOf<Sense>(model)
+  const kept = senseFor<Sense>(model, format)
+  if (own && !kept) {
+    const { path, configuration } = own.sense
     throw problem("option_invalid", {
       option: "--quantization",
       problem: `${join(path, configuration)} is of a tower that stays as it is, and so has its model to, which ${format} is not; serve it as it was published`,
@@ -114,13 +114,13 @@ export async function compileFolder(
     const pooling = isGguf ? [] : await poolingFiles(folder)
     const named = isGguf ? [] : namedTemplates(talker)
     const texts = isGguf ? [] : [model.configuration, ...PUBLISHED, ...named, ...pooling]
-    const eye = towerFiles(model)
-    await writeOrigin(directory, model, [...texts, ...stored, ...eye], format)
+    const tower = towerFiles(model)
+    await writeOrigin(directory, model, [...texts, ...stored, ...tower], format)
     if (isMixed(format)) {
       // It is as compiled as weights can be: only the library is added.
-      const files = new Set([...texts, ...stored, ...(isGguf ? [] : eye)])
+      const files = new Set([...texts, ...stored, ...(isGguf ? [] : tower)])
       await copyFiles(folder, files, directory, isGguf ? ggufNaming(model) : undefined)
-      if (isGguf && vision && !isInside(model)) await copyMmproj(vision, directory)
+      if (isGguf && kept && !isInside(model, kept)) await copyMmproj(kept, directory)
       await finish?.(directory)
       return
     }
@@ -143,52 +143,54 @@ export async function compileFolder(
       names,
       ...(progress ? { progress } : {}),
     })
-    if (vision) await writeTower(vision, towerFolder(directory))
+    if (kept) await writeTower(kept, senseFolder(directory, own!.name))
     await finish?.(directory)
     await writeConfig(directory, chatConfig(model, format))
   })
 }
 
-/** What a model sees with, as it is compiled with the model in that format; nothing where it cannot be. */
-export function visionFor({ vision }: Model, format: FormatName): Sight | undefined {
-  return isMixed(format) ? vision : vision && inFloats(vision)
+/** What a model sees or hears with, as it is compiled with the model in that format; nothing where it cannot be. */
+export function senseFor<Own extends Sense>(
+  model: Partial<Record<SenseName, Own | undefined>>,
+  format: FormatName,
+): Own | undefined {
+  const sense = senseOf(model)?.sense
+  return isMixed(format) ? sense : sense && inFloats(sense)
 }
 
 /** In the GGUF file of the model itself. */
-function isInside({ path, configuration, vision }: Model): boolean {
-  return vision?.path === path && vision.configuration === configuration
+function isInside({ path, configuration }: Model, sense: Sense): boolean {
+  return sense.path === path && sense.configuration === configuration
 }
 
 /** Under a name by which it is found beside its model, wherever it lay. */
-async function copyMmproj({ path, configuration }: Sight, directory: string): Promise<void> {
+async function copyMmproj({ path, configuration }: Sense, directory: string): Promise<void> {
   const folder = new Folder(path)
   const [name] = mmprojsAmong([configuration])
   await copyFiles(folder, [configuration], directory, () => name ?? "mmproj.gguf")
 }
 
-/**
- * The weights of what it sees with, by their places in the model's folder, and the texts of one that is compiled; none where it lies
- * elsewhere.
- */
-function towerFiles({ path, vision }: Model): string[] {
-  if (!vision) return []
-  const { configuration, weights } = vision
-  const inside = relative(path, vision.path)
+/** The weights of a tower, by their places in the model's folder, and the texts of one that is compiled; none where it lies elsewhere. */
+function towerFiles(model: Model): string[] {
+  const sense = senseOf<Sense>(model)?.sense
+  if (!sense) return []
+  const inside = relative(model.path, sense.path)
   if (inside.startsWith("..")) return []
-  const texts = inside === "" ? [] : [configuration, ...processingFiles]
-  return [...texts, ...weights.entries.map(({ file }) => file)].map((file) => join(inside, file))
+  const texts = inside === "" ? [] : [sense.configuration, ...processingFiles]
+  return [...texts, ...sense.weights.entries.map(({ file }) => file)].map((file) =>
+    join(inside, file),
+  )
 }
 
 /** In the floats that it is stored in, whatever becomes of the text model. */
-async function writeTower(vision: Sight, directory: string): Promise<void> {
-  const { path, configuration, config, graph, format, weights, files } = vision
+async function writeTower(sense: Sense, directory: string): Promise<void> {
+  const { path, configuration, graph, format, weights, names, beside = [], files } = sense
   await mkdir(directory)
   if (files)
     for (const [file, json] of Object.entries(files))
       await writeFile(join(directory, file), JSON.stringify(json))
   else await copyFiles(new Folder(path), [configuration, ...processingFiles], directory)
-  const names = towerNames(config)
-  const read = [...weightsOf(graph), newlineOf(config) ?? []].flat()
+  const read = [...weightsOf(graph), ...beside]
   await writeMlc(read, weights, directory, { format, stored: format, names })
 }
 

@@ -3,6 +3,7 @@
 import { architectures } from "./architectures.ts"
 import { ggufArchitectures } from "./gguf/architectures.ts"
 import { blockTypeNames, codecOfType } from "./gguf/types.ts"
+import { readsAudio } from "./hearing/families.ts"
 import { seeing } from "./seeing.ts"
 import { readsImages } from "./vision/families.ts"
 import { mmprojNames } from "./vision/projectors.ts"
@@ -39,16 +40,16 @@ export function modelsPage(): string {
     "Weights in PyTorch's own files (`.bin`, `.pt`, `.pth`) are pickles, which can run any program: they are refused, with the line that",
     "converts them.",
     "",
-    "Models that also see or hear. Of those that are marked images are read, too ([images.md](images.md)); the others are served as the",
-    "text model inside of them:",
+    "Models that also see or hear. Of those that are marked images are read, too ([images.md](images.md)), or recordings",
+    "([audio.md](audio.md)); the others are served as the text model inside of them:",
     "",
-    "| `model_type` | models | text model | images |",
+    "| `model_type` | models | text model | reads |",
     "|---|---|---|---|",
     ...Object.entries(seeing)
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(
         ([name, { models, texts }]) =>
-          `| \`${name}\` | ${models} | ${texts.map(quoted).join(", ")} | ${readsImages(name) ? "read" : ""} |`,
+          `| \`${name}\` | ${models} | ${texts.map(quoted).join(", ")} | ${readsImages(name) ? "images" : readsAudio(name) ? "audio" : ""} |`,
       ),
     "",
     `GGUF files, whole or split, open where their architecture is ${gguf}. Their matrices stay in the file's own types: ${types.join(", ")}.`,

@@ -22,6 +22,7 @@ import { Fields } from "./fields.ts"
 import { Folder, type Json } from "./folder.ts"
 import { openGguf } from "./gguf/gguf.ts"
 import { readTensors } from "./graph-weights.ts"
+import { type Hearing, openHearing } from "./hearing/open-hearing.ts"
 import { decoder } from "./layers.ts"
 import { ggufsIn, mmprojsIn, someOf } from "./locate.ts"
 import { bringsParams, paramsNaming, readParams } from "./mistral-params.ts"
@@ -32,6 +33,7 @@ import { floatsOf, packingOf } from "./packed/packing.ts"
 import { type Pooling, readPooling } from "./pooling.ts"
 import { ranks, readRanking } from "./ranking.ts"
 import { architectureOf, textFields } from "./seeing.ts"
+import { orWhy } from "./sense.ts"
 import { storedFormat } from "./stored-format.ts"
 import { bringsTokenizer, type ModelTexts, readMlcTexts, readTexts } from "./texts.ts"
 import {
@@ -76,6 +78,9 @@ export interface Model {
   /** What reads images, where that was asked for; or why nothing does, though something is there. */
   vision?: Sight
   blind?: string
+  /** What hears recordings, likewise. */
+  hearing?: Hearing
+  deaf?: string
   close(): Promise<void>
 }
 
@@ -86,7 +91,7 @@ export interface OpenOptions {
   adapters?: readonly string[]
   /** What it is called; absent: as its folder or its file. */
   name?: string | undefined
-  /** Whether it is to read images where it can. */
+  /** Whether it is to read images, or recordings, where it can. */
   sees?: boolean
   /** The GGUF file that a GGUF model is to see with, or `none`: it is to see nothing; absent: what is its own. */
   mmproj?: string | undefined
@@ -109,16 +114,24 @@ export async function openModel(
     const weights = changedBy(adapters, source, closing.add(await source.openWeights()))
     const alone = pooling ? withoutHead(source.config) : await withOwnHead(source.config, weights)
     checkLayers(fields, alone, weights)
-    const sight = sees ? await sightOf(folder, source, { config: alone, pooling, ...mmproj }) : {}
-    if (sight.vision) closing.add(sight.vision)
-    const config = sight.vision ? seeingImages(alone, sight.vision.config) : alone
+    const within = { config: alone, pooling }
+    const sight = sees ? await sightOf(folder, source, { ...within, ...mmproj }) : {}
+    const heard = sees ? await hearingOf(folder, source, within) : {}
+    const { vision, hearing } = { ...sight, ...heard }
+    for (const each of [vision, hearing]) if (each) closing.add(each)
+    const config = vision
+      ? seeingImages(alone, vision.config)
+      : hearing
+        ? seeingImages(alone)
+        : alone
     const graph = withOrders(withLowRank(decoder(architecture, config), weights), weights)
     const read = readTensors(graph, weights)
     const pooled = isRanker
       ? await readRanking(fields, config, weights)
       : pooling && { ...pooling, dense: (await source.readDense?.(weights)) ?? pooling.dense }
     weights.refuseOthers?.(read)
-    if (verify) for (const each of [weights, sight.vision?.weights]) await each?.verify()
+    if (verify)
+      for (const each of [weights, vision?.weights, hearing?.weights]) await each?.verify()
     const broken = (what: string) => folder.broken(configuration, what)
     const { format, mixture } = source
     return {
@@ -137,6 +150,7 @@ export async function openModel(
       pooling: pooled,
       ranks: isRanker,
       ...sight,
+      ...heard,
       close: () => closing.close(),
     }
   })
@@ -176,6 +190,19 @@ async function sightOf(
   if (others.length === 0) return first === undefined ? {} : openSight(() => beside(first))
   const names = [first!, ...others].map((path) => basename(path)).join(", ")
   return { blind: `${folder.path} holds several mmproj files; name one of ${names} with --mmproj.` }
+}
+
+async function hearingOf(
+  { path }: Folder,
+  { configuration, readTokenIds }: Source,
+  { config, pooling }: Pick<Model, "config" | "pooling">,
+): Promise<Pick<Model, "hearing" | "deaf">> {
+  if (pooling || readTokenIds) return {}
+  const heard = await orWhy(async () => ({
+    hearing: await openHearing({ path, configuration, config }),
+  }))
+  if ("why" in heard) return { deaf: heard.why }
+  return heard.hearing ? { hearing: heard.hearing } : {}
 }
 
 /** In the model's own folder, or in the outermost of its repository. */

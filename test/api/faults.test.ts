@@ -79,6 +79,7 @@ beforeAll(async () => {
       details: {},
       capabilities: [],
       sees: false,
+      hears: false,
     },
     fingerprint: "fp_test",
     defaults: {},

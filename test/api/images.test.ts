@@ -31,6 +31,7 @@ async function serving(seeing: Seeing = {}) {
       created: 1_700_000_000,
       capabilities: ["chat"],
       sees: true,
+      hears: false,
       contextLength: 10_000,
       vocabularySize: 1000,
       details: {},

@@ -4,7 +4,7 @@
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, onTestFinished, test } from "vitest"
-import { ImageKeys, Sight } from "../../src/chat/vision.ts"
+import { Media, MediaKeys } from "../../src/chat/media.ts"
 import { compile } from "../../src/compiler/compile.ts"
 import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { createTower, towerLimits } from "../../src/engine/tower.ts"
@@ -57,9 +57,9 @@ test("a place that a tower has no row for is refused", async () => {
   await loadParameters(weights, program.manifest, program)
   const tower = createTower(program)
   const read = (width: number) => {
-    const [pixels, places] = [new Float32Array(4 * 12), new Int32Array(4)]
+    const [given, places] = [new Float32Array(4 * 12), new Int32Array(4)]
     const coordinates = Int32Array.from({ length: 12 }, (_, i) => (i === 11 ? width : 0))
-    const tile = { pixels, places, coordinates, wanted: Int32Array.of(0) }
+    const tile = { given, places, coordinates, wanted: Int32Array.of(0) }
     return tower.read(1, async () => [tile], { client: "" })
   }
   expect((await read(149)).length).toBe(32)
@@ -158,8 +158,8 @@ test.each(turning)("%s: tokens of its prompts stand where transformers has them"
     const coordinates = new Int32Array(tensors(`coordinates.${i}`)) // [3, length]
     const soft = { text: "<|image_pad|>", id: 324 }
     const prepare = () => Promise.reject(new Error("nothing is prepared"))
-    const sight = new Sight(
-      { mark: soft.text, soft, prepare, keys: new ImageKeys() },
+    const sight = new Media(
+      { kind: "image", mark: soft.text, soft, prepare, keys: new MediaKeys() },
       [],
       undefined,
     )

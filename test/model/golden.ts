@@ -15,6 +15,7 @@ type Kind =
   | "broken"
   | "gguf"
   | "vision"
+  | "hearing"
 
 /** Golden models that are compiled: between them every operation. The others the generic library computes (generic.test.ts). */
 export const compiledModels = [

@@ -5,7 +5,7 @@ import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync }
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest"
-import { preparing } from "../../src/app/vision.ts"
+import { preparing } from "../../src/app/towers.ts"
 import { type App, createApp } from "../../src/app.ts"
 import { compile } from "../../src/compiler/compile.ts"
 import type { Plan, SumOrder } from "../../src/compiler/plan.ts"

@@ -102,7 +102,8 @@ describe("texts", () => {
 function messageOf({ role, content, ...more }: GoldenMessage, count: { images: number }) {
   const parts = Array.isArray(content)
     ? content.map(
-        ({ text }): TemplatePart => (text === undefined ? { image: count.images++ } : { text }),
+        ({ text }): TemplatePart =>
+          text === undefined ? { kind: "image", number: count.images++ } : { text },
       )
     : undefined
   const calls = more.tool_calls?.map(({ id, function: its }) => ({ id, ...its }))

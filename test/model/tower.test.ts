@@ -14,7 +14,7 @@ async function openTower(changes: Partial<LoadableProgram> = {}): Promise<Tower>
 }
 
 const tileOf = (name: string): Tile => ({
-  pixels: smallWeights(name, ROWS * TAKEN),
+  given: smallWeights(name, ROWS * TAKEN),
   places: Int32Array.from({ length: ROWS }, (_, row) => row),
   wanted: Int32Array.from({ length: ROWS / JOINED }, (_, row) => row * JOINED),
 })

@@ -22,7 +22,7 @@ async function seen(
     const blocks = blocksFor(places.length, tile * blocksFor(places.length).length)
     return { tokens: places, from: 0, blocks, logits: [], hidden: [...wanted] }
   })
-  const hiddenIn = Float32Array.from(tiles.flatMap(({ pixels }) => [...pixels]))
+  const hiddenIn = Float32Array.from(tiles.flatMap(({ given }) => [...given]))
   return (await take(program, { ...batch(parts), hiddenIn })).hidden
 }
 

@@ -70,7 +70,7 @@ function cut({ patch, side, hasClass, merge }: TowerConfig, tile: Float32Array):
     }
   }
   return {
-    pixels: Float32Array.from(rows.flat()),
+    given: Float32Array.from(rows.flat()),
     places: Int32Array.from(places),
     wanted: Int32Array.from(wanted),
   }

@@ -66,7 +66,12 @@ export const unsupported: readonly Refusal[] = [
     asked: (value) => !Array.isArray(value) || value.some((kind) => kind !== "text"),
     because: "the model writes text only.",
   },
-  { params: ["audio"], asked: isFilled, because: "the model neither hears nor speaks." },
+  {
+    params: ["audio"],
+    asked: isFilled,
+    because:
+      "the model does not speak; a recording that it is to hear is a part of a message's content, as input_audio.",
+  },
   {
     params: ["images", "image_data", "multi_modal_data"],
     by: "chat",

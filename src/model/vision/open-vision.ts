@@ -1,51 +1,35 @@
-// Opens the tower of a model that sees, which lies in the folder that the model was opened from, or in a file beside a GGUF model: a
-// graph of its own, and weights by the tower's names. It is kept in the floats, or the codes, that it is stored in, whatever becomes
-// of the text model.
-//
-// A compiled folder has a folder in it for the tower: configuration and processor as they were published, the tower's weights in MLC's
-// layout, and libraries in a lib/ of its own.
+// Opens the tower of a model that sees, which lies in the folder that the model was opened from, or in a file beside a GGUF model.
 
-import { join } from "node:path"
 import { openWhole } from "../../closing.ts"
-import type { CodecOf } from "../../compiler/graph/codecs.ts"
-import type { Graph } from "../../compiler/graph/graph.ts"
-import { Problem } from "../../errors.ts"
-import { CONSOLIDATED, PARAMS } from "../../hub/selection.ts"
+import { PARAMS } from "../../hub/selection.ts"
 import type { ImageProcessing } from "../../images/image.ts"
 import { widen } from "../../runtime/dtype.ts"
-import { type FormatName, isMixed } from "../../runtime/format.ts"
 import type { ModelConfig } from "../config.ts"
-import { Fields } from "../fields.ts"
-import { Folder, type Json } from "../folder.ts"
+import type { Fields } from "../fields.ts"
 import { readTensors } from "../graph-weights.ts"
-import { paramsTowerNaming, readParams } from "../mistral-params.ts"
-import { MLC } from "../mlc-config.ts"
-import { packingOf } from "../packed/packing.ts"
-import { textFields } from "../seeing.ts"
+import { paramsTowerNaming } from "../mistral-params.ts"
+import {
+  checkLayers,
+  openSense,
+  orWhy,
+  PLAIN,
+  placeOfSense,
+  readTold,
+  type Sense,
+  toldIn,
+} from "../sense.ts"
 import { storedFormat } from "../stored-format.ts"
 import { convert } from "../weights/convert.ts"
-import { openMlc } from "../weights/mlc.ts"
-import type { MlcNames } from "../weights/mlc-names.ts"
-import { openSafetensors } from "../weights/safetensors.ts"
 import type { Weights } from "../weights/weights.ts"
 import { readTower } from "./families.ts"
 import { type Beside, openMmproj } from "./mmproj.ts"
 import { IMAGE, readProcessing } from "./processing.ts"
 import { newlineOf, type TowerConfig, tower, towerShapes } from "./tower.ts"
 
-export interface Vision {
-  /** The folder that its configuration, its processor and its weights are in, and the file that says what it is. */
-  path: string
-  configuration: string
+export interface Vision extends Sense {
   config: TowerConfig
-  graph: Graph
-  format: FormatName
-  /** What each weight is kept in, where the files mix codecs. */
-  codecOf?: CodecOf
-  weights: Weights
   /** The row that ends a line of an image, where lines end so. */
   newline?: Float32Array
-  close(): Promise<void>
 }
 
 /** What of a model is known before its graph is made. */
@@ -59,46 +43,15 @@ interface Seeing {
 /** A tower, and how images are made ready for it. */
 export interface Sight extends Vision {
   images: ImageProcessing
-  /** Of one beside a GGUF model what a folder would have in its files, as far as that can be said. */
-  files?: Readonly<Record<string, Json>>
 }
-
-const PLAIN = "config.json"
-/** Files of a folder itself that tell of a tower in it. */
-const TELLING = [PLAIN, PARAMS]
-
-/** What of a compiled model's tower lies in its folder, libraries in lib/ as the model's own. */
-export const towerFolder = (folder: string) => join(folder, "vision")
 
 /**
  * What a model sees with. A model whose tower or whose images are told of in a way that is not known is served without: `blind` says
  * why.
  */
 export async function openSight(open: () => Promise<Sightedness>): Promise<Sightedness> {
-  try {
-    return await open()
-  } catch (error) {
-    if (error instanceof Problem && error.code === "model_broken") return { blind: error.message }
-    throw error
-  }
-}
-
-interface Told {
-  folder: Folder
-  /** In the words of a config.json. */
-  fields: Fields
-  /** What is said of images outside of the processor's files. */
-  image?: Fields
-}
-
-async function readFolder(path: string, configuration: string): Promise<Told> {
-  const folder = new Folder(path)
-  if (configuration === PARAMS) {
-    const { whole, image } = await readParams(folder)
-    return { folder, fields: whole, ...(image && { image }) }
-  }
-  const fields = new Fields(await folder.json(PLAIN), (what) => folder.broken(PLAIN, what))
-  return { folder, fields }
+  const sight = await orWhy(open)
+  return "why" in sight ? { blind: sight.why } : sight
 }
 
 export interface Sightedness {
@@ -113,7 +66,7 @@ export async function sightInside(model: Seeing): Promise<Sightedness> {
     const vision = await openVision(model)
     if (!vision) return lackIn(model)
     closing.add(vision)
-    const { folder, fields, image } = await readFolder(vision.path, vision.configuration)
+    const { folder, fields, image } = await readTold(vision.path, vision.configuration)
     const images = await readProcessing(fields, folder, image)
     if (!images) {
       await closing.close()
@@ -126,16 +79,17 @@ export async function sightInside(model: Seeing): Promise<Sightedness> {
 }
 
 /** Why nothing is seen with, where the configuration tells of a tower; a compiled folder was made without one, or has it. */
-async function lackIn({ path, configuration, config }: Seeing): Promise<Sightedness> {
-  if (!TELLING.includes(configuration)) return {}
-  const { folder, fields } = await readFolder(path, configuration)
+async function lackIn(model: Seeing): Promise<Sightedness> {
+  const place = await toldIn(model)
+  if (!place) return {}
+  const { folder, told, fields } = place
   const vision = fields.object("vision_config")
   if (!vision) return {}
-  if (readTower(fields, config))
-    return { blind: `${path} holds no weights of the tower that ${configuration} tells of.` }
+  if (readTower(fields, model.config))
+    return { blind: `${model.path} holds no weights of the tower that ${told} tells of.` }
   const names = [fields, vision].map((each) => `"${each.text("model_type", "")}"`)
   const what = `vision_config is of a tower that is not known: ${names.join(", of type ")}`
-  return { blind: folder.broken(configuration, what).message }
+  return { blind: folder.broken(told, what).message }
 }
 
 /** What lies beside a GGUF model. @throws `model_broken` */
@@ -145,7 +99,7 @@ export async function sightBeside(beside: Beside): Promise<Sightedness> {
     const mmproj = closing.add(await openMmproj(beside))
     const { fields, image, config, images, weights } = mmproj
     checkTiles(fields, config, images)
-    checkLayers(fields, config, weights)
+    checkLayers(fields, layersOf(config), weights)
     const graph = tower(config)
     weights.refuseOthers?.(readTensors(graph, weights))
     const broken = (what: string) => folder.broken(file, what)
@@ -153,22 +107,9 @@ export async function sightBeside(beside: Beside): Promise<Sightedness> {
     const place = { path: folder.path, configuration: file }
     const close = () => closing.close()
     const files = image && { [PLAIN]: fields.json, [IMAGE]: image.json }
-    const sight = { ...place, config, graph, ...stored, weights, images, close }
+    const sight = { ...place, config, graph, ...stored, weights, ...named(config), images, close }
     return { vision: { ...sight, ...(files && { files }) } }
   })
-}
-
-/**
- * As it is compiled with a model that is packed: in floats of one kind.
- * @returns nothing where it is in codes, or what is said of it lies in no file
- */
-export function inFloats(vision: Sight): Sight | undefined {
-  const { path, configuration, graph, weights, files, codecOf: _, ...own } = vision
-  if (configuration === PLAIN) return isMixed(vision.format) ? undefined : vision
-  const broken = (what: string) => new Folder(path).broken(configuration, what)
-  const { format } = storedFormat(graph, weights, "gguf", broken)
-  if (!files || isMixed(format)) return undefined
-  return { ...own, path, configuration, graph, weights, files, format }
 }
 
 /** Both were read from the same fields, but each has ways of its own. */
@@ -187,43 +128,27 @@ function checkTiles(fields: Fields, tower: TowerConfig, images: ImageProcessing)
  * @returns nothing where the model has no tower, or none that is known, or its folder does not hold it
  * @throws `model_broken`, naming the file and what is wrong with it.
  */
-export async function openVision({
-  path: whole,
-  configuration,
-  config: text,
-}: Seeing): Promise<Vision | undefined> {
-  const isCompiled = configuration === MLC
-  const path = isCompiled ? towerFolder(whole) : whole
-  const told = isCompiled ? PLAIN : configuration
-  if (isCompiled ? !(await new Folder(path).has(PLAIN)) : !TELLING.includes(configuration))
-    return undefined
-  const { folder, fields } = await readFolder(path, told)
-  const config = readTower(fields, text)
+export async function openVision(model: Seeing): Promise<Vision | undefined> {
+  const place = await placeOfSense(model, "vision")
+  const config = place && readTower(place.fields, model.config)
   if (!config) return undefined
-  const packing = isCompiled ? undefined : await packingOf(folder, [fields, textFields(fields)])
   return openWhole(async (closing) => {
-    const weights = closing.add(
-      isCompiled
-        ? await openMlc(folder, { format: "q0f32", names: towerNames(config) })
-        : told === PARAMS
-          ? await openSafetensors(folder, paramsTowerNaming(config), packing, CONSOLIDATED)
-          : await openSafetensors(folder, config.naming, packing),
-    )
-    if (weights.holds && !weights.holds("model.embed_tokens.weight")) {
-      await closing.close()
-      return undefined
-    }
-    checkLayers(fields, config, weights)
-    const graph = tower(config)
-    readTensors(graph, weights)
-    const broken = (what: string) => folder.broken(told, what)
-    const stored = storedFormat(graph, weights, packing?.method ?? "q0f32", broken)
-    const newline = await readNewline(config, weights)
+    const naming = place.told === PARAMS ? paramsTowerNaming(config) : config.naming
+    const layers = layersOf(config)
+    const graph = () => tower(config)
+    const sense = await openSense(place, { naming, ...named(config), layers, graph })
+    if (!sense) return undefined
+    closing.add(sense)
+    const newline = await readNewline(config, sense.weights)
     const close = () => closing.close()
-    const place = { path, configuration: told }
-    return { ...place, config, graph, ...stored, weights, ...(newline && { newline }), close }
+    return { ...sense, ...named(config), config, ...(newline && { newline }), close }
   })
 }
+
+const layersOf = ({ blocks }: TowerConfig) => ({
+  count: blocks.length,
+  field: "vision_config.num_hidden_layers",
+})
 
 async function readNewline(config: TowerConfig, weights: Weights) {
   const wanted = newlineOf(config)
@@ -235,15 +160,8 @@ async function readNewline(config: TowerConfig, weights: Weights) {
 }
 
 /** In MLC's layout nothing of a tower is joined. */
-export function towerNames(config: TowerConfig): MlcNames {
-  return { shapes: towerShapes(config), attention: undefined, gated: false }
-}
-
-/** Before anything is made for each layer: every layer has tensors of its own. */
-function checkLayers(fields: Fields, { blocks }: TowerConfig, { entries }: Weights): void {
-  if (blocks.length > entries.length)
-    throw fields.wrong(
-      "vision_config.num_hidden_layers",
-      `makes ${blocks.length} layers, but the weights are ${entries.length} tensors in all`,
-    )
+function named(config: TowerConfig): Pick<Sense, "names" | "beside"> {
+  const newline = newlineOf(config)
+  const names = { shapes: towerShapes(config), attention: undefined, gated: false }
+  return { names, beside: newline && [newline] }
 }

@@ -130,7 +130,12 @@ export const STACKED = "deepstack_merger_list"
 /** The text model, in whose prompts rows may stand for tokens. */
 export function seeingImages(
   text: ModelConfig,
-  { mutual, instead, axes, stacked = [] }: TowerConfig,
+  {
+    mutual,
+    instead,
+    axes,
+    stacked = [],
+  }: Pick<TowerConfig, "mutual" | "instead" | "axes" | "stacked"> = {},
 ): ModelConfig {
   const { hidden } = text.shapes
   const seeing = {
@@ -171,11 +176,12 @@ export function tower(config: TowerConfig): Graph {
   const read = layersRead?.map((layer) => left[layer - 1]!).reduce(concat) ?? last
   const ending = named("projector.", "")
   const hidden = [
-    projected(merged(read, merge, ending), projector, ending),
+    projected(merged(read, merge.side ** 2, merge, ending), projector, ending),
     ...(config.stacked ?? []).map(({ layer, number }) => {
       const norm = { kind: "layer", bias: true, epsilon: lastNorm!.epsilon } as const
       const ofLayer = named(`stacked.${number}.`, `model.${STACKED}.${number}.`)
-      return projected(merged(left[layer]!, merge, ofLayer), { ...projector, norm }, ofLayer)
+      const joined = merged(left[layer]!, merge.side ** 2, merge, ofLayer)
+      return projected(joined, { ...projector, norm }, ofLayer)
     }),
   ].reduce(concat)
   const { heads, headDim } = blocks[0]!.attention
@@ -260,17 +266,16 @@ function positionsOf({ side, width, hasClass }: TowerConfig): Weight {
   return { ...stacked("positions", rows), exact: true }
 }
 
-/** [rows that come out, columns of as many patches as become one, or of what is made of them] */
-function merged(x: Node, merge: Merge, own: Named): Node {
-  const { side, by, norm, factor = 1, standardized } = merge
-  const count = side * side
+/** [rows that come out, columns of as many rows as become one, or of what is made of them] */
+export function merged(x: Node, count: number, merge: Omit<Merge, "side">, own: Named): Node {
+  const { by, norm, factor = 1, standardized } = merge
   const even = norm ? normed(x, norm, own, "merging_norm", "merging_norm") : x
   const whole = select(even, "hidden", count)
   if (by === "matrix")
     return linear(whole, own("merging", "merging.weight", x.columns, whole.columns))
   if (by === "columns") return whole
-  const patches = Array.from({ length: count }, (_, i) => slice(whole, i * x.columns, x.columns))
-  const mean = scaled(patches.reduce(add), factor / count)
+  const rows = Array.from({ length: count }, (_, i) => slice(whole, i * x.columns, x.columns))
+  const mean = scaled(rows.reduce(add), factor / count)
   return standardized ? standard(mean) : mean
 }
 
@@ -282,7 +287,7 @@ function standard(x: Node): Node {
   return weigh(add(x, less), own("std_scale", "std_scale.weight", x.columns))
 }
 
-function projected(x: Node, projector: Projector, own: Named): Node {
+export function projected(x: Node, projector: Projector, own: Named): Node {
   const { norm: kind, inner, gatedMlp, bias, width, factor } = projector
   const project = (name: string, input: Node, rows: number) =>
     linear(

@@ -341,7 +341,7 @@ MODELS = {
     ),
     "llava-onevision": dict(
         config={
-            "architectures": ["LlavaOnevisionForConditionalGeneration"],
+            "architectures": ["LlavaOnesenseForConditionalGeneration"],
             "model_type": "llava_onevision",
             "image_token_index": FIRST + 2,
             "video_token_index": FIRST + 3,

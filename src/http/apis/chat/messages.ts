@@ -1,8 +1,8 @@
 // The conversation as clients write it, turned into our own messages: texts from strings, lists of maps or OpenAI's
-// parts, images as parts or beside the text, calls with their arguments as a map or as text. Sound is refused, and so are images
-// where a model does not see.
+// parts, images as parts or beside the text, recordings as parts, calls with their arguments as a map or as text. Images are refused
+// where a model does not see, and recordings where it does not hear.
 
-import type { ChatMessage, MessagePart, ToolCall } from "../../../chat/conversation.ts"
+import type { ChatMessage, MediumKind, MessagePart, ToolCall } from "../../../chat/conversation.ts"
 import { writeCallList } from "../../../chat/formats/call-list.ts"
 import { fault, mustBe, show } from "../../check.ts"
 import { isMembers, type Json, type Members, reading, writing } from "../../json.ts"
@@ -10,12 +10,13 @@ import type { Work } from "../../turns.ts"
 import {
   contentOf,
   misplaced,
+  readingAudio,
   readingImage,
   readingImages,
   type Seeing,
   untaken,
   withImages,
-} from "../images.ts"
+} from "../media.ts"
 import type { ChatCompletionMessage } from "./schema.ts"
 
 const PIECE = 512 // messages read between two turns
@@ -89,27 +90,46 @@ function* readingParts(
   path: string,
   model: Seeing,
 ): Work<Pick<ChatMessage, "content" | "parts">> {
-  const hasImages = model.sees && given.some(isImage)
-  if (role === "tool" && !hasImages && isStructured(given))
+  const kindOf = (part: Part) => mediumIn(part, model)
+  if (role === "tool" && !given.some(kindOf) && isStructured(given))
     return { content: yield* writing(given) }
   const parts: MessagePart[] = []
   for (const [index, part] of given.entries()) {
     const place = `${path}[${index}]`
-    if (!isImage(part) || !model.sees) parts.push({ text: readPart(part, place, model) })
-    else if (MAY_SHOW.has(role)) parts.push(yield* readingImage(...imageIn(part, place)))
-    else throw misplaced(place)
+    const kind = kindOf(part)
+    if (!kind) parts.push({ text: readPart(part, place, model) })
+    else if (!MAY_SHOW.has(role)) throw misplaced(place, kind)
+    else if (kind === "image") parts.push(yield* readingImage(...imageIn(part, place)))
+    else parts.push(yield* readingAudio(...audioIn(part, place)))
   }
   return contentOf(parts)
 }
 
-/** Whose messages hold images. */
+/** Whose messages hold images and recordings. */
 const MAY_SHOW: ReadonlySet<string> = new Set(["user", "tool"])
 
 /** Types of parts that are images: this API's own, that of Responses, and that of transformers' templates. */
 const IMAGES: ReadonlySet<unknown> = new Set(["image_url", "input_image", "image"])
 
-function isImage(part: Part): boolean {
-  return IMAGES.has(part.type) || (part.type === undefined && "image_url" in part)
+/** Types of parts that are recordings: OpenAI's, vLLM's, and that of transformers' templates. */
+const AUDIO: ReadonlySet<unknown> = new Set(["input_audio", "audio_url", "audio"])
+
+/** What of a part the model takes beside text. */
+function mediumIn(part: Part, { sees, hears }: Seeing): MediumKind | undefined {
+  const isImage = IMAGES.has(part.type) || (part.type === undefined && "image_url" in part)
+  if (sees && isImage) return "image"
+  return hears && AUDIO.has(part.type) ? "audio" : undefined
+}
+
+/** The same of a recording; what it is called there (`format`) its first bytes say better. */
+function audioIn(
+  { input_audio: input, audio_url: url, audio }: Part,
+  path: string,
+): [audio: Json, field: string] {
+  if (isMembers(input)) return [input.data ?? null, `${path}.input_audio.data`]
+  if (isMembers(url)) return [url.url ?? null, `${path}.audio_url.url`]
+  if (url !== undefined) return [url, `${path}.audio_url`]
+  return audio === undefined ? [input ?? null, `${path}.input_audio`] : [audio, `${path}.audio`]
 }
 
 /** Where a part has its image, and what the request calls that place. */

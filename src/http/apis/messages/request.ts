@@ -26,7 +26,7 @@ import {
   readingImage,
   type Seeing,
   untaken,
-} from "../images.ts"
+} from "../media.ts"
 import { readEnds, readSampling } from "../sampling.ts"
 import type { CountTokensRequest, MessagesRequest } from "./schema.ts"
 
@@ -179,7 +179,7 @@ function* readingSource(source: Json, path: string): Work<ImagePart> {
     throw problem("unsupported_value", { problem: `${path} ${what}.` }, path)
   }
   if (typeof data !== "string") throw mustBe(`${path}.source.data`, "a string", data)
-  return yield* readingBase64(data, 0, path)
+  return { image: yield* readingBase64(data, 0, path, "image"), field: path }
 }
 
 /** Media with its type behind its place, as in Anthropic's errors: Claude Code takes out the block of such a place, and goes on. */
@@ -194,7 +194,7 @@ function titled(heads: readonly (Json | undefined)[], text: string): Text {
 
 /** Texts that no image stands between are one. */
 function partsOf(pieces: readonly Piece[]): MessagePart[] {
-  const parts: MessagePart[] = []
+  const parts: ({ text: string } | ImagePart)[] = []
   for (const [index, piece] of pieces.entries()) {
     const [last, before] = [parts.at(-1), pieces[index - 1]]
     if ("image" in piece) parts.push(piece)

@@ -17,9 +17,9 @@ export function showModel(exchange: Exchange): Answer {
   return json(writeJson(entry(exchange.parameter, card)))
 }
 
-/** What can be asked of it, images among it. */
-export function capabilitiesOf({ capabilities, sees }: ModelCard): readonly string[] {
-  return sees ? [...capabilities, "vision"] : capabilities
+/** What can be asked of it, images and recordings among it. */
+export function capabilitiesOf({ capabilities, sees, hears }: ModelCard): readonly string[] {
+  return [...capabilities, ...(sees ? ["vision"] : []), ...(hears ? ["audio"] : [])]
 }
 
 function entry(id: string, card: ModelCard) {

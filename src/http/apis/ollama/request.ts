@@ -10,7 +10,7 @@ import { type Origin, readTemplateArguments } from "../chat/request.ts"
 import type { ChatCompletionMessage } from "../chat/schema.ts"
 import { readTools } from "../chat/tools.ts"
 import { readingFormat } from "../format.ts"
-import { readingImages, withImages } from "../images.ts"
+import { readingImages, withImages } from "../media.ts"
 import { readEnds, readSampling } from "../sampling.ts"
 import type { OllamaChatRequest, OllamaGenerateRequest, OllamaMessage } from "./schema.ts"
 

@@ -6,7 +6,7 @@ import { Problem, problem } from "../../../errors.ts"
 import { fault, mustBe, show } from "../../check.ts"
 import { isMembers, type Json, type Members, reading, writeJson } from "../../json.ts"
 import type { Work } from "../../turns.ts"
-import { contentOf, misplaced, readingImage, type Seeing, untaken } from "../images.ts"
+import { contentOf, misplaced, readingAudio, readingImage, type Seeing, untaken } from "../media.ts"
 import { joinedName, membersOf } from "./tools.ts"
 
 const PIECE = 512 // items read between two turns
@@ -127,19 +127,26 @@ function partsIn(content: Json | undefined, path: string): readonly Json[] {
   throw mustBe(path, "a string or a list of parts", content ?? null)
 }
 
-/** Of a user, or a tool: images may stand among the texts. */
+/** Of a user, or a tool: images and recordings may stand among the texts. */
 function* readingContent(content: Json | undefined, path: string, model: Seeing) {
   const parts: MessagePart[] = []
   for (const [index, given] of partsIn(content, path).entries()) {
     const place = `${path}[${index}]`
     const part = membersOf(given, place)
     if (part.type === IMAGE && model.sees) parts.push(yield* readingImagePart(part, place))
+    else if (part.type === AUDIO && model.hears) parts.push(yield* readingAudioPart(part, place))
     else parts.push({ text: textIn(part, place, model) })
   }
   return contentOf(parts)
 }
 
 const IMAGE = "input_image"
+const AUDIO = "input_audio"
+
+function* readingAudioPart({ input_audio: input }: Members, path: string) {
+  const { data } = membersOf(input ?? null, `${path}.input_audio`)
+  return yield* readingAudio(data ?? null, `${path}.input_audio.data`)
+}
 
 function* readingImagePart({ image_url: url, file_id }: Members, path: string) {
   if (typeof file_id === "string") {
@@ -158,6 +165,7 @@ function textsIn(content: Json | undefined, path: string, model: Seeing): string
 function textIn({ type = null, text, refusal }: Members, path: string, model: Seeing): string {
   if (type === "refusal" && typeof refusal === "string") return refusal
   if (type === IMAGE && model.sees) throw misplaced(path)
+  if (type === AUDIO && model.hears) throw misplaced(path, "audio")
   if (!TEXT_PARTS.includes(type as string))
     throw untaken(path, `is a part of type ${show(type)}`, model)
   if (typeof text === "string") return text

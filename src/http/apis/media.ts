@@ -1,38 +1,48 @@
-// Images as clients send them: a data: URL, or Base64 alone. Nothing is fetched, as this server connects to nobody on a request's
+// Images and recordings as clients send them: a data: URL, or Base64 alone. Nothing is fetched, as this server connects to nobody on a request's
 // behalf. What the bytes are is looked at where they are decoded, whatever a client calls them.
 
-import type { ChatMessage, ImagePart, MessagePart } from "../../chat/conversation.ts"
-import { MAX_IMAGE, tooManyBytes } from "../../chat/vision.ts"
+import type {
+  AudioPart,
+  ChatMessage,
+  ImagePart,
+  MediumKind,
+  MessagePart,
+} from "../../chat/conversation.ts"
+import { mostBytes, tooManyBytes } from "../../chat/media.ts"
 import { type Problem, problem } from "../../errors.ts"
 import { cut, fault, mustBe } from "../check.ts"
 import type { Json } from "../json.ts"
 import type { ModelCard } from "../service.ts"
 import type { Work } from "../turns.ts"
 
-/** Whether a model takes images, of which each API has its own kinds. */
-export type Seeing = Pick<ModelCard, "sees">
+/** Whether a model takes images or recordings, of which each API has its own kinds. */
+export type Seeing = Pick<ModelCard, "sees" | "hears">
 
 /** What a model takes, for refusals of anything else. */
-function taken({ sees }: Seeing): string {
-  return sees ? "the model takes text and images only" : "the model takes text only"
+function taken({ sees, hears }: Seeing): string {
+  const kinds = ["text", ...(sees ? ["images"] : []), ...(hears ? ["audio"] : [])]
+  return `the model takes ${kinds.join(" and ")} only`
 }
 
-/** Of an image where a model reads text alone, or of any other part. @param what "is a part of type …" */
+/** Of an image or a recording where a model reads text alone, or of any other part. @param what "is a part of type …" */
 export function untaken(path: string, what: string, model: Seeing): Problem {
   return problem("unsupported_value", { problem: `${path} ${what}; ${taken(model)}.` }, path)
 }
 
-/** Of an image that somebody else shows than a user or a tool. */
-export function misplaced(path: string): Problem {
-  return fault(path, "is an image, which belongs to messages of the user or results of tools")
+const called = { image: "an image", audio: "a recording" } as const
+
+/** Of an image or a recording that somebody else shows than a user or a tool. */
+export function misplaced(path: string, kind: MediumKind = "image"): Problem {
+  const where = "which belongs to messages of the user or results of tools"
+  return fault(path, `is ${called[kind]}, ${where}`)
 }
 
-/** Texts and images in their order, as a message has them: what its texts say together, and the parts where there are images. */
+/** Texts, images and recordings in their order, as a message has them: what its texts say together, and the parts where there are others. */
 export function contentOf(parts: readonly MessagePart[]): Pick<ChatMessage, "parts"> & {
   content: string
 } {
   const content = parts.map((part) => ("text" in part ? part.text : "")).join("")
-  return parts.some((part) => "image" in part) ? { content, parts } : { content }
+  return parts.every((part) => "text" in part) ? { content } : { content, parts }
 }
 
 /** The same of images that stand beside a content, which come ahead of it. */
@@ -50,20 +60,38 @@ const MAX_HEADER = 256 // characters of what stands before a data: URL's comma
 
 /** From a data: URL; a program in this process may have the bytes themselves. Yields the characters read. */
 export function* readingImage(given: Json | Uint8Array, field: string): Work<ImagePart> {
-  if (given instanceof Uint8Array) return { image: given, field }
+  return { image: yield* readingUrl(given, field, "image"), field }
+}
+
+/** From Base64 alone, as \`input_audio\` has it, or a data: URL. */
+export function* readingAudio(given: Json | Uint8Array, field: string): Work<AudioPart> {
+  const isUrl = typeof given !== "string" || /^[a-z]+:/i.test(given)
+  const audio = yield* isUrl
+    ? readingUrl(given, field, "audio")
+    : readingBase64(given, 0, field, "audio")
+  return { audio, field }
+}
+
+function* readingUrl(given: Json | Uint8Array, field: string, kind: MediumKind): Work<Uint8Array> {
+  if (given instanceof Uint8Array) return given
   if (typeof given !== "string") throw mustBe(field, "a data: URL", given)
   if (/^https?:/i.test(given)) {
-    const words = `${field} is an address, and this server connects to nobody on a request's behalf; send the image itself, as a data: URL.`
+    const what = { image: "the image", audio: "the recording" }[kind]
+    const words = `${field} is an address, and this server connects to nobody on a request's behalf; send ${what} itself, as a data: URL.`
     throw problem("unsupported_value", { problem: words }, field)
   }
   const [header, type, parameters] = DATA.exec(given.slice(0, MAX_HEADER)) ?? []
   if (header === undefined || type === undefined)
-    throw mustBe(field, "a data: URL (data:image/png;base64,…)", cut(given, 60))
-  if (type !== "" && !/^image\//i.test(type))
-    throw fault(field, `is data of the type ${JSON.stringify(cut(type, 60))}, which is no image`)
+    throw mustBe(field, `a data: URL (data:${examples[kind]};base64,…)`, cut(given, 60))
+  if (type !== "" && !type.toLowerCase().startsWith(`${kind}/`)) {
+    const what = `is data of the type ${JSON.stringify(cut(type, 60))}`
+    throw fault(field, `${what}, which is no ${kind}`)
+  }
   if (!/;base64$/i.test(parameters ?? "")) throw fault(field, "must be in Base64 (;base64)")
-  return yield* readingBase64(given, header.length, field)
+  return yield* readingBase64(given, header.length, field, kind)
 }
+
+const examples = { image: "image/png", audio: "audio/wav" } as const
 
 /** A list of images beside a text, as Ollama has them. */
 export function* readingImages(
@@ -83,31 +111,36 @@ export function* readingImages(
 function* readingPlainImage(given: Json, field: string): Work<ImagePart> {
   if (typeof given !== "string") throw mustBe(field, "a string with an image in Base64", given)
   if (/^[a-z]+:/i.test(given)) return yield* readingImage(given, field)
-  return yield* readingBase64(given, 0, field)
+  return { image: yield* readingBase64(given, 0, field, "image"), field }
 }
 
 const PIECE = 32 * 1024 // characters read between two turns
 
 /** By RFC 4648, section 4: no character beside the alphabet, and padded. @param from where it begins in the text */
-export function* readingBase64(given: string, from: number, field: string): Work<ImagePart> {
+export function* readingBase64(
+  given: string,
+  from: number,
+  field: string,
+  kind: MediumKind,
+): Work<Uint8Array> {
   const length = given.length - from
   if (length === 0) throw fault(field, "is empty")
   const padding = given.endsWith("==") ? 2 : given.endsWith("=") ? 1 : 0
   const size = Math.floor(length / 4) * 3 - padding
-  if (size > MAX_IMAGE) throw tooManyBytes(field, size)
+  if (size > mostBytes[kind]) throw tooManyBytes(field, size, kind)
   if (length % 4 !== 0) {
     throw fault(field, `is no Base64: it has ${length} characters, which is no multiple of 4`)
   }
-  const image = Buffer.allocUnsafe(size)
+  const read = Buffer.allocUnsafe(size)
   const end = given.length - padding
   for (let at = from, written = 0; at < end; at += PIECE) {
     if (at > from) yield PIECE
     const piece = given.slice(at, Math.min(at + PIECE, end))
-    const bytes = image.write(piece, written, "base64")
+    const bytes = read.write(piece, written, "base64")
     if (!isEncoded(piece, bytes)) throw unencoded(piece, at - from, field)
     written += bytes
   }
-  return { image, field }
+  return read
 }
 
 /** By what Node made of it, in a tenth of the time of a pattern: it leaves out what is not in the alphabet, but for these. */

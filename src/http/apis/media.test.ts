@@ -3,8 +3,8 @@
 import { expect, test } from "vitest"
 import { type Parrot, parrot } from "../../../test/parrot.ts"
 import type { ChatRequest, ImagePart, MessagePart } from "../../chat/conversation.ts"
-import { MAX_IMAGE } from "../../chat/vision.ts"
-import { readingImage } from "./images.ts"
+import { MAX_IMAGE, mediumOf } from "../../chat/media.ts"
+import { readingImage } from "./media.ts"
 
 const bytes = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0, 255, 251])
 const base64 = bytes.toString("base64")
@@ -18,7 +18,10 @@ function seeing(): Parrot {
 
 /** In words: texts as they are, images as their bytes and fields. */
 function told(parts: readonly MessagePart[] | undefined) {
-  return parts?.map((part) => ("text" in part ? part.text : [...part.image, part.field]))
+  return parts?.map((part) => {
+    if ("text" in part) return part.text
+    return [...mediumOf(part).bytes, part.field]
+  })
 }
 
 const own = (field: string) => [...bytes, field]

@@ -1,7 +1,9 @@
-// What a model sees with: its tower, a program of its own on its model's device, and the images that are made ready for it
-// (src/images). Rows of images that were seen last are kept, since a conversation brings its images again with each turn.
+// What a model sees or hears with: its tower, a program of its own on its model's device, and what is made ready for it
+// (src/images, src/audio). Rows of images and recordings that came last are kept, since a conversation brings them again with each turn.
 
-import type { ChatVision } from "../chat/vision.ts"
+import { openRecordings } from "../audio/recordings.ts"
+import { mostRecordingRows, mostRows as mostWindowRows } from "../audio/tiles.ts"
+import type { ChatMedium } from "../chat/media.ts"
 import { openWhole } from "../closing.ts"
 import { type ProgramWish, parameterCount, prepareProgram } from "../compiler/targets/prepare.ts"
 import type { PlanTraits, Prepared } from "../compiler/targets/target.ts"
@@ -10,10 +12,11 @@ import { type Beside, createTower, type Tower, towerLimits } from "../engine/tow
 import type { Problem } from "../errors.ts"
 import { arranged } from "../images/arrangement.ts"
 import type { SeenImage } from "../images/image.ts"
-import { type Images, openImages } from "../images/images.ts"
+import { openImages } from "../images/images.ts"
 import { mostImageRows, mostRows } from "../images/patches.ts"
 import type { Log } from "../log.ts"
 import { LruMap } from "../lru.ts"
+import type { Hearing } from "../model/hearing/open-hearing.ts"
 import type { Model } from "../model/model.ts"
 import type { WeightSource } from "../model/packed-copy.ts"
 import type { Sight } from "../model/vision/open-vision.ts"
@@ -31,8 +34,8 @@ export interface Opening {
 }
 
 /** A tower that fits, not opened yet. */
-export interface PreparedVision {
-  vision: Sight
+export interface PreparedTower {
+  medium: Medium
   program: Prepared
   limits: ProgramLimits
   /** What its program takes, keys and values of a tile included. */
@@ -41,37 +44,81 @@ export interface PreparedVision {
   title: string
 }
 
+/** What a model sees or hears with, and what it is asked with. */
+interface Medium extends Pick<ChatMedium, "kind" | "mark"> {
+  sense: Sight | Hearing
+  /** The text of its soft token. */
+  soft: string
+  /** Of the largest tile. */
+  tileRows: number
+  /** That come of one image or recording at the most. */
+  mostRows: number
+  open(log: Log): Preparing
+}
+
+/** Makes images or recordings ready for the tower. */
+export interface Preparing {
+  prepare(bytes: Uint8Array, field: string, caller: Caller): Promise<SeenImage>
+  close(): Promise<void>
+}
+
+function mediumOf(sense: Sight | Hearing): Medium {
+  if ("images" in sense) {
+    const { images } = sense
+    return {
+      sense,
+      kind: "image",
+      mark: images.mark,
+      soft: images.soft,
+      tileRows: mostRows(images),
+      mostRows: mostImageRows(images),
+      open: (log) => openImages(images, log),
+    }
+  }
+  const { audio } = sense
+  return {
+    sense,
+    kind: "audio",
+    mark: audio.mark,
+    soft: audio.soft,
+    tileRows: mostWindowRows(audio),
+    mostRows: mostRecordingRows(audio),
+    open: (log) => openRecordings(audio, log),
+  }
+}
+
 /** @param wish what the model's own program was prepared with, but for its library and its shards */
-export async function prepareVision(
-  vision: Sight,
+export async function prepareTower(
+  sense: Sight | Hearing,
   wish: ProgramWish,
   overrides: Overrides,
   traits: PlanTraits,
-): Promise<PreparedVision> {
-  const plan = planOf(vision, vision.format, overrides, traits)
+): Promise<PreparedTower> {
+  const plan = planOf(sense, sense.format, overrides, traits)
   const program = await prepareProgram(plan, wish)
   const { groups } = program.manifest.kv
-  const limits = towerLimits(groups.length, mostRows(vision.images))
+  const medium = mediumOf(sense)
+  const limits = towerLimits(groups.length, medium.tileRows)
   const kept = groups.reduce(
     (sum, { bytesPerBlock }, i) => sum + bytesPerBlock * limits.blocks[i]!,
     0,
   )
   const millions = (parameterCount(plan) / 1e6).toFixed(1)
   return {
-    vision,
+    medium,
     program,
     limits,
     bytes: program.weightBytes + program.bufferBytes(limits) + kept,
-    title: `${plan.architecture}, ${millions} M parameters, ${vision.format}, ${program.origin}${besideOf(vision)}`,
+    title: `${plan.architecture}, ${millions} M parameters, ${sense.format}, ${program.origin}${besideOf(sense)}`,
   }
 }
 
 /** Of several files that might have been meant, people want to know which it was. */
-function besideOf({ configuration }: Sight): string {
+function besideOf({ configuration }: Sight | Hearing): string {
   return configuration.endsWith(".json") ? "" : `, of ${configuration}`
 }
 
-export interface OpenVision extends ChatVision, Pick<Tower, "stats"> {
+export interface OpenTower extends ChatMedium, Pick<Tower, "stats"> {
   /** Stands back behind the model's steps. */
   beside: Beside
   /** Of its weights. */
@@ -82,24 +129,25 @@ export interface OpenVision extends ChatVision, Pick<Tower, "stats"> {
 }
 
 /** @param load reads the weights into the program */
-export async function openVision(
-  { vision, program: prepared, limits }: PreparedVision,
+export async function openTower(
+  { medium, program: prepared, limits }: PreparedTower,
   { name }: Pick<Model, "name">,
   { signal, load, log, onLost }: Opening,
-): Promise<OpenVision> {
+): Promise<OpenTower> {
   return openWhole(async (closing) => {
     const program = closing.add(await prepared.open(limits, signal))
-    const { path, configuration, format, weights } = vision
+    const { sense, kind, mark, soft, mostRows } = medium
+    const { path, configuration, format, weights } = sense
     const hash = await load({ path, name, configuration, format, weights, part: TOWER }, program)
     const tower = closing.add(createTower(program, { log, onLost }))
-    const images = closing.add(openImages(vision.images, log))
-    const { mark, soft } = vision.images
+    const source = closing.add(medium.open(log))
     return {
+      kind,
       mark,
-      soft: { text: soft, id: vision.config.softToken },
-      prepare: preparing(images, tower, {
-        ...(vision.newline && { newline: vision.newline }),
-        largest: mostImageRows(vision.images) * program.manifest.shapes.hidden * 4,
+      soft: { text: soft, id: sense.config.softToken },
+      prepare: preparing(source, tower, {
+        ...("newline" in sense && sense.newline && { newline: sense.newline }),
+        largest: mostRows * program.manifest.shapes.hidden * 4,
       }),
       beside: tower,
       stats: () => tower.stats(),
@@ -113,22 +161,22 @@ export async function openVision(
 /** Copies of a model's weights on the shelf have another number. */
 const TOWER = 1000
 
-/** An image that was read by the tower, and what came of it. */
+/** An image or a recording that was read by the tower, and what came of it. */
 interface Read extends Omit<SeenImage, "tiles"> {
   features: Float32Array
 }
 
 /**
- * A request's images are all prepared before the first is read. Their tiles are kept until then as far as there is room, and those
- * that are gone are cut once more. Of equal images one is worked on at a time, and the others find what came of it.
+ * All that a request brings is prepared before the first of it is read. Tiles are kept until then as far as there is room, and those
+ * that are gone are cut once more. Of equal images or recordings one is worked on at a time, and the others find what came of it.
  * @param newline the row that ends a line of an image
- * @param largest bytes that come of an image at the most
+ * @param largest bytes that come of one at the most
  */
 export function preparing(
-  images: Images,
+  source: Pick<Preparing, "prepare">,
   tower: Tower,
   { newline = new Float32Array(0), largest = 0 }: { newline?: Float32Array; largest?: number } = {},
-): ChatVision["prepare"] {
+): ChatMedium["prepare"] {
   const cut = new LruMap<SeenImage>(MAX_TILES, bytesOf)
   const most = Math.max(MIN_KEPT, KEPT * largest)
   const known = new LruMap<Read>(most, ({ features }) => features.byteLength)
@@ -137,7 +185,7 @@ export function preparing(
     const hash = hex(await crypto.subtle.digest("SHA-256", bytes as Uint8Array<ArrayBuffer>))
     const ready = known.get(hash)
     if (ready) return { hash, ...ready, encode: async () => ready.features }
-    const see = async (caller: Caller) => cut.put(hash, await images.see(bytes, field, caller))
+    const see = async (caller: Caller) => cut.put(hash, await source.prepare(bytes, field, caller))
     const encode = (caller: Caller) =>
       alone(hash, caller, async () => {
         const read = known.get(hash)
@@ -166,7 +214,7 @@ export function preparing(
 const hex = (bytes: ArrayBuffer) => Buffer.from(bytes).toString("hex")
 
 const bytesOf = ({ tiles }: SeenImage) =>
-  tiles.reduce((sum, { pixels }) => sum + pixels.byteLength, 0)
+  tiles.reduce((sum, { given }) => sum + given.byteLength, 0)
 
 /** Of work on equal things one is done at a time. */
 function oneOfEach() {

@@ -8,7 +8,7 @@ import type { ImageProcessing } from "../images/image.ts"
 import { openImages } from "../images/images.ts"
 import { takenOf } from "../images/patches.ts"
 import { plain } from "../model/vision/fitting.ts"
-import { preparing } from "./vision.ts"
+import { preparing } from "./towers.ts"
 
 const read = (name: string) =>
   readFileSync(new URL(`../../test/golden/images/${name}`, import.meta.url))
@@ -45,11 +45,11 @@ async function setUp() {
     await images.close()
     await tower.close()
   })
-  const see: typeof images.see = (...asked) => {
+  const cut: typeof images.prepare = (...asked) => {
     counts.cut++
-    return images.see(...asked)
+    return images.prepare(...asked)
   }
-  const prepare = preparing({ ...images, see }, tower)
+  const prepare = preparing({ prepare: cut }, tower)
   const rowsOf = async (name: string, signal?: AbortSignal) => {
     const image = await prepare(read(name), name, { client: "", signal })
     return image.encode({ client: "", signal })

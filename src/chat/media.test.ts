@@ -10,7 +10,7 @@ import {
   seeingChat,
 } from "../../test/seeing.ts"
 import type { ChatMessage, ChatRequest, MessagePart } from "./conversation.ts"
-import { ImageKeys, MAX_IMAGE } from "./vision.ts"
+import { MAX_IMAGE, MediaKeys } from "./media.ts"
 
 const signal = new AbortController().signal
 
@@ -93,7 +93,7 @@ test("images whose hashes have 31 bits in common have other keys", async () => {
 })
 
 test("keys are no tokens, and an image keeps its own", () => {
-  const keys = new ImageKeys()
+  const keys = new MediaKeys()
   const all = ["a", "b", "c", "d"].map((hash) => keys.of({ hash, rows: 3 }))
   expect(new Set(all.flat()).size).toBe(12)
   expect(Math.max(...all.flat())).toBeLessThan(0)

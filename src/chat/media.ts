@@ -1,4 +1,4 @@
-// Images on their way into a prompt. A template writes a mark for each; where the mark stands among the template's own
+// Images and recordings on their way into a prompt. A template writes a mark for each; where the mark stands among the template's own
 // characters, and never where somebody's text spells it, the model's processor says what stands there instead, soft tokens among
 // it. The rows that take the places of those come from a tower, which is asked once the prompt is known to fit.
 
@@ -6,21 +6,22 @@ import type { GenerationImages, PromptCoordinates } from "../engine/generation.t
 import { type Problem, problem } from "../errors.ts"
 import { LruMap } from "../lru.ts"
 import type { Caller } from "../worker/lane.ts"
-import type { ChatMessage, ImagePart } from "./conversation.ts"
+import type { AudioPart, ChatMessage, ImagePart, MediumKind } from "./conversation.ts"
 import { Text, TextBuilder } from "./jinja/text.ts"
 
-/** What chat is given of a model that sees. */
-export interface ChatVision {
-  /** What the model's template writes in the place of an image. */
+/** What chat is given of a model that sees or hears. */
+export interface ChatMedium {
+  kind: MediumKind
+  /** What the model's template writes in the place of an image or a recording. */
   mark: string
-  /** The token that stands for each of an image's rows in the prompt: its text and its id. */
+  /** The token that stands for each of its rows in the prompt: its text and its id. */
   soft: { text: string; id: number }
-  /** Decodes and prepares an image. @throws a Problem (`invalid_value`, naming `field`) where it is none, or too large */
-  prepare(bytes: Uint8Array, field: string, caller: Caller): Promise<PreparedImage>
+  /** Decodes and prepares it. @throws a Problem (`invalid_value`, naming `field`) where it is none, or too large */
+  prepare(bytes: Uint8Array, field: string, caller: Caller): Promise<PreparedMedium>
 }
 
-export interface PreparedImage {
-  /** SHA-256 of its bytes, hex: equal images have equal rows. */
+export interface PreparedMedium {
+  /** SHA-256 of its bytes, hex: what is equal has equal rows. */
   hash: string
   /** What stands in the prompt in the place of its mark. */
   text: string
@@ -37,25 +38,42 @@ export interface Grid {
   height: number
 }
 
-/** The images of a prompt, as the engine wants them. */
-export interface PromptImages {
-  count: number
+/** The images or recordings of a prompt, as the engine wants them. */
+export interface PromptMedia {
+  counted: Readonly<Record<MediumKind, number>>
   placed: Omit<GenerationImages, "rows">
   /** What is computed at these positions in the place of the soft token's row. */
-  encode(caller: Caller): Promise<Float32Array> // [rows of all images, taken]
+  encode(caller: Caller): Promise<Float32Array> // [rows of all of them, taken]
 }
 
 /** Bytes of an image file; few photographs have half as many. */
 export const MAX_IMAGE = 20 * 1024 * 1024
 
-/** Of an image file that has more than that. */
-export function tooManyBytes(field: string, bytes: number): Problem {
-  const words = `${field} has ${bytes} bytes; an image may have at most ${MAX_IMAGE}.`
+/** Of an audio file, as OpenAI has it: 13 minutes of speech in 16 bits. */
+export const MAX_AUDIO = 25 * 1024 * 1024
+
+export const mostBytes = { image: MAX_IMAGE, audio: MAX_AUDIO } as const
+
+const many = { image: "images", audio: "recordings" } as const
+const called = { image: "an image", audio: "a recording" } as const
+
+/** Of a file that has more than that. */
+export function tooManyBytes(field: string, bytes: number, kind: MediumKind): Problem {
+  const words = `${field} has ${bytes} bytes; ${called[kind]} may have at most ${mostBytes[kind]}.`
   return problem("invalid_value", { problem: words }, field)
 }
 
-export function imagesIn(messages: readonly ChatMessage[]): ImagePart[] {
-  return messages.flatMap(({ parts = [] }) => parts.filter((part) => "image" in part))
+/** The bytes of an image or a recording, and which it is. */
+export function mediumOf(part: ImagePart | AudioPart): { kind: MediumKind; bytes: Uint8Array } {
+  return "image" in part
+    ? { kind: "image", bytes: part.image }
+    : { kind: "audio", bytes: part.audio }
+}
+
+export function mediaIn(messages: readonly ChatMessage[]): (ImagePart | AudioPart)[] {
+  return messages.flatMap(({ parts = [] }) =>
+    parts.flatMap((part) => ("text" in part ? [] : [part])),
+  )
 }
 
 const WHERE = "messages"
@@ -63,23 +81,23 @@ const WHERE = "messages"
 /** Throws the Problem that refuses so many tokens or more; absent: there is room for any number. */
 type AssertRoom = ((tokens: number, field: string) => void) | undefined
 
-/** What a model's images are known by in its prefix cache. */
-export interface KeyedVision extends ChatVision {
-  keys: ImageKeys
+/** What a model's images or recordings are known by in its prefix cache. */
+export interface KeyedMedium extends ChatMedium {
+  keys: MediaKeys
 }
 
-const MAX_KEYED = 10_000 // images
+const MAX_KEYED = 10_000 // images or recordings
 const MAX_KEY = 2 ** 31
 
 /**
- * Numbers of images' rows: negative, so that none is a token's id, and given to one image alone, as a hash of 31 bits would not be. An
- * image that is forgotten gets others, which costs it its prefix; and some million images later they begin again.
+ * Numbers of rows: negative, so that none is a token's id, and given to one image or recording alone, as a hash of 31 bits would not be.
+ * One that is forgotten gets others, which costs it its prefix; and some million images later they begin again.
  */
-export class ImageKeys {
+export class MediaKeys {
   readonly #firsts = new LruMap<{ key: number }>(MAX_KEYED)
   #next = 1
 
-  of({ hash, rows }: Pick<PreparedImage, "hash" | "rows">): number[] {
+  of({ hash, rows }: Pick<PreparedMedium, "hash" | "rows">): number[] {
     const { key } = this.#firsts.get(hash) ?? this.#firsts.put(hash, { key: this.#take(rows) })
     return Array.from({ length: rows }, (_, row) => -key - row)
   }
@@ -92,93 +110,95 @@ export class ImageKeys {
   }
 }
 
-/** The images of one conversation. */
-export class Sight {
-  /** What its template writes in the place of an image. */
+/** The images or the recordings of one conversation. */
+export class Media {
+  /** What its template writes in the place of each. */
   readonly mark: string
-  readonly #vision: KeyedVision
-  readonly #given: readonly ImagePart[]
+  readonly #medium: KeyedMedium
+  readonly #given: readonly (ImagePart | AudioPart)[]
   readonly #assertRoom: AssertRoom
   readonly #caller: Caller
 
   /** @param given in the order in which the conversation has them */
   constructor(
-    vision: KeyedVision,
-    given: readonly ImagePart[],
+    medium: KeyedMedium,
+    given: readonly (ImagePart | AudioPart)[],
     assertRoom: AssertRoom,
     caller: Caller = { client: "" },
   ) {
-    this.mark = vision.mark
-    this.#vision = vision
+    this.mark = medium.mark
+    this.#medium = medium
     this.#given = given
     this.#assertRoom = assertRoom
     this.#caller = caller
   }
 
-  /** @throws `template_failed` where a template has written more or fewer marks than there are images */
+  /** @throws `template_failed` where a template has written more or fewer marks than there are */
   assertShown(rendered: Text): void {
     const written = this.#marksIn(rendered).length
     const { length } = this.#given
     if (written === length) return
-    const words = `it writes ${JSON.stringify(this.mark)} ${written} times for ${length} images.`
+    const words = `it writes ${JSON.stringify(this.mark)} ${written} times for ${length} ${many[this.#medium.kind]}.`
     throw problem("template_failed", { problem: words }, WHERE)
   }
 
   /**
-   * The text with each mark's place taken by what stands for its image, and its images.
-   * @param order whose mark each is: places in the list of images
-   * @throws the problem that refuses an image, or that all of them are too long
+   * The text with each mark's place taken by what stands for it, and the images or recordings.
+   * @param order whose mark each is: places in the list of what was given
+   * @throws the problem that refuses one, or that all of them are too long
    */
   async shown(
     rendered: Text,
     order: readonly number[],
-  ): Promise<{ text: Text; images: readonly PreparedImage[] }> {
+  ): Promise<{ text: Text; media: readonly PreparedMedium[] }> {
     this.assertShown(rendered)
-    const images = await this.#prepared(order)
+    const media = await this.#prepared(order)
     const text = new TextBuilder()
     let at = 0
     for (const [index, mark] of this.#marksIn(rendered).entries()) {
       text.add(rendered.slice(at, mark))
-      text.add(new Text(images[index]!.text))
+      text.add(new Text(media[index]!.text))
       at = mark + this.mark.length
     }
     text.add(rendered.slice(at, rendered.length))
-    return { text: text.done(), images }
+    return { text: text.done(), media }
   }
 
-  /** Where a prompt has its images. @throws `template_failed` where it has other soft tokens beside theirs */
-  found(tokens: Int32Array, images: readonly PreparedImage[]): PromptImages {
-    const { soft, keys: known } = this.#vision
+  /** Where a prompt has them. @throws `template_failed` where it has other soft tokens beside theirs */
+  found(tokens: Int32Array, media: readonly PreparedMedium[]): PromptMedia {
+    const { kind, soft, keys: known } = this.#medium
     const at = tokens.map((token, position) => (token === soft.id ? position : -1))
     const places = at.filter((position) => position >= 0)
-    const keys = images.flatMap((image) => known.of(image))
+    const keys = media.flatMap((medium) => known.of(medium))
     if (places.length !== keys.length) {
-      const words = `it writes ${JSON.stringify(soft.text)}, which stands for rows of images, beside them.`
+      const words = `it writes ${JSON.stringify(soft.text)}, which stands for rows of ${many[kind]}, beside them.`
       throw problem("template_failed", { problem: words }, WHERE)
     }
-    const coordinates = coordinatesOf(tokens.length, places, images)
+    const coordinates = coordinatesOf(tokens.length, places, media)
     return {
-      count: images.length,
+      counted: { image: 0, audio: 0, [kind]: media.length },
       placed: { at: places, keys: Int32Array.from(keys), ...(coordinates && { coordinates }) },
-      encode: (caller) => encoded(images, caller),
+      encode: (caller) => encoded(media, caller),
     }
   }
 
   /** One after the other, until they are known not to fit: each takes a processor a while. */
-  async #prepared(order: readonly number[]): Promise<PreparedImage[]> {
-    const images: PreparedImage[] = []
+  async #prepared(order: readonly number[]): Promise<PreparedMedium[]> {
+    const media: PreparedMedium[] = []
     let rows = 0
     for (const [index, place] of order.entries()) {
-      const { image, field = WHERE } = this.#given[place]!
-      if (image.length > MAX_IMAGE) throw tooManyBytes(field, image.length)
+      const part = this.#given[place]!
+      const { field = WHERE } = part
+      const { kind, bytes } = mediumOf(part)
+      if (bytes.length > mostBytes[kind]) throw tooManyBytes(field, bytes.length, kind)
       this.#assertRoom?.(rows + order.length - index, WHERE) // each to come has a row at least
       this.#caller.signal?.throwIfAborted()
-      const prepared = await this.#vision.prepare(image, field, this.#caller)
+      const prepared = await this.#medium.prepare(bytes, field, this.#caller)
       rows += prepared.rows
-      images.push(prepared)
+      media.push(prepared)
     }
     this.#assertRoom?.(rows, WHERE)
-    return images
+    return media
   }
 
   /** Where the template's own characters spell the mark. */
@@ -205,9 +225,9 @@ export class Sight {
 function coordinatesOf(
   length: number,
   at: Int32Array,
-  images: readonly PreparedImage[],
+  media: readonly PreparedMedium[],
 ): PromptCoordinates | undefined {
-  const grids = images.flatMap(({ grid }) => grid ?? [])
+  const grids = media.flatMap(({ grid }) => grid ?? [])
   if (grids.length === 0) return undefined
   const ofPrompt = new Int32Array(3 * length)
   const set = (position: number, ...places: readonly [number, number, number]) => {
@@ -228,12 +248,12 @@ function coordinatesOf(
   return { ofPrompt, behind: length - next }
 }
 
-/** All rows, in the order of the images. The signal ends what is being computed. */
-async function encoded(images: readonly PreparedImage[], caller: Caller): Promise<Float32Array> {
+/** All rows, in order. The signal ends what is being computed. */
+async function encoded(media: readonly PreparedMedium[], caller: Caller): Promise<Float32Array> {
   const pieces: Float32Array[] = []
-  for (const image of images) {
+  for (const medium of media) {
     caller.signal?.throwIfAborted()
-    pieces.push(await image.encode(caller))
+    pieces.push(await medium.encode(caller))
   }
   const rows = new Float32Array(pieces.reduce((sum, { length }) => sum + length, 0))
   let at = 0

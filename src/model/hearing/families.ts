@@ -1,0 +1,296 @@
+// The families of models that hear: what their `audio_config` says of an encoder like Whisper's, what stands between it and the text
+// model, and how recordings are made ready for it. A family that is not known hears nothing: its model is served as the text model
+// inside of it. Of a known one, what would change the mathematics is read or refused.
+//
+// Sources: configuration_*.py, modeling_*.py and processing_*.py of transformers (audioflamingo3, glmasr, qwen2_audio, voxtral),
+// feature_extraction_whisper.py.
+
+import type { AudioProcessing } from "../../audio/audio.ts"
+import { NORMS, withAttention, withBlocks, withMlp } from "../block.ts"
+import { type ModelConfig, readActivation, readDecoder, seeingBothWays } from "../config.ts"
+import type { Fields } from "../fields.ts"
+import type { Json } from "../folder.ts"
+import type { Projector } from "../vision/tower.ts"
+import type { Naming } from "../weights/names.ts"
+import type { HearingConfig } from "./tower.ts"
+
+interface Family {
+  /** What its `audio_config` is called. */
+  encoder: string
+  /** Heads are turned, as those of a text model; else rows have learned places. */
+  isTurned?: true
+  joined: number
+  by: HearingConfig["by"]
+  /** Two matrices; else there is one. */
+  isDeep: boolean
+  /** Columns between the two. */
+  inner?: (text: ModelConfig) => number
+  hasBias: (fields: Fields) => boolean
+  /** Where it is not said; the name that the configuration has for it. */
+  softToken: number
+  cutting: AudioProcessing["cutting"]
+  isFull?: true
+  /** Seconds. */
+  most: (processor: Fields) => number
+  /** The token of a row, which stands in the chat template's text, too. */
+  soft: (processor: Fields) => string
+  before: string
+  parts: Naming["parts"]
+}
+
+const WINDOW = 30 // seconds
+const RATE = 16_000
+const HOP = 160
+const ROWS = (WINDOW * RATE) / HOP / 2
+
+/** Whisper's own names, and those that its kin have. */
+const ENCODER = {
+  hidden_size: "d_model",
+  num_hidden_layers: "encoder_layers",
+  num_attention_heads: "encoder_attention_heads",
+  intermediate_size: "encoder_ffn_dim",
+  hidden_act: "activation_function",
+} as const
+
+const ABSENT = {
+  hidden_size: 1280,
+  num_hidden_layers: 32,
+  num_attention_heads: 20,
+  intermediate_size: 5120,
+  hidden_act: "gelu",
+}
+
+const EPSILON = 1e-5 // of LayerNorms, which no configuration says
+
+const whisperParts: Naming["parts"] = {
+  positions: "embed_positions",
+  norm: "layer_norm",
+  input_layernorm: "self_attn_layer_norm",
+  "self_attn.o_proj": "self_attn.out_proj",
+  post_attention_layernorm: "final_layer_norm",
+  "mlp.up_proj": "fc1",
+  "mlp.down_proj": "fc2",
+}
+
+/** The encoder's norm, which reads the mean of its rows. */
+const MEAN_NORM: Naming["parts"] = {
+  "projector_norm.weight": { name: "layer_norm.weight", apart: true },
+  "projector_norm.bias": { name: "layer_norm.bias", apart: true },
+}
+
+const audioToken = (otherwise: string) => (processor: Fields) =>
+  processor.text("audio_token", otherwise)
+
+/** By the `model_type` of the whole. */
+const families = {
+  audioflamingo3: {
+    encoder: "audioflamingo3_encoder",
+    joined: 2,
+    by: "mean",
+    isDeep: true,
+    hasBias: (fields) => fields.flag("projector_bias", true),
+    softToken: 151669,
+    cutting: "windows",
+    most: (processor) => processor.count("max_audio_len", 600),
+    soft: audioToken("<sound>"),
+    before: "",
+    parts: { ...whisperParts, ...MEAN_NORM },
+  },
+  glmasr: {
+    encoder: "glmasr_encoder",
+    isTurned: true,
+    joined: 4,
+    by: "columns",
+    isDeep: true,
+    inner: ({ shapes }) => 2 * shapes.hidden,
+    hasBias: () => true,
+    softToken: 59260,
+    cutting: "windows",
+    isFull: true,
+    most: (processor) => processor.count("max_audio_len", 655),
+    soft: audioToken("<|pad|>"),
+    before: "",
+    parts: { "mlp.up_proj": "mlp.fc1", "mlp.down_proj": "mlp.fc2" },
+  },
+  qwen2_audio: {
+    encoder: "qwen2_audio_encoder",
+    joined: 2,
+    by: "mean",
+    isDeep: false,
+    hasBias: () => true,
+    softToken: 151646,
+    cutting: "window",
+    most: () => WINDOW,
+    soft: audioToken("<|AUDIO|>"),
+    before: "",
+    parts: { ...whisperParts, ...MEAN_NORM, linear_1: "linear" },
+  },
+  voxtral: {
+    encoder: "voxtral_encoder",
+    joined: 4,
+    by: "columns",
+    isDeep: true,
+    hasBias: () => false,
+    softToken: 24,
+    cutting: "padded",
+    most: () => 2400,
+    soft: () => "[AUDIO]",
+    before: "[BEGIN_AUDIO]",
+    parts: whisperParts,
+  },
+} satisfies Record<string, Family>
+
+/** Whether recordings are read of models of that `model_type`. */
+export const readsAudio = (type: string) => Object.hasOwn(families, type)
+
+function familyOf(fields: Fields): { family: Family; audio: Fields } | undefined {
+  const type = fields.text("model_type")
+  const audio = fields.object("audio_config")
+  if (!audio || !readsAudio(type)) return undefined
+  const family: Family = families[type as keyof typeof families]
+  return audio.text("model_type", family.encoder) === family.encoder ? { family, audio } : undefined
+}
+
+/**
+ * @param text the model inside
+ * @returns nothing where there is no encoder, or none that is known
+ */
+export function readHearing(fields: Fields, text: ModelConfig): HearingConfig | undefined {
+  const known = familyOf(fields)
+  if (!known) return undefined
+  const { family, audio } = known
+  const { width, blocks } = readEncoder(audio, family)
+  const norm = { kind: "layer", bias: true, epsilon: EPSILON } as const
+  const isMean = family.by === "mean"
+  const bands = audio.count("num_mel_bins", 128)
+  return {
+    architecture: family.encoder,
+    bands,
+    rows: ROWS,
+    width,
+    blocks,
+    hasPlaces: !family.isTurned,
+    lastNorm: isMean ? undefined : norm,
+    joined: family.joined,
+    by: family.by,
+    projector: {
+      ...readProjector(fields, family, text),
+      norm: isMean ? norm : undefined,
+    },
+    softToken: softTokenOf(fields, family, text),
+    naming: {
+      roots: ["model.", ""].map((root) => ({
+        root: `${root}audio_tower.`,
+        head: `${root}multi_modal_projector.`,
+        apart: `${root}audio_tower.`,
+      })),
+      layers: "layers.",
+      parts: {
+        embed_tokens: "conv1", // by which the tower is found
+        "conv1.weight": { name: "conv1.weight", shape: [width, bands, 3], turnedColumns: 3 },
+        "conv2.weight": { name: "conv2.weight", shape: [width, width, 3], turnedColumns: 3 },
+        "self_attn.k_proj.bias": { name: "self_attn.k_proj.bias", constant: 0 },
+        ...family.parts,
+      },
+    },
+  }
+}
+
+function readProjector(
+  fields: Fields,
+  { isDeep, inner, hasBias }: Family,
+  text: ModelConfig,
+): Omit<Projector, "norm"> {
+  const { hidden } = text.shapes
+  const activation = readActivation(fields, { field: "projector_hidden_act", otherwise: "gelu" })
+  const columns = inner?.(text) ?? hidden
+  return {
+    inner: isDeep ? { columns, activation, gated: false } : undefined,
+    bias: hasBias(fields),
+    width: hidden,
+    factor: 1 / text.embedding.factor, // a text model multiplies the rows of tokens, and not these
+  }
+}
+
+/** Layers of an encoder, whose keys have no bias. */
+function readEncoder(audio: Fields, { isTurned }: Family): Pick<HearingConfig, "width" | "blocks"> {
+  const named = Object.entries(ENCODER).filter(([name, own]) => !audio.has(name) && audio.has(own))
+  const renamed: Json = Object.fromEntries(named.map(([name, own]) => [name, audio.json[own]]))
+  const fields = audio
+    .with(renamed)
+    .with(ABSENT)
+    .with(isTurned ? { partial_rotary_factor: 0.5 } : {})
+  if (!isTurned && fields.flag("scale_embedding", false))
+    throw fields.wrong("scale_embedding", "is true; only false is known")
+  const context = isTurned ? "max_position_embeddings" : "max_source_positions"
+  const rows = fields.count(context, ROWS)
+  if (rows !== ROWS)
+    throw fields.wrong(context, `is ${rows}; only ${ROWS} is known, of ${WINDOW} seconds`)
+  const config = readDecoder(
+    fields.over({ vocab_size: 1, max_position_embeddings: ROWS, layer_norm_eps: EPSILON }),
+    {
+      epsilon: "layer_norm_eps",
+      norm: { kind: "layer", bias: true },
+      activation: { otherwise: "gelu" },
+      rotation: isTurned ? { part: 0.5 } : "none",
+    },
+  )
+  const { blocks } = seeingBothWays(
+    withBlocks(config, (block) => ({
+      ...withMlp(withAttention(block, { bias: { qkv: true, o: true } }), {
+        gated: false,
+        bias: true,
+      }),
+      norms: NORMS.before,
+    })),
+  )
+  return { width: config.shapes.hidden, blocks }
+}
+
+/** Under either name that configurations have for it. */
+function softTokenOf(fields: Fields, { softToken }: Family, { shapes }: ModelConfig): number {
+  const name = fields.has("audio_token_index") ? "audio_token_index" : "audio_token_id"
+  return fields.count(name, softToken, 0, shapes.vocabulary - 1)
+}
+
+/**
+ * How recordings are made ready, of a family that is known.
+ * @param extractor fields of its feature extractor
+ * @param processor those of its processor
+ */
+export function readAudioProcessing(
+  fields: Fields,
+  extractor: Fields,
+  processor: Fields,
+): AudioProcessing {
+  const { family, audio } = familyOf(fields)!
+  const bands = audio.count("num_mel_bins", 128)
+  for (const [name, { is, otherwise }] of Object.entries({
+    feature_size: { is: bands, otherwise: 80 },
+    sampling_rate: { is: RATE, otherwise: RATE },
+    hop_length: { is: HOP, otherwise: HOP },
+    chunk_length: { is: WINDOW, otherwise: WINDOW },
+    n_fft: { is: 400, otherwise: 400 },
+  })) {
+    const told = extractor.count(name, otherwise)
+    if (told !== is) throw extractor.wrong(name, `is ${told}; only ${is} is known of this model`)
+  }
+  for (const name of ["padding_value", "dither"])
+    if (extractor.has(name) && extractor.number(name) !== 0)
+      throw extractor.wrong(name, `is ${extractor.number(name)}; only 0 is known`)
+  if (extractor.flag("do_normalize", false))
+    throw extractor.wrong("do_normalize", "is true; only false is known")
+  const soft = family.soft(processor)
+  return {
+    bands,
+    cutting: family.cutting,
+    most: family.most(processor),
+    joined: family.joined,
+    ...(family.isFull && { isFull: true }),
+    ...(family.isTurned && { isTurned: true }),
+    mark: soft,
+    soft,
+    before: family.before,
+    after: "",
+  }
+}

@@ -1,0 +1,52 @@
+// Opens what a model hears with, which lies in the folder that the model was opened from.
+
+import type { AudioProcessing } from "../../audio/audio.ts"
+import { openWhole } from "../../closing.ts"
+import type { ModelConfig } from "../config.ts"
+import { Fields } from "../fields.ts"
+import { openSense, placeOfSense, type Sense } from "../sense.ts"
+import type { MlcNames } from "../weights/mlc-names.ts"
+import { readAudioProcessing, readHearing } from "./families.ts"
+import { type HearingConfig, hearingShapes, hearingTower } from "./tower.ts"
+
+export interface Hearing extends Sense {
+  config: HearingConfig
+  audio: AudioProcessing
+}
+
+const EXTRACTOR = "preprocessor_config.json"
+const PROCESSOR = "processor_config.json"
+
+/**
+ * @returns nothing where the model has no tower that is known, or its folder does not hold it
+ * @throws `model_broken`, naming the file and what is wrong with it
+ */
+export async function openHearing(
+  model: Pick<Sense, "path" | "configuration"> & { config: ModelConfig },
+): Promise<Hearing | undefined> {
+  const place = await placeOfSense(model, "hearing")
+  const config = place && readHearing(place.fields, model.config)
+  if (!config) return undefined
+  return openWhole(async (closing) => {
+    const sense = await openSense(place, {
+      naming: config.naming,
+      names: hearingNames(config),
+      layers: { count: config.blocks.length, field: "audio_config.num_hidden_layers" },
+      graph: () => hearingTower(config),
+    })
+    if (!sense) return undefined
+    closing.add(sense)
+    const { folder, fields } = place
+    const read = async (file: string) =>
+      new Fields((await folder.jsonIfThere(file)) ?? {}, (what) => folder.broken(file, what))
+    const processor = await read(PROCESSOR)
+    const extractor = processor.object("feature_extractor") ?? (await read(EXTRACTOR))
+    const audio = readAudioProcessing(fields, extractor, processor)
+    return { ...sense, config, audio, close: () => closing.close() }
+  })
+}
+
+/** In MLC's layout nothing of a tower is joined. */
+function hearingNames(config: HearingConfig): MlcNames {
+  return { shapes: hearingShapes(config), attention: undefined, gated: false }
+}

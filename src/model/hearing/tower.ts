@@ -1,0 +1,107 @@
+// The graph of what a model hears with, Whisper's encoder and a projector behind it: bands of five neighbouring frames go in for each
+// row, rows of the text model's width come out, and go where its tokens' rows do.
+//
+// Two convolutions of three taps come first, the second of which leaves out every other row. Row t needs rows 2t - 1 to 2t + 1 of the
+// first one, and these frames 2t - 2 to 2t + 2: each row computes its three by itself, half as much again as there are. Row -1 is
+// nothing, not what the first one makes of silence, and so the last column that goes in is 0 for it.
+//
+// Source: modeling_whisper.py of transformers.
+
+import {
+  add,
+  apply,
+  concat,
+  embed,
+  finish,
+  hiddenIn,
+  linear,
+  multiply,
+  slice,
+  weight,
+} from "../../compiler/graph/builder.ts"
+import type { Graph, Node } from "../../compiler/graph/graph.ts"
+import type { Shapes } from "../../runtime/manifest.ts"
+import type { Block, NormKind } from "../block.ts"
+import { decoderLayer } from "../layers.ts"
+import { named, normed } from "../tensors.ts"
+import { merged, type Projector, projected } from "../vision/tower.ts"
+import type { Naming } from "../weights/names.ts"
+
+export interface HearingConfig {
+  /** What its configuration calls it. */
+  architecture: string
+  /** Of the mel scale, in a frame. */
+  bands: number
+  /** Of a window. */
+  rows: number
+  /** Of a row between the layers. */
+  width: number
+  blocks: readonly Block[]
+  /** Rows have learned places; else heads are turned. */
+  hasPlaces: boolean
+  /** Behind the last layer; of rows of which a mean is taken it is the projector's. */
+  lastNorm: NormKind | undefined
+  /** So many rows become one: side by side, or as their mean. */
+  joined: number
+  by: "columns" | "mean"
+  projector: Projector
+  /** The token in whose place a row that comes out stands in a prompt. */
+  softToken: number
+  naming: Naming
+}
+
+const TAPS = 3
+
+/** Frames that a row is made of. */
+const FRAMES = 2 * TAPS - 1
+
+export function hearingTower(config: HearingConfig): Graph {
+  const { architecture, width, blocks, rows, hasPlaces, lastNorm, projector } = config
+  const own = named("", "model.")
+  const table = hasPlaces ? own("positions", "positions.weight", rows, width) : undefined
+  const convolved = convolutions(config)
+  let x = table ? add(convolved, embed(table)) : convolved
+  // A window is whole in a step, so nobody reads a layer's keys and values behind it: all have one place, layer after layer.
+  const place = { layers: blocks.length, prefix: "model.", hidden: width, sinks: 0, keptBy: 0 }
+  for (const [index, block] of blocks.entries()) x = decoderLayer(block, x, { ...place, index })
+  const last = lastNorm ? normed(x, lastNorm, own, "norm", "norm") : x
+  const ending = named("projector.", "")
+  const hidden = projected(merged(last, config.joined, config, ending), projector, ending)
+  const { heads, headDim } = blocks[0]!.attention
+  const matrix = "model.layers.0.self_attn.o_proj.weight"
+  const head = table ?? weight("layers.0.o", matrix, width, heads * headDim) // nobody asks for logits
+  const shapes = hearingShapes(config)
+  return finish({ architecture, shapes, window: undefined, sinks: 0 }, last, head, { hidden })
+}
+
+/** [tokens, width] */
+function convolutions({ bands, width }: HearingConfig): Node {
+  const own = named("", "model.")
+  const given = hiddenIn(FRAMES * bands + 1)
+  const first = own("conv1", "conv1.weight", width, TAPS * bands)
+  const firstBias = own("conv1_bias", "conv1.bias", width)
+  const rows = Array.from({ length: TAPS }, (_, row) =>
+    apply("gelu", linear(slice(given, row * bands, TAPS * bands), first, firstBias)),
+  )
+  rows[0] = multiply(rows[0]!, slice(given, FRAMES * bands, 1))
+  const second = own("conv2", "conv2.weight", width, TAPS * width)
+  const secondBias = own("conv2_bias", "conv2.bias", width)
+  return apply("gelu", linear(rows.reduce(concat), second, secondBias))
+}
+
+export function hearingShapes(config: HearingConfig): Shapes & { taken: number } {
+  const { blocks, bands, rows, width, hasPlaces, projector } = config
+  const { attention, mlp } = blocks[0]!
+  const { heads, kvHeads, headDim } = attention
+  return {
+    vocabulary: hasPlaces ? rows : width,
+    hidden: projector.width,
+    taken: FRAMES * bands + 1,
+    layers: blocks.length,
+    heads,
+    kvHeads,
+    headDim,
+    intermediate: mlp.intermediate,
+    context: rows,
+  }
+}

@@ -1,0 +1,275 @@
+"""Makes small models that hear with transformers: random weights, what their towers make of recordings, prompts, logits, greedy tokens.
+
+    python hear.py OUTPUT [NAME ...]
+
+Everything behind the features of a recording is computed in float64, also what the model's own code does in float32. Recordings are made
+by `sound`, of whole numbers, and are drawn until the best logit leads by 0.05 on the whole greedy path of 16 tokens, six of them differ (three where a
+recording has hundreds of rows) and none is special, and silence makes other tokens of it.
+"""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+from safetensors.torch import save_file
+from transformers import AutoConfig, AutoTokenizer, WhisperFeatureExtractor
+
+GOLDEN = Path(__file__).parent.parent
+sys.path[:0] = [str(GOLDEN / "vision"), str(GOLDEN / "models")]
+from pictures import TEXT  # noqa: E402
+from qwen import FIRST, MARGIN, Float64, bring_texts, close, draw, golden_of, write  # noqa: E402
+
+SOFT = FIRST + 2
+GREEDY, DISTINCT = 16, 6
+BANDS = 16
+RATE, WINDOW = 16000, 480000
+BLOCK = 1600  # samples
+KEPT = 16  # every so manieth row that comes out of a tower is kept
+TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
+    "{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for content in message['content'] %}"
+    "{% if content['type'] == 'audio' %}SOFT{% elif content['type'] == 'text' %}{{ content['text'] }}{% endif %}"
+    "{% endfor %}{% endif %}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+LLAMA = {**TEXT, "model_type": "llama", "max_position_embeddings": 2048}
+QWEN2 = {**LLAMA, "model_type": "qwen2", "sliding_window": None}
+EAR = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_mel_bins=BANDS)
+WHISPER = dict(d_model=32, encoder_ffn_dim=48, encoder_layers=2, encoder_attention_heads=4, num_mel_bins=BANDS)
+PUBLISHED = {
+    "model.audio_tower.": "audio_tower.",
+    "model.multi_modal_projector.": "multi_modal_projector.",
+    "model.language_model.": "language_model.model.",
+    "lm_head.": "language_model.lm_head.",
+}
+# Samples of each prompt's recordings: of a second and two thirds; then some of a second, and of two, whose frames are odd.
+SAMPLES = [[26667], [8000, 32123]]
+MODELS = {
+    "qwen2-audio": dict(
+        config={
+            "architectures": ["Qwen2AudioForConditionalGeneration"],
+            "model_type": "qwen2_audio",
+            "audio_token_index": SOFT,
+            "tie_word_embeddings": False,
+            "text_config": QWEN2,
+            "audio_config": {**WHISPER, "model_type": "qwen2_audio_encoder"},
+        },
+        soft="<|AUDIO|>",
+        joined=2,
+        samples=SAMPLES,
+        renamed=PUBLISHED,
+    ),
+    "voxtral": dict(
+        config={
+            "architectures": ["VoxtralForConditionalGeneration"],
+            "model_type": "voxtral",
+            "audio_token_id": SOFT,
+            "projector_hidden_act": "gelu",
+            "text_config": {**LLAMA, "head_dim": 10},
+            "audio_config": {**EAR, "intermediate_size": 128, "model_type": "voxtral_encoder"},
+        },
+        soft="[AUDIO]",
+        tokens=["[BEGIN_AUDIO]"],
+        before="[BEGIN_AUDIO]",
+        joined=4,
+        samples=[[26667], [500000]],
+        distinct=3,
+        renamed=PUBLISHED,
+    ),
+    "audio-flamingo3": dict(
+        config={
+            "architectures": ["AudioFlamingo3ForConditionalGeneration"],
+            "model_type": "audioflamingo3",
+            "audio_token_id": SOFT,
+            "projector_hidden_act": "gelu",
+            "projector_bias": True,
+            "text_config": QWEN2,
+            "audio_config": {**EAR, "model_type": "audioflamingo3_encoder"},
+        },
+        soft="<sound>",
+        joined=2,
+        samples=[[26667], [500000]],
+        distinct=3,
+        renamed=PUBLISHED,
+    ),
+    "glm-asr": dict(
+        config={
+            "architectures": ["GlmAsrForConditionalGeneration"],
+            "model_type": "glmasr",
+            "audio_token_id": SOFT,
+            "projector_hidden_act": "gelu",
+            "tie_word_embeddings": True,
+            "text_config": {**LLAMA, "tie_word_embeddings": True},
+            "audio_config": {**EAR, "intermediate_size": 128, "model_type": "glmasr_encoder", "partial_rotary_factor": 0.5},
+        },
+        soft="<|pad|>",
+        joined=4,
+        samples=SAMPLES,
+        renamed={},
+    ),
+}
+
+
+def sound(samples, seed):
+    """Three triangles, each of another pitch every tenth of a second, as 16-bit numbers: whole numbers throughout."""
+    state, phases, out = seed, np.zeros(3, np.int64), []
+    for _ in range(0, samples, BLOCK):
+        total = 0
+        for k in range(3):
+            state = (state * 1103515245 + 12345) % 2147483648
+            turns = (phases[k] + (300 + (state >> 8) % 9000) * np.arange(1, BLOCK + 1)) % 65536
+            phases[k] = turns[-1]
+            total = total + ((abs(turns - 32768) - 16384) >> (k + 1))
+        out.append(total)
+    return np.concatenate(out)[:samples].astype(np.int16)
+
+
+def draw_part(name, shape, generator):
+    """Weights of a tower that mix enough for every part to show; else as of any model."""
+    normal = torch.randn(*shape, generator=generator)
+    if "conv" in name:
+        return normal * 1.5 / shape[1:].numel() ** 0.5 if len(shape) > 1 else normal * 0.3
+    if "embed_positions" in name:
+        return normal * 0.4
+    if "multi_modal_projector" in name and len(shape) > 1:
+        return normal * 3 / shape[-1] ** 0.5
+    return draw(name, shape, generator)
+
+
+def class_of(config):
+    return getattr(transformers, config["architectures"][0])
+
+
+def make_weights(config, seed, folder):
+    """A model in bf16, whose logits have a standard deviation of 3."""
+    generator = torch.Generator().manual_seed(seed)
+    given = {k: v for k, v in config.items() if k not in ("model_type", "architectures")}
+    own = AutoConfig.for_model(config["model_type"], **json.loads(json.dumps(given)))
+    own._attn_implementation = "eager"
+    model = class_of(config)(own)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            weight.copy_(draw_part(name, weight.shape, generator).bfloat16().float())
+        ids = torch.randint(3, 310, (1, 60), generator=generator)
+        norm = model.model.language_model.norm
+        norm.weight.copy_((norm.weight * 3 / model(input_ids=ids, use_cache=False).logits[0].std()).bfloat16().float())
+    model.bfloat16().save_pretrained(folder)
+
+
+def features_of(model, extractor, made, samples):
+    """Rows that stand in the place of soft tokens, of the recording as the model's processor in transformers prepares it."""
+    kind = model.config.model_type
+    heard = samples.astype(np.float32) / 32768
+    if kind == "voxtral":
+        whole = dict(padding=True, truncation=False, pad_to_multiple_of=WINDOW)
+        given = extractor(heard, sampling_rate=RATE, return_tensors="pt", **whole)["input_features"]
+        given = given.reshape(BANDS, -1, 3000).transpose(0, 1)
+        return model.get_audio_features(given.to(model.dtype)).pooler_output
+    windows = [heard[at : at + WINDOW] for at in range(0, len(heard), WINDOW)]
+    given = extractor(windows, sampling_rate=RATE, return_tensors="pt", return_attention_mask=True)
+    mask = given["attention_mask"]
+    frames = given["input_features"].to(model.dtype)
+    if kind != "qwen2_audio":
+        return model.get_audio_features(frames, input_features_mask=mask).pooler_output
+    lengths, counts = model.model.audio_tower._get_feat_extract_output_lengths(mask.sum(-1))
+    seen = (torch.arange(1500) < lengths[:, None])[:, None, None]
+    bias = torch.where(seen, 0.0, -torch.inf).to(model.dtype)
+    out = model.model.audio_tower(frames, attention_mask=bias.expand(-1, 1, 1500, -1)).last_hidden_state
+    return model.model.multi_modal_projector(out)[0, : counts[0]]
+
+
+def logits_of(model, ids, features):
+    rows = model.get_input_embeddings()(ids)
+    rows[ids == SOFT] = features
+    logits = model.lm_head(model.model.language_model(inputs_embeds=rows, use_cache=False).last_hidden_state)[0]
+    assert logits.dtype == torch.float64
+    return logits
+
+
+def greedy_of(model, ids, features, most=GREEDY):
+    tokens, leads = [], []
+    while len(tokens) < most:
+        (best, second), (token, _) = (each.tolist() for each in logits_of(model, ids, features)[-1].topk(2))
+        leads.append(best - second)
+        if leads[-1] < MARGIN or token >= 314:
+            break
+        tokens.append(token)
+        ids = torch.cat([ids, torch.tensor([[token]])], 1)
+    return tokens, leads
+
+
+def message_of(count):
+    texts = ["What is said?", " And here?"]
+    return [part for i in range(count) for part in ("audio", texts[i])]
+
+
+def prompts_for(model, folder, made):
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    extractor = WhisperFeatureExtractor.from_pretrained(folder)
+    soft, before = made["soft"], made.get("before", "")
+    tensors, notes, seed = {}, [], 0
+    for number, lengths in enumerate(made["samples"]):
+        parts = message_of(len(lengths))
+        content = [dict(type="audio") if part == "audio" else dict(type="text", text=part) for part in parts]
+        text = tokenizer.apply_chat_template([dict(role="user", content=content)], tokenize=False, add_generation_prompt=True)
+        tokens, heard = [], False
+        while len(tokens) < GREEDY or len(set(tokens)) < made.get("distinct", DISTINCT) or not heard:
+            seeds = [seed := seed + 1 for _ in lengths]
+            with Float64(), torch.no_grad():
+                model.double()
+                of = lambda make: [features_of(model, extractor, made, make(*each)) for each in zip(lengths, seeds)]  # noqa: E731
+                each = of(sound)
+                pieces = text.split(soft)
+                whole = pieces[0] + "".join(before + soft * len(rows) + piece for rows, piece in zip(each, pieces[1:]))
+                ids = torch.tensor([tokenizer(whole, add_special_tokens=False)["input_ids"]])
+                features = torch.cat(each)
+                tokens, leads = greedy_of(model, ids, features)
+                if len(tokens) == GREEDY:
+                    silent = torch.cat(of(lambda samples, _: np.zeros(samples, np.int16)))
+                    heard = tokens[:8] != greedy_of(model, ids, silent, 8)[0]
+        with Float64(), torch.no_grad():
+            logits = logits_of(model, ids, features)[-2:]
+        tensors[f"features.{number}"] = features[::KEPT].float().contiguous()
+        tensors[f"prompt.{number}"] = ids[0].int()
+        tensors[f"logits.{number}"] = logits.float()
+        tensors[f"greedy.{number}"] = torch.tensor(tokens).int()
+        notes.append(
+            dict(
+                sounds=[dict(samples=samples, seed=own) for samples, own in zip(lengths, seeds)],
+                parts=parts,
+                rows=[len(rows) for rows in each],
+                length=ids.shape[1],
+                text=tokenizer.decode(tokens),
+                least_margin=round(min(leads), 4),
+                distinct_greedy=len(set(tokens)),
+            )
+        )
+        print(number, seeds, ids.shape, notes[-1]["text"][:40], flush=True)
+    return tensors, notes
+
+
+def make(name, output, seed=1):
+    folder = output / name
+    folder.mkdir(parents=True)
+    made = MODELS[name]
+    config = made["config"]
+    make_weights(config, seed, folder)
+    special = ["<|im_start|>", "<|im_end|>", made["soft"], *made.get("tokens", [])]
+    bring_texts(folder, special, TEMPLATE.replace("SOFT", made["soft"]))
+    WhisperFeatureExtractor(feature_size=BANDS).save_pretrained(folder)
+    model = class_of(config).from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval().double()
+    tensors, notes = prompts_for(model, folder, made)
+    save_file(tensors, folder / "golden.safetensors")
+    close(folder, model, notes, config, made["renamed"])
+    write(folder, "golden.json", {**golden_of(model, notes), "greedy_tokens": GREEDY})
+
+
+if __name__ == "__main__":
+    output, *names = sys.argv[1:]
+    torch.set_num_threads(1)
+    for name in names or MODELS:
+        shutil.rmtree(Path(output) / name, ignore_errors=True)
+        make(name, Path(output))
