@@ -70,14 +70,17 @@ function checkMessage(message: ChatMessage, i: number): void {
 
 function checkParts(parts: unknown, role: ChatMessage["role"], at: string): void {
   if (!Array.isArray(parts) || !parts.every(isPart))
-    throw wrong(at, "must be a list of { text } and { image }, whose image is a Uint8Array")
+    throw wrong(
+      at,
+      "must be a list of { text }, { image } and { audio }, the latter two with a Uint8Array",
+    )
   if (role !== "user" && role !== "tool")
     throw wrong(at, "belongs to messages of the user or of tools")
 }
 
 function isPart(part: unknown): boolean {
-  const { text, image } = (part ?? {}) as Record<string, unknown>
-  return typeof text === "string" || image instanceof Uint8Array
+  const { text, image, audio } = (part ?? {}) as Record<string, unknown>
+  return typeof text === "string" || image instanceof Uint8Array || audio instanceof Uint8Array
 }
 
 function completionRequest(

@@ -52,6 +52,8 @@ test("what HTTP refuses is refused in the same words, and so is a typing error",
   await expect(refused({ maxTokens: 3 })).rejects.toThrow(/^maxTokens is no field of chat/)
   const content = [{ type: "image", image: Uint8Array.of(137) }]
   await expect(model.chat([{ role: "user", content }]).text()).rejects.toThrow(/takes text only/)
+  const parts = [{ type: "audio", audio: Uint8Array.of(1) }]
+  await expect(model.chat([{ role: "user", content: parts }]).text()).rejects.toThrow(/text only/)
   await expect(model.generate("a", { suffix: "b" }).text()).rejects.toThrow(/^suffix: this model/)
   const reply = model.chat("Hi", fields)
   await reply.text()

@@ -8,6 +8,9 @@ export const hearingModels = readdirSync(goldenFolder("hearing", "."), { withFil
   .filter((entry) => entry.isDirectory())
   .map(({ name }) => name)
 
+/** Every so manieth row of `features` is there. */
+export const KEPT = 16
+
 interface Prompt {
   sounds: { samples: number; seed: number }[]
   parts: string[]
@@ -22,7 +25,7 @@ export function goldenHearing(name: string) {
   return (prompts as Prompt[]).map((prompt, i) => ({
     ...prompt,
     bytes: prompt.sounds.map(({ samples, seed }) => wavOf(sound(samples, seed))),
-    features: new Float32Array(tensors(`features.${i}`)), // every sixteenth row
+    features: new Float32Array(tensors(`features.${i}`)),
     ids: [...new Int32Array(tensors(`prompt.${i}`))],
     greedy: [...new Int32Array(tensors(`greedy.${i}`))],
   }))
