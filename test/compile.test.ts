@@ -86,7 +86,7 @@ compiling("a compiled folder has everything, and --dump every phase", () => {
   ])
   expect(readdirSync(join(compiled, "lib"))).toEqual(["cpu.so"])
   expect(readdirSync(join(scratch, "dump"))).toEqual(
-    expect.arrayContaining(["0-graph.txt", "7-plan.txt", "driver.c", "manifest.json"]),
+    expect.arrayContaining(["0-graph.txt", "8-plan.txt", "driver.c", "manifest.json"]),
   )
 })
 
@@ -548,7 +548,7 @@ compiling(
     for (const folder of [output, join(output, "vision")])
       expect(readdirSync(join(folder, "lib")).sort()).toEqual(libraries)
     for (const folder of [dump, join(dump, "vision")])
-      expect(readdirSync(join(folder, "vulkan"))).toContain("7-plan.txt")
+      expect(readdirSync(join(folder, "vulkan"))).toContain("8-plan.txt")
 
     const exact = join(scratch, "seeing-exact")
     const { code } = await run(["compile", seeing, "--output", exact], "", built, cache)

@@ -230,7 +230,7 @@ test("launches of a layer in q4f16_1", () => {
       "internlm3": "9",
       "iquestcoder": "9",
       "jais2": "10",
-      "kimi-linear": "12 13 14",
+      "kimi-linear": "12 13",
       "laguna": "9 11, beyond 10 12",
       "lfm2": "7 9",
       "lfm2-moe": "7 9",
