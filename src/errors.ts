@@ -24,6 +24,11 @@ export const errors = {
     type: "invalid_request_error",
     text: "The body is not valid JSON: {problem}",
   },
+  invalid_form: {
+    status: 400,
+    type: "invalid_request_error",
+    text: "The body is not a valid form: {problem}",
+  },
   unsupported_value: { status: 400, type: "invalid_request_error", text: "{problem}" },
   context_length_exceeded: {
     status: 400,
@@ -75,6 +80,11 @@ export const errors = {
     status: 403,
     type: "invalid_request_error",
     text: "This server does not answer to the host name {host}; start it with --allowed-hosts to add one.",
+  },
+  origin_refused: {
+    status: 403,
+    type: "invalid_request_error",
+    text: "A form from a page of {origin} is not taken; start the server with --allowed-origins to add that origin.",
   },
   method_not_allowed: {
     status: 405,

@@ -25,6 +25,7 @@ export function cardOf(prepared: PreparedModel, created: number): ModelCard {
     capabilities: capabilitiesOf(files),
     sees: files.vision !== undefined,
     hears: files.hearing !== undefined,
+    transcription: files.hearing?.transcription,
     contextLength: limits.context.value,
     vocabularySize: files.config.shapes.vocabulary,
     template: files.texts.templates.get("default")?.text,

@@ -188,7 +188,7 @@ async function admit(
   return {
     promptTokens: generation.promptTokens,
     prompt,
-    ...(media && { media: media.counted }),
+    ...(media && { media: media.counted, mediaTokens: media.placed.at.length }),
     prepared: waited,
     ...(handle?.unenforced.length && { unenforced: handle.unenforced }),
     get queued() {

@@ -233,6 +233,8 @@ export interface ChatReply {
   readonly unenforced?: readonly string[]
   /** How many images and recordings there are in its prompt. */
   readonly media?: Readonly<Record<MediumKind, number>>
+  /** How many of its prompt's tokens stand for rows of those. */
+  readonly mediaTokens?: number
   /** Milliseconds from its arrival until the engine had it: its texts are encoded, schemas compiled, images looked at. */
   readonly prepared?: number
   /** Milliseconds that it waited for its first step; undefined while it waits. */

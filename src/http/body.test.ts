@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage } from "node:http"
 import { type AddressInfo, connect } from "node:net"
 import { expect, onTestFinished, test } from "vitest"
 import { Problem } from "../errors.ts"
-import { Bodies } from "./body.ts"
+import { Bodies, jsonBody } from "./body.ts"
 
 /** A server that reads bodies and says what became of them. */
 async function reader(
@@ -15,7 +15,7 @@ async function reader(
 ): Promise<number> {
   const server = createServer((message: IncomingMessage, response) => {
     const answered = (release: () => void) => void releases.push(release)
-    bodies.read(message, most, 1000, answered).then(
+    bodies.read(message, jsonBody, most, 1000, answered).then(
       () => response.end("read"),
       (error: unknown) => response.end(error instanceof Problem ? error.code : String(error)),
     )

@@ -1,10 +1,11 @@
-// Reads a request's body: the right kind, at most so many bytes, in pieces worth their while, within a time, as UTF-8, as
-// JSON. What is refused is refused at once and the rest flows into nothing, so that the client can read the answer before
-// its pipe breaks (unread.ts). Decoding and reading take turns with everybody else (turns.ts).
+// Reads a request's body: the right kind, at most so many bytes, in pieces worth their while, within a time; as JSON in UTF-8, or
+// as a form (form.ts). What is refused is refused at once and the rest flows into nothing, so that the client can read the answer
+// before its pipe breaks (unread.ts). Decoding and reading take turns with everybody else (turns.ts).
 
-import type { IncomingHttpHeaders, IncomingMessage } from "node:http"
+import type { IncomingMessage } from "node:http"
 import { problem } from "../errors.ts"
 import { cut } from "./check.ts"
+import { isOfPage } from "./guards.ts"
 import { type Json, reading } from "./json.ts"
 import { inTurns, type Work } from "./turns.ts"
 
@@ -24,6 +25,24 @@ const MAX_LARGE = 512 * 1024 * 1024 // bytes
 
 const DECODED_AT_ONCE = 64 * 1024 // bytes
 
+/** Bytes as they came, which reading them may take away. */
+export interface Body {
+  pieces: Buffer[]
+  size: number // bytes
+}
+
+/**
+ * What a body must be: refuses by its headers, before any of it is read.
+ * @returns how it is read
+ */
+export type BodyKind = (raw: IncomingMessage) => (body: Body) => Work<Json>
+
+export const jsonBody: BodyKind = (raw) => {
+  assertJsonKind(raw)
+  assertUncompressed(raw)
+  return parsing
+}
+
 /** The bodies of one server. */
 export class Bodies {
   #held = 0 // bytes
@@ -41,17 +60,19 @@ export class Bodies {
   }
 
   /**
+   * @param kind what it must be
    * @param most bytes
    * @param timeout milliseconds for the whole body
    * @param onEnd calls what it is given when the request has been answered
    */
   async read(
     raw: IncomingMessage,
+    kind: BodyKind,
     most: number,
     timeout: number,
     onEnd: (release: () => void) => void,
   ): Promise<Json> {
-    assertJsonKind(raw)
+    const readingBody = kind(raw)
     const declared = Number(raw.headers["content-length"])
     if (declared > most) throw problem("body_too_large", { size: declared, most })
     const body: Body = { pieces: [], size: 0 }
@@ -66,9 +87,8 @@ export class Bodies {
     }
     try {
       await collect(raw, take, timeout)
-      if (body.size === 0) throw problem("invalid_json", { problem: "it is empty." })
       if (body.size > LARGE) this.#keep(body.size, onEnd)
-      return await inTurns(parsing(body))
+      return await inTurns(readingBody(body))
     } finally {
       this.#held -= body.size
     }
@@ -83,11 +103,6 @@ export class Bodies {
       this.#large -= size
     })
   }
-}
-
-interface Body {
-  pieces: Buffer[]
-  size: number // bytes
 }
 
 // A web page may send text/plain and forms anywhere without asking first; JSON needs the browser's leave (CORS). What no
@@ -105,15 +120,13 @@ function assertJsonKind({ headers }: IncomingMessage): void {
       problem: `send the body as Content-Type: application/json in UTF-8 (received: ${given}).`,
     })
   }
+}
+
+export function assertUncompressed({ headers }: Pick<IncomingMessage, "headers">): void {
   const coding = headers["content-encoding"]
   if (coding !== undefined && coding.toLowerCase() !== "identity") {
     throw problem("unsupported_media_type", { problem: "send the body without Content-Encoding." })
   }
-}
-
-/** Browsers say where a page that posts comes from. Node's fetch sends one of their other headers, `Sec-Fetch-Mode`. */
-function isOfPage(headers: IncomingHttpHeaders): boolean {
-  return "origin" in headers || "sec-fetch-site" in headers
 }
 
 function assertWithin({ pieces, size }: Body, most: number): void {
@@ -154,6 +167,7 @@ function collect(
 }
 
 function* parsing(body: Body): Work<Json> {
+  if (body.size === 0) throw problem("invalid_json", { problem: "it is empty." })
   const text = yield* decoding(body)
   body.pieces.length = 0
   return yield* reading(text)

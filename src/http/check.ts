@@ -23,7 +23,7 @@ interface Schema {
   maxLength?: number
   minimum?: number | bigint
   maximum?: number | bigint
-  format?: "int64"
+  format?: "int64" | "binary"
   description?: string
   title?: string
   default?: Json
@@ -142,6 +142,8 @@ function isOfKind(schema: Schema, value: Json): boolean {
       return isMembers(value)
     case "array":
       return Array.isArray(value)
+    case "string":
+      return schema.format === "binary" ? isFile(value) : typeof value === "string"
     case "integer":
       return isInteger(value, schema)
     case "number":
@@ -149,6 +151,11 @@ function isOfKind(schema: Schema, value: Json): boolean {
     default:
       return typeof value === schema.type
   }
+}
+
+/** Bytes, which a form alone has. */
+function isFile(value: Json): boolean {
+  return (value as unknown) instanceof Uint8Array
 }
 
 // Only a field that says int64 takes what a double cannot hold; a double beyond 2^53 has lost digits already.
@@ -207,7 +214,7 @@ function startAnew(pace: Pace): number {
 }
 
 function isContainer(value: Json): boolean {
-  return typeof value === "object" && value !== null
+  return typeof value === "object" && value !== null && !isFile(value)
 }
 
 function within(found: Found, place: string | number): Found {
@@ -265,6 +272,8 @@ export function describe(schema: TSchema): string {
     case "array":
       return listOf(elements(items ?? {}), bounds)
     case "string":
+      if (bounds.format === "binary")
+        return "a file (a part with a filename, as curl -F NAME=@PATH sends one)"
       if (bounds.maxLength === 0) return "an empty string"
       return bounds.minLength === 1 ? "a string that is not empty" : "a string"
     case "object":
@@ -313,6 +322,7 @@ function range(least: number | bigint | undefined, most: number | bigint | undef
 export function show(value: Json): string {
   if (Array.isArray(value))
     return value.length === 0 ? "an empty list" : `a list of ${value.length}`
+  if (isFile(value)) return "a file"
   if (typeof value === "object" && value !== null) return "an object"
   if (value === "") return "an empty string"
   return cut(writeJson(typeof value === "string" ? cut(value, 60) : value), 60)

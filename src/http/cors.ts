@@ -74,6 +74,12 @@ function named({ origins, credentials }: CorsOptions, origin: string): string {
   return origins.includes("*") && !credentials ? "*" : origin
 }
 
+/** Whether pages of that origin may post what they like. */
+export function allowsPost(options: CorsOptions, origin: string): boolean {
+  const { methods } = options
+  return allows(options, origin) && (methods.includes("*") || methods.includes("POST"))
+}
+
 function allows({ origins }: CorsOptions, origin: string): boolean {
   return origins.includes("*") || origins.includes(origin)
 }

@@ -1,11 +1,13 @@
-// Who may ask: only requests for a name this server has, and only with the key where one is set.
+// Who may ask: only requests for a name this server has, and only with the key where one is set; forms only from pages that may.
 
 import { timingSafeEqual } from "node:crypto"
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http"
 import { BlockList, isIP } from "node:net"
 import { problem } from "../errors.ts"
 import { cut } from "./check.ts"
+import { allowsPost } from "./cors.ts"
 import { digest, type Keys } from "./keys.ts"
+import type { CorsOptions } from "./service.ts"
 
 /**
  * Throws `host_refused` unless a server on loopback is called by a loopback name or an allowed one. A web page can make
@@ -56,6 +58,34 @@ export function isLoopback(name: string): boolean {
   const version = isIP(address)
   if (version === 0) return /^(.+\.)?localhost$/.test(name)
   return loopback.check(address, version === 4 ? "ipv4" : "ipv6")
+}
+
+/** Browsers say where a page that posts comes from. Node's fetch sends one of their other headers, `Sec-Fetch-Mode`. */
+export function isOfPage(headers: IncomingHttpHeaders): boolean {
+  return "origin" in headers || "sec-fetch-site" in headers
+}
+
+/**
+ * Throws `origin_refused` where a page of another origin posts a form, unless CORS lets it: browsers send forms anywhere and ask
+ * nobody first. Of a page of our own they say so, but to addresses that are neither loopback nor https, for which the origin is
+ * compared with what the server was called by.
+ */
+export function assertFormOrigin(
+  cors: CorsOptions | undefined,
+  { headers, socket }: Pick<IncomingMessage, "headers" | "socket">,
+): void {
+  if (!isOfPage(headers)) return
+  const { origin, host, "sec-fetch-site": site } = headers
+  if (origin !== undefined && cors && allowsPost(cors, origin)) return
+  const isOurs = site === undefined ? isOfHost(origin, host, socket) : site === "same-origin"
+  if (!isOurs)
+    throw problem("origin_refused", { origin: JSON.stringify(cut(origin ?? site!, 100)) })
+}
+
+function isOfHost(origin = "", host = "", socket: object): boolean {
+  const isSecure = "encrypted" in socket
+  const [, scheme, authority] = /^(https?):\/\/(.+)$/.exec(origin.toLowerCase()) ?? []
+  return authority === host.toLowerCase() && (!isSecure || scheme === "https")
 }
 
 /**

@@ -4,8 +4,10 @@ import type { FastifyReply, FastifyRequest } from "fastify"
 import { problem } from "../errors.ts"
 import { openaiApi } from "./apis/openai.ts"
 import { setDialect } from "./arrival.ts"
+import { jsonBody } from "./body.ts"
 import type { Answer, Exchange, State } from "./exchange.ts"
-import { connectionName, readScope } from "./guards.ts"
+import { formBody } from "./form.ts"
+import { assertFormOrigin, connectionName, readScope } from "./guards.ts"
 import type { Room } from "./room.ts"
 import type { Route } from "./route.ts"
 
@@ -19,12 +21,13 @@ export async function handle(
   const isOpen = route.open === true || (route.open === "metrics" && options.openMetrics)
   const scope = isOpen ? "" : readScope(room.keys, request.headers)
   if (!route.early) assertReady(state)
+  route.assertUseful?.(state)
   if (route.body) trace?.mark(request.id, "received")
   const signal = leavingSignal(reply)
   const ends: (() => void)[] = []
   const onEnd = (release: () => void) => void ends.push(release)
   try {
-    const body = route.body ? await readBody(room, request, onEnd) : null
+    const body = route.body ? await readBody(room, route, request, onEnd) : null
     const answer = await route.handle(
       exchangeOf(room, route, request, reply, { body, scope, signal, onEnd }),
     )
@@ -78,10 +81,13 @@ function assertReady({ models, draining }: State): void {
 
 function readBody(
   { options, state, bodies }: Room,
+  { takes, body }: Route,
   { raw }: FastifyRequest,
   onEnd: Exchange["onEnd"],
 ) {
-  return bodies.read(raw, options.maxBody ?? bodyLimit(state), options.timeouts.body, onEnd)
+  if (takes === "form") assertFormOrigin(options.cors, raw)
+  const kind = takes === "form" ? formBody(body!) : jsonBody
+  return bodies.read(raw, kind, options.maxBody ?? bodyLimit(state), options.timeouts.body, onEnd)
 }
 
 const MIN_BODY_LIMIT = 2 * 1024 * 1024 // bytes

@@ -2,6 +2,7 @@
 
 import { Ajv } from "ajv"
 import { expect, test } from "vitest"
+import { formOf } from "../../test/forms.ts"
 import { eventsOf, hi, parrot, saying, served, usage } from "../../test/parrot.ts"
 import type { ChatRequest, ReplyEvent } from "../chat/conversation.ts"
 import { problem } from "../errors.ts"
@@ -10,8 +11,10 @@ import { routes } from "./routes.ts"
 const stream = { ...hi, stream: true }
 
 test("every endpoint of the table answers, under /openai too", async () => {
-  const { server } = parrot()
-  for (const { method, path, example, body, refused } of routes) {
+  const { server, service } = parrot()
+  Object.assign(service.model, { hears: true })
+  const form = await formOf({ model: "tiny", file: new Blob(["RIFF"]) })
+  for (const { method, path, example, body, takes, refused } of routes) {
     const concrete = path.replace("{id}", "tiny")
     const prefixes = path.startsWith("/v1/") ? ["", "/openai"] : [""]
     for (const prefix of prefixes) {
@@ -19,7 +22,7 @@ test("every endpoint of the table answers, under /openai too", async () => {
       const answer = await server.inject({
         method,
         url: prefix + concrete,
-        ...(body && { payload }),
+        ...(body && (takes === "form" ? form : { payload })),
       })
       const isKept = path === "/v1/responses/{id}" // and nothing is
       expect(answer.statusCode, prefix + path).toBe(refused ? 400 : isKept ? 404 : 200)

@@ -62,7 +62,7 @@ function oddBody(next: (below: number) => number): string {
 test("fifteen hundred odd bodies, over one connection each way", async () => {
   const { port } = parrot()
   const base = `http://127.0.0.1:${await port()}`
-  const paths = routes.filter(({ body }) => body).map(({ path }) => path)
+  const paths = routes.filter(({ body, takes }) => body && takes !== "form").map(({ path }) => path)
   const next = dice(42)
   const statuses = new Map<number, number>()
   for (let round = 0; round < 1500; round++) {

@@ -9,7 +9,9 @@ import { ChatCompletionMessage } from "./apis/chat/schema.ts"
 import { MAX_STOP_LENGTH } from "./apis/fields.ts"
 import { MAX_LOGPROBS, MAX_LOGPROBS_AT_ONCE } from "./apis/logprob-budget.ts"
 import { unsupported } from "./apis/refusals.ts"
+import { INSTRUCTION, moreOf } from "./apis/transcriptions/request.ts"
 import { describe } from "./check.ts"
+import { MAX_FORM_TEXT, MAX_PARTS } from "./form.ts"
 import { HEADERS } from "./headers.ts"
 import { MAX_DEPTH, MAX_DIGITS, MAX_MEMBERS, MAX_VALUES } from "./json.ts"
 import { exampleOf } from "./openapi.ts"
@@ -32,7 +34,8 @@ ${table(
 
 Everything under \`/v1\` is served under \`/openai/v1\` as well. HEAD goes wherever GET goes; another method is 405 with
 \`Allow\`, and a WebSocket 426, upon which Codex asks over HTTP at once. Bodies are JSON in UTF-8. What a browser sends must be called so (\`Content-Type: application/json\`), so that no web
-page can post one without the browser asking first; of other clients it is taken for JSON whatever it is called. Nothing is coerced, clamped or dropped: a field out of range or of the wrong type is 400 with its
+page can post one without the browser asking first; of other clients it is taken for JSON whatever it is called.
+The body of [a transcription](#transcriptions) alone is a form. Nothing is coerced, clamped or dropped: a field out of range or of the wrong type is 400 with its
 name in \`error.param\`. Fields nobody knows are ignored and listed in \`x-ignored-fields\`. Null means absent. Integers beyond
 2^53 are read from the text, digit by digit.
 
@@ -104,6 +107,27 @@ ${MAX_AUDIO / 2 ** 20} MiB ([how they are prepared](audio.md)):
 
 What holds for images holds for recordings: what a file is shows in its bytes, whatever \`format\` says; rows count as tokens, are known to the prefix
 cache, and are bounded by the context. The model answers in text: \`modalities\` with \`audio\` is 400.
+
+## Transcriptions
+
+\`POST /v1/audio/transcriptions\` asks a model that hears what is said in a recording. The body is a form (\`multipart/form-data\`), as
+OpenAI's clients and \`curl -F\` send it. It is a chat of one message, in which the recording comes first and then, as text, what the
+model's own \`processor_config.json\` has as \`default_transcription_prompt\`. Audio Flamingo 3 and GLM-ASR have words of their own without it, too;
+any other model is asked
+
+> ${INSTRUCTION}
+
+With a \`language\` and a \`prompt\` there stands behind it
+
+> ${moreOf({ language: "en", prompt: "PROMPT" }).join(" ")}
+
+- The answer is what the model writes, word for word, without its thinking: one that answers instead of transcribing is the wrong model, or needs
+  a chat with other words. A recording that is longer than the model hears is refused ([how long that is](audio.md#how-it-is-prepared)), and
+  a transcript ends where the context does.
+- A stream has the events \`transcript.text.delta\` and one \`transcript.text.done\`, and ends with \`[DONE]\`.
+- Models tell no times and no speakers, so what asks for those is [refused](#known-and-refused), as is \`chunking_strategy\`.
+- A field's text is what its type says: \`0.5\`, \`true\`; an empty one is absent. Lists are parts of one name, with or without \`[]\`.
+- A web page may send one from this server's own origin, or from one that may post by the [options of CORS](#who-may-call); any other is 403.
 
 ## Embeddings
 
@@ -219,7 +243,7 @@ ${table(["What", "Default", "Then"], LIMITS)}
 ## Known and refused
 
 A request with one of these fields is answered 400, with the field's name. Values that ask for nothing (\`best_of: 1\`,
-\`skip_special_tokens: true\`) are ignored like unknown fields.
+\`skip_special_tokens: true\`) are ignored like unknown fields. Both are chat and plain completions.
 
 ${table(
   ["Field", "Refused by", "Why"],
@@ -261,6 +285,8 @@ const LIMITS = [
   ],
   ["bytes of an image", String(MAX_IMAGE), "400"],
   ["bytes of a recording", String(MAX_AUDIO), "400"],
+  ["parts of a form", String(MAX_PARTS), "400"],
+  ["bytes of a text in it", String(MAX_FORM_TEXT), "400"],
   ["depth of its JSON", String(MAX_DEPTH), "400"],
   ["objects, lists and texts in it, names included", String(MAX_VALUES), "400"],
   ["members of one object", String(MAX_MEMBERS), "400"],
@@ -302,14 +328,17 @@ const LIMITS = [
 ]
 
 function requestSection(route: Route): string {
-  const { method, path, summary, body } = route
-  const shown = JSON.stringify(exampleOf(route, "tiny"))
+  const { method, path, summary, body, takes } = route
+  const sent =
+    takes === "form"
+      ? "-F model=MODEL -F file=@speech.wav"
+      : `-H 'Content-Type: application/json' -d '${JSON.stringify(exampleOf(route, "tiny"))}'`
   return `## ${method} ${path}
 
 ${summary}
 
 \`\`\`sh
-curl -N http://127.0.0.1:8000${path} -H 'Content-Type: application/json' -d '${shown}'
+curl -N http://127.0.0.1:8000${path} ${sent}
 \`\`\`
 
 ${fieldsTable(body!)}`

@@ -47,7 +47,7 @@ function operation(route: Route, components: Members, model: string): Json {
       requestBody: {
         required: true,
         content: {
-          "application/json": {
+          [route.takes === "form" ? "multipart/form-data" : "application/json"]: {
             schema: named(route.body, components),
             ...(route.example && { example: exampleOf(route, model) as Json }),
           },

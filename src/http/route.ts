@@ -2,7 +2,7 @@
 
 import type { TSchema } from "typebox"
 import type { Api } from "./apis/api.ts"
-import type { Answer, Exchange } from "./exchange.ts"
+import type { Answer, Exchange, State } from "./exchange.ts"
 
 export interface Route {
   /** Whose it is; absent: OpenAI's, as the specification's endpoints are. */
@@ -19,6 +19,10 @@ export interface Route {
   /** Known, and answered 400 whatever is asked. */
   refused?: true
   body?: TSchema
+  /** What a body comes as; absent: JSON. */
+  takes?: "form"
+  /** Refuses what no body could make right, before one is read. */
+  assertUseful?: (state: State) => void
   answer: TSchema | "text" | "html"
   chunk?: TSchema // what a stream's events hold
   example?: object

@@ -74,6 +74,12 @@ import {
   TokenizeRequest,
   TokenizeResponse,
 } from "./apis/tokens/schema.ts"
+import { assertSomebodyHears, transcriptions } from "./apis/transcriptions/endpoint.ts"
+import {
+  TranscriptionEvent,
+  TranscriptionRequest,
+  TranscriptionResponse,
+} from "./apis/transcriptions/schema.ts"
 import { json } from "./exchange.ts"
 import { writeJson } from "./json.ts"
 import { openapiDocument } from "./openapi.ts"
@@ -156,6 +162,17 @@ export const routes: readonly Route[] = [
     chunk: CompletionResponse,
     example: { prompt: "Once upon a time", stream: true, max_tokens: 64 },
     handle: completions,
+  },
+  {
+    method: "POST",
+    path: "/v1/audio/transcriptions",
+    summary: "What is said in a recording, whole or as a stream.",
+    takes: "form",
+    assertUseful: assertSomebodyHears,
+    body: TranscriptionRequest,
+    answer: TranscriptionResponse,
+    chunk: TranscriptionEvent,
+    handle: transcriptions,
   },
   {
     method: "POST",

@@ -124,6 +124,8 @@ export interface ModelCard {
   /** Whether it takes images, and recordings. */
   sees: boolean
   hears: boolean
+  /** What one that hears is asked for a transcription, where its own files say that. */
+  transcription?: string | undefined
   contextLength: number // tokens, prompt and reply together
   vocabularySize: number
   /** What writes its conversations, in Jinja; a model without one talks to nobody. */

@@ -5,6 +5,7 @@ import { createServer, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
 import { pathToFileURL } from "node:url"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
+import type { ChatRequest } from "../../src/chat/conversation.ts"
 import { routes } from "../../src/http/routes.ts"
 import type { CorsOptions } from "../../src/http/service.ts"
 import { server } from "../api/server.ts"
@@ -78,6 +79,30 @@ describe.skipIf(isLeftOut(chromium))(needsChromium, () => {
       /^curl -N 'http:.+\/v1\/chat\/completions' \\\n {2}-H 'X-API-Dialect: openai'/,
     )
     expect(commands[1]).toMatch(/^curl -N -X POST 'http:.+\/debug\/dump_event_trace'/)
+  })
+
+  test("the docs page sends a form with the file that was chosen", async () => {
+    const { port, service, asked } = parrot(saying("Yes."))
+    Object.assign(service.model, { hears: true })
+    await page.open(`http://127.0.0.1:${await port()}/docs`)
+    const shown = await page.evaluate<string>(`new Promise((resolve) => {
+      const look = () => document.querySelector("details[open]") ? send() : setTimeout(look, 20)
+      const send = () => {
+        const row = byId("POST /v1/audio/transcriptions")
+        const chosen = new DataTransfer()
+        chosen.items.add(new File(["RIFF"], "a.wav"))
+        row.querySelector("input[type=file]").files = chosen.files
+        new MutationObserver(() => {
+          const { textContent } = row.querySelector(".inside > div")
+          if (/ ms$/.test(textContent)) resolve(textContent)
+        }).observe(row, { childList: true, subtree: true })
+        row.querySelector("button").click()
+      }
+      look()
+    })`)
+    expect(shown).toContain('"text": "Yes."')
+    const [{ messages }] = asked as [ChatRequest]
+    expect(messages[0]!.parts![0]).toEqual({ audio: Buffer.from("RIFF"), field: "file" })
   })
 
   describe("the chat page", () => {
@@ -370,5 +395,27 @@ describe.skipIf(isLeftOut(chromium))(needsChromium, () => {
     expect(await read("omit")).toMatch(posts ? /hello/ : /^TypeError$/)
     expect(await read("include")).toMatch(withCredentials ? /hello/ : /^TypeError$/)
     expect(api.asked.length).toBe(Number(posts) + Number(withCredentials))
+  })
+
+  // A browser asks nobody before it sends a form, and sends it all the same where the page may not read what comes of it.
+  test.each<[string, CorsOptions | undefined, number]>([
+    ["no option", undefined, 0],
+    ["all origins", own, 1],
+    ["another origin", { ...own, origins: ["https://a.example"] }, 0],
+    ["GET alone", { ...own, methods: ["GET"] }, 0],
+  ])("a form of a page from elsewhere, with %s", async (_, cors, taken) => {
+    const api = parrot(saying("hello"), { cors })
+    Object.assign(api.service.model, { hears: true })
+    const other = parrot()
+    const url = `http://127.0.0.1:${await api.port()}/v1/audio/transcriptions`
+    await page.open(`http://127.0.0.1:${await other.port()}/live`)
+    await page.evaluate(`(() => {
+      const form = new FormData()
+      form.append("model", "tiny")
+      form.append("file", new File(["RIFF"], "a.wav"))
+      return fetch(${JSON.stringify(url)}, { method: "POST", mode: "no-cors", body: form }).then(() => {})
+    })()`)
+    expect(api.asked).toHaveLength(taken)
+    expect(api.lines).toMatchObject([{ status: taken ? 200 : 403 }])
   })
 })

@@ -166,6 +166,27 @@ describe.each(hearingModels)("%s", (name) => {
   })
 })
 
+/** What the processors of transformers 5.24 are made with where a folder says nothing (processing_audioflamingo3.py, processing_glmasr.py). */
+const asked: Record<string, string | undefined> = {
+  "audio-flamingo3": "Transcribe the input speech.",
+  "glm-asr": "Please transcribe this audio into text",
+}
+
+test.each(hearingModels)("what %s is asked for a transcription", async (name) => {
+  const folder = mkdtempSync(join(tmpdir(), "sinter-hearing-"))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  cpSync(goldenFolder("hearing", name), folder, { recursive: true })
+  const askedOf = async () => {
+    const model = await openModel(folder, { sees: true })
+    onTestFinished(() => model.close())
+    return model.hearing!.transcription
+  }
+  expect(await askedOf()).toBe(asked[name])
+  const processor = { default_transcription_prompt: "Write down what is said." }
+  writeFileSync(join(folder, "processor_config.json"), JSON.stringify(processor))
+  expect(await askedOf()).toBe("Write down what is said.")
+})
+
 interface Answer {
   usage: { prompt_tokens_details: { cached_tokens: number } }
 }

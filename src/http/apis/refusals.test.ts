@@ -2,7 +2,7 @@ import { expect, test } from "vitest"
 import { hi, parrot } from "../../../test/parrot.ts"
 import { ChatCompletionRequest } from "./chat/schema.ts"
 import { CompletionRequest } from "./completions/schema.ts"
-import { type Kind, unsupported } from "./refusals.ts"
+import { unsupported } from "./refusals.ts"
 
 const kinds = {
   chat: { path: "/v1/chat/completions", body: hi, schema: ChatCompletionRequest },
@@ -13,7 +13,7 @@ const kinds = {
   },
 }
 
-test.each<[Kind | "both", string, unknown]>([
+test.each<[keyof typeof kinds | "both", string, unknown]>([
   ["both", "functions", [{ name: "f" }]],
   ["both", "function_call", { name: "f" }],
   ["chat", "suffix", "end"],

@@ -5,13 +5,13 @@
 import { problem } from "../../errors.ts"
 import { isMembers, type Json, type Members } from "../json.ts"
 
-/** The two kinds of completion; what is a field of the one may have to be refused by the other. */
-export type Kind = "chat" | "completions"
+/** What is a field of the one may have to be refused by the other. */
+export type Kind = "chat" | "completions" | "transcriptions"
 
 interface Refusal {
   /** Spellings of one wish. */
   params: readonly string[]
-  /** Refused by this kind alone; absent: by both. */
+  /** Refused by this kind alone; absent: by both kinds of completion. */
   by?: Kind
   asked: (value: Json, body: Members) => boolean
   /** Why, and what to do instead; the field's name stands before it. */
@@ -334,13 +334,58 @@ export const unsupported: readonly Refusal[] = [
     asked: (value) => value !== "none" && isFilled(value),
     because: "only POST /v1/chat/completions knows it.",
   },
+
+  // transcriptions
+  {
+    params: ["response_format"],
+    by: "transcriptions",
+    asked: (value) => ["verbose_json", "srt", "vtt"].includes(value as string),
+    because: "the model does not tell when something is said; ask for json or text.",
+  },
+  {
+    params: ["timestamp_granularities"],
+    by: "transcriptions",
+    asked: isFilled,
+    because: "the model does not tell when something is said; leave it out.",
+  },
+  {
+    params: ["response_format"],
+    by: "transcriptions",
+    asked: (value) => value === "diarized_json",
+    because: "the model does not tell who speaks; ask for json or text.",
+  },
+  {
+    params: ["known_speaker_names", "known_speaker_references"],
+    by: "transcriptions",
+    asked: isFilled,
+    because: "the model does not tell who speaks; leave it out.",
+  },
+  {
+    params: ["chunking_strategy"],
+    by: "transcriptions",
+    asked: isGiven,
+    because: "a recording is heard as a whole; leave it out.",
+  },
+  {
+    params: ["languages"],
+    by: "transcriptions",
+    asked: isFilled,
+    because: "name one, in language.",
+  },
+  {
+    params: ["keywords"],
+    by: "transcriptions",
+    asked: isFilled,
+    because: "write them in prompt.",
+  },
 ]
 
 /** Throws the problem `unsupported_value` for the first field that a row refuses. */
 export function refuse(body: Json, kind: Kind): void {
   if (!isMembers(body)) return
-  for (const { params, by = kind, asked, because } of unsupported) {
-    if (by !== kind) continue
+  const isCompletion = kind !== "transcriptions"
+  for (const { params, by, asked, because } of unsupported) {
+    if (by === undefined ? !isCompletion : by !== kind) continue
     for (const param of params) {
       const value = Object.hasOwn(body, param) ? body[param] : undefined
       if (value === undefined || value === null || !asked(value, body)) continue

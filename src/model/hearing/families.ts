@@ -35,6 +35,8 @@ interface Family {
   /** The token of a row, which stands in the chat template's text, too. */
   soft: (processor: Fields) => string
   before: string
+  /** What its processor asks it to do for a transcription, where it is not said. */
+  transcription?: string
   parts: Naming["parts"]
 }
 
@@ -94,6 +96,7 @@ const families = {
     most: (processor) => processor.count("max_audio_len", 600),
     soft: audioToken("<sound>"),
     before: "",
+    transcription: "Transcribe the input speech.",
     parts: { ...whisperParts, ...MEAN_NORM },
   },
   glmasr: {
@@ -110,6 +113,7 @@ const families = {
     most: (processor) => processor.count("max_audio_len", 655),
     soft: audioToken("<|pad|>"),
     before: "",
+    transcription: "Please transcribe this audio into text",
     parts: { "mlp.up_proj": "mlp.fc1", "mlp.down_proj": "mlp.fc2" },
   },
   qwen2_audio: {
@@ -293,4 +297,10 @@ export function readAudioProcessing(
     before: family.before,
     after: "",
   }
+}
+
+/** What a family's processor asks a model to do that is to write down what it hears; nothing where it knows no such words. */
+export function readTranscription(fields: Fields, processor: Fields): string | undefined {
+  const name = "default_transcription_prompt"
+  return processor.has(name) ? processor.text(name) : familyOf(fields)!.family.transcription
 }

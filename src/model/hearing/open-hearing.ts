@@ -6,12 +6,14 @@ import type { ModelConfig } from "../config.ts"
 import { Fields } from "../fields.ts"
 import { openSense, placeOfSense, type Sense } from "../sense.ts"
 import type { MlcNames } from "../weights/mlc-names.ts"
-import { readAudioProcessing, readHearing } from "./families.ts"
+import { readAudioProcessing, readHearing, readTranscription } from "./families.ts"
 import { type HearingConfig, hearingShapes, hearingTower } from "./tower.ts"
 
 export interface Hearing extends Sense {
   config: HearingConfig
   audio: AudioProcessing
+  /** What it is asked for a transcription; absent: its processor knows no words for that. */
+  transcription?: string | undefined
 }
 
 const EXTRACTOR = "preprocessor_config.json"
@@ -42,7 +44,8 @@ export async function openHearing(
     const processor = await read(PROCESSOR)
     const extractor = processor.object("feature_extractor") ?? (await read(EXTRACTOR))
     const audio = readAudioProcessing(fields, extractor, processor)
-    return { ...sense, config, audio, close: () => closing.close() }
+    const transcription = readTranscription(fields, processor)
+    return { ...sense, config, audio, transcription, close: () => closing.close() }
   })
 }
 

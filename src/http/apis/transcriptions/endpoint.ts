@@ -1,0 +1,62 @@
+// POST /v1/audio/transcriptions: what is said in a recording, by a model that hears. It is a chat of one message.
+
+import { type Problem, problem } from "../../../errors.ts"
+import { cut } from "../../check.ts"
+import {
+  type Answer,
+  bodyOf,
+  type Exchange,
+  modelOf,
+  type State,
+  serviceOf,
+} from "../../exchange.ts"
+import { COMMENT } from "../../sse.ts"
+import { reportIgnored } from "../ignored.ts"
+import { assertLogprobsFit, MAX_LOGPROBS_AT_ONCE } from "../logprob-budget.ts"
+import { refuse } from "../refusals.ts"
+import { stream } from "../stream.ts"
+import { whole } from "../whole.ts"
+import { plainTranscript, transcriptEvents, wholeTranscript } from "./reply.ts"
+import { readTranscription } from "./request.ts"
+import { TranscriptionRequest } from "./schema.ts"
+
+export async function transcriptions(exchange: Exchange): Promise<Answer> {
+  refuse(exchange.body, "transcriptions")
+  const body = await bodyOf(exchange, TranscriptionRequest)
+  assertHears(exchange, body.model) // before it is loaded
+  const service = await serviceOf(exchange, body.model)
+  const request = readTranscription(body, service, exchange)
+  const logprobs = request.sampling.topLogprobs !== undefined
+  if (logprobs) {
+    assertLogprobsFit({
+      ...{ field: "include", top: 0, choices: 1, tokens: service.model.contextLength, echoed: 0 },
+      stream: false, // its last event repeats them all
+      most: MAX_LOGPROBS_AT_ONCE,
+      cure: "or leave it out",
+    })
+  }
+  reportIgnored(exchange, TranscriptionRequest)
+  const reply = await service.chat.reply(request, exchange.signal, exchange.client)
+  const events = exchange.metrics.watch(reply.events, [reply], exchange.account)
+  const shape = { names: reply.names, logprobs, heard: reply.mediaTokens ?? 0 }
+  if (body.stream) return stream(exchange, transcriptEvents(events, shape), () => COMMENT)
+  if (body.response_format !== "text") return whole(exchange, wholeTranscript(events, shape))
+  return { type: "text/plain; charset=utf-8", text: await plainTranscript(events) }
+}
+
+/** A recording need not be read where nobody would hear it. */
+export function assertSomebodyHears({ models }: State): void {
+  if (models.some(({ card }) => card.hears)) return
+  throw deaf("No model of this server hears", "serve one that does")
+}
+
+function assertHears(exchange: Exchange, name: string): void {
+  if (modelOf(exchange, name).card.hears) return
+  const cure = "name one that has audio among its capabilities in GET /v1/models"
+  throw deaf(`The model ${JSON.stringify(cut(name, 100))} does not hear`, cure)
+}
+
+function deaf(what: string, cure: string): Problem {
+  const words = `${what}, and a transcript takes one that does; ${cure}.`
+  return problem("unsupported_value", { problem: words }, "model")
+}

@@ -1,0 +1,81 @@
+// A transcript as JSON, as text, or as the events of a stream: what of a reply is no thinking.
+
+import type { ReplyEvent, TokenLogprob, TokenNames, Usage } from "../../../chat/conversation.ts"
+import { joined, tokenJson } from "../collected.ts"
+import { endOf, partsOf, type ReplyEnd } from "../parts.ts"
+
+export interface TranscriptShape {
+  names: TokenNames
+  logprobs: boolean // whether they were asked for
+  /** Tokens of the prompt that are the recording's. */
+  heard: number
+}
+
+/** The pieces of a whole one. Throws the problem of a reply that fails. */
+export async function* wholeTranscript(
+  events: AsyncIterable<ReplyEvent>,
+  shape: TranscriptShape,
+): AsyncGenerator<string, void, undefined> {
+  const end = await endOf(events)
+  yield `{"text":${JSON.stringify(textOf(end))}`
+  if (shape.logprobs) {
+    yield ',"logprobs":['
+    yield* joined(tokensOf(end), (token) => JSON.stringify(logprobOf(token, shape)))
+    yield "]"
+  }
+  yield `,"usage":${JSON.stringify(usageOf(end.usage, shape))}}`
+}
+
+/** The same alone. */
+export async function plainTranscript(events: AsyncIterable<ReplyEvent>): Promise<string> {
+  return textOf(await endOf(events))
+}
+
+/** The events of a stream, as JSON texts. Throws the problem of a reply that fails. */
+export async function* transcriptEvents(
+  events: AsyncIterable<ReplyEvent>,
+  shape: TranscriptShape,
+): AsyncGenerator<string> {
+  const told = (tokens: Iterable<TokenLogprob>) =>
+    shape.logprobs && { logprobs: Array.from(tokens, (token) => logprobOf(token, shape)) }
+  for await (const event of partsOf(events)) {
+    if (event.kind === "piece" && event.part.kind === "text") {
+      const { text: delta, logprobs } = event
+      yield JSON.stringify({ type: "transcript.text.delta", delta, ...told(logprobs) })
+    } else if (event.kind === "end") {
+      const { end } = event
+      const usage = usageOf(end.usage, shape)
+      const whole = { text: textOf(end), ...told(tokensOf(end)), usage }
+      yield JSON.stringify({ type: "transcript.text.done", ...whole })
+    }
+  }
+}
+
+function textsOf({ parts }: ReplyEnd) {
+  return parts.filter(({ kind }) => kind === "text")
+}
+
+function textOf(end: ReplyEnd): string {
+  return textsOf(end)
+    .map(({ text }) => text)
+    .join("")
+}
+
+function* tokensOf(end: ReplyEnd): Generator<TokenLogprob, void, undefined> {
+  for (const { logprobs } of textsOf(end)) yield* logprobs
+}
+
+function logprobOf(token: TokenLogprob, { names }: TranscriptShape) {
+  const { top_logprobs: _, ...own } = tokenJson(token, names)
+  return own
+}
+
+function usageOf({ promptTokens, completionTokens }: Usage, { heard }: TranscriptShape) {
+  return {
+    type: "tokens",
+    input_tokens: promptTokens,
+    input_token_details: { audio_tokens: heard, text_tokens: promptTokens - heard },
+    output_tokens: completionTokens,
+    total_tokens: promptTokens + completionTokens,
+  }
+}

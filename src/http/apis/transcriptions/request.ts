@@ -1,0 +1,64 @@
+// A checked form becomes a conversation: one message of the user, with the recording and behind it what is asked.
+
+import type { ChatRequest } from "../../../chat/conversation.ts"
+import { cut, fault, show } from "../../check.ts"
+import type { Service } from "../../service.ts"
+import { readSampling } from "../sampling.ts"
+import type { TranscriptionRequest } from "./schema.ts"
+
+/** Where the model's own files say nothing else. */
+export const INSTRUCTION = "Transcribe the input speech."
+
+export function readTranscription(
+  body: TranscriptionRequest,
+  { model, defaults }: Service,
+  { id, scope }: { id: string; scope: string },
+): ChatRequest {
+  const isTold = body.include?.includes("logprobs") ?? false
+  if (isTold && body.response_format === "text" && !body.stream)
+    throw fault("include", "needs the response_format json, as a text has no place for logprobs")
+  const content = instructionOf(body, model.transcription ?? INSTRUCTION)
+  const parts = [{ audio: body.file, field: "file" }, { text: content }]
+  return {
+    id,
+    scope,
+    messages: [{ role: "user", content, parts }],
+    choices: 1,
+    maxTokens: undefined,
+    stop: [],
+    ignoreEos: false,
+    sampling: {
+      ...readSampling({ temperature: body.temperature ?? 0 }, model, defaults),
+      topLogprobs: isTold ? 0 : undefined,
+    },
+    templateArguments: {},
+    reasoning: "split",
+  }
+}
+
+/** The whole of what the model reads beside the recording. */
+function instructionOf(body: TranscriptionRequest, asked: string): string {
+  const more = moreOf(body)
+  if (more.length === 0) return asked
+  return [/[.!?]$/.test(asked) ? asked : `${asked}.`, ...more].join(" ")
+}
+
+/** Sentences behind the instruction. */
+export function moreOf({
+  language,
+  prompt,
+}: Pick<TranscriptionRequest, "language" | "prompt">): string[] {
+  return [
+    ...(language ? [`The language is ${languageOf(language)}.`] : []),
+    ...(prompt ? [`Follow the style and spelling of this text, or go on from it: ${prompt}`] : []),
+  ]
+}
+
+/** In English, as what stands around it is. */
+function languageOf(code: string): string {
+  const isCode = /^[a-z]{2,3}(-[a-z]{4})?(-([a-z]{2}|\d{3}))?$/i.test(code)
+  const names = new Intl.DisplayNames(["en"], { type: "language", fallback: "none" })
+  const name = isCode ? names.of(code) : undefined
+  if (name !== undefined) return name
+  throw fault("language", `must be the code of a language, as en, not ${show(cut(code, 20))}`)
+}
