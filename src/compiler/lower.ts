@@ -97,6 +97,8 @@ class Lowering {
   readonly #kv: Plan["kv"]
   readonly #buffers = new BufferList()
   readonly #places = new Map<Node, View>()
+  /** Nodes of those that somebody still reads. */
+  readonly #living = new Set<Node>()
   readonly #codes = new Map<Node, Codes>()
   readonly #ropeTables = new Map<string, View>() // by their rotation
   readonly #steps: Step[] = []
@@ -355,8 +357,9 @@ class Lowering {
   release(index: number): void {
     const alive = new Set<BufferId>()
     for (const { buffer } of this.#ropeTables.values()) alive.add(buffer)
-    for (const [node, view] of this.#places)
-      if (this.#last.get(node)! > index) alive.add(view.buffer)
+    for (const node of this.#living)
+      if (this.#last.get(node)! > index) alive.add(this.#at(node).buffer)
+      else this.#living.delete(node)
     // Codes a little longer: whoever reads them may activate what it makes of them, multiply that with other rows and round it.
     for (const [node, { codes, scales }] of this.#codes)
       if (this.#last.get(node)! >= index - 2) alive.add(codes).add(scales)
@@ -374,6 +377,7 @@ class Lowering {
   /** Puts a node into a place, and its slices with it. */
   #place(node: Node, view: View): View {
     this.#places.set(node, view)
+    this.#living.add(node)
     for (const part of this.#readers.get(node)!)
       if (part.op === "slice")
         this.#place(part, { ...view, from: view.from + part.from, columns: part.columns })
@@ -383,8 +387,8 @@ class Lowering {
   /** The input's own place for the node, when nobody reads any of it after this. */
   #inPlace(node: Node, input: Node, index: number): View | undefined {
     const view = this.#at(input)
-    for (const [other, place] of this.#places)
-      if (overlaps(place, view) && this.#last.get(other)! > index) return undefined
+    for (const other of this.#living)
+      if (overlaps(this.#at(other), view) && this.#last.get(other)! > index) return undefined
     return this.#place(node, view)
   }
 }

@@ -26,16 +26,28 @@ class Ordering {
   readonly #graph: Graph
   readonly #readers: ReadonlyMap<Node, readonly Node[]>
   readonly #operands: ReadonlyMap<Node, readonly Node[]>
+  readonly #places: ReadonlyMap<Node, number>
   /** Of experts, what chooses among them, which nobody else reads: it comes with them. */
   readonly #choices = new Map<Node, readonly Node[]>()
   readonly #isChoice = new Set<Node>()
   readonly #order = new Set<Node>()
+  /** What stands behind each node, and how many of those before it are still to come. */
+  readonly #behind = new Map<Node, Node[]>()
+  readonly #missing = new Map<Node, number>()
+  /** Those that nothing is missing for, as they stood; some are in order already. */
+  readonly #ready: Node[] = []
 
   constructor(graph: Graph) {
     this.#graph = graph
     this.#readers = readers(graph)
     this.#operands = operandsOf(graph, this.#readers)
+    this.#places = new Map(graph.nodes.map((node, place) => [node, place]))
     for (const node of graph.nodes) {
+      const operands = new Set(this.#operands.get(node)!)
+      this.#missing.set(node, operands.size)
+      this.#behind.set(node, [])
+      for (const operand of operands) this.#behind.get(operand)!.push(node)
+      if (operands.size === 0) this.#ready.push(node)
       if (node.op !== "experts") continue
       const choice = this.#choiceOf(node.inputs[1])
       this.#choices.set(node, choice)
@@ -47,7 +59,7 @@ class Ordering {
     const { nodes } = this.#graph
     const waiting = new Set(nodes.filter(({ op }) => heavy.has(op)))
     while (waiting.size > 0) {
-      const next = this.#readyOf(waiting)
+      const next = this.#next(waiting)
       if (!next) {
         const [first] = waiting
         this.#need(this.#operandsWithChoice(first!))
@@ -59,6 +71,7 @@ class Ordering {
       const choice = this.#choices.get(next) ?? []
       for (const each of [...choice, next, ...this.#codesBehind(next)]) this.#add(each)
       waiting.delete(next)
+      this.#choices.delete(next)
     }
     for (const node of nodes) this.#add(node)
     return [...this.#order]
@@ -66,19 +79,47 @@ class Ordering {
 
   /** With its slices, which are nothing to compute. */
   #add(node: Node): void {
+    if (this.#order.has(node)) return
     this.#order.add(node)
+    for (const other of this.#behind.get(node)!) {
+      const missing = this.#missing.get(other)! - 1
+      this.#missing.set(other, missing)
+      if (missing === 0) this.#insert(other)
+    }
     for (const reader of this.#readers.get(node)!) if (reader.op === "slice") this.#add(reader)
   }
 
+  /** Among those that are ready, at its place. */
+  #insert(node: Node): void {
+    const place = this.#places.get(node)!
+    let at = this.#ready.length
+    while (at > 0 && this.#places.get(this.#ready[at - 1]!)! > place) at--
+    this.#ready.splice(at, 0, node)
+  }
+
   /** What others wait for first, then products as they stood; undefined: rows are missing for each of them. */
-  #readyOf(waiting: ReadonlySet<Node>): Node | undefined {
-    let ready: Node | undefined
-    for (const node of waiting) {
-      if (!this.#operandsWithChoice(node).every((operand) => this.#order.has(operand))) continue
-      if (node.op === "attention" || node.op === "delta") return node
-      ready ??= node
-    }
-    return ready
+  #next(waiting: ReadonlySet<Node>): Node | undefined {
+    this.#leaveOut()
+    const isThere = (node: Node) => this.#order.has(node)
+    const withChoice = [...this.#choices.keys()].filter((node) =>
+      this.#operandsWithChoice(node).every(isThere),
+    )
+    const ready = [...this.#ready.filter((node) => waiting.has(node)), ...withChoice]
+    const first = ready.find(({ op }) => op === "attention" || op === "delta")
+    const place = (node: Node) => this.#places.get(node)!
+    return (
+      first ??
+      ready.reduce<Node | undefined>(
+        (least, node) => (least && place(least) <= place(node) ? least : node),
+        undefined,
+      )
+    )
+  }
+
+  /** What is in order is ready no more. */
+  #leaveOut(): void {
+    const left = this.#ready.filter((node) => !this.#order.has(node))
+    this.#ready.splice(0, this.#ready.length, ...left)
   }
 
   #operandsWithChoice(node: Node): Node[] {
@@ -100,22 +141,19 @@ class Ordering {
     // Whoever convolves has kept rows before, and is done with the state behind it: that is enough for one launch.
     const isAlone = [...missing].some(({ op }) => op === "convolve")
     for (;;) {
-      const first = this.#graph.nodes.find(
-        (node) => missing.has(node) && !this.#order.has(node) && this.#isReady(node),
-      )
+      this.#leaveOut()
+      const first = this.#ready.find((node) => missing.has(node))
       if (!first) return
       this.#addRows(first.rows, (node) => missing.has(node) || (!isAlone && this.#mayCome(node)))
     }
   }
 
+  /** Those that become ready on the way stand behind what they waited for. */
   #addRows(rows: Node["rows"], isWanted: (node: Node) => boolean): void {
-    for (const node of this.#graph.nodes)
-      if (!this.#order.has(node) && node.rows === rows && this.#isReady(node) && isWanted(node))
-        this.#add(node)
-  }
-
-  #isReady(node: Node): boolean {
-    return this.#operands.get(node)!.every((operand) => this.#order.has(operand))
+    for (let at = 0; at < this.#ready.length; at++) {
+      const node = this.#ready[at]!
+      if (!this.#order.has(node) && node.rows === rows && isWanted(node)) this.#add(node)
+    }
   }
 
   /** Not what is done with its experts, and not what reads other rows. */
