@@ -4,7 +4,7 @@
 #
 #   scripts/musl-root.sh FOLDER
 #
-# The C library is Debian trixie's, wherever this runs: older ones do not know the relocations of the libraries beside Node.
+# The C library is Debian trixie's, of the mirror that this system asks: older ones do not know the relocations of the libraries beside Node.
 set -euo pipefail
 root=$(realpath -m "$1")
 repository=$(dirname "$(realpath "$0")")/..
@@ -16,7 +16,8 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$root"/{app,dev,lib,proc,tmp,usr/bin,usr/lib}
 
 mkdir -p "$work"/{lists,cache,debian}/partial
-echo "deb http://deb.debian.org/debian trixie main" >"$work/sources.list"
+mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | grep -v security | head -n 1)
+echo "deb $mirror trixie main" >"$work/sources.list"
 apt() {
   apt-get -qq -o "Dir::State::Lists=$work/lists" -o "Dir::Cache=$work/cache" -o "Dir::Etc::SourceList=$work/sources.list" \
     -o Dir::Etc::SourceParts=- -o APT::Sandbox::User=root -o Acquire::Languages=none "$@"

@@ -105,12 +105,13 @@ describe.each(targets)("for %s", (target) => {
 })
 
 test.each([
-  ["reference", "local", 0.01, "disable"],
-  ["reference", "interactive", 0.02, "eagle"],
-  ["reference", "server", 0.03, "medusa"],
-  ["auto", "local", 0.02, "small_draft"],
-] as const)("%s, mode %s with %s of the memory and %s starts and answers", async (...given) => {
-  const [target, mode, share, who] = given
+  ["reference", "local", 200, "disable"],
+  ["reference", "interactive", 400, "eagle"],
+  ["reference", "server", 600, "medusa"],
+  ["auto", "local", 400, "small_draft"],
+] as const)("%s, mode %s with %s MiB and %s starts and answers", async (...given) => {
+  const [target, mode, mebibytes, who] = given
+  const share = (mebibytes * 2 ** 20) / readMemory().available // whatever else is running
   const drafting = drafters.find((each) => each.mode === who)!
   const overrides = { gpu_memory_utilization: share }
   const app = await createApp({ model: folder, target, mode, overrides, drafting })
