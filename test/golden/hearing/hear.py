@@ -8,20 +8,20 @@ recording has hundreds of rows) and none is special, and silence makes other tok
 """
 
 import json
-import shutil
 import sys
 from pathlib import Path
 
 import numpy as np
 import torch
 import transformers
-from safetensors.torch import save_file
 from transformers import AutoConfig, AutoTokenizer, WhisperFeatureExtractor
 
 GOLDEN = Path(__file__).parent.parent
 sys.path[:0] = [str(GOLDEN / "vision"), str(GOLDEN / "models")]
+import pictured  # noqa: E402
+from make import MARGIN, Float64, draw  # noqa: E402
+from pictured import FIRST, write  # noqa: E402
 from pictures import TEXT  # noqa: E402
-from qwen import FIRST, MARGIN, Float64, bring_texts, close, draw, golden_of, write  # noqa: E402
 
 SOFT = FIRST + 2
 GREEDY, DISTINCT = 16, 6
@@ -251,25 +251,18 @@ def prompts_for(model, folder, made):
     return tensors, notes
 
 
-def make(name, output, seed=1):
-    folder = output / name
-    folder.mkdir(parents=True)
+def make(name, folder, seed=1):
     made = MODELS[name]
     config = made["config"]
     make_weights(config, seed, folder)
     special = ["<|im_start|>", "<|im_end|>", made["soft"], *made.get("tokens", [])]
-    bring_texts(folder, special, TEMPLATE.replace("SOFT", made["soft"]))
+    pictured.bring_texts(folder, special, chat_template=TEMPLATE.replace("SOFT", made["soft"]))
     WhisperFeatureExtractor(feature_size=BANDS).save_pretrained(folder)
     model = class_of(config).from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval().double()
     tensors, notes = prompts_for(model, folder, made)
-    save_file(tensors, folder / "golden.safetensors")
-    close(folder, model, notes, config, made["renamed"])
-    write(folder, "golden.json", {**golden_of(model, notes), "greedy_tokens": GREEDY})
+    pictured.close(folder, model, tensors, notes, config, made["renamed"])
+    write(folder, "golden.json", {**pictured.golden_of(model, notes), "greedy_tokens": GREEDY})
 
 
 if __name__ == "__main__":
-    output, *names = sys.argv[1:]
-    torch.set_num_threads(1)
-    for name in names or MODELS:
-        shutil.rmtree(Path(output) / name, ignore_errors=True)
-        make(name, Path(output))
+    pictured.make_each(MODELS, make)
