@@ -1,7 +1,7 @@
 // Models that see pictures in their own proportions or in tiles of them, from the bytes to the reply: towers, logits and greedy tokens
 // are those of transformers (test/golden/vision/pictures.py, fitting.py).
 
-import { mkdtempSync, rmSync } from "node:fs"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { describe, expect, onTestFinished, test } from "vitest"
@@ -50,7 +50,32 @@ test("Kimi K2.5 is read by the names that were published, too", async () => {
     config.media_placeholder_token_id = config.image_token_id
     delete config.image_token_id
   })
+  const file = join(folder, "preprocessor_config.json")
+  const { patch_size, image_mean, image_std, max_patches, size } = JSON.parse(
+    readFileSync(file, "utf8"),
+  )
+  const media_proc_cfg = {
+    ...{ patch_size, image_mean, image_std },
+    in_patch_limit: max_patches,
+    merge_kernel_size: 2,
+    fixed_output_tokens: null,
+    patch_limit_on_one_side: size.max_height,
+    in_patch_limit_each_frame: 4096,
+    sample_fps: 2.0,
+    temporal_merge_kernel_size: 4,
+    timestamp_mode: "hh:mm:ss.fff",
+  }
+  writeFileSync(file, JSON.stringify({ auto_map: {}, media_proc_cfg }))
   await judgeTower("kimi-k25", opening.reference, { path: folder })
+  const imagesOf = async (path: string) => {
+    const model = await openModel(path, { sees: true })
+    onTestFinished(() => model.close())
+    return model.vision?.images ?? model.blind
+  }
+  expect(await imagesOf(folder)).toEqual(await imagesOf(goldenFolder("vision", "kimi-k25")))
+  const fixed = { ...media_proc_cfg, fixed_output_tokens: 64 }
+  writeFileSync(file, JSON.stringify({ media_proc_cfg: fixed }))
+  expect(await imagesOf(folder)).toContain("media_proc_cfg.fixed_output_tokens is said")
 })
 
 test.each<[string, string, (vision: Json, config: Json) => void]>([

@@ -1,6 +1,6 @@
-// What configurations of Kimi K2.5 and 2.6 say of MoonViT, under the names of transformers or those that were published.
+// What configurations of Kimi K2.5 and 2.6 say of MoonViT and of images, under the names of transformers or those that were published.
 //
-// Source: configuration_kimi_k25.py of transformers.
+// Sources: configuration_kimi_k25.py of transformers; KimiK25VisionProcessor of PaddleFormers for the published names of images.
 
 import type { Fields } from "../fields.ts"
 import { oneSide } from "./sides.ts"
@@ -36,6 +36,23 @@ export function kimiVision(given: Fields): Fields {
     value,
   ])
   return given.with(Object.fromEntries(renamed)).with(ABSENT)
+}
+
+const PUBLISHED = "media_proc_cfg"
+
+/** The image processor's fields in the words of transformers; those of frames, which videos have, are not looked at. */
+export function kimiImage(image: Fields): Fields {
+  const given = image.object(PUBLISHED)
+  if (!given) return image
+  if (given.has("fixed_output_tokens"))
+    throw given.wrong("fixed_output_tokens", "is said; only images of their own sizes are known")
+  const side = given.count("patch_limit_on_one_side", 512)
+  return given.over({
+    image_processor_type: "Kimi_K25ImageProcessor",
+    merge_size: given.count("merge_kernel_size", 2),
+    max_patches: given.count("in_patch_limit", 16384),
+    size: { max_height: side, max_width: side },
+  })
 }
 
 /** Patches a side that become one row. */

@@ -11,7 +11,7 @@ import { Fields } from "../fields.ts"
 import { type Folder, isObject, type Json } from "../folder.ts"
 import { MAX_EDGE, type Pinpoints, readGrids } from "./cutting.ts"
 import { type Fitting, fittingFamily, plain, type Tokens } from "./fitting.ts"
-import { kimiKernel, kimiPlaces } from "./kimi.ts"
+import { kimiImage, kimiKernel, kimiPlaces } from "./kimi.ts"
 import {
   type ImageProcessor,
   NEXT,
@@ -301,8 +301,9 @@ export async function readProcessing(
   told?: Fields,
 ): Promise<ImageProcessing | undefined> {
   const processor = await read(folder, PROCESSOR)
-  const image = processor?.object("image_processor") ?? (await read(folder, IMAGE)) ?? told
-  if (!image) return undefined
+  const given = processor?.object("image_processor") ?? (await read(folder, IMAGE)) ?? told
+  if (!given) return undefined
+  const image = kimiImage(given)
   const tokens = namedTokens((await folder.jsonIfThere(TOKENIZER)) ?? {})
   const texts = { processor: processor ?? fieldsOf(folder, PROCESSOR, {}), tokens }
   return processingBy(config, image, texts)
