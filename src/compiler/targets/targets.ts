@@ -100,7 +100,7 @@ function compiledFor(name: CpuTarget, help: string): Target {
     traits: { activations: "int8" },
     steps: { ...steps, repeats: true },
     library,
-    lacks: async () => (await import("./cpu/cpu.ts")).lackOfCompiler(),
+    lacks: async () => (await import("./cpu/cpu.ts")).lackOfCompiler(name),
     makes: async () => (await import("./cpu/cpu.ts")).describeCpu(name),
     memory: () => ({ device: readMemory() }),
     prepare: async (plan, devices, log) =>

@@ -91,8 +91,8 @@ function levelsFor(target: CpuTarget): Usable {
   return usableLevels(process.arch, features)
 }
 
-export async function lackOfCompiler(): Promise<Lack | undefined> {
-  if ((await genericFor("cpu")) || (await findCompiler())) return undefined
+export async function lackOfCompiler(target: CpuTarget): Promise<Lack | undefined> {
+  if ((await genericFor(target)) || (await findCompiler())) return undefined
   const { CC } = process.env
   if (CC)
     return {
