@@ -3244,9 +3244,9 @@ export const planted: readonly PlantedFault[] = [
   },
   {
     what: "images take turns in the order in which they came, whoever sends a hundred",
-    file: "src/images/images.ts",
-    text: "lane.run(work, bytes.length, caller)",
-    fault: 'lane.run(work, bytes.length, { ...caller, client: "" })',
+    file: "src/worker/decoder.ts",
+    text: "this.#lane.run(own, bytes.length, caller)",
+    fault: 'this.#lane.run(own, bytes.length, { ...caller, client: "" })',
     test: "src/images/images.test.ts",
   },
   {

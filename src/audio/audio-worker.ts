@@ -1,6 +1,6 @@
 // What runs in the process of recordings.ts: decodes and resamples a recording, computes its windows, and hands their frames over.
 
-import { serve } from "../worker/serve.ts"
+import { oneByOne, serve } from "../worker/serve.ts"
 import type { AudioProcessing } from "./audio.ts"
 import { decode } from "./decode.ts"
 import { RATE } from "./features.ts"
@@ -12,18 +12,11 @@ import { leastSamples, mostSeconds, type Window, windowsOf } from "./tiles.ts"
 let processing: AudioProcessing
 let windows: readonly Window[] = []
 
-/** One after the other, also where nobody waits for the first any more: the windows are those of the last. */
-let last: Promise<unknown> = Promise.resolve()
-
 serve({
   open(opening: AudioProcessing): void {
     processing = opening
   },
-  answer(order: Order): Promise<Answer> {
-    const answer = last.then(() => answerTo(order))
-    last = answer.catch(() => {})
-    return answer
-  },
+  answer: oneByOne(answerTo), // the windows are those of the last
 })
 
 async function answerTo(order: Order): Promise<Answer> {

@@ -1,6 +1,6 @@
 // What runs in the process of images.ts: decodes and cuts an image, keeps its tiles, and hands their rows over.
 
-import { serve } from "../worker/serve.ts"
+import { oneByOne, serve } from "../worker/serve.ts"
 import { cut } from "./cut.ts"
 import { decode } from "./decode.ts"
 import type { ImageProcessing, Picture, Size } from "./image.ts"
@@ -10,18 +10,11 @@ import { layoutOf, pixelsOf } from "./patches.ts"
 let processing: ImageProcessing
 let tiles: readonly Picture[] = []
 
-/** One after the other, also where nobody waits for the first any more: the tiles are those of the last. */
-let last: Promise<unknown> = Promise.resolve()
-
 serve({
   open(opening: ImageProcessing): void {
     processing = opening
   },
-  answer(order: Order): Promise<Answer> {
-    const answer = last.then(() => answerTo(order))
-    last = answer.catch(() => {})
-    return answer
-  },
+  answer: oneByOne(answerTo), // the tiles are those of the last
 })
 
 async function answerTo(order: Order): Promise<Answer> {

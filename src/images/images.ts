@@ -3,10 +3,9 @@
 // the other; its rows come in pieces, so that no piece holds up the event loop.
 
 import { codeRoot } from "../code-root.ts"
-import { type Problem, problem } from "../errors.ts"
 import type { Log } from "../log.ts"
-import { type Caller, Lane } from "../worker/lane.ts"
-import { Worker, WorkerLost } from "../worker/worker.ts"
+import { Decoder, type DecodingLimits, refusedFile } from "../worker/decoder.ts"
+import type { Caller } from "../worker/lane.ts"
 import { packed } from "./arrangement.ts"
 import type { Grid } from "./cut.ts"
 import { fits, type ImageProcessing, type SeenImage, type Size, type Tile } from "./image.ts"
@@ -31,6 +30,8 @@ export type Answer =
   /** How large each tile is, and the picture was. */
   { grid: Grid; tiles: Size[]; picture: Size } | { refusal: string } | { pixels: Float32Array }
 
+type Ask = (order: Order) => Promise<Answer>
+
 export interface Images {
   /**
    * @param field of the request that holds the image, for sentences
@@ -41,66 +42,43 @@ export interface Images {
   close(): Promise<void>
 }
 
-/** Bytes: twelve of the largest images, or a photograph each of fifty clients. */
-const MAX_WAITING = 256 * 2 ** 20
-
-interface Limits {
-  milliseconds: number // for one image
-  megabytes: number // of the process
-}
-
-/** The largest image takes 5 to 16 seconds on two busy cores, and a third of the memory. */
-const LIMITS: Limits = { milliseconds: 60_000, megabytes: 2048 }
-
-/** Milliseconds after which an image whose client has left is given up, and the process with it. */
-const UNWANTED = 1000
-
 /** Bytes of rows that come at once: one or two milliseconds of the event loop. */
 const PIECE = 2 * 2 ** 20
 
 export function openImages(
   processing: ImageProcessing,
   log?: Log,
-  limits: Partial<Limits> = {},
+  limits: Partial<DecodingLimits> = {},
 ): Images {
-  const lane = new Lane({ size: MAX_WAITING })
-  const worker = new Worker<Order, Answer>({
+  const decoder = new Decoder<Order, Answer>({
     name: "image decoder",
     file: new URL("images/image-worker", codeRoot),
-    host: "process",
-    nice: 5, // an image is not worth others' next tokens
-    afterLoss: "resume",
     opening: processing,
-    ...LIMITS,
-    ...limits,
-    unwantedMilliseconds: UNWANTED,
     log,
+    limits,
+    costly: (why) => `is an image that cannot be decoded: ${why}; send it smaller`,
   })
 
-  async function prepare(bytes: Uint8Array, field: string, { signal }: Caller): Promise<SeenImage> {
-    const answer = await worker.ask({ kind: "cut", bytes }, { signal })
-    if ("refusal" in answer) throw refused(field, answer.refusal)
+  async function prepare(bytes: Uint8Array, field: string, ask: Ask): Promise<SeenImage> {
+    const answer = await ask({ kind: "cut", bytes })
+    if ("refusal" in answer) throw refusedFile(field, answer.refusal)
     if (!("grid" in answer)) throw new Error("internal: an image was cut, and no grid came of it")
     const tiles: Tile[] = []
     for (const [number, size] of answer.tiles.entries()) {
       const layout = layoutOf(processing, size)
-      tiles.push(tileOf(await pixelsFrom(number, layout, signal), layout))
+      tiles.push(tileOf(await pixelsFrom(number, layout, ask), layout))
     }
     return { tiles, ...toldOf(processing, answer) }
   }
 
-  async function pixelsFrom(
-    tile: number,
-    layout: Layout,
-    signal: AbortSignal | undefined,
-  ): Promise<Float32Array> {
+  async function pixelsFrom(tile: number, layout: Layout, ask: Ask): Promise<Float32Array> {
     const [taken, columns] = [takenOf(layout), pixelColumns(layout)]
     const rows = rowsOf(layout)
     const pixels = new Float32Array(rows * taken)
     const step = Math.max(1, Math.floor(PIECE / (4 * columns)))
     for (let from = 0; from < rows; from += step) {
       const to = Math.min(from + step, rows)
-      const answer = await worker.ask({ kind: "rows", tile, from, to }, { signal })
+      const answer = await ask({ kind: "rows", tile, from, to })
       if (!("pixels" in answer)) throw new Error("internal: rows of an image came without pixels")
       for (let row = from; row < to; row++) {
         const own = answer.pixels.subarray((row - from) * columns, (row - from + 1) * columns)
@@ -111,18 +89,9 @@ export function openImages(
   }
 
   return {
-    prepare(bytes, field, caller) {
-      const work = () =>
-        prepare(bytes, field, caller).catch((error: unknown) => {
-          // What an image costs is the image's own fault.
-          throw error instanceof WorkerLost && error.isCost ? tooCostly(field, error.why) : error
-        })
-      return lane.run(work, bytes.length, caller)
-    },
-    async close() {
-      lane.close()
-      await worker.close()
-    },
+    prepare: (bytes, field, caller) =>
+      decoder.decode(bytes, field, caller, (ask) => prepare(bytes, field, ask)),
+    close: () => decoder.close(),
   }
 }
 
@@ -146,12 +115,4 @@ function toldOf(
     rows: ofTiles.reduce((sum, each) => sum + each, 0),
     ...(own && isPlaced && { grid: own }),
   }
-}
-
-function refused(field: string, why: string): Problem {
-  return problem("invalid_value", { problem: `${field} ${why}.` }, field)
-}
-
-function tooCostly(field: string, why: string): Problem {
-  return refused(field, `is an image that cannot be decoded: ${why}; send it smaller`)
 }

@@ -15,6 +15,18 @@ export interface Served<Opening, Order> {
   tell?: (message: unknown) => void
 }
 
+/** One answer after the other, also where nobody waits for the first any more. */
+export function oneByOne<Order, Answer>(
+  answer: (order: Order) => Promise<Answer>,
+): (order: Order) => Promise<Answer> {
+  let last: Promise<unknown> = Promise.resolve()
+  return (order) => {
+    const next = last.then(() => answer(order))
+    last = next.catch(() => {})
+    return next
+  }
+}
+
 /** Orders that come before it is open wait until it is. */
 export function serve<Opening, Order>({ open, answer, tell }: Served<Opening, Order>): void {
   const post = channel((message) => {
