@@ -4,7 +4,7 @@
 
 import { codeRoot } from "../code-root.ts"
 import type { Log } from "../log.ts"
-import { Decoder, type DecodingLimits, refusedFile } from "../worker/decoder.ts"
+import { type Ask, Decoder, type DecodingLimits, refusedFile } from "../worker/decoder.ts"
 import type { Caller } from "../worker/lane.ts"
 import type { AudioProcessing, HeardRecording, Tile } from "./audio.ts"
 import { type Span, tileOf } from "./tiles.ts"
@@ -15,8 +15,6 @@ export type Order =
   | { kind: "frames"; window: number }
 
 export type Answer = { windows: Span[] } | { refusal: string } | { frames: Float32Array }
-
-type Ask = (order: Order) => Promise<Answer>
 
 export interface Recordings {
   /**
@@ -43,7 +41,11 @@ export function openRecordings(
     costly: (why) => `is a recording that cannot be decoded: ${why}; send a shorter one`,
   })
 
-  async function prepare(bytes: Uint8Array, field: string, ask: Ask): Promise<HeardRecording> {
+  async function prepare(
+    bytes: Uint8Array,
+    field: string,
+    ask: Ask<Order, Answer>,
+  ): Promise<HeardRecording> {
     const answer = await ask({ kind: "hear", bytes })
     if ("refusal" in answer) throw refusedFile(field, answer.refusal)
     if (!("windows" in answer)) throw new Error("internal: a recording was heard without windows")

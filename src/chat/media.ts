@@ -55,7 +55,8 @@ export const MAX_AUDIO = 25 * 1024 * 1024
 export const mostBytes = { image: MAX_IMAGE, audio: MAX_AUDIO } as const
 
 const many = { image: "images", audio: "recordings" } as const
-const called = { image: "an image", audio: "a recording" } as const
+/** One of them, in sentences. */
+export const called = { image: "an image", audio: "a recording" } as const
 
 /** Of a file that has more than that. */
 export function tooManyBytes(field: string, bytes: number, kind: MediumKind): Problem {

@@ -25,6 +25,7 @@ import { readOrigin } from "../model/origin.ts"
 import { senseFolder, senseOf } from "../model/sense.ts"
 import type { Sight } from "../model/vision/open-vision.ts"
 import type { TowerConfig } from "../model/vision/tower.ts"
+import type { FormatName } from "../runtime/format.ts"
 import { readManifest } from "../runtime/library.ts"
 import { type Manifest, type Parameter, parameterBytes } from "../runtime/manifest.ts"
 import { BLOCK } from "../runtime/program.ts"
@@ -135,27 +136,37 @@ interface Sensing {
   rows: readonly (readonly [string, string])[]
 }
 
+/** Why nothing is read, where there is something to read it with. */
+function lackOf(name: Sensing["name"], lack: string | undefined): Sensing {
+  const rows = lack ? [[name, printable(`refused: ${lack}`)] as const] : []
+  return { name, json: lack && { refused: lack }, rows }
+}
+
+const towerFacts = (plan: Plan, format: FormatName) => ({
+  tower: plan.architecture,
+  parameters: parameterCount(plan),
+  format,
+  weightBytes: weightBytesOf(plan),
+})
+
+function towerWords({ tower, parameters, format, weightBytes }: ReturnType<typeof towerFacts>) {
+  return `${tower}, ${(parameters / 1e6).toFixed(1)} M parameters, ${format}, ${mib(weightBytes)}`
+}
+
 function seeingOf({ vision, blind }: Model, plan: Plan | undefined): Sensing {
   const name = "images"
-  if (!vision || !plan) {
-    const rows = blind ? [["images", printable(`refused: ${blind}`)] as const] : []
-    return { name, json: blind && { refused: blind }, rows }
-  }
+  if (!vision || !plan) return lackOf(name, blind)
   const { images, format } = vision
   const patches = mostRows(images) - Number(images.hasClassRow)
   const isFitting = fits(images.cutting)
   const facts = {
-    tower: plan.architecture,
-    parameters: parameterCount(plan),
-    format,
-    weightBytes: weightBytesOf(plan),
+    ...towerFacts(plan, format),
     tile: images.tile,
     patches,
     rows: isFitting ? Math.floor(patches / images.joined ** 2) : wantedOf(images).length,
     tiles: mostTiles(images),
     imageRows: mostImageRows(images),
   }
-  const millions = (facts.parameters / 1e6).toFixed(1)
   const { width, height } = facts.tile
   const become = `${facts.patches} patches become ${facts.rows} rows`
   const tile = isFitting
@@ -166,7 +177,7 @@ function seeingOf({ vision, blind }: Model, plan: Plan | undefined): Sensing {
     name,
     json: facts,
     rows: [
-      ["images", `${facts.tower}, ${millions} M parameters, ${format}, ${mib(facts.weightBytes)}`],
+      [name, towerWords(facts)],
       ["tile", tile],
       ["image", image],
     ],
@@ -175,28 +186,21 @@ function seeingOf({ vision, blind }: Model, plan: Plan | undefined): Sensing {
 
 function hearingOf({ hearing, deaf }: Model, plan: Plan | undefined): Sensing {
   const name = "audio"
-  if (!hearing || !plan) {
-    const rows = deaf ? [["audio", printable(`refused: ${deaf}`)] as const] : []
-    return { name, json: deaf && { refused: deaf }, rows }
-  }
+  if (!hearing || !plan) return lackOf(name, deaf)
   const { audio, format } = hearing
   const rows = Math.floor(mostWindowRows(audio) / audio.joined)
   const facts = {
-    tower: plan.architecture,
-    parameters: parameterCount(plan),
-    format,
-    weightBytes: weightBytesOf(plan),
+    ...towerFacts(plan, format),
     windowSeconds: WINDOW,
     rows,
     mostSeconds: audio.most,
     recordingRows: mostRecordingRows(audio),
   }
-  const millions = (facts.parameters / 1e6).toFixed(1)
   return {
     name,
     json: facts,
     rows: [
-      ["audio", `${facts.tower}, ${millions} M parameters, ${format}, ${mib(facts.weightBytes)}`],
+      [name, towerWords(facts)],
       ["window", `${WINDOW} seconds, which become ${rows} rows`],
       ["recording", `at most ${audio.most} seconds and ${facts.recordingRows} rows`],
     ],

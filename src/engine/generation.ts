@@ -9,7 +9,7 @@ export interface GenerationRequest {
   prompt: Int32Array // [tokens] at least one
   /** What the client calls the prompt, for refusals. */
   field?: string
-  /** Where its tokens stand for images; absent: nowhere. */
+  /** Where its tokens stand for images or recordings; absent: nowhere. */
   images?: GenerationImages
   choices: number // n
   maxTokens: number | undefined // undefined: as far as the context reaches; 0: the prompt is only read

@@ -4,7 +4,7 @@
 
 import { codeRoot } from "../code-root.ts"
 import type { Log } from "../log.ts"
-import { Decoder, type DecodingLimits, refusedFile } from "../worker/decoder.ts"
+import { type Ask, Decoder, type DecodingLimits, refusedFile } from "../worker/decoder.ts"
 import type { Caller } from "../worker/lane.ts"
 import { packed } from "./arrangement.ts"
 import type { Grid } from "./cut.ts"
@@ -29,8 +29,6 @@ export type Order =
 export type Answer =
   /** How large each tile is, and the picture was. */
   { grid: Grid; tiles: Size[]; picture: Size } | { refusal: string } | { pixels: Float32Array }
-
-type Ask = (order: Order) => Promise<Answer>
 
 export interface Images {
   /**
@@ -59,7 +57,11 @@ export function openImages(
     costly: (why) => `is an image that cannot be decoded: ${why}; send it smaller`,
   })
 
-  async function prepare(bytes: Uint8Array, field: string, ask: Ask): Promise<SeenImage> {
+  async function prepare(
+    bytes: Uint8Array,
+    field: string,
+    ask: Ask<Order, Answer>,
+  ): Promise<SeenImage> {
     const answer = await ask({ kind: "cut", bytes })
     if ("refusal" in answer) throw refusedFile(field, answer.refusal)
     if (!("grid" in answer)) throw new Error("internal: an image was cut, and no grid came of it")
@@ -71,7 +73,11 @@ export function openImages(
     return { tiles, ...toldOf(processing, answer) }
   }
 
-  async function pixelsFrom(tile: number, layout: Layout, ask: Ask): Promise<Float32Array> {
+  async function pixelsFrom(
+    tile: number,
+    layout: Layout,
+    ask: Ask<Order, Answer>,
+  ): Promise<Float32Array> {
     const [taken, columns] = [takenOf(layout), pixelColumns(layout)]
     const rows = rowsOf(layout)
     const pixels = new Float32Array(rows * taken)

@@ -32,6 +32,9 @@ const UNWANTED = 1000
 /** Bytes: ten of the largest files, or a photograph or a minute of speech each of fifty clients. */
 const MAX_WAITING = 256 * 2 ** 20
 
+/** What the process is asked about a file. */
+export type Ask<Order, Answer> = (order: Order) => Promise<Answer>
+
 export class Decoder<Order, Answer> {
   readonly #lane = new Lane({ size: MAX_WAITING })
   readonly #worker: Worker<Order, Answer>
@@ -60,7 +63,7 @@ export class Decoder<Order, Answer> {
     bytes: Uint8Array,
     field: string,
     caller: Caller,
-    work: (ask: (order: Order) => Promise<Answer>) => Promise<T>,
+    work: (ask: Ask<Order, Answer>) => Promise<T>,
   ): Promise<T> {
     const { signal } = caller
     const own = () =>

@@ -201,6 +201,24 @@ describe("a conversation", () => {
     expect(await rendered("v13", [user, thought, user])).toContain("[THINK]Hm.[/THINK]So.</s>")
   })
 
+  /** As mistral-common 1.13.1's encode_user_content has them in v7, v11 and v13: in their places, with nothing between. */
+  test.each([
+    ["ahead of a text", ["audio", "Why?"], "[AUDIO]Why?"],
+    ["behind one", ["Why?", "audio"], "Why?[AUDIO]"],
+    ["between two", ["This:", "audio", "Why?"], "This:[AUDIO]Why?"],
+    ["behind another", ["audio", "audio", "Why?"], "[AUDIO][AUDIO]Why?"],
+  ])("a recording stands %s", async (_, given, written) => {
+    let number = 0
+    const parts = given.map(
+      (part): TemplatePart =>
+        part === "audio" ? { kind: "audio", number: number++ } : { text: part },
+    )
+    for (const version of ["v7", "v11", "v13"])
+      expect(await rendered(version, [{ role: "user", content: "", parts }])).toBe(
+        `<s>[INST]${written}[/INST]`,
+      )
+  })
+
   test("a role that is not known is refused", async () => {
     const messages = [{ role: "critic", content: "No." }]
     await expect(rendered("v7", messages)).rejects.toThrow("a message is of the system, the user")

@@ -8,7 +8,7 @@ import type {
   MediumKind,
   MessagePart,
 } from "../../chat/conversation.ts"
-import { mostBytes, tooManyBytes } from "../../chat/media.ts"
+import { called, mostBytes, tooManyBytes } from "../../chat/media.ts"
 import { type Problem, problem } from "../../errors.ts"
 import { cut, fault, mustBe } from "../check.ts"
 import type { Json } from "../json.ts"
@@ -28,8 +28,6 @@ function taken({ sees, hears }: Seeing): string {
 export function untaken(path: string, what: string, model: Seeing): Problem {
   return problem("unsupported_value", { problem: `${path} ${what}; ${taken(model)}.` }, path)
 }
-
-const called = { image: "an image", audio: "a recording" } as const
 
 /** Of an image or a recording that somebody else shows than a user or a tool. */
 export function misplaced(path: string, kind: MediumKind = "image"): Problem {
@@ -63,7 +61,7 @@ export function* readingImage(given: Json | Uint8Array, field: string): Work<Ima
   return { image: yield* readingUrl(given, field, "image"), field }
 }
 
-/** From Base64 alone, as \`input_audio\` has it, or a data: URL. */
+/** From Base64 alone, as `input_audio` has it, or a data: URL. */
 export function* readingAudio(given: Json | Uint8Array, field: string): Work<AudioPart> {
   const isUrl = typeof given !== "string" || /^[a-z]+:/i.test(given)
   const audio = yield* isUrl

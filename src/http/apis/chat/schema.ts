@@ -39,7 +39,7 @@ export const ChatCompletionMessage = Type.Object(
     }),
     content: optional(
       Type.Union([text, Type.Array(anything)]),
-      "The text, or a list of maps whose `text` members are joined, and whose `image_url` is an image where the model sees; a tool's maps that are more than that are handed on as JSON.",
+      "The text, or a list of maps whose `text` members are joined, and whose `image_url` is an image where the model sees, `input_audio` a recording where it hears; a tool's maps that are more than that are handed on as JSON.",
     ),
     name: optional(text, "The speaker's name, for templates that use it."),
     tool_calls: optional(Type.Array(ToolCallRecord), "Calls an assistant made earlier."),

@@ -9,7 +9,7 @@ export const ResponsesRequest = Type.Object(
     model: sampling.model,
     input: optional(
       Type.Union([text, Type.Array(anything)]),
-      "A text of the user, or items: messages (with input_image where the model sees), reasoning, function_call and custom_tool_call with their outputs, item_reference.",
+      "A text of the user, or items: messages (with input_image where the model sees, input_audio where it hears), reasoning, function_call and custom_tool_call with their outputs, item_reference.",
     ),
     instructions: optional(
       text,
