@@ -3,8 +3,7 @@
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest"
-import { type App, createApp } from "../../src/app.ts"
+import { afterAll, describe, expect, onTestFinished, test } from "vitest"
 import { openRecordings } from "../../src/audio/recordings.ts"
 import { mostRows } from "../../src/audio/tiles.ts"
 import { compile } from "../../src/compiler/compile.ts"
@@ -15,6 +14,7 @@ import { compileFolder } from "../../src/model/compile-folder.ts"
 import { openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
+import { answersWith } from "./answers.ts"
 import { goldenFolder } from "./golden.ts"
 import { goldenHearing, hearingModels, KEPT } from "./recordings.ts"
 
@@ -119,50 +119,16 @@ describe.each(hearingModels)("%s", (name) => {
   test("hears", () => judge(goldenFolder("hearing", name), name, "cpu"), 120_000)
 
   describe("answers as transformers does", () => {
-    let app: App
-    let url: string
-    beforeAll(async () => {
-      const overrides = { max_total_seq_length: 2048, kv_dtype: "f32" } as const
-      const model = goldenFolder("hearing", name)
-      app = await createApp({ model, servedName: name, overrides })
-      url = `http://127.0.0.1:${await app.listen(0)}`
-      await app.ready
-    }, 240_000)
-    afterAll(() => app.close())
-
-    async function ask({ parts, bytes, greedy }: ReturnType<typeof goldenHearing>[number]) {
-      let at = 0
-      const content = parts.map((part) => {
-        if (part !== "audio") return { type: "text", text: part }
-        const data = bytes[at++]!.toString("base64")
+    answersWith({
+      model: goldenFolder("hearing", name),
+      overrides: { max_total_seq_length: 2048, kv_dtype: "f32" },
+      prompts: goldenHearing(name),
+      medium: "audio",
+      sent: (bytes) => {
+        const data = bytes.toString("base64")
         return { type: "input_audio", input_audio: { data, format: "wav" } }
-      })
-      const response = await fetch(`${url}/v1/chat/completions`, {
-        method: "POST",
-        headers: { "content-type": "application/json" },
-        body: JSON.stringify({
-          model: name,
-          messages: [{ role: "user", content }],
-          temperature: 0,
-          max_tokens: greedy.length,
-          return_token_ids: true,
-        }),
-      })
-      return (await response.json()) as Answer
-    }
-
-    test("recordings and texts, alone and together", async () => {
-      const prompts = goldenHearing(name)
-      const replies = await Promise.all(prompts.map(ask))
-      replies.push(await ask(prompts[1]!))
-      for (const [i, { ids, greedy }] of [...prompts, prompts[1]!].entries()) {
-        expect(replies[i]).toMatchObject({
-          prompt_token_ids: ids,
-          choices: [{ token_ids: greedy }],
-        })
-      }
-      expect(replies.at(-1)!.usage.prompt_tokens_details.cached_tokens).toBeGreaterThan(16)
-    }, 240_000)
+      },
+    })
   })
 })
 
@@ -186,7 +152,3 @@ test.each(hearingModels)("what %s is asked for a transcription", async (name) =>
   writeFileSync(join(folder, "processor_config.json"), JSON.stringify(processor))
   expect(await askedOf()).toBe("Write down what is said.")
 })
-
-interface Answer {
-  usage: { prompt_tokens_details: { cached_tokens: number } }
-}

@@ -4,9 +4,8 @@
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest"
+import { expect, onTestFinished } from "vitest"
 import { preparing } from "../../src/app/towers.ts"
-import { type App, createApp } from "../../src/app.ts"
 import { compile } from "../../src/compiler/compile.ts"
 import type { Plan, SumOrder } from "../../src/compiler/plan.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
@@ -16,6 +15,7 @@ import { openImages } from "../../src/images/images.ts"
 import { openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import type { LoadableProgram, ProgramLimits } from "../../src/runtime/program.ts"
+import { answersWith } from "./answers.ts"
 import { goldenFolder, readTensors } from "./golden.ts"
 
 /** Whose tiles are as large as their images, and whose prompts tell in which grids they lie. */
@@ -147,57 +147,16 @@ export async function blindBy(
   return model.blind
 }
 
-interface Answer {
-  usage: { prompt_tokens_details: { cached_tokens: number } }
-}
-
 /** A test: both prompts at once, then the second again behind what is remembered of it. */
 export function answersAsGolden(name: string, model = goldenFolder("vision", name)): void {
-  let app: App
-  let url: string
-  beforeAll(async () => {
-    const overrides = {
-      max_total_seq_length: 512,
-      prefill_chunk_size: name.startsWith("gemma4") ? 80 : 32, // whose image is whole in a step
-      kv_dtype: "f32",
-    } as const
-    app = await createApp({ model, servedName: name, overrides })
-    url = `http://127.0.0.1:${await app.listen(0)}`
-    await app.ready
-  }, 240_000)
-  afterAll(() => app.close())
-
-  async function ask({ parts, bytes, greedy }: ReturnType<typeof golden<Prompt>>[number]) {
-    let at = 0
-    const content = parts.map((part) => {
-      if (part !== "image") return { type: "text", text: part }
-      const data = bytes[at++]!.toString("base64")
-      return { type: "image_url", image_url: { url: `data:image/png;base64,${data}` } }
-    })
-    const response = await fetch(`${url}/v1/chat/completions`, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({
-        model: name,
-        messages: [{ role: "user", content }],
-        temperature: 0,
-        max_tokens: greedy.length,
-        return_token_ids: true,
-      }),
-    })
-    return (await response.json()) as Answer
+  const overrides = {
+    max_total_seq_length: 512,
+    prefill_chunk_size: name.startsWith("gemma4") ? 80 : 32, // whose image is whole in a step
+    kv_dtype: "f32",
+  } as const
+  const sent = (bytes: Buffer) => {
+    const data = bytes.toString("base64")
+    return { type: "image_url", image_url: { url: `data:image/png;base64,${data}` } }
   }
-
-  test("pictures and texts, alone and together", async () => {
-    const prompts = golden(name)
-    const replies = await Promise.all(prompts.map(ask))
-    replies.push(await ask(prompts[1]!))
-    for (const [i, { ids, greedy }] of [...prompts, prompts[1]!].entries()) {
-      expect(replies[i]).toMatchObject({
-        prompt_token_ids: ids,
-        choices: [{ token_ids: greedy }],
-      })
-    }
-    expect(replies.at(-1)!.usage.prompt_tokens_details.cached_tokens).toBeGreaterThan(16)
-  }, 240_000)
+  answersWith({ model, overrides, prompts: golden(name), medium: "image", sent })
 }

@@ -19,7 +19,7 @@ from transformers import AutoConfig, AutoTokenizer, WhisperFeatureExtractor
 GOLDEN = Path(__file__).parent.parent
 sys.path[:0] = [str(GOLDEN / "vision"), str(GOLDEN / "models")]
 import pictured  # noqa: E402
-from make import MARGIN, Float64, draw  # noqa: E402
+from make import Float64, draw  # noqa: E402
 from pictured import FIRST, write  # noqa: E402
 from pictures import TEXT  # noqa: E402
 
@@ -190,15 +190,7 @@ def logits_of(model, ids, features):
 
 
 def greedy_of(model, ids, features, most=GREEDY):
-    tokens, leads = [], []
-    while len(tokens) < most:
-        (best, second), (token, _) = (each.tolist() for each in logits_of(model, ids, features)[-1].topk(2))
-        leads.append(best - second)
-        if leads[-1] < MARGIN or token >= 314:
-            break
-        tokens.append(token)
-        ids = torch.cat([ids, torch.tensor([[token]])], 1)
-    return tokens, leads
+    return pictured.greedy_of(model, ids, features, most, logits_of)
 
 
 def message_of(count):

@@ -91,7 +91,7 @@ def logits_of(model, ids, given):
     return logits
 
 
-def greedy_of(model, ids, given, most=GREEDY):
+def greedy_of(model, ids, given, most=GREEDY, logits_of=logits_of):
     tokens, leads = [], []
     while len(tokens) < most:
         (best, second), (token, _) = (each.tolist() for each in logits_of(model, ids, given)[-1].topk(2))
