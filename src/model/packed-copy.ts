@@ -6,7 +6,6 @@
 //
 //   | "SINTERWT" | length of the header, 4 LE | header, JSON | zeros up to a multiple of 4096 | the program's memory |
 
-import { createHash } from "node:crypto"
 import { readSync } from "node:fs"
 import { type FileHandle, open, stat, statfs } from "node:fs/promises"
 import { join } from "node:path"
@@ -17,7 +16,8 @@ import type { LoadableProgram, PackedWeights, ShownFile } from "../runtime/progr
 import { type Shelf, shelfKey } from "../runtime/shelf.ts"
 import { packageWeightWork } from "../runtime/weight-work.ts"
 import type { Model } from "./model.ts"
-import { loadParameters } from "./weights/weights.ts"
+import { allDone, bytesOf, loadParameters } from "./weights/weights.ts"
+import { newWeightsHash } from "./weights/weights-hash.ts"
 
 export interface WeightOptions {
   shelf: Shelf
@@ -113,26 +113,26 @@ async function pack(
     throw error
   })
   const what = manifest.format === model.format ? "loading" : `packing as ${manifest.format}`
-  const hash = createHash("sha256")
+  const hash = newWeightsHash(bytesOf(manifest.parameters))
   const weightWork = program.weightWork ?? packageWeightWork()
   const sink: Pick<Receiver, "load" | "weightWork"> = {
     ...(weightWork && { weightWork }),
     load: (...window) => {
       signal.throwIfAborted()
       stop.signal.throwIfAborted()
-      const [, , , values, scales] = window
-      hash.update(values)
-      if (scales) hash.update(scales)
       return program.load(...window)
     },
   }
-  const fed = loadParameters(model.weights, manifest, sink, (done, total) =>
-    progress(what, done, total),
-  )
-  await Promise.allSettled([verified, fed]) // nobody reads the files when this is over
-  await verified
-  await fed
-  return hash.digest("hex")
+  const fed = loadParameters(model.weights, manifest, sink, {
+    progress: (done, total) => progress(what, done, total),
+    hash,
+  })
+  try {
+    await allDone([verified, fed]) // nobody reads the files when this is over
+    return await hash.digest()
+  } finally {
+    await hash.close()
+  }
 }
 
 // ------------------------------------------------------------------ the copy
@@ -279,8 +279,7 @@ async function readInto(
       progress(done)
     }
   }
-  const readers = await Promise.allSettled(Array.from({ length: READERS }, reader))
-  for (const outcome of readers) if (outcome.status === "rejected") throw outcome.reason
+  await allDone(Array.from({ length: READERS }, reader))
 }
 
 async function clear(packed: PackedWeights): Promise<void> {

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto"
 import { setImmediate } from "node:timers/promises"
 import { expect, test } from "vitest"
 import { widen } from "../../runtime/dtype.ts"
@@ -5,6 +6,7 @@ import type { Parameter } from "../../runtime/manifest.ts"
 import type { LoadableProgram } from "../../runtime/program.ts"
 import { Room } from "./room.ts"
 import { loadParameters, type ParameterWindow, readParameter, type Weights } from "./weights.ts"
+import { newWeightsHash } from "./weights-hash.ts"
 
 const COLUMNS = 1024
 
@@ -69,7 +71,7 @@ test("a program is fed every parameter, and told how far it is", async () => {
         )
       },
     },
-    (...of) => told.push(of),
+    { progress: (...of) => told.push(of) },
   )
   expect(loaded).toEqual([
     "0 0+2048 2048 0",
@@ -92,8 +94,8 @@ const later = async () => {
 const even: Parameter = {
   ...joined,
   codec: "f32",
-  rows: 6 * 2048,
-  sources: [{ tensor: "b", rows: 6 * 2048 }],
+  rows: 8 * 2048,
+  sources: [{ tensor: "b", rows: 8 * 2048 }],
 }
 
 test("windows share memory, and a window is the program's until it is stored", async () => {
@@ -112,8 +114,25 @@ test("windows share memory, and a window is the program's until it is stored", a
       },
     },
   )
-  expect(rows).toEqual([0, 1, 2, 3, 4, 5].map((window) => window * 2048))
-  expect(buffers.size).toBe(3)
+  expect(rows).toEqual([0, 1, 2, 3, 4, 5, 6, 7].map((window) => window * 2048))
+  expect(buffers.size).toBe(5)
+})
+
+test.each([1, 64 << 20])("what a program is fed is summed, of %i bytes", async (size) => {
+  const parameters: Parameter[] = [even, { ...joined, codec: "q4f16_1" }]
+  const expected = createHash("sha256")
+  for (const parameter of parameters)
+    for await (const { values, scales } of readParameter(counting, parameter)) {
+      expected.update(values)
+      if (scales) expected.update(scales)
+    }
+  const hash = newWeightsHash(size)
+  try {
+    await loadParameters(counting, { parameters }, { load: async () => {} }, { hash })
+    expect(await hash.digest()).toBe(expected.digest("hex"))
+  } finally {
+    await hash.close()
+  }
 })
 
 test("a failure is told when nothing is read or stored any more", async () => {

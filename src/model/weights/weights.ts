@@ -7,6 +7,7 @@ import type { Manifest, Parameter } from "../../runtime/manifest.ts"
 import type { LoadableProgram } from "../../runtime/program.ts"
 import { convert, type StoredRows } from "./convert.ts"
 import { Room } from "./room.ts"
+import type { WeightsHash } from "./weights-hash.ts"
 
 export interface Weights {
   /** What the files hold, for whoever lists them. */
@@ -90,54 +91,93 @@ function* windowsOf(weights: Weights, parameter: Parameter): Generator<Unread> {
   }
 }
 
-/**
- * Feeds every parameter of a manifest to a program, in order: a window is read and the one before it converted while a third is
- * stored. `progress` hears bytes as the program is given them.
- */
+/** Windows that are read at once: a disk is asked for the next ones while blocks of these come apart. */
+const READ_AT_ONCE = 2
+
+/** Those, and what is stored, waits to be stored, and is summed. */
+const ROOMS = READ_AT_ONCE + 3
+
+interface Feeding {
+  /** Hears bytes as the program is given them. */
+  progress?: (done: number, total: number) => void
+  /** Sums what the program is given. */
+  hash?: WeightsHash
+}
+
+interface Place {
+  room: Room
+  /** Resolves when nobody uses what it holds any more. */
+  free: Promise<unknown>
+}
+
+interface Reading extends Omit<Feed, "read"> {
+  place: Place
+  stored: Promise<StoredRows>
+}
+
+/** Feeds every parameter of a manifest to a program, in order: windows are read, one is converted, one stored and one summed at once. */
 export async function loadParameters(
   weights: Weights,
   { parameters }: Pick<Manifest, "parameters">,
   program: Pick<LoadableProgram, "load" | "weightWork">,
-  progress: (done: number, total: number) => void = () => {},
+  { progress, hash }: Feeding = {},
 ): Promise<void> {
-  const total = parameters.reduce((sum, { rows, columns, codec }) => {
-    const { bytes, scaleBytes } = rowLayout(codec, columns)
-    return sum + rows * (bytes + scaleBytes)
-  }, 0)
+  const total = bytesOf(parameters)
   const feeds = feedsOf(weights, parameters)
   const { weightWork } = program
   const files = new DirectFiles()
-  const newRoom = () => new Room({ weightWork, files })
-  const rooms = [newRoom(), newRoom(), newRoom()] // of what is read, converted and stored
+  const newPlace = (): Place => ({ room: new Room({ weightWork, files }), free: Promise.resolve() })
+  const places = Array.from({ length: ROOMS }, newPlace)
+  const readings: Reading[] = []
   const start = () => {
     const { value: feed } = feeds.next()
-    const room = rooms.shift()!
-    rooms.push(room)
-    room.clear()
-    return feed && { ...feed, stored: heard(feed.read(room)) }
+    if (!feed) return
+    const { read, ...what } = feed
+    const place = places.shift()!
+    places.push(place)
+    const stored = place.free.then(() => {
+      place.room.clear()
+      return read(place.room)
+    })
+    readings.push({ ...what, place, stored: heard(stored) })
   }
   let done = 0
-  let loading = Promise.resolve()
-  let next = start()
+  let loaded: Promise<unknown> = Promise.resolve()
   try {
-    while (next) {
-      const { number, converted, stored } = next
-      const window = await stored
-      next = start()
-      const { row, rows, values, scales } = converted(window)
-      await loading
-      loading = heard(program.load(number, row, rows, values, scales))
+    for (let i = 0; i < READ_AT_ONCE; i++) start()
+    for (let next = readings.shift(); next; next = readings.shift()) {
+      const { number, converted, place, stored } = next
+      const { row, rows, values, scales } = converted(await stored)
+      start()
+      loaded = heard(loaded.then(() => program.load(number, row, rows, values, scales)))
+      place.free = heard(allDone([loaded, hash?.update(values), scales && hash?.update(scales)]))
       done += values.length + (scales?.length ?? 0)
-      progress(done, total)
+      progress?.(done, total)
     }
-    await loading
+    await allDone(places.map(({ free }) => free))
   } finally {
-    await Promise.allSettled([next?.stored, loading]) // nobody reads or stores when this is over
+    // Nobody reads, stores or sums when this is over.
+    await Promise.allSettled([
+      ...readings.map(({ stored }) => stored),
+      ...places.map(({ free }) => free),
+    ])
     await files.close()
   }
 }
 
-function* feedsOf(weights: Weights, parameters: readonly Parameter[]) {
+/** As a program is fed them. */
+export function bytesOf(parameters: readonly Parameter[]): number {
+  return parameters.reduce((sum, { rows, columns, codec }) => {
+    const { bytes, scaleBytes } = rowLayout(codec, columns)
+    return sum + rows * (bytes + scaleBytes)
+  }, 0)
+}
+
+interface Feed extends Unread {
+  number: number // of its parameter
+}
+
+function* feedsOf(weights: Weights, parameters: readonly Parameter[]): Generator<Feed, undefined> {
   for (const [number, parameter] of parameters.entries())
     for (const window of windowsOf(weights, parameter)) yield { number, ...window }
 }
@@ -146,4 +186,10 @@ function* feedsOf(weights: Weights, parameters: readonly Parameter[]) {
 function heard<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => {})
   return promise
+}
+
+/** All of them, also where one fails. @throws what the first that failed did */
+export async function allDone(all: readonly unknown[]): Promise<void> {
+  for (const outcome of await Promise.allSettled(all))
+    if (outcome.status === "rejected") throw outcome.reason
 }
