@@ -410,7 +410,8 @@ export const routes: readonly Route[] = [
   {
     method: "GET",
     path: "/",
-    summary: "A page to chat on; conversations stay in the browser.",
+    summary:
+      "A page to chat on, also about images and recordings; conversations stay in the browser.",
     early: true,
     answer: "html",
     handle: chatPage,

@@ -40,6 +40,8 @@ export async function openBrowser(): Promise<Page> {
       "--no-sandbox",
       "--remote-debugging-pipe",
       "--window-size=1100,1000",
+      // A microphone that beeps, which pages need not ask for.
+      ...["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"],
       `--user-data-dir=${folder}`,
       "about:blank",
     ],

@@ -24,7 +24,7 @@ export const Model = Type.Object(
     capabilities: Type.Array(
       Type.Enum([
         ...["chat", "completion", "tools", "json_schema", "logprobs", "embedding", "rerank"],
-        ...["thinking", "insert", "vision"],
+        ...["thinking", "insert", "vision", "audio"],
       ]),
     ),
   },

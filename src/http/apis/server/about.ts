@@ -47,4 +47,4 @@ function page({ setHeader }: Exchange, text: string): Answer {
 }
 
 const PAGE_POLICY =
-  "default-src 'none'; connect-src 'self'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+  "default-src 'none'; connect-src 'self'; img-src data:; media-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
