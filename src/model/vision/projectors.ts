@@ -3,6 +3,7 @@
 
 import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
+import { TURNS_HALVES } from "../gguf/tower-inside.ts"
 import { joinedRows, type Naming } from "../weights/names.ts"
 import type { ClipFile } from "./clip-file.ts"
 import { classParts } from "./eyes.ts"
@@ -105,7 +106,7 @@ const projectors = {
       const [columns] = file.dims("mm.model.mlp.2.weight")
       return {
         pixel_shuffle_ratio: 1 / file.count(SCALE),
-        rope_theta: file.keys.numberIfThere("clip.rope.freq_base"),
+        rope_theta: thetaOf(file),
         projector_input_dim: columns,
         projector_output_dim: columns,
         vision_output_dim: columns,
@@ -186,15 +187,15 @@ const projectors = {
       vision_feature_layer: -1,
       vision_feature_select_strategy: "full",
     }),
-    vision: (file) => ({ rope_theta: file.keys.numberIfThere("clip.rope.freq_base") }),
+    vision: (file) => ({ rope_theta: thetaOf(file) }),
     image: (file) => ({
       size: { longest_edge: file.countIfThere("preproc_image_size") ?? file.count("image_size") },
       patch_size: square(file.count("patch_size")),
     }),
-    parts: (_, tower) => {
+    parts: (file, tower) => {
       const { merge } = tower
       return {
-        ...neighbourParts(tower),
+        ...(!file.keys.flag(`clip.vision.${TURNS_HALVES}`, false) && neighbourParts(tower)),
         "mlp.gate_proj": "ffn_gate",
         merging_norm: "input_norm",
         "merging.weight": { name: "patch_merger.weight", turnedColumns: merge.side ** 2 },
@@ -275,6 +276,10 @@ function withClass(tower: TowerConfig, isBehind = false): Naming["parts"] {
     bias: patchBias ? { tensor: "patch_embd.bias" } : undefined,
   })
 }
+
+/** Ollama's files say it of what sees alone. */
+const thetaOf = ({ keys }: ClipFile) =>
+  keys.numberIfThere("clip.rope.freq_base") ?? keys.numberIfThere("clip.vision.rope.freq_base")
 
 /** Neighbours of a head turn with each other. */
 function neighbourParts({ blocks }: TowerConfig): Naming["parts"] {
