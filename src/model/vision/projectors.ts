@@ -9,7 +9,7 @@ import type { ClipFile } from "./clip-file.ts"
 import { classParts } from "./eyes.ts"
 import { boundParts, GEMMA4_CONSTANTS, lineParts } from "./gemma4.ts"
 import { FRAMES, MAX_ROWS } from "./qwen.ts"
-import { STACKED, type TowerConfig } from "./tower.ts"
+import { placesParts, STACKED, type TowerConfig } from "./tower.ts"
 
 export interface Projector {
   /** The `model_type` of the whole. @param text the fields of the text model's file */
@@ -37,21 +37,27 @@ export interface Projector {
 }
 
 const SCALE = "projector.scale_factor"
+const PLACES = "v.position_embd.weight"
 const MERGER = "mm.patch_merger.weight"
 
 const projectors = {
   mlp: {
-    model: () => "llava",
+    model: (file) => (hasGrids(file) ? "llava_next" : "llava"),
     tower: "clip_vision_model",
     gelu: "gelu",
     around: [],
     mayBeSwapped: true,
-    fields: (file) => ({ vision_feature_layer: layersOf(file) }),
+    fields: (file) => ({ vision_feature_layer: layersOf(file), ...gridsOf(file) }),
     image(file) {
       const side = file.count("image_size")
-      return { size: { shortest_edge: side }, crop_size: square(side) }
+      return { size: { shortest_edge: side }, crop_size: square(side), ...gridsOf(file) }
     },
-    parts: (_, tower) => ({ ...withClass(tower), linear_1: "0", linear_2: "2" }),
+    parts: (_, tower) => ({
+      ...withClass(tower),
+      linear_1: "0",
+      linear_2: "2",
+      "newline.weight": { name: "image_newline", apart: true },
+    }),
     last: { tensor: "mm.2.weight", dim: 1 },
   },
   idefics3: {
@@ -129,6 +135,36 @@ const projectors = {
     },
     last: { tensor: "mm.model.fc.weight", dim: 1 },
   },
+  lfm2: {
+    model: () => "lfm2_vl",
+    tower: "siglip2_vision_model",
+    gelu: "gelu_pytorch_tanh",
+    around: ["<|image_start|>", "<|image_end|>"],
+    mayBeSwapped: false,
+    fields(file) {
+      const [, rows] = file.dims("mm.1.weight")
+      return {
+        downsample_factor: file.count(SCALE),
+        projector_hidden_size: rows,
+        projector_use_layernorm: file.has("mm.input_norm.weight"),
+        projector_bias: file.has("mm.1.bias"),
+      }
+    },
+    vision: (file) => ({ num_patches: file.dims(PLACES)[1] }),
+    // Files do not say how large tiles are: in all that were published 32 patches a side.
+    image: (file) => ({
+      encoder_patch_size: file.count("patch_size"),
+      downsample_factor: file.count(SCALE),
+      tile_size: 32 * file.count("patch_size"),
+    }),
+    parts: (_, { side, width }) => ({
+      ...placesParts("position_embd.weight", side * side, width),
+      projector_norm: "input_norm",
+      linear_1: "1",
+      linear_2: "2",
+    }),
+    last: { tensor: "mm.2.weight", dim: 1 },
+  },
   gemma3: {
     model: () => "gemma3",
     tower: "siglip_vision_model",
@@ -166,7 +202,7 @@ const projectors = {
       head_dim: file.count("embedding_length") / file.count("attention.head_count"),
       rms_norm_eps: file.keys.numberIfThere("clip.vision.attention.layer_norm_epsilon"),
       pooling_kernel_size: pooled(file),
-      position_embedding_size: file.dims(LINES)[1],
+      position_embedding_size: file.dims(PLACES)[1],
       use_clipped_linears: file.has("v.blk.0.attn_q.input_max"),
       standardize: file.has("v.std_bias"),
     }),
@@ -259,6 +295,19 @@ export function projectorOf({ keys }: ClipFile): Projector {
 
 const square = (side: number) => ({ height: side, width: side })
 
+/** Of LLaVA 1.6. */
+export const hasGrids = ({ keys }: ClipFile) => keys.has("clip.vision.image_grid_pinpoints")
+
+/** Widths and heights by turns, as LLaVA's own configuration has them; in transformers' heights come first. */
+function gridsOf(file: ClipFile): Json {
+  const flat = file.keys.countsIfThere("clip.vision.image_grid_pinpoints")
+  if (!flat) return {}
+  if (flat.length % 2 !== 0)
+    throw file.wrong("image_grid_pinpoints", `has ${flat.length} numbers, which are no pairs`)
+  const heights = flat.filter((_, i) => i % 2 === 1)
+  return { image_grid_pinpoints: heights.map((height, i) => [height, flat[2 * i]!]) }
+}
+
 /** As many as there are: the last one that is not read is not written. The key counts from 1. */
 function layersOf(file: ClipFile): number {
   const layers = file.keys.countsIfThere("clip.vision.feature_layer") ?? [file.layers()]
@@ -291,8 +340,6 @@ function neighbourParts({ blocks }: TowerConfig): Naming["parts"] {
 /** In all that were published 3 x 3 patches become one row, and files do not say so. */
 const pooled = (file: ClipFile) => file.countIfThere(SCALE) ?? 3
 
-const LINES = "v.position_embd.weight"
-
 function gemma4Parts(file: ClipFile, { width, blocks, fits }: TowerConfig): Naming["parts"] {
   const { attention, bounded } = blocks[0]!
   const { headDim } = attention
@@ -306,7 +353,7 @@ function gemma4Parts(file: ClipFile, { width, blocks, fits }: TowerConfig): Nami
     "mlp.up": "ffn_up",
     "mlp.down": "ffn_down",
   }
-  const table = { of: file.dims(LINES)[1]!, width }
+  const table = { of: file.dims(PLACES)[1]!, width }
   return {
     ...lineParts("position_embd.weight", fits!.lines!, table),
     ...(bounded && boundParts(names)),
