@@ -146,6 +146,14 @@ test.each<[string, string, (vision: Json, config: Json) => void]>([
     (vision) => (vision.pos_emb_height = 6),
   ],
   ["kimi-k25", 'merge_type is "mean"; known: sd2_tpool', (vision) => (vision.merge_type = "mean")],
+  ["janus", "depth is 3; known of this model: 2", (vision) => (vision.depth = 3)],
+  ["janus", "projection_dim is 44; known", (vision) => (vision.projection_dim = 44)],
+  ["janus", "use_qk_norm is true", (vision) => (vision.use_qk_norm = true)],
+  [
+    "janus",
+    "has shape [57, 48], the configuration says [72, 48]",
+    (vision) => (vision.mlp_ratio = 1.5),
+  ],
   [
     "llava-pixtral",
     'vision_feature_select_strategy is "default"; known: full',

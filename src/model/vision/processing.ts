@@ -216,6 +216,22 @@ const families: Readonly<Record<string, Family>> = {
       return { mark: soft, soft, wording: plain }
     },
   },
+  janus: {
+    processors: ["JanusImageProcessor"],
+    tower: "janus_vision_model",
+    joined: () => 1,
+    words({ processor, tokens }) {
+      if (processor.flag("use_default_system_prompt", false))
+        throw processor.wrong(
+          "use_default_system_prompt",
+          "is true; the template's words alone are known",
+        )
+      const soft = tokens("image_token", "<image_placeholder>")
+      const opening = tokens("boi_token", "<begin_of_image>")
+      const closing = tokens("eoi_token", "<end_of_image>")
+      return { mark: soft, soft, wording: { ...plain, opening, closing } }
+    },
+  },
   cohere2_vision: {
     processors: ["Cohere2VisionImageProcessor"],
     tower: "siglip_vision_model",
@@ -259,6 +275,7 @@ interface Tower {
 const towers: Readonly<Record<string, Tower>> = {
   clip_vision_model: { hasClassRow: true, image: 224, patch: 32 },
   siglip_vision_model: { hasClassRow: false, image: 224, patch: 16 },
+  janus_vision_model: { hasClassRow: false, image: 384, patch: 16 },
   idefics3: { hasClassRow: false, image: 224, patch: 32 }, // as Idefics 3 and SmolVLM were published
   smolvlm: { hasClassRow: false, image: 224, patch: 32 },
   idefics3_vision: { hasClassRow: false, image: 224, patch: 32 },

@@ -79,6 +79,13 @@ export const processors = {
     cutting: padded,
     flags: ["do_pad"],
   },
+  JanusImageProcessor: {
+    filter: "bicubic",
+    normal: CLIP,
+    field: "size",
+    cutting: padded,
+    flags: ["do_pad"],
+  },
   Gemma3ImageProcessor: {
     filter: "bilinear",
     normal: HALVES,

@@ -135,6 +135,21 @@ const projectors = {
     },
     last: { tensor: "mm.model.fc.weight", dim: 1 },
   },
+  janus_pro: {
+    model: () => "janus",
+    gelu: "gelu",
+    around: ["<begin_of_image>", "<end_of_image>"],
+    mayBeSwapped: false,
+    fields: () => ({}),
+    vision: (file) => ({
+      mlp_ratio: (innerOf(file) + 0.5) / file.count("embedding_length"),
+      attention_bias: file.has("v.blk.0.attn_q.bias"),
+      projection_dim: file.dims("mm.1.weight")[1],
+    }),
+    image: (file) => ({ size: square(file.count("image_size")) }),
+    parts: () => ({ linear_1: "0", linear_2: "1" }),
+    last: { tensor: "mm.1.weight", dim: 1 },
+  },
   lfm2: {
     model: () => "lfm2_vl",
     tower: "siglip2_vision_model",
@@ -411,7 +426,7 @@ function qwenVision(file: ClipFile): Json {
   }
 }
 
-/** How wide its MLPs are: of Qwen 2's converters write another number, or none. */
+/** How wide its MLPs are: of Qwen 2's converters write another number, or none, and of Janus one that is rounded otherwise. */
 function innerOf(file: ClipFile): number {
   const width = file.count("embedding_length")
   const [columns, rows] = file.dims("v.blk.0.ffn_up.weight")

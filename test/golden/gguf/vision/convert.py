@@ -30,7 +30,7 @@ TEXT = {
     "smolvlm": "VLlama3ForCausalLM",
 }
 LEGACY = ["llava-clip", "llava-next"]
-PICTURED = ["lfm2-vl", "llama4", "llava-pixtral", "mistral3", "qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen3-vl-moe", "qwen3-5"]
+PICTURED = ["janus", "lfm2-vl", "llama4", "llava-pixtral", "mistral3", "qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen3-vl-moe", "qwen3-5"]
 ALONE = {"qwen3-5": ["--no-mtp"]}  # without a layer that guesses ahead
 # What stands for rows of images, 319, and around them has no names in those folders.
 TOKENS = {
