@@ -94,6 +94,13 @@ describe.each(picturedModels.filter((name) => existsSync(folderOf(name))))("%s",
   if (!["gemma4", "lfm2-vl"].includes(name)) answersAsGolden(name, folderOf(name))
 })
 
+test("Kimi VL sees what Kimi K2.5 does", async () => {
+  await judgePictures("kimi-k25", opening.reference, { path: folderOf("kimi-vl") })
+  const { images } = (await opened(folderOf("kimi-vl"))).vision!
+  const area = 4096 * 4 * 4 // as the first of the published ones say, of patches of 4 pixels
+  expect(images.cutting).toEqual({ kind: "shrink", area, longest: 510 * 4, most: 5120 * 4 * 4 })
+})
+
 test("images are prepared as the folder says, in the words of its family", async () => {
   const file = await opened(folderOf("smolvlm"))
   const folder = await opened(goldenFolder("vision", "smolvlm"))
@@ -207,7 +214,7 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
     "another projector",
     "smolvlm",
     ({ pairs }) => pairs.set("clip.projector_type", string("ldp")),
-    'clip.projector_type is "ldp"; known: mlp, idefics3, internvl, llama4, janus_pro, lfm2, gemma3, gemma4v, pixtral, qwen2vl_merger, qwen2.5vl_merger, qwen3vl_merger',
+    'clip.projector_type is "ldp"; known: mlp, idefics3, internvl, llama4, janus_pro, kimivl, lfm2, gemma3, gemma4v, pixtral, qwen2vl_merger, qwen2.5vl_merger, qwen3vl_merger',
   ],
   [
     "Qwen that hears, too",

@@ -66,6 +66,7 @@ export const eyes = {
   janus_vision_model: janus,
   kimi_k25_vision: moonVit,
   llama4_vision_model: llama4,
+  moonvit: moonVit,
   pixtral,
   siglip2_vision_model: siglip2,
   siglip_vision_model: (vision: Fields) => siglip(vision, SIGLIP),

@@ -176,6 +176,13 @@ const families = {
     roots: rootsOf(["vision_tower."], "mm_projector."),
     parts: { merging_norm: "pre_norm", linear_1: "proj.0", linear_2: "proj.2" },
   },
+  kimi_vl: {
+    towers: ["moonvit"],
+    ending: kimiEnding,
+    softToken: 163605,
+    roots: LLAVA.roots,
+    parts: { merging_norm: "pre_norm" },
+  },
   lfm2_vl: {
     towers: ["siglip2_vision_model"],
     ending: lfm2Ending,

@@ -150,6 +150,32 @@ const projectors = {
     parts: () => ({ linear_1: "0", linear_2: "1" }),
     last: { tensor: "mm.1.weight", dim: 1 },
   },
+  kimivl: {
+    model: () => "kimi_vl",
+    tower: "moonvit",
+    gelu: "gelu_pytorch_tanh",
+    around: ["<|media_pad|>", "<|media_end|>"],
+    mayBeSwapped: false,
+    fields: () => ({}),
+    vision(file) {
+      const side = Math.sqrt(file.dims(PLACES)[1]!)
+      return { merge_kernel_size: file.count(SCALE), pos_emb_height: side, pos_emb_width: side }
+    },
+    // Files do not say how large images are: the least of what published models allow.
+    image: (file) => ({
+      patch_size: file.count("patch_size"),
+      merge_kernel_size: file.count(SCALE),
+      pad_input: true,
+    }),
+    parts: (_, { side, width, blocks }) => ({
+      ...neighbourParts({ blocks }),
+      ...placesParts("position_embd.weight", side * side, width),
+      merging_norm: "input_norm",
+      linear_1: "1",
+      linear_2: "2",
+    }),
+    last: { tensor: "mm.2.weight", dim: 1 },
+  },
   lfm2: {
     model: () => "lfm2_vl",
     tower: "siglip2_vision_model",
@@ -346,7 +372,7 @@ const thetaOf = ({ keys }: ClipFile) =>
   keys.numberIfThere("clip.rope.freq_base") ?? keys.numberIfThere("clip.vision.rope.freq_base")
 
 /** Neighbours of a head turn with each other. */
-function neighbourParts({ blocks }: TowerConfig): Naming["parts"] {
+function neighbourParts({ blocks }: Pick<TowerConfig, "blocks">): Naming["parts"] {
   const { headDim } = blocks[0]!.attention
   const turned = (name: string) => ({ name, neighbours: { headDim, turned: headDim } })
   return { "self_attn.q_proj": turned("attn_q"), "self_attn.k_proj": turned("attn_k") }

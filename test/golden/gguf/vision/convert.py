@@ -30,6 +30,9 @@ TEXT = {
     "smolvlm": "VLlama3ForCausalLM",
 }
 LEGACY = ["llava-clip", "llava-next"]
+# Kimi VL is what Kimi K2.5 sees pictures with, under other names.
+KIMI = ["kimi-vl"]
+KIMI_NAMES = {"mm_projector.proj.0.": "multi_modal_projector.linear_1.", "mm_projector.proj.2.": "multi_modal_projector.linear_2."}
 PICTURED = ["janus", "lfm2-vl", "llama4", "llava-pixtral", "mistral3", "qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen3-vl-moe", "qwen3-5"]
 ALONE = {"qwen3-5": ["--no-mtp"]}  # without a layer that guesses ahead
 # What stands for rows of images, 319, and around them has no names in those folders.
@@ -120,12 +123,13 @@ def convert(llama, folder, output, *options):
 
 def published(name, folder):
     """The golden folder as one that was published."""
-    for file in (VISION / name).glob("*.json"):
+    source = VISION / ("kimi-k25" if name in KIMI else name)
+    for file in source.glob("*.json"):
         text = file.read_text()
         for old, new in TOKENS.get(name, {}).items():
             text = text.replace(old, new)
         (folder / file.name).write_text(text)
-    for template in (VISION / name).glob("*.jinja"):
+    for template in source.glob("*.jinja"):
         shutil.copy(template, folder)
     config = json.loads((folder / "config.json").read_text())
     if TEXT.get(name):
@@ -136,7 +140,11 @@ def published(name, folder):
     soft = dict(image_seq_length=config.get("mm_tokens_per_image", 256))
     said = json.loads(image.read_text()) if image.exists() else soft
     image.write_text(json.dumps({**HALVES, **said}))
-    weights = load_file(VISION / name / "model.safetensors")
+    weights = load_file(source / "model.safetensors")
+    if name in KIMI:
+        config |= dict(architectures=["KimiVLForConditionalGeneration"], model_type="kimi_vl")
+        for old, new in {**KIMI_NAMES, "mm_projector.": "multi_modal_projector."}.items():
+            weights = {key.replace(old, new) if key.startswith(old) else key: w for key, w in weights.items()}
     if name == "internvl":  # its converter reads names of transformers 5
         weights = {f"model.{key}" if not key.startswith("language_model") else key: w for key, w in weights.items()}
     if name == "qwen3-vl-moe":  # experts' matrices were published turned around, and transformers 5 turns them
@@ -178,6 +186,6 @@ def legacy(llama, name, output):
 
 if __name__ == "__main__":
     llama, *names = sys.argv[1:]
-    for name in names or [*TEXT, *PICTURED]:
+    for name in names or [*TEXT, *PICTURED, *KIMI]:
         (HERE / name).mkdir(exist_ok=True)
         (legacy if name in LEGACY else modern)(llama, name, HERE / name)
