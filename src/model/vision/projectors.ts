@@ -4,7 +4,7 @@
 import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
 import { TURNS_HALVES } from "../gguf/tower-inside.ts"
-import { joinedRows, type Naming } from "../weights/names.ts"
+import { joinedRows, type NamedPart, type Naming } from "../weights/names.ts"
 import type { ClipFile } from "./clip-file.ts"
 import { classParts } from "./eyes.ts"
 import { boundParts, GEMMA4_CONSTANTS, lineParts } from "./gemma4.ts"
@@ -174,6 +174,46 @@ const projectors = {
       linear_1: "1",
       linear_2: "2",
     }),
+    last: { tensor: "mm.2.weight", dim: 1 },
+  },
+  kimik25: {
+    model: () => "kimi_k25",
+    tower: "kimi_k25_vision",
+    gelu: "gelu_pytorch_tanh",
+    around: ["<|media_pad|>", "<|media_end|>"],
+    mayBeSwapped: false,
+    fields: (file) => ({
+      projection_layer_norm_eps: file.keys.numberIfThere(
+        "clip.vision.attention.layer_norm_epsilon",
+      ),
+    }),
+    vision(file) {
+      const [, width, height] = file.dims(PLACES)
+      return { merge_kernel_size: file.count(SCALE), pos_emb_height: height, pos_emb_width: width }
+    },
+    image(file) {
+      const [patch, area] = [file.count("patch_size"), file.countIfThere("image_max_pixels")]
+      return {
+        patch_size: patch,
+        merge_size: file.count(SCALE),
+        max_patches: area && Math.floor(area / patch ** 2),
+      }
+    },
+    parts(_, { side, width, blocks }) {
+      const { headDim } = blocks[0]!.attention
+      const neighbours = { headDim, turned: headDim, byTurns: true } as const
+      const joined = joinedRows({ q: width, k: width, v: width })
+      const places = placesParts("position_embd.weight", side * side, width)["positions.weight"]
+      return {
+        "self_attn.q_proj": { name: "attn_qkv", rows: joined.q, neighbours },
+        "self_attn.k_proj": { name: "attn_qkv", rows: joined.k, neighbours },
+        "self_attn.v_proj": { name: "attn_qkv", rows: joined.v },
+        "positions.weight": { ...(places as NamedPart), shape: [side, side, width] },
+        merging_norm: "input_norm",
+        linear_1: "1",
+        linear_2: "2",
+      }
+    },
     last: { tensor: "mm.2.weight", dim: 1 },
   },
   lfm2: {

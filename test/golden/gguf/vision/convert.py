@@ -33,7 +33,7 @@ LEGACY = ["llava-clip", "llava-next"]
 # Kimi VL is what Kimi K2.5 sees pictures with, under other names.
 KIMI = ["kimi-vl"]
 KIMI_NAMES = {"mm_projector.proj.0.": "multi_modal_projector.linear_1.", "mm_projector.proj.2.": "multi_modal_projector.linear_2."}
-PICTURED = ["janus", "lfm2-vl", "llama4", "llava-pixtral", "mistral3", "qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen3-vl-moe", "qwen3-5"]
+PICTURED = ["janus", "kimi-k25", "lfm2-vl", "llama4", "llava-pixtral", "mistral3", "qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen3-vl-moe", "qwen3-5"]
 ALONE = {"qwen3-5": ["--no-mtp"]}  # without a layer that guesses ahead
 # What stands for rows of images, 319, and around them has no names in those folders.
 TOKENS = {
@@ -141,6 +141,10 @@ def published(name, folder):
     said = json.loads(image.read_text()) if image.exists() else soft
     image.write_text(json.dumps({**HALVES, **said}))
     weights = load_file(source / "model.safetensors")
+    if name == "kimi-k25":  # its converter reads the published names
+        config["architectures"] = ["KimiK25ForConditionalGeneration"]
+        own = json.loads(image.read_text())
+        image.write_text(json.dumps({**own, "in_patch_limit": own["max_patches"]}))
     if name in KIMI:
         config |= dict(architectures=["KimiVLForConditionalGeneration"], model_type="kimi_vl")
         for old, new in {**KIMI_NAMES, "mm_projector.": "multi_modal_projector."}.items():
