@@ -2923,8 +2923,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a GGUF model that sees turns its pairs by height and width as none was told",
     file: "src/model/gguf/config.ts",
-    text: 'listed("rope.mrope_section"))?.slice(0, 3)',
-    fault: 'listed("rope.mrope_section"))?.slice(0, 3).reverse()',
+    text: "...scaling, mrope_section: sections }",
+    fault: "...scaling, mrope_section: sections.toReversed() }",
     test: "test/model/mmproj.test.ts",
   },
   {
@@ -2947,6 +2947,55 @@ export const planted: readonly PlantedFault[] = [
     text: "listed.length) return listed as number[]",
     fault: "listed.length) return (listed as number[]).toSorted()",
     test: "test/model/ollama-sight.test.ts",
+  },
+  {
+    what: "heads of Mistral 3 in Ollama's files turn as those that llama.cpp lays",
+    file: "src/model/gguf/tower-inside.ts",
+    text: ", [TURNS_HALVES]: true",
+    fault: "",
+    test: "test/model/ollama-sight.test.ts",
+  },
+  {
+    what: "layers that remember in Ollama's files of Qwen 3.5 are every fourth",
+    file: "src/model/gguf/architectures.ts",
+    text: "(kvHeads ? kvHeads[layer] === 0 : (layer + 1) % interval !== 0)",
+    fault: "(kvHeads ? (layer + 1) % interval === 0 : (layer + 1) % interval !== 0)",
+    test: "test/model/ollama-sight.test.ts",
+  },
+  {
+    what: "a rule of cutting texts that Ollama's converter did not know is the default one",
+    file: "src/model/gguf/tokenizer.ts",
+    text: 'told === "default" && isByOllama(keys)',
+    fault: 'told === "" && isByOllama(keys)',
+    test: "test/model/ollama-sight.test.ts",
+  },
+  {
+    what: "grids of LLaVA 1.6 in GGUF have their heights first",
+    file: "src/model/vision/projectors.ts",
+    text: "[height, flat[2 * i]!]",
+    fault: "[flat[2 * i]!, height]",
+    test: "test/model/mmproj.test.ts",
+  },
+  {
+    what: "pairs of Kimi K2.5's heads in GGUF stay where they lie",
+    file: "src/model/weights/names.ts",
+    text: "if (byTurns) return row - at + byTurn(at, headDim / 2)",
+    fault: "if (byTurns) return row",
+    test: "test/model/mmproj.test.ts",
+  },
+  {
+    what: "Kimi VL's images have as many patches as there may be",
+    file: "src/model/vision/cutting.ts",
+    text: 'Math.min(image.count("in_token_limit", 4096), MAX_PATCHES)',
+    fault: "MAX_PATCHES",
+    test: "test/model/picture-vision.test.ts",
+  },
+  {
+    what: "nothing stands behind Janus' images",
+    file: "src/model/vision/processing.ts",
+    text: 'const closing = tokens("eoi_token", "<end_of_image>")\n',
+    fault: 'const closing = tokens("", "")\n',
+    test: "test/model/picture-vision.test.ts",
   },
   // ---- images on their way into a prompt
   {

@@ -69,6 +69,7 @@ export const seeing: Readonly<Record<string, Seeing>> = {
   },
   janus: { models: "Janus Pro", texts: ["llama"], tied: true },
   kimi_k25: { models: "Kimi K2.5", texts: ["deepseek_v3", "kimi_k2"], tied: true },
+  kimi_vl: { models: "Kimi VL", texts: ["deepseek_v3"] },
   lfm2_vl: { models: "LFM2-VL and LFM2.5-VL", texts: ["lfm2"], tied: true },
   lfm3_vl: { models: "LFM3-VL", texts: ["lfm3"], tied: true },
   llama4: { models: "Llama 4", texts: ["llama4_text"] },

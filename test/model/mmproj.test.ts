@@ -12,7 +12,7 @@ import { targets } from "../../src/compiler/targets/targets.ts"
 import { type Model, type OpenOptions, openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { type LoadableProgram, SEEN } from "../../src/runtime/program.ts"
-import { bools, type GgufFileParts, rewritten, string, uint32 } from "./gguf-file.ts"
+import { bools, type GgufFileParts, int32s, rewritten, string, uint32 } from "./gguf-file.ts"
 import { goldenFolder, readGolden } from "./golden.ts"
 import {
   answersAsGolden,
@@ -90,8 +90,15 @@ describe.each(names)("%s", (name) => {
 describe.each(picturedModels.filter((name) => existsSync(folderOf(name))))("%s", (name) => {
   test("on reference", () => judgePictures(name, opening.reference, { path: folderOf(name) }))
 
-  // Whose programs are the processor's. Files of Gemma 4 do not say how many tokens an image becomes.
-  if (name !== "gemma4") answersAsGolden(name, folderOf(name))
+  // Whose programs are the processor's. Files of Gemma 4 and LFM2-VL do not say how many tokens an image becomes.
+  if (!["gemma4", "lfm2-vl"].includes(name)) answersAsGolden(name, folderOf(name))
+})
+
+test("Kimi VL sees what Kimi K2.5 does", async () => {
+  await judgePictures("kimi-k25", opening.reference, { path: folderOf("kimi-vl") })
+  const { images } = (await opened(folderOf("kimi-vl"))).vision!
+  const area = 4096 * 4 * 4 // as the first of the published ones say, of patches of 4 pixels
+  expect(images.cutting).toEqual({ kind: "shrink", area, longest: 510 * 4, most: 5120 * 4 * 4 })
 })
 
 test("images are prepared as the folder says, in the words of its family", async () => {
@@ -110,7 +117,10 @@ test("images are prepared as the folder says, in the words of its family", async
 const scratch = mkdtempSync(join(tmpdir(), "sinter-mmproj-"))
 afterAll(() => rmSync(scratch, { recursive: true }))
 
-const MMPROJ: Readonly<Record<string, string>> = { "llava-clip": "mmproj-model-f16.gguf" }
+const MMPROJ: Readonly<Record<string, string>> = {
+  "llava-clip": "mmproj-model-f16.gguf",
+  "llava-next": "mmproj-model-f16.gguf",
+}
 const mmprojOf = (name: string) => join(folderOf(name), MMPROJ[name] ?? "mmproj-model-bf16.gguf")
 
 /** A folder with these files. */
@@ -203,8 +213,8 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
   [
     "another projector",
     "smolvlm",
-    ({ pairs }) => pairs.set("clip.projector_type", string("janus_pro")),
-    'clip.projector_type is "janus_pro"; known: mlp, idefics3, internvl, llama4, gemma3, gemma4v, pixtral, qwen2vl_merger, qwen2.5vl_merger, qwen3vl_merger',
+    ({ pairs }) => pairs.set("clip.projector_type", string("ldp")),
+    'clip.projector_type is "ldp"; known: mlp, idefics3, internvl, llama4, janus_pro, kimivl, kimik25, lfm2, gemma3, gemma4v, pixtral, qwen2vl_merger, qwen2.5vl_merger, qwen3vl_merger',
   ],
   [
     "Qwen that hears, too",
@@ -253,10 +263,34 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
     'general.architecture is "llama"; that of an mmproj file is "clip"',
   ],
   [
-    "LLaVA 1.6",
+    "tiles put together without grids",
     "llava-clip",
     ({ pairs }) => pairs.set("clip.vision.mm_patch_merge_type", string("spatial_unpad")),
-    "clip.vision.mm_patch_merge_type is there: pictures in several sizes",
+    'clip.vision.mm_patch_merge_type is "spatial_unpad"; known without image_grid_pinpoints: flat',
+  ],
+  [
+    "grids whose tiles follow one another",
+    "llava-next",
+    ({ pairs }) => pairs.set("clip.vision.mm_patch_merge_type", string("flat")),
+    'clip.vision.mm_patch_merge_type is "flat"; known with image_grid_pinpoints: spatial_unpad',
+  ],
+  [
+    "a width without a height",
+    "llava-next",
+    ({ pairs }) => pairs.set("clip.vision.image_grid_pinpoints", int32s([20, 40, 40])),
+    "clip.vision.image_grid_pinpoints has 3 numbers, which are no pairs",
+  ],
+  [
+    "no row that ends lines",
+    "llava-next",
+    ({ tensors }) => tensors.delete("model.image_newline"),
+    "there is no tensor model.image_newline",
+  ],
+  [
+    "a norm of columns that no patches have",
+    "lfm2-vl",
+    ({ pairs }) => pairs.set("clip.vision.projector.scale_factor", uint32(4)),
+    "tensor mm.input_norm.weight",
   ],
   [
     "a line break of its own",
@@ -371,6 +405,28 @@ test("the least area of Qwen's images is that of the published models where a fi
   const cutting = { kind: "fit", least: 56 * 56, most: 4096 }
   expect((await silent("qwen2-vl")).vision!.images.cutting).toEqual(cutting)
   expect((await silent("qwen3-vl")).blind).toContain("is 65536, more than max_pixels, 4096")
+})
+
+test("what ends lines of LLaVA 1.6's images has a newer name, too", async () => {
+  const renamed = changed(mmprojOf("llava-next"), ({ tensors }) => {
+    tensors.set("v.image_newline", tensors.get("model.image_newline")!)
+    tensors.delete("model.image_newline")
+  })
+  const files = { "model.gguf": modelOf("llava-next"), "mmproj-f16.gguf": renamed }
+  const [newer, usual] = [await opened(folderWith(files)), await opened(folderOf("llava-next"))]
+  expect(newer.vision!.newline).toEqual(usual.vision!.newline)
+  expect(usual.vision!.newline).toHaveLength(40)
+})
+
+test("images of LFM2-VL become as many tokens as those of the published models", async () => {
+  const { images } = (await opened(folderOf("lfm2-vl"))).vision!
+  // Of patches of 4 pixels, where published ones have 16: tiles of 512 are so many patches.
+  expect(images.cutting).toEqual({
+    kind: "fit",
+    least: 64 * 8 * 8,
+    most: 256 * 8 * 8,
+    tiles: { above: 2 * 256 * 8 * 8, least: 2, most: 10, edge: 512 / 4 },
+  })
 })
 
 test("a file that is named is there, and for a model that it can belong to", async () => {

@@ -1,6 +1,7 @@
 // Files that hold text model and tower, as Ollama's converter writes them, are what the pairs of llama.cpp's converter are
 // (test/golden/gguf/vision), bit by bit: their tensors and keys are given the names here that Ollama's have
-// (convert/convert_gemma3.go, convert_qwen25vl.go, convert_qwen3vl.go there).
+// (convert/convert_gemma3.go, convert_llama4.go, convert_mistral.go, convert_qwen25vl.go, convert_qwen3next.go, convert_qwen3vl.go
+// there).
 
 import { createHash } from "node:crypto"
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
@@ -75,7 +76,7 @@ function joinFrames({ tensors }: GgufFileParts): void {
 /** Queries, keys and values, each with a tensor of its own. */
 function splitJoined({ tensors }: GgufFileParts): void {
   for (const [name, { type, dims, data }] of [...tensors])
-    if (name.includes("attn_qkv")) {
+    if (/^v\..*attn_qkv/.test(name)) {
       tensors.delete(name)
       for (const [i, part] of ["q", "k", "v"].entries()) {
         const own = data.subarray((i * data.length) / 3, ((i + 1) * data.length) / 3)
@@ -113,7 +114,99 @@ const qwen3 = (architecture: string, layers: readonly number[]): Layout => ({
   },
 })
 
+/** Rows of queries and keys of what sees lie as they were published: halves of heads behind one another, not by turns. */
+function untangled({ tensors }: GgufFileParts): void {
+  for (const [name, { dims, data }] of tensors)
+    if (/^v\..*attn_[qk]\./.test(name)) {
+      const rows = dims.at(-1)!
+      const [size, half] = [data.length / rows, rows / 4 / 2]
+      const before = Buffer.from(data)
+      for (let row = 0; row < rows; row++) {
+        const [head, at] = [Math.floor(row / (2 * half)), row % (2 * half)]
+        const from = head * 2 * half + 2 * (at % half) + Math.floor(at / half)
+        before.copy(data, row * size, from * size, (from + 1) * size)
+      }
+    }
+}
+
 const layouts: Record<string, Layout> = {
+  llama4: {
+    architecture: "llama4",
+    names: [
+      ["mm.model.mlp.", "v.vision_adapter.mlp.fc"],
+      ["mm.model.fc", "mm.linear_1"],
+      ["v.class_embd", "v.class_embedding"],
+      ["v.position_embd.weight", "v.positional_embedding_vlm"],
+      ["v.pre_ln", "v.layernorm_pre"],
+      ["v.post_ln", "v.layernorm_post"],
+      ["v.patch_embd", "v.patch_embedding"],
+      [/^(v\..*)attn_out\./, "$1attn_output."],
+      [/^(v\..*)ln1/, "$1attn_norm"],
+      [/^(v\..*)attn_post_norm/, "$1ffn_norm"],
+      [/^(v\..*)ffn_up/, "$1mlp.fc1"],
+      [/^(v\..*)ffn_down/, "$1mlp.fc2"],
+    ],
+    keys: {
+      ...ofVision({ ...BLOCKS, patch_size: 6, feed_forward_length: 192, image_size: 24 }),
+      "vision.rope.freq_base": float32(100),
+      "vision.layer_norm_epsilon": float32(1e-5),
+      "vision.pixel_shuffle_ratio": float32(0.5),
+      use_qk_norm: bool(true),
+    },
+  },
+  mistral3: {
+    architecture: "mistral3",
+    names: [
+      ["v.patch_embd", "v.patch_conv"],
+      ["v.pre_ln", "v.encoder_norm"],
+      [/^(v\..*)attn_out\./, "$1attn_output."],
+      [/^(v\..*)ln1/, "$1attn_norm"],
+      [/^(v\..*)ln2/, "$1ffn_norm"],
+      [/^mm\.([12])/, "mm.linear_$1"],
+      ["mm.input_norm", "mm.norm"],
+      ["mm.patch_merger", "mm.patch_merger.merging_layer"],
+    ],
+    keys: {
+      ...ofVision({ ...BLOCKS, feed_forward_length: 56, image_size: 64, num_channels: 3 }),
+      "vision.attention.key_length": uint32(12),
+      "vision.rope.freq_base": float32(100),
+      spatial_merge_size: uint32(2),
+      image_token_index: uint32(10),
+      "mm.projector_bias": bool(false),
+      "mm.projector_hidden_act": string("gelu"),
+      "rope.scaling.type": string(""),
+      "rope.scaling.factor": float32(0),
+      "rope.scaling.beta_fast": float32(0),
+      "rope.scaling.beta_slow": float32(0),
+    },
+    rest: untangled,
+  },
+  "qwen3-5": {
+    ...qwen3("qwen35", []),
+    keys: {
+      ...ofVision({ ...BLOCKS, spatial_merge_size: 2, shortest_edge: 256, longest_edge: 4096 }),
+      "vision.temporal_patch_size": uint32(2),
+      "vision.deepstack_visual_indexes": int32s([]),
+      "rope.mrope_section": int32s([2, 1, 1]),
+      mrope_sections: int32s([2, 1, 1]),
+      "rope.mrope_interleaved": bool(true),
+      "attention.head_count_kv": int32s([0, 0, 0, 1]),
+      "ssm.v_head_reordered": bool(true),
+    },
+    rest(parts) {
+      const { pairs, tensors } = parts
+      joinFrames(parts)
+      splitJoined(parts)
+      pairs.delete("qwen35.attention.recurrent_layers")
+      pairs.delete("qwen35.full_attention_interval")
+      for (const [name, tensor] of [...tensors])
+        if (name.endsWith(".ssm_dt.bias")) {
+          tensors.delete(name)
+          tensors.set(name.replace(".bias", ""), tensor)
+        }
+      tensors.set("mtp.norm.weight", { type: "F32", dims: [32], data: Buffer.alloc(128) })
+    },
+  },
   gemma3: {
     architecture: "gemma3",
     names: [
@@ -169,7 +262,7 @@ function asOllama(name: string, change: (parts: GgufFileParts) => void = () => {
       )
     for (const [key, value] of [...pairs]) {
       const [, before = "", rest = ""] =
-        /^(gemma3|qwen2vl|qwen3vl|qwen3vlmoe)\.(.+)$/.exec(key) ?? []
+        /^(gemma3|llama4|mistral3|qwen2vl|qwen35|qwen3vl|qwen3vlmoe)\.(.+)$/.exec(key) ?? []
       if (before === "") continue
       pairs.delete(key)
       if (rest !== "rope.dimension_sections") pairs.set(`${architecture}.${rest}`, value)
@@ -230,6 +323,68 @@ test("a tower inside goes before one beside, and not before one that is named", 
   expect([none.vision, none.blind]).toEqual([undefined, undefined])
 })
 
+test("Ministral 3 turns and scales as the same words of llama.cpp's converter say", async () => {
+  const stretched = (names: Record<string, string>) => {
+    const value: Record<string, number> = { fast: 8, slow: 4, all: 0.5, scale: 0.25 }
+    return asOllama("mistral3", ({ pairs }) => {
+      for (const name of ["type", "factor", "beta_fast", "beta_slow"])
+        pairs.delete(`mistral3.rope.scaling.${name}`)
+      pairs.set("mistral3.rope.scaling.type", string("yarn"))
+      pairs.set("mistral3.rope.scaling.factor", float32(4))
+      pairs.set("mistral3.rope.scaling.original_context_length", uint32(2048))
+      for (const [word, name] of Object.entries(names))
+        pairs.set(`mistral3.${name}`, float32(value[word]!))
+    })
+  }
+  const one = stretched({
+    fast: "rope.scaling.beta_fast",
+    slow: "rope.scaling.beta_slow",
+    all: "rope.scaling.mscale_all_dim",
+    scale: "rope.scaling_beta",
+  })
+  const two = stretched({
+    fast: "rope.scaling.yarn_beta_fast",
+    slow: "rope.scaling.yarn_beta_slow",
+    all: "rope.scaling.yarn_log_multiplier",
+    scale: "attention.temperature_scale",
+  })
+  const [own, other, usual] = await Promise.all([one, two, asOllama("mistral3")].map(opened))
+  expect(own!.config).toEqual(other!.config)
+  expect(own!.config.blocks).not.toEqual(usual!.config.blocks)
+})
+
+test("Llama 4's widths are read under the converter's first names for them", async () => {
+  const first = asOllama("llama4", ({ pairs }) => {
+    pairs.set("llama4.intermediate_size", pairs.get("llama4.feed_forward_length")!)
+    const experts = pairs.get("llama4.expert_feed_forward_length")!
+    pairs.delete("llama4.expert_feed_forward_length")
+    pairs.set("llama4.feed_forward_length", experts)
+    pairs.set("llama4.intermediate_size_moe", experts)
+  })
+  const [own, other] = [await opened(first), await opened(asOllama("llama4"))]
+  expect(printGraph(own.graph)).toBe(printGraph(other.graph))
+})
+
+test.each([
+  ["mistral3", "tekken"],
+  ["llama4", "llama4"],
+])(
+  "%s: texts are cut by the model's rule where the file says the default one",
+  async (name, rule) => {
+    const [own, told] = await Promise.all(
+      ["default", rule].map((pre) =>
+        opened(asOllama(name, ({ pairs }) => pairs.set("tokenizer.ggml.pre", string(pre)))),
+      ),
+    )
+    expect(own!.texts.tokenizer.text).toBe(told!.texts.tokenizer.text)
+    const unknown = asOllama(name, ({ pairs }) => {
+      pairs.delete("tokenizer.ggml.add_unknown_token") // a file of llama.cpp's
+      pairs.set("tokenizer.ggml.pre", string("default"))
+    })
+    expect((await opened(unknown)).texts.tokenizer.text).not.toBe(told!.texts.tokenizer.text)
+  },
+)
+
 test("compiled as it is, it stays one file", async () => {
   const model = await opened(asOllama("gemma3"))
   const output = join(scratch, "compiled")
@@ -245,6 +400,18 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
     "gemma3",
     ({ tensors }) => tensors.delete("v.blk.1.layer_norm2.bias"),
     "there is no tensor v.blk.1.ln2.bias",
+  ],
+  [
+    "another activation between the projector's matrices",
+    "mistral3",
+    ({ pairs }) => pairs.set("mistral3.mm.projector_hidden_act", string("relu")),
+    'mistral3.mm.projector_hidden_act is "relu"; known: "gelu"',
+  ],
+  [
+    "tiles of no whole number of squares",
+    "llama4",
+    ({ pairs }) => pairs.set("llama4.vision.pixel_shuffle_ratio", float32(0.4)),
+    "clip.vision.projector.scale_factor is not a whole number",
   ],
   [
     "means of no squares",

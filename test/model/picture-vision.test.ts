@@ -1,10 +1,10 @@
 // Models that see pictures in their own proportions or in tiles of them, from the bytes to the reply: towers, logits and greedy tokens
 // are those of transformers (test/golden/vision/pictures.py, fitting.py).
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { describe, expect, onTestFinished, test } from "vitest"
+import { afterAll, describe, expect, onTestFinished, test } from "vitest"
 import { compileFolder } from "../../src/model/compile-folder.ts"
 import { openModel } from "../../src/model/model.ts"
 import { goldenFolder } from "./golden.ts"
@@ -17,6 +17,7 @@ import {
   opening,
   others,
 } from "./pictures.ts"
+import { read, write } from "./tensor-file.ts"
 
 test.each(others)("the tower of %s on reference", async (name) => {
   await judgeTower(name, opening.reference)
@@ -76,6 +77,75 @@ test("Kimi K2.5 is read by the names that were published, too", async () => {
   const fixed = { ...media_proc_cfg, fixed_output_tokens: 64 }
   writeFileSync(file, JSON.stringify({ media_proc_cfg: fixed }))
   expect(await imagesOf(folder)).toContain("media_proc_cfg.fixed_output_tokens is said")
+})
+
+const places = mkdtempSync(join(tmpdir(), "sinter-pictures-"))
+afterAll(() => rmSync(places, { recursive: true }))
+
+/** The folder of Kimi K2.5 as one of Kimi VL: it sees with the same, under the names that were published. */
+function asKimiVl(image: Json = {}): string {
+  const folder = mkdtempSync(join(places, "kimi-vl-"))
+  cpSync(goldenFolder("vision", "kimi-k25"), folder, { recursive: true })
+  const told = join(folder, "config.json")
+  const { image_token_id, vision_config, ...rest } = JSON.parse(readFileSync(told, "utf8"))
+  const {
+    pos_emb_height,
+    pos_emb_width,
+    pos_emb_time: _,
+    rope_parameters: __,
+    ...own
+  } = vision_config
+  const sides = { init_pos_emb_height: pos_emb_height, init_pos_emb_width: pos_emb_width }
+  const config = {
+    ...rest,
+    model_type: "kimi_vl",
+    media_placeholder_token_id: image_token_id,
+    vision_config: { ...own, ...sides, model_type: "moonvit" },
+  }
+  writeFileSync(told, JSON.stringify(config))
+  const file = join(folder, "preprocessor_config.json")
+  const { patch_size, image_mean, image_std, max_patches } = JSON.parse(readFileSync(file, "utf8"))
+  writeFileSync(
+    file,
+    JSON.stringify({
+      ...{ patch_size, image_mean, image_std, in_token_limit: max_patches },
+      image_processor_type: "KimiVLImageProcessor",
+      merge_kernel_size: [2, 2],
+      num_pooled_tokens: 1024,
+      pad_input: true,
+      ...image,
+    }),
+  )
+  rmSync(join(folder, "processor_config.json"))
+  const weights = join(folder, "model.safetensors")
+  const tensors = read(weights)
+  for (const [name, tensor] of [...tensors])
+    if (name.startsWith("mm_projector.")) {
+      tensors.delete(name)
+      const [, part, rest] = /^mm_projector\.(pre_norm|proj\.\d)\.(.+)$/.exec(name)!
+      const own = { "proj.0": "linear_1", "proj.2": "linear_2" }[part!] ?? part
+      tensors.set(`multi_modal_projector.${own}.${rest}`, tensor)
+    }
+  write(weights, tensors)
+  return folder
+}
+
+describe("Kimi VL sees what Kimi K2.5 does", () => {
+  test("its tower, on reference", async () => {
+    await judgeTower("kimi-k25", opening.reference, { path: asKimiVl() })
+  })
+
+  answersAsGolden("kimi-k25", asKimiVl())
+
+  test.each<[string, Json]>([
+    ["pad_input is false, or not there", { pad_input: false }],
+    ["merge_kernel_size is not 2, which is the tower's", { merge_kernel_size: [3, 3] }],
+    ["patch_size is 14, but the tower's is 4", { patch_size: 14 }],
+  ])("%s, so it is served blind", async (what, image) => {
+    const model = await openModel(asKimiVl(image), { sees: true })
+    onTestFinished(() => model.close())
+    expect(model.blind).toContain(what)
+  })
 })
 
 test.each<[string, string, (vision: Json, config: Json) => void]>([
@@ -146,6 +216,14 @@ test.each<[string, string, (vision: Json, config: Json) => void]>([
     (vision) => (vision.pos_emb_height = 6),
   ],
   ["kimi-k25", 'merge_type is "mean"; known: sd2_tpool', (vision) => (vision.merge_type = "mean")],
+  ["janus", "depth is 3; known of this model: 2", (vision) => (vision.depth = 3)],
+  ["janus", "projection_dim is 44; known", (vision) => (vision.projection_dim = 44)],
+  ["janus", "use_qk_norm is true", (vision) => (vision.use_qk_norm = true)],
+  [
+    "janus",
+    "has shape [57, 48], the configuration says [72, 48]",
+    (vision) => (vision.mlp_ratio = 1.5),
+  ],
   [
     "llava-pixtral",
     'vision_feature_select_strategy is "default"; known: full',

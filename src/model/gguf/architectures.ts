@@ -49,6 +49,7 @@ import { gemmaArchitectures } from "./gemma.ts"
 const withDelta = {
   turned: "partial_rotary_factor",
   guessesAhead: true,
+  varies: true, // Ollama's files list heads of keys layer by layer
   fields: deltaFields,
   parts: ({ has }, config) => {
     const delta = config.blocks.find((block) => block.delta)?.delta
@@ -68,7 +69,10 @@ const withDelta = {
         "linear_attn.conv": { name: "ssm_conv1d", taps: delta.taps },
       }),
       "linear_attn.decay": { name: "ssm_a", bare: true, exponential: true },
-      "linear_attn.decay_bias": { name: "ssm_dt.bias", bare: true },
+      "linear_attn.decay_bias": {
+        name: config.blocks.some((_, i) => has(`blk.${i}.ssm_dt`)) ? "ssm_dt" : "ssm_dt.bias",
+        bare: true,
+      },
       "linear_attn.norm": "ssm_norm",
       "linear_attn.out_proj": "ssm_out",
     }
@@ -227,6 +231,7 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
   llama4: {
     model: "llama4_text",
     neighbours: true,
+    sees: true,
     fields: llama4Fields,
     parts: () => unitWeights,
   },
@@ -239,11 +244,13 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
   mistral3: {
     model: "ministral3",
     neighbours: true,
+    sees: true,
     fields: (file, { rope_theta, rope_scaling }) => ({
       rope_parameters: {
         rope_theta,
         ...(rope_scaling as object | null),
-        llama_4_scaling_beta: file.factor("attention.temperature_scale"),
+        llama_4_scaling_beta:
+          file.factor("attention.temperature_scale") ?? file.factor("rope.scaling_beta"), // Ollama's name
       },
     }),
   },
@@ -270,10 +277,11 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
       ...stackedFields(file, usual),
     }),
   },
-  qwen35: { model: "qwen3_5_text", ...withDelta },
+  qwen35: { model: "qwen3_5_text", ...withDelta, sees: true },
   qwen35moe: {
     model: "qwen3_5_moe_text",
     ...withDelta,
+    sees: true,
     fields: (file, usual) => ({
       ...withDelta.fields(file, usual),
       ...qwenExperts(file, usual),
@@ -731,20 +739,21 @@ const sumsParts: Naming["parts"] = {
   "mlp.sum_norm": "layer_output_norm",
 }
 
-/** What llama.cpp takes for granted, too: of 128 experts is the one model without norms on heads. */
+/** What llama.cpp takes for granted, too: of 128 experts is the one model without norms on heads. Widths may have Ollama's first names. */
 function llama4Fields(file: GgufFile, { intermediate_size, num_hidden_layers }: Json): Json {
   const experts = file.factor("expert_count")
   const seesAll = file.countIfThere("attention.sliding_window") === 0
   const ofAll = (what: unknown) => Array<unknown>(num_hidden_layers as number).fill(what)
   return {
-    intermediate_size_mlp: intermediate_size,
+    intermediate_size_mlp: file.countIfThere("intermediate_size") ?? intermediate_size,
     layer_types: undefined, // chunks in those that are turned
     ...(seesAll && { layer_types: ofAll("full_attention"), no_rope_layers: ofAll(1) }),
     interleave_moe_layer_step: file.factor("interleave_moe_layer_step") ?? 0,
-    use_qk_norm: experts !== 128,
+    use_qk_norm: file.keys.flag(file.key("use_qk_norm"), experts !== 128), // Ollama's files say it
     ...(experts !== undefined && {
       ...localExperts(file),
-      intermediate_size: file.count("expert_feed_forward_length"),
+      intermediate_size:
+        file.countIfThere("intermediate_size_moe") ?? file.count("expert_feed_forward_length"),
     }),
   }
 }
@@ -981,7 +990,10 @@ function stackedFields(file: GgufFile, { rope_scaling }: Json): Json {
 function deltaFields(file: GgufFile, { num_hidden_layers: layers }: Json): Json {
   const listed = file.keys.flagsIfThere(file.key("attention.recurrent_layers"))
   const interval = file.countIfThere("full_attention_interval") ?? 4
-  const remembers = (layer: number) => listed?.[layer] ?? (layer + 1) % interval !== 0
+  // By Ollama's converter layers that remember have no heads of keys.
+  const kvHeads = file.keys.countsIfThere(file.key("attention.head_count_kv"))
+  const remembers = (layer: number) =>
+    listed?.[layer] ?? (kvHeads ? kvHeads[layer] === 0 : (layer + 1) % interval !== 0)
   const [heads, values] = [file.count("ssm.time_step_rank"), file.count("ssm.inner_size")]
   if (values % heads !== 0)
     throw file.wrong("ssm.inner_size", `is ${values}, no multiple of ${heads} heads`)
@@ -994,7 +1006,7 @@ function deltaFields(file: GgufFile, { num_hidden_layers: layers }: Json): Json 
     linear_key_head_dim: file.count("ssm.state_size"),
     linear_num_value_heads: heads,
     linear_value_head_dim: values / heads,
-    linear_value_heads_tiled: true,
+    linear_value_heads_tiled: file.keys.flag(file.key("ssm.v_head_reordered"), true), // Ollama's
   }
 }
 

@@ -164,7 +164,11 @@ function turnedOf(file: GgufFile, headDim: number, field: string | undefined): J
 /** With how many pairs turn by time, by height and by width, in a text model that sees; there may be a fourth number, 0. */
 function withSections(file: GgufFile, scaling: Json | null): Json | null {
   const listed = (rest: string) => file.keys.countsIfThere(file.key(rest))
-  const sections = (listed("rope.dimension_sections") ?? listed("rope.mrope_section"))?.slice(0, 3)
+  const names = ["rope.dimension_sections", "rope.mrope_section", "mrope_sections"] // all but the first are Ollama's
+  const sections = names
+    .map(listed)
+    .find((list) => list !== undefined)
+    ?.slice(0, 3)
   return sections ? { rope_type: "default", ...scaling, mrope_section: sections } : scaling
 }
 
@@ -201,16 +205,19 @@ function yarn(file: GgufFile, factor: number, original: number): Json {
   const extrapolation = own("yarn_ext_factor") ?? 1
   if (extrapolation !== 1)
     throw file.wrong("rope.scaling.yarn_ext_factor", `is ${extrapolation}; only 1 is known`)
-  const all = file.factor("rope.scaling.yarn_log_multiplier")
-  const grown = yarnGrowth(factor, all === undefined ? undefined : { one: 1, all })
+  // Ollama's names are the configuration's own.
+  const all =
+    file.factor("rope.scaling.yarn_log_multiplier") ?? (own("mscale_all_dim") || undefined)
+  const one = own("mscale") ?? 1
+  const grown = yarnGrowth(factor, all === undefined ? undefined : { one, all })
   return {
     rope_type: "yarn",
     factor,
     original_max_position_embeddings: original,
-    beta_fast: own("yarn_beta_fast"),
-    beta_slow: own("yarn_beta_slow"),
+    beta_fast: own("yarn_beta_fast") ?? own("beta_fast"),
+    beta_slow: own("yarn_beta_slow") ?? own("beta_slow"),
     attention_factor: attentionFactor(file, grown),
-    ...(all === undefined ? {} : { mscale: 1, mscale_all_dim: all }),
+    ...(all === undefined ? {} : { mscale: one, mscale_all_dim: all }),
   }
 }
 

@@ -182,13 +182,14 @@ async function divisorsOf(
   return short && long && { short, long }
 }
 
-/** Neither the blocks behind the last layer nor what sees, where an architecture has those. */
+/** Neither what guesses ahead, behind the last layer or by Ollama's name for it, nor what sees, where an architecture has those. */
 function readOf(
   { guessesAhead, sees }: GgufArchitecture,
   { shapes }: ModelConfig,
 ): (name: string) => boolean {
   return (name) =>
     !(guessesAhead && Number(/^blk\.(\d+)\./.exec(name)?.[1] ?? 0) >= shapes.layers) &&
+    !(guessesAhead && name.startsWith("mtp.")) &&
     !(sees && /^(v|mm)\./.test(name))
 }
 

@@ -64,7 +64,7 @@ export function readTokenizer(keys: Keys, vocabulary: number): TokenizerTexts {
       `is "${kind}"; known: ${Object.keys(kinds).join(", ")}`,
     )
   const { partsOf, usual, unknown, around } = kinds[kind]!
-  const told = kind === "gpt2" ? keys.textIfThere("tokenizer.ggml.pre") : ""
+  const told = kind === "gpt2" ? toldPre(keys) : ""
   const pre = told ?? guessedPre(keys, lists)
   const ids = specialIds(keys, usual, lists)
   const begins = around ?? (kind !== "gpt2" || begun.has(pre))
@@ -124,6 +124,18 @@ const pres: ReadonlyMap<string, string> = new Map([
   ["gpt2", "gpt-2"],
   ["falcon", "falcon"],
   ["starcoder2", "starcoder"],
+])
+
+/** Ollama's converter writes "default" of rules that it does not know, though a model's own code there has them. */
+function toldPre(keys: Keys): string | undefined {
+  const told = keys.textIfThere("tokenizer.ggml.pre")
+  const isUnknown = told === "default" && isByOllama(keys)
+  return (isUnknown && presByOllama.get(keys.textIfThere("general.architecture") ?? "")) || told
+}
+
+const presByOllama: ReadonlyMap<string, string> = new Map([
+  ["llama4", "llama4"],
+  ["mistral3", "tekken"],
 ])
 
 /** Files have had the key since May 2024: https://github.com/ggml-org/llama.cpp/pull/6920 */

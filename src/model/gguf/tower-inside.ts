@@ -1,8 +1,8 @@
 // A tower in the text model's own file, as Ollama's converter puts it there: its keys stand beside the model's, and it names tensors
 // otherwise than llama.cpp. What is given out are keys and tensors as an mmproj file has them, so that one reader knows both.
 //
-// Sources: convert/convert_gemma3.go, convert_qwen25vl.go and convert_qwen3vl.go of Ollama, and llama/compat there, through which its
-// own llama.cpp reads such files.
+// Sources: convert/convert_gemma3.go, convert_llama4.go, convert_mistral.go, convert_qwen25vl.go, convert_qwen3next.go (which writes
+// Qwen 3.5) and convert_qwen3vl.go of Ollama, and llama/compat there, through which its own llama.cpp reads such files.
 
 import type { Problem } from "../../errors.ts"
 import type { Container, StoredTensor, Value } from "./container.ts"
@@ -25,6 +25,11 @@ interface Own {
 }
 
 const HALVES = [0.5, 0.5, 0.5]
+
+/** A word of our own: one half of a head turns with the other, as its rows were published. llama.cpp lays those side by side. */
+export const TURNS_HALVES = "rope.halves"
+
+const POSITIONS = "v.positional_embedding_vlm"
 
 const qwen3vl: Inside = {
   projector: "qwen3vl_merger",
@@ -80,6 +85,49 @@ const towers: Readonly<Record<string, Inside>> = {
       return { "projector.scale_factor": Number.isFinite(factor) ? factor : undefined }
     },
   },
+  llama4: {
+    projector: "llama4",
+    activation: "clip.use_gelu",
+    names: [
+      ["v.vision_adapter.mlp.fc", "mm.model.mlp."],
+      ["mm.linear_1", "mm.model.fc"],
+      ["v.class_embedding", "v.class_embd"],
+      [POSITIONS, "v.position_embd.weight"],
+      ["v.layernorm_pre", "v.pre_ln"],
+      ["v.layernorm_post", "v.post_ln"],
+      ["v.patch_embedding", "v.patch_embd"],
+      [".attn_output", ".attn_out"],
+      [".attn_norm", ".ln1"],
+      [".ffn_norm", ".ln2"],
+      [".mlp.fc1", ".ffn_up"],
+      [".mlp.fc2", ".ffn_down"],
+    ],
+    more(own) {
+      const ratio = own("vision.pixel_shuffle_ratio")
+      return { "projector.scale_factor": ratio === undefined ? undefined : 1 / Number(ratio) }
+    },
+  },
+  mistral3: {
+    projector: "pixtral",
+    activation: "clip.use_silu",
+    names: [
+      ["v.patch_conv", "v.patch_embd"],
+      ["v.encoder_norm", "v.pre_ln"],
+      [".attn_output", ".attn_out"],
+      [".attn_norm", ".ln1"],
+      [".ffn_norm", ".ln2"],
+      ["mm.linear_", "mm."],
+      ["mm.norm", "mm.input_norm"],
+      ["mm.patch_merger.merging_layer", "mm.patch_merger"],
+    ],
+    more(own) {
+      const name = "mm.projector_hidden_act"
+      const activation = own(name) ?? "gelu"
+      if (activation !== "gelu")
+        throw own.wrong(name, `is ${JSON.stringify(activation)}; known: "gelu"`)
+      return { spatial_merge_size: own("spatial_merge_size"), [TURNS_HALVES]: true }
+    },
+  },
   qwen25vl: {
     projector: "qwen2.5vl_merger",
     activation: "clip.use_silu",
@@ -91,6 +139,8 @@ const towers: Readonly<Record<string, Inside>> = {
     ],
     more: () => ({}),
   },
+  qwen35: qwen3vl,
+  qwen35moe: qwen3vl,
   qwen3vl,
   qwen3vlmoe: qwen3vl,
 }

@@ -8,6 +8,7 @@ import type { Json } from "../folder.ts"
 import { CLIP, type Colours, triple } from "./colours.ts"
 import { GEMMA4_ROWS } from "./gemma4.ts"
 import { MAX_ROWS } from "./qwen.ts"
+import { oneSide } from "./sides.ts"
 import { MAX_PATCHES } from "./tower.ts"
 
 /** Of tiles that fit images, whose sides are whole numbers of it. */
@@ -132,6 +133,23 @@ export function shrunk(image: Fields, { patch, joined }: Grain): Cuts {
   const most = MAX_PATCHES * patch ** 2
   const area = patches * patch ** 2
   return { tile, cutting: { kind: "shrink", area, longest: side * patch, most } }
+}
+
+/** As Kimi VL, which counts all patches, and whose tower refuses more than 511 a side. No image becomes more than MAX_PATCHES. */
+export function shrunkTogether(image: Fields, { patch, joined }: Grain): Cuts {
+  const step = patch * joined
+  checkGrain(image, { patch_size: [patch, 14] })
+  if (oneSide(image, "merge_kernel_size", { otherwise: 2, most: MAX_TILES }) !== joined)
+    throw image.wrong("merge_kernel_size", `is not ${joined}, which is the tower's`)
+  if (!image.flag("pad_input", false))
+    throw image.wrong(
+      "pad_input",
+      "is false, or not there; cutting off what lacks of whole tokens is not known",
+    )
+  const area = Math.min(image.count("in_token_limit", 4096), MAX_PATCHES) * patch ** 2
+  const longest = Math.floor(511 / joined) * step
+  const tile = { width: step, height: step }
+  return { tile, cutting: { kind: "shrink", area, longest, most: MAX_PATCHES * patch ** 2 } }
 }
 
 /** As Gemma 4: as large as a number of rows allows. */

@@ -2,7 +2,7 @@
 // are called. What stands behind it the family decides (families.ts). Of a known one, what would change the mathematics is read or
 // refused.
 //
-// Sources: configuration_*.py and modeling_*.py of transformers (siglip, clip, idefics3, internvl, pixtral, siglip2,
+// Sources: configuration_*.py and modeling_*.py of transformers (siglip, clip, idefics3, internvl, janus, pixtral, siglip2,
 // smolvlm).
 
 import { NORMS, type NormKind, withAttention, withBlocks, withMlp } from "../block.ts"
@@ -38,6 +38,14 @@ const SIGLIP = {
 }
 const IDEFICS3 = { ...SIGLIP, hidden_size: 1152, num_attention_heads: 16, patch_size: 32 }
 const CLIP = { ...SIGLIP, patch_size: 32, hidden_act: "quick_gelu", layer_norm_eps: 1e-5 }
+const JANUS = {
+  ...SIGLIP,
+  hidden_size: 1024,
+  num_hidden_layers: 24,
+  num_attention_heads: 16,
+  image_size: 384,
+  hidden_act: "gelu",
+}
 const INTERNVL = {
   ...SIGLIP,
   hidden_size: 1024,
@@ -55,8 +63,10 @@ export const eyes = {
   idefics3: idefics3,
   idefics3_vision: idefics3,
   internvl_vision: internVl,
+  janus_vision_model: janus,
   kimi_k25_vision: moonVit,
   llama4_vision_model: llama4,
+  moonvit: moonVit,
   pixtral,
   siglip2_vision_model: siglip2,
   siglip_vision_model: (vision: Fields) => siglip(vision, SIGLIP),
@@ -95,6 +105,20 @@ const siglipParts: Naming["parts"] = {
   post_attention_layernorm: "layer_norm2",
   "mlp.up_proj": "mlp.fc1",
   "mlp.down_proj": "mlp.fc2",
+}
+
+/** SigLIP, whose MLPs are told of by how many times as wide they are. */
+function janus(given: Fields): Eye {
+  const vision = given.with(JANUS)
+  if (vision.flag("use_qk_norm", false))
+    throw vision.wrong("use_qk_norm", "is true, which is not known of this tower")
+  const wider = vision.positive("mlp_ratio", 4)
+  const width = Math.trunc(vision.count("hidden_size") * wider)
+  const eye = siglip(vision.over({ intermediate_size: width }), JANUS)
+  const qkv = vision.flag("attention_bias", true)
+  const { blocks } = withBlocks(eye, (block) => withAttention(block, { bias: { qkv, o: true } }))
+  const parts = { ...eye.names.parts, "self_attn.o_proj": "self_attn.projection_layer" }
+  return { ...eye, blocks, names: { ...eye.names, parts } }
 }
 
 /** SigLIP 2 that takes images of any proportions (NaFlex). A patch's colours lie pixel by pixel. */

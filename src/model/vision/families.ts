@@ -3,7 +3,7 @@
 // or refused.
 //
 // Sources: configuration_*.py and modeling_*.py of transformers (aya_vision, cohere2_vision, deepseek_vl, gemma3, idefics3, internvl,
-// lfm2_vl, llama4, llava, llava_next, llava_onevision, mistral3, smolvlm, vipllava).
+// janus, lfm2_vl, llama4, llava, llava_next, llava_onevision, mistral3, smolvlm, vipllava).
 
 import { type ModelConfig, readActivation } from "../config.ts"
 import type { Fields } from "../fields.ts"
@@ -162,12 +162,26 @@ const families = {
     roots: LLAVA.roots,
     parts: { projector_norm: "layer_norm" },
   },
+  janus: {
+    towers: ["janus_vision_model"],
+    ending: janusEnding,
+    softToken: 100581,
+    roots: rootsOf(["vision_model."], "aligner."),
+    parts: { linear_1: "fc1", linear_2: "hidden_layers.0" },
+  },
   kimi_k25: {
     towers: ["kimi_k25_vision"],
     ending: kimiEnding,
     softToken: 163605,
     roots: rootsOf(["vision_tower."], "mm_projector."),
     parts: { merging_norm: "pre_norm", linear_1: "proj.0", linear_2: "proj.2" },
+  },
+  kimi_vl: {
+    towers: ["moonvit"],
+    ending: kimiEnding,
+    softToken: 163605,
+    roots: LLAVA.roots,
+    parts: { merging_norm: "pre_norm" },
   },
   lfm2_vl: {
     towers: ["siglip2_vision_model"],
@@ -247,6 +261,32 @@ function llavaEnding(fields: Fields, eye: Eye, text: ModelConfig, last = -2): En
       norm: undefined,
       inner: readInner(fields, text),
       bias: fields.flag("multimodal_projector_bias", true),
+      factor: 1,
+    },
+  }
+}
+
+/** Two matrices, told of with the tower, whose activation is theirs, too. */
+function janusEnding(fields: Fields, _: Eye, { shapes }: ModelConfig): Ending {
+  const vision = fields.object("vision_config")!
+  for (const [name, usual, known] of [
+    ["projection_dim", 2048, shapes.hidden],
+    ["depth", 2, 2],
+  ] as const) {
+    const is = vision.count(name, usual)
+    if (is !== known) throw vision.wrong(name, `is ${is}; known of this model: ${known}`)
+  }
+  return {
+    layersRead: undefined,
+    merge: { side: 1, by: "columns" },
+    projector: {
+      norm: undefined,
+      inner: {
+        columns: shapes.hidden,
+        activation: readActivation(vision, { field: "hidden_act", otherwise: "gelu" }),
+        gated: false,
+      },
+      bias: true,
       factor: 1,
     },
   }

@@ -1,6 +1,8 @@
-// What configurations of Kimi K2.5 and 2.6 say of MoonViT and of images, under the names of transformers or those that were published.
+// What configurations of Kimi VL and of Kimi K2.5 and 2.6 say of MoonViT and of images, under the names of transformers or those that
+// were published.
 //
-// Sources: configuration_kimi_k25.py of transformers; KimiK25VisionProcessor of PaddleFormers for the published names of images.
+// Sources: configuration_kimi_k25.py of transformers; KimiK25VisionProcessor of PaddleFormers for the published names of images; of Kimi VL
+// modeling_kimi_vl.py and image_processing_kimi_vl.py, as they were published with it.
 
 import type { Fields } from "../fields.ts"
 import { oneSide } from "./sides.ts"

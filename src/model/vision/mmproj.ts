@@ -19,7 +19,7 @@ import { ClipFile } from "./clip-file.ts"
 import { filters } from "./eyes.ts"
 import { readTower } from "./families.ts"
 import { processingBy } from "./processing.ts"
-import { type Projector, projectorOf } from "./projectors.ts"
+import { hasGrids, type Projector, projectorOf } from "./projectors.ts"
 import type { TowerConfig } from "./tower.ts"
 
 /** The file, and what the model that it lies beside is. */
@@ -135,19 +135,18 @@ function activationOf({ keys }: ClipFile, { gelu }: Projector): string {
   return keys.flag("clip.use_silu", false) ? "silu" : "quick_gelu"
 }
 
-/** What others have that are called the same: LLaVA 1.6, which looks at pictures in another way, and towers with fewer heads of keys. */
+/** What others have that are called the same: pictures in several sizes, of a kind that LLaVA 1.6 has not, and fewer heads of keys. */
 function refuseUnknown(file: ClipFile): void {
-  const refuse = (rest: string, what: string) => {
-    throw file.wrong(rest, what)
-  }
-  for (const rest of ["image_grid_pinpoints", "mm_patch_merge_type"]) {
-    const isFlat = file.keys.unread(`clip.vision.${rest}`) === "flat"
-    if (file.keys.has(`clip.vision.${rest}`) && !isFlat)
-      refuse(rest, "is there: pictures in several sizes, as LLaVA 1.6 has them, are not known")
-  }
+  const merging = hasGrids(file) ? "spatial_unpad" : "flat"
+  const merge = file.keys.textIfThere("clip.vision.mm_patch_merge_type") ?? merging
+  if (merge !== merging)
+    throw file.wrong(
+      "mm_patch_merge_type",
+      `is "${merge}"; known ${hasGrids(file) ? "with" : "without"} image_grid_pinpoints: ${merging}`,
+    )
   const heads = file.count("attention.head_count")
   if ((file.countIfThere("attention.head_count_kv") ?? heads) !== heads)
-    refuse("attention.head_count_kv", `is not ${heads}, as many as there are heads`)
+    throw file.wrong("attention.head_count_kv", `is not ${heads}, as many as there are heads`)
 }
 
 /** Which tensors the graph's are. */
@@ -156,7 +155,7 @@ function namingOf(file: ClipFile, projector: Projector, tower: TowerConfig): Nam
   const isSwapped = projector.mayBeSwapped && down?.dims[0] === tower.width
   const [up, lower] = isSwapped ? ["ffn_down", "ffn_up"] : ["ffn_up", "ffn_down"]
   return {
-    roots: [{ root: "v.", head: "mm." }],
+    roots: [{ root: "v.", head: "mm.", apart: file.has("v.image_newline") ? "v." : "model." }],
     layers: "blk.",
     parts: {
       patch_embedding: "patch_embd",

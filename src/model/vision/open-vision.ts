@@ -101,14 +101,16 @@ export async function sightBeside(beside: Beside): Promise<Sightedness> {
     checkTiles(fields, config, images)
     checkLayers(fields, layersOf(config), weights)
     const graph = tower(config)
-    weights.refuseOthers?.(readTensors(graph, weights))
+    const newline = await readNewline(config, weights)
+    const ofNewline = newlineOf(config)?.sources.map(({ tensor }) => tensor) ?? []
+    weights.refuseOthers?.([...readTensors(graph, weights), ...ofNewline])
     const broken = (what: string) => folder.broken(file, what)
     const stored = storedFormat(graph, weights, "gguf", broken, true) // converters keep some matrices in f32
     const place = { path: folder.path, configuration: file }
     const close = () => closing.close()
     const files = image && { [PLAIN]: fields.json, [IMAGE]: image.json }
     const sight = { ...place, config, graph, ...stored, weights, ...named(config), images, close }
-    return { vision: { ...sight, ...(files && { files }) } }
+    return { vision: { ...sight, ...(newline && { newline }), ...(files && { files }) } }
   })
 }
 

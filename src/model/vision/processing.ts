@@ -98,6 +98,16 @@ const llava: Family = {
   },
 }
 
+const kimi: Family = {
+  processors: ["Kimi_K25ImageProcessor"],
+  tower: "kimi_k25_vision",
+  joined: ({ vision }) => kimiKernel(vision),
+  words({ tokens }) {
+    const soft = tokens("image_token", "<|media_pad|>")
+    return { mark: soft, soft, wording: plain }
+  },
+}
+
 const families: Readonly<Record<string, Family>> = {
   llava,
   lfm2_vl: {
@@ -115,15 +125,8 @@ const families: Readonly<Record<string, Family>> = {
       return { mark: soft, soft, wording: { ...plain, opening, closing, part, whole } }
     },
   },
-  kimi_k25: {
-    processors: ["Kimi_K25ImageProcessor"],
-    tower: "kimi_k25_vision",
-    joined: ({ vision }) => kimiKernel(vision),
-    words({ tokens }) {
-      const soft = tokens("image_token", "<|media_pad|>")
-      return { mark: soft, soft, wording: plain }
-    },
-  },
+  kimi_k25: kimi,
+  kimi_vl: { ...kimi, processors: ["KimiVLImageProcessor"], tower: "moonvit" },
   llava_next: { ...llava, instead: {}, processors: ["LlavaNextImageProcessor"], grids: NEXT },
   llava_onevision: {
     ...llava,
@@ -216,6 +219,22 @@ const families: Readonly<Record<string, Family>> = {
       return { mark: soft, soft, wording: plain }
     },
   },
+  janus: {
+    processors: ["JanusImageProcessor"],
+    tower: "janus_vision_model",
+    joined: () => 1,
+    words({ processor, tokens }) {
+      if (processor.flag("use_default_system_prompt", false))
+        throw processor.wrong(
+          "use_default_system_prompt",
+          "is true; the template's words alone are known",
+        )
+      const soft = tokens("image_token", "<image_placeholder>")
+      const opening = tokens("boi_token", "<begin_of_image>")
+      const closing = tokens("eoi_token", "<end_of_image>")
+      return { mark: soft, soft, wording: { ...plain, opening, closing } }
+    },
+  },
   cohere2_vision: {
     processors: ["Cohere2VisionImageProcessor"],
     tower: "siglip_vision_model",
@@ -255,10 +274,19 @@ interface Tower {
   patch: number
 }
 
+const moonVit: Tower = {
+  hasClassRow: false,
+  fits: true,
+  learned: { places: kimiPlaces, spread: "cubic" },
+  image: 896,
+  patch: 14,
+}
+
 /** By their `model_type`. */
 const towers: Readonly<Record<string, Tower>> = {
   clip_vision_model: { hasClassRow: true, image: 224, patch: 32 },
   siglip_vision_model: { hasClassRow: false, image: 224, patch: 16 },
+  janus_vision_model: { hasClassRow: false, image: 384, patch: 16 },
   idefics3: { hasClassRow: false, image: 224, patch: 32 }, // as Idefics 3 and SmolVLM were published
   smolvlm: { hasClassRow: false, image: 224, patch: 32 },
   idefics3_vision: { hasClassRow: false, image: 224, patch: 32 },
@@ -270,13 +298,8 @@ const towers: Readonly<Record<string, Tower>> = {
     image: 256,
     patch: 16,
   },
-  kimi_k25_vision: {
-    hasClassRow: false,
-    fits: true,
-    learned: { places: kimiPlaces, spread: "cubic" },
-    image: 896,
-    patch: 14,
-  },
+  kimi_k25_vision: moonVit,
+  moonvit: moonVit,
   pixtral: { hasClassRow: false, fits: true, image: 1024, patch: 16 },
   internvl_vision: { hasClassRow: true, image: 448, patch: 14 },
   llama4_vision_model: { hasClassRow: true, isTurned: true, image: 448, patch: 14 },

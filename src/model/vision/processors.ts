@@ -19,6 +19,7 @@ import {
   type Pinpoints,
   padded,
   shrunk,
+  shrunkTogether,
   splitUp,
   stretched,
   tiled,
@@ -35,7 +36,7 @@ export interface ImageProcessor {
   /** Each step is rounded to floats of that kind. */
   steps?: "bf16"
   /** The field that says how large a tile is. */
-  field: "size" | "max_image_size" | "max_soft_tokens"
+  field: "size" | "max_image_size" | "max_soft_tokens" | "in_token_limit"
   cutting(image: Fields, grain: Grain): Cuts
   /** Which `do_` fields may be true beside those of all: what they do is known, or nothing. */
   flags: readonly string[]
@@ -73,6 +74,13 @@ export const processors = {
     flags: [],
   },
   DeepseekVLImageProcessor: {
+    filter: "bicubic",
+    normal: CLIP,
+    field: "size",
+    cutting: padded,
+    flags: ["do_pad"],
+  },
+  JanusImageProcessor: {
     filter: "bicubic",
     normal: CLIP,
     field: "size",
@@ -141,6 +149,13 @@ export const processors = {
     normal: HALVES,
     field: "size",
     cutting: shrunk,
+    flags: [],
+  },
+  KimiVLImageProcessor: {
+    filter: "bicubic",
+    normal: CLIP,
+    field: "in_token_limit",
+    cutting: shrunkTogether,
     flags: [],
   },
   Lfm2VlImageProcessor: {

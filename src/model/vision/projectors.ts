@@ -3,12 +3,13 @@
 
 import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
-import { joinedRows, type Naming } from "../weights/names.ts"
+import { TURNS_HALVES } from "../gguf/tower-inside.ts"
+import { joinedRows, type NamedPart, type Naming } from "../weights/names.ts"
 import type { ClipFile } from "./clip-file.ts"
 import { classParts } from "./eyes.ts"
 import { boundParts, GEMMA4_CONSTANTS, lineParts } from "./gemma4.ts"
 import { FRAMES, MAX_ROWS } from "./qwen.ts"
-import { STACKED, type TowerConfig } from "./tower.ts"
+import { placesParts, STACKED, type TowerConfig } from "./tower.ts"
 
 export interface Projector {
   /** The `model_type` of the whole. @param text the fields of the text model's file */
@@ -36,21 +37,27 @@ export interface Projector {
 }
 
 const SCALE = "projector.scale_factor"
+const PLACES = "v.position_embd.weight"
 const MERGER = "mm.patch_merger.weight"
 
 const projectors = {
   mlp: {
-    model: () => "llava",
+    model: (file) => (hasGrids(file) ? "llava_next" : "llava"),
     tower: "clip_vision_model",
     gelu: "gelu",
     around: [],
     mayBeSwapped: true,
-    fields: (file) => ({ vision_feature_layer: layersOf(file) }),
+    fields: (file) => ({ vision_feature_layer: layersOf(file), ...gridsOf(file) }),
     image(file) {
       const side = file.count("image_size")
-      return { size: { shortest_edge: side }, crop_size: square(side) }
+      return { size: { shortest_edge: side }, crop_size: square(side), ...gridsOf(file) }
     },
-    parts: (_, tower) => ({ ...withClass(tower), linear_1: "0", linear_2: "2" }),
+    parts: (_, tower) => ({
+      ...withClass(tower),
+      linear_1: "0",
+      linear_2: "2",
+      "newline.weight": { name: "image_newline", apart: true },
+    }),
     last: { tensor: "mm.2.weight", dim: 1 },
   },
   idefics3: {
@@ -105,7 +112,7 @@ const projectors = {
       const [columns] = file.dims("mm.model.mlp.2.weight")
       return {
         pixel_shuffle_ratio: 1 / file.count(SCALE),
-        rope_theta: file.keys.numberIfThere("clip.rope.freq_base"),
+        rope_theta: thetaOf(file),
         projector_input_dim: columns,
         projector_output_dim: columns,
         vision_output_dim: columns,
@@ -127,6 +134,117 @@ const projectors = {
       }
     },
     last: { tensor: "mm.model.fc.weight", dim: 1 },
+  },
+  janus_pro: {
+    model: () => "janus",
+    gelu: "gelu",
+    around: ["<begin_of_image>", "<end_of_image>"],
+    mayBeSwapped: false,
+    fields: () => ({}),
+    vision: (file) => ({
+      mlp_ratio: (innerOf(file) + 0.5) / file.count("embedding_length"),
+      attention_bias: file.has("v.blk.0.attn_q.bias"),
+      projection_dim: file.dims("mm.1.weight")[1],
+    }),
+    image: (file) => ({ size: square(file.count("image_size")) }),
+    parts: () => ({ linear_1: "0", linear_2: "1" }),
+    last: { tensor: "mm.1.weight", dim: 1 },
+  },
+  kimivl: {
+    model: () => "kimi_vl",
+    tower: "moonvit",
+    gelu: "gelu_pytorch_tanh",
+    around: ["<|media_pad|>", "<|media_end|>"],
+    mayBeSwapped: false,
+    fields: () => ({}),
+    vision(file) {
+      const side = Math.sqrt(file.dims(PLACES)[1]!)
+      return { merge_kernel_size: file.count(SCALE), pos_emb_height: side, pos_emb_width: side }
+    },
+    // Files do not say how large images are: the least of what published models allow.
+    image: (file) => ({
+      patch_size: file.count("patch_size"),
+      merge_kernel_size: file.count(SCALE),
+      pad_input: true,
+    }),
+    parts: (_, { side, width, blocks }) => ({
+      ...neighbourParts({ blocks }),
+      ...placesParts("position_embd.weight", side * side, width),
+      merging_norm: "input_norm",
+      linear_1: "1",
+      linear_2: "2",
+    }),
+    last: { tensor: "mm.2.weight", dim: 1 },
+  },
+  kimik25: {
+    model: () => "kimi_k25",
+    tower: "kimi_k25_vision",
+    gelu: "gelu_pytorch_tanh",
+    around: ["<|media_pad|>", "<|media_end|>"],
+    mayBeSwapped: false,
+    fields: (file) => ({
+      projection_layer_norm_eps: file.keys.numberIfThere(
+        "clip.vision.attention.layer_norm_epsilon",
+      ),
+    }),
+    vision(file) {
+      const [, width, height] = file.dims(PLACES)
+      return { merge_kernel_size: file.count(SCALE), pos_emb_height: height, pos_emb_width: width }
+    },
+    image(file) {
+      const [patch, area] = [file.count("patch_size"), file.countIfThere("image_max_pixels")]
+      return {
+        patch_size: patch,
+        merge_size: file.count(SCALE),
+        max_patches: area && Math.floor(area / patch ** 2),
+      }
+    },
+    parts(_, { side, width, blocks }) {
+      const { headDim } = blocks[0]!.attention
+      const neighbours = { headDim, turned: headDim, byTurns: true } as const
+      const joined = joinedRows({ q: width, k: width, v: width })
+      const places = placesParts("position_embd.weight", side * side, width)["positions.weight"]
+      return {
+        "self_attn.q_proj": { name: "attn_qkv", rows: joined.q, neighbours },
+        "self_attn.k_proj": { name: "attn_qkv", rows: joined.k, neighbours },
+        "self_attn.v_proj": { name: "attn_qkv", rows: joined.v },
+        "positions.weight": { ...(places as NamedPart), shape: [side, side, width] },
+        merging_norm: "input_norm",
+        linear_1: "1",
+        linear_2: "2",
+      }
+    },
+    last: { tensor: "mm.2.weight", dim: 1 },
+  },
+  lfm2: {
+    model: () => "lfm2_vl",
+    tower: "siglip2_vision_model",
+    gelu: "gelu_pytorch_tanh",
+    around: ["<|image_start|>", "<|image_end|>"],
+    mayBeSwapped: false,
+    fields(file) {
+      const [, rows] = file.dims("mm.1.weight")
+      return {
+        downsample_factor: file.count(SCALE),
+        projector_hidden_size: rows,
+        projector_use_layernorm: file.has("mm.input_norm.weight"),
+        projector_bias: file.has("mm.1.bias"),
+      }
+    },
+    vision: (file) => ({ num_patches: file.dims(PLACES)[1] }),
+    // Files do not say how large tiles are: in all that were published 32 patches a side.
+    image: (file) => ({
+      encoder_patch_size: file.count("patch_size"),
+      downsample_factor: file.count(SCALE),
+      tile_size: 32 * file.count("patch_size"),
+    }),
+    parts: (_, { side, width }) => ({
+      ...placesParts("position_embd.weight", side * side, width),
+      projector_norm: "input_norm",
+      linear_1: "1",
+      linear_2: "2",
+    }),
+    last: { tensor: "mm.2.weight", dim: 1 },
   },
   gemma3: {
     model: () => "gemma3",
@@ -165,7 +283,7 @@ const projectors = {
       head_dim: file.count("embedding_length") / file.count("attention.head_count"),
       rms_norm_eps: file.keys.numberIfThere("clip.vision.attention.layer_norm_epsilon"),
       pooling_kernel_size: pooled(file),
-      position_embedding_size: file.dims(LINES)[1],
+      position_embedding_size: file.dims(PLACES)[1],
       use_clipped_linears: file.has("v.blk.0.attn_q.input_max"),
       standardize: file.has("v.std_bias"),
     }),
@@ -186,15 +304,15 @@ const projectors = {
       vision_feature_layer: -1,
       vision_feature_select_strategy: "full",
     }),
-    vision: (file) => ({ rope_theta: file.keys.numberIfThere("clip.rope.freq_base") }),
+    vision: (file) => ({ rope_theta: thetaOf(file) }),
     image: (file) => ({
       size: { longest_edge: file.countIfThere("preproc_image_size") ?? file.count("image_size") },
       patch_size: square(file.count("patch_size")),
     }),
-    parts: (_, tower) => {
+    parts: (file, tower) => {
       const { merge } = tower
       return {
-        ...neighbourParts(tower),
+        ...(!file.keys.flag(`clip.vision.${TURNS_HALVES}`, false) && neighbourParts(tower)),
         "mlp.gate_proj": "ffn_gate",
         merging_norm: "input_norm",
         "merging.weight": { name: "patch_merger.weight", turnedColumns: merge.side ** 2 },
@@ -258,6 +376,19 @@ export function projectorOf({ keys }: ClipFile): Projector {
 
 const square = (side: number) => ({ height: side, width: side })
 
+/** Of LLaVA 1.6. */
+export const hasGrids = ({ keys }: ClipFile) => keys.has("clip.vision.image_grid_pinpoints")
+
+/** Widths and heights by turns, as LLaVA's own configuration has them; in transformers' heights come first. */
+function gridsOf(file: ClipFile): Json {
+  const flat = file.keys.countsIfThere("clip.vision.image_grid_pinpoints")
+  if (!flat) return {}
+  if (flat.length % 2 !== 0)
+    throw file.wrong("image_grid_pinpoints", `has ${flat.length} numbers, which are no pairs`)
+  const heights = flat.filter((_, i) => i % 2 === 1)
+  return { image_grid_pinpoints: heights.map((height, i) => [height, flat[2 * i]!]) }
+}
+
 /** As many as there are: the last one that is not read is not written. The key counts from 1. */
 function layersOf(file: ClipFile): number {
   const layers = file.keys.countsIfThere("clip.vision.feature_layer") ?? [file.layers()]
@@ -276,8 +407,12 @@ function withClass(tower: TowerConfig, isBehind = false): Naming["parts"] {
   })
 }
 
+/** Ollama's files say it of what sees alone. */
+const thetaOf = ({ keys }: ClipFile) =>
+  keys.numberIfThere("clip.rope.freq_base") ?? keys.numberIfThere("clip.vision.rope.freq_base")
+
 /** Neighbours of a head turn with each other. */
-function neighbourParts({ blocks }: TowerConfig): Naming["parts"] {
+function neighbourParts({ blocks }: Pick<TowerConfig, "blocks">): Naming["parts"] {
   const { headDim } = blocks[0]!.attention
   const turned = (name: string) => ({ name, neighbours: { headDim, turned: headDim } })
   return { "self_attn.q_proj": turned("attn_q"), "self_attn.k_proj": turned("attn_k") }
@@ -285,8 +420,6 @@ function neighbourParts({ blocks }: TowerConfig): Naming["parts"] {
 
 /** In all that were published 3 x 3 patches become one row, and files do not say so. */
 const pooled = (file: ClipFile) => file.countIfThere(SCALE) ?? 3
-
-const LINES = "v.position_embd.weight"
 
 function gemma4Parts(file: ClipFile, { width, blocks, fits }: TowerConfig): Naming["parts"] {
   const { attention, bounded } = blocks[0]!
@@ -301,7 +434,7 @@ function gemma4Parts(file: ClipFile, { width, blocks, fits }: TowerConfig): Nami
     "mlp.up": "ffn_up",
     "mlp.down": "ffn_down",
   }
-  const table = { of: file.dims(LINES)[1]!, width }
+  const table = { of: file.dims(PLACES)[1]!, width }
   return {
     ...lineParts("position_embd.weight", fits!.lines!, table),
     ...(bounded && boundParts(names)),
@@ -359,7 +492,7 @@ function qwenVision(file: ClipFile): Json {
   }
 }
 
-/** How wide its MLPs are: of Qwen 2's converters write another number, or none. */
+/** How wide its MLPs are: of Qwen 2's converters write another number, or none, and of Janus one that is rounded otherwise. */
 function innerOf(file: ClipFile): number {
   const width = file.count("embedding_length")
   const [columns, rows] = file.dims("v.blk.0.ffn_up.weight")

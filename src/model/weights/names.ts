@@ -29,9 +29,17 @@ export interface Source {
   /**
    * Neighbours of the first `turned` rows of each head are turned with each other; here the first half is with the second.
    * `last`: they are the last rows of a stored head; `halves`: stored, too, the first half is turned with the second; `quarters`: each
-   * half of a stored head is turned by itself, its first half with its second.
+   * half of a stored head is turned by itself, its first half with its second; `byTurns`: each half of a stored head is turned by
+   * itself, neighbours with each other, and here pairs of both take turns.
    */
-  neighbours?: { headDim: number; turned: number; last?: true; halves?: true; quarters?: true }
+  neighbours?: {
+    headDim: number
+    turned: number
+    last?: true
+    halves?: true
+    quarters?: true
+    byTurns?: true
+  }
   /** Each of its rows stands here so many times, one copy behind the other. */
   repeated?: number
   /** It is stored as minus e to its power. */
@@ -285,15 +293,22 @@ export function storedRow({ rows, neighbours, repeated = 1 }: Source, row: numbe
 
 function neighbour(
   row: number,
-  { headDim, turned, last, halves, quarters }: NonNullable<Source["neighbours"]>,
+  { headDim, turned, last, halves, quarters, byTurns }: NonNullable<Source["neighbours"]>,
 ): number {
   const at = row % headDim
   if (quarters) return row - at + quarter(at, headDim / 4)
+  if (byTurns) return row - at + byTurn(at, headDim / 2)
   if (at >= turned) return last ? row - turned : row
   const half = turned / 2
   const first = row - at + (last ? headDim - turned : 0)
   if (halves) return first + at
   return first + (at < half ? 2 * at : 2 * (at - half) + 1)
+}
+
+/** Pairs that stand in either half of the stored head, one after the other. */
+function byTurn(at: number, half: number): number {
+  const [second, pair] = [at < half ? 0 : 1, at % half]
+  return (pair % 2) * half + 2 * Math.floor(pair / 2) + second
 }
 
 /** The two quarters in the middle stand in each other's place. */

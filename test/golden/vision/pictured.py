@@ -155,11 +155,15 @@ def prompts_for(model, folder, sizes, random, read, features_of, decode, more=la
     return tensors, notes
 
 
-def close(folder, model, tensors, notes, config, renamed):
-    """@param renamed how names of tensors begin, here and where such models are published"""
+def close(folder, model, tensors, notes, config, renamed, left=()):
+    """
+    @param renamed how names of tensors begin, here and where such models are published
+    @param left how those begin that draw pictures, which nobody reads
+    """
     save_file(tensors, folder / "golden.safetensors")
     write(folder, "golden.json", golden_of(model, notes))
     weights = load_file(folder / "model.safetensors")
+    weights = {key: tensor for key, tensor in weights.items() if not key.startswith(left)}
     for old, new in renamed.items():
         weights = {key.replace(old, new) if key.startswith(old) else key: tensor for key, tensor in weights.items()}
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})

@@ -243,6 +243,28 @@ MODELS = {
         # Three by two tiles and the whole; then two below each other, and a single one.
         sizes=[[(61, 41)], [(20, 40), (23, 22)]],
     ),
+    "janus": dict(
+        config={
+            "architectures": ["JanusForConditionalGeneration"],
+            "model_type": "janus",
+            "image_token_id": FIRST + 2,
+            "tie_word_embeddings": False,
+            "text_config": {**TEXT, "model_type": "llama"},
+            "vision_config": {
+                **{key: value for key, value in EYE.items() if key != "intermediate_size"},
+                **dict(model_type="janus_vision_model", image_size=20, patch_size=5, hidden_act="gelu", mlp_ratio=1.2),
+                **dict(projection_dim=40, depth=2, use_qk_norm=False, attention_bias=True, num_image_tokens=16),
+            },
+            "vq_config": dict(base_channels=32, channel_multiplier=[1], latent_channels=32, num_embeddings=4, embed_dim=2, num_res_blocks=1),
+        },
+        tokens=["<image_placeholder>", "<begin_of_image>", "<end_of_image>"],
+        names=dict(image_token="<image_placeholder>", boi_token="<begin_of_image>", eoi_token="<end_of_image>"),
+        image=dict(image_processor_type="JanusImageProcessor", size=dict(height=20, width=20), **CLIP),
+        processor=dict(processor_class="JanusProcessor", num_image_tokens=16, use_default_system_prompt=False),
+        # With the mean colour above and below, then at the sides; no side is less than 14 pixels.
+        sizes=[[(41, 27)], [(20, 50), (90, 8)]],
+        left=["model.vqmodel.", "model.generation_"],
+    ),
     "kimi-k25": dict(
         config={
             "architectures": ["Kimi_K25ForConditionalGeneration"],
@@ -367,7 +389,7 @@ def draw_part(name, shape, generator):
         return normal * 1.2 / shape[1:].numel() ** 0.5 if len(shape) > 1 else normal * 0.3
     if any(part in name for part in ("position_embedding", "positional_embedding", "class_embedding", "image_newline", "pos_emb")):
         return normal * 0.5
-    if any(part in name for part in ("multi_modal_projector", "vision_adapter", "mm_projector")) and "norm" not in name and len(shape) > 1:
+    if any(part in name for part in ("multi_modal_projector", "vision_adapter", "mm_projector", "aligner")) and "norm" not in name and len(shape) > 1:
         return normal * 2 / shape[-1] ** 0.5
     return draw(name, shape, generator)
 
@@ -377,7 +399,8 @@ def features_of(model, given):
     if model.config.model_type == "llama4":
         rows = model.vision_model(given["pixel_values"]).last_hidden_state
         return model.multi_modal_projector(rows.reshape(-1, rows.shape[-1]))
-    rows = model.get_image_features(**given).pooler_output
+    seeing = model.model if model.config.model_type == "janus" else model
+    rows = seeing.get_image_features(**given).pooler_output
     rows = rows if torch.is_tensor(rows) else torch.cat([each.reshape(-1, each.shape[-1]) for each in rows])
     return rows.reshape(-1, rows.shape[-1])
 
@@ -404,12 +427,12 @@ def make(name, folder):
     bring_texts(folder, made)
     model = pictured.opened(folder)
     tensors, notes = prompts_for(model, folder, made["sizes"], np.random.default_rng(seed))
-    pictured.close(folder, model, tensors, notes, config, made.get("renamed", {}))
+    pictured.close(folder, model, tensors, notes, config, made.get("renamed", {}), tuple(made.get("left", ())))
 
 
 def bring_texts(folder, made):
     """Tokens of its own, a template, and the files of its processor."""
-    pictured.bring_texts(folder, ["<|im_start|>", "<|im_end|>", *made["tokens"]])
+    pictured.bring_texts(folder, ["<|im_start|>", "<|im_end|>", *made["tokens"]], **made.get("names", {}))
     (folder / "chat_template.jinja").write_text(TEMPLATE.replace("IMAGE", made["tokens"][0]))
     write(folder, "preprocessor_config.json", made["image"])
     write(folder, "processor_config.json", made["processor"])

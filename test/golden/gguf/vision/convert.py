@@ -21,8 +21,19 @@ from safetensors.torch import load_file, save_file
 HERE = Path(__file__).resolve().parent
 VISION = HERE.parent.parent / "vision"
 HALVES = dict(image_mean=[0.5, 0.5, 0.5], image_std=[0.5, 0.5, 0.5])
-TEXT = {"gemma3": None, "gemma4": None, "internvl": "Qwen2ForCausalLM", "llava-clip": "LlamaForCausalLM", "smolvlm": "VLlama3ForCausalLM"}
-PICTURED = ["llama4", "llava-pixtral", "mistral3", "qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen3-vl-moe", "qwen3-5"]
+TEXT = {
+    "gemma3": None,
+    "gemma4": None,
+    "internvl": "Qwen2ForCausalLM",
+    "llava-clip": "LlamaForCausalLM",
+    "llava-next": "MistralForCausalLM",
+    "smolvlm": "VLlama3ForCausalLM",
+}
+LEGACY = ["llava-clip", "llava-next"]
+# Kimi VL is what Kimi K2.5 sees pictures with, under other names.
+KIMI = ["kimi-vl"]
+KIMI_NAMES = {"mm_projector.proj.0.": "multi_modal_projector.linear_1.", "mm_projector.proj.2.": "multi_modal_projector.linear_2."}
+PICTURED = ["janus", "kimi-k25", "lfm2-vl", "llama4", "llava-pixtral", "mistral3", "qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen3-vl-moe", "qwen3-5"]
 ALONE = {"qwen3-5": ["--no-mtp"]}  # without a layer that guesses ahead
 # What stands for rows of images, 319, and around them has no names in those folders.
 TOKENS = {
@@ -42,7 +53,7 @@ import sys
 sys.path[:0] = [sys.argv[1], sys.argv[1] + "/gguf-py"]
 import convert_hf_to_gguf
 import gguf
-from conversion import base, gemma
+from conversion import base, gemma, lfm2
 base.TextModel.get_vocab_base_pre = lambda self, tokenizer: "llama-bpe"
 names = gguf.get_tensor_name_map
 gguf.get_tensor_name_map = lambda arch, layers: names(arch, max(layers, 4))
@@ -73,6 +84,15 @@ def with_pooling(self):
     eyes(self)
     self.gguf_writer.add_vision_projector_scale_factor(self.hparams_vision["pooling_kernel_size"])
 gemma.Gemma4VisionAudioModel.set_gguf_parameters = with_pooling
+# LFM2-VL's pixels lie side by side, and patches are taken to be of 16 x 16.
+pixels = lfm2.LFM2VLModel.modify_tensors
+def by_colour(self, data, name, bid):
+    if "patch_embedding.weight" not in name:
+        return pixels(self, data, name, bid)
+    side = self.hparams_vision["patch_size"]
+    data = data.view(-1, side, side, 3).permute(0, 3, 1, 2)
+    return base.MmprojModel.modify_tensors(self, data, name, bid)
+lfm2.LFM2VLModel.modify_tensors = by_colour
 sys.argv[:2] = ["convert"]
 convert_hf_to_gguf.main()
 """
@@ -86,7 +106,7 @@ class Whole(torch.nn.Module):
         super().__init__()
         self.vision_model = tower
 own = transformers.CLIPVisionModel.from_pretrained
-transformers.CLIPVisionModel.from_pretrained = lambda folder: Whole(own(folder))
+transformers.CLIPVisionModel.from_pretrained = lambda folder: Whole(own(folder).float())
 sys.argv[:1] = []
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
@@ -103,22 +123,32 @@ def convert(llama, folder, output, *options):
 
 def published(name, folder):
     """The golden folder as one that was published."""
-    for file in (VISION / name).glob("*.json"):
+    source = VISION / ("kimi-k25" if name in KIMI else name)
+    for file in source.glob("*.json"):
         text = file.read_text()
         for old, new in TOKENS.get(name, {}).items():
             text = text.replace(old, new)
         (folder / file.name).write_text(text)
-    for template in (VISION / name).glob("*.jinja"):
+    for template in source.glob("*.jinja"):
         shutil.copy(template, folder)
     config = json.loads((folder / "config.json").read_text())
     if TEXT.get(name):
         config["text_config"]["architectures"] = [TEXT[name]]
     if name == "internvl":
         config["vision_config"]["architectures"] = ["InternVisionModel"]
-    if not (folder / "preprocessor_config.json").exists():
-        soft = dict(image_seq_length=config.get("mm_tokens_per_image", 256))
-        (folder / "preprocessor_config.json").write_text(json.dumps({**HALVES, **soft}))
-    weights = load_file(VISION / name / "model.safetensors")
+    image = folder / "preprocessor_config.json"
+    soft = dict(image_seq_length=config.get("mm_tokens_per_image", 256))
+    said = json.loads(image.read_text()) if image.exists() else soft
+    image.write_text(json.dumps({**HALVES, **said}))
+    weights = load_file(source / "model.safetensors")
+    if name == "kimi-k25":  # its converter reads the published names
+        config["architectures"] = ["KimiK25ForConditionalGeneration"]
+        own = json.loads(image.read_text())
+        image.write_text(json.dumps({**own, "in_patch_limit": own["max_patches"]}))
+    if name in KIMI:
+        config |= dict(architectures=["KimiVLForConditionalGeneration"], model_type="kimi_vl")
+        for old, new in {**KIMI_NAMES, "mm_projector.": "multi_modal_projector."}.items():
+            weights = {key.replace(old, new) if key.startswith(old) else key: w for key, w in weights.items()}
     if name == "internvl":  # its converter reads names of transformers 5
         weights = {f"model.{key}" if not key.startswith("language_model") else key: w for key, w in weights.items()}
     if name == "qwen3-vl-moe":  # experts' matrices were published turned around, and transformers 5 turns them
@@ -148,8 +178,10 @@ def legacy(llama, name, output):
         write(folder, config["text_config"], inside)
         convert(llama, folder, output / "model.gguf", "--outtype", "f16")
         tower = {key.removeprefix("vision_tower."): w for key, w in weights.items() if key.startswith("vision_tower.")}
-        write(eye, {**config["vision_config"], "architectures": ["CLIPVisionModel"]}, tower)
-        projector = {key: w for key, w in weights.items() if key.startswith("multi_modal_projector.")}
+        grids = config.get("image_grid_pinpoints", [])  # which LLaVA's own configuration has with widths first
+        own = dict(image_grid_pinpoints=[size[::-1] for size in grids], mm_patch_merge_type="spatial_unpad", image_aspect_ratio="anyres")
+        write(eye, {**config["vision_config"], **(own if grids else {}), "architectures": ["CLIPVisionModel"]}, tower)
+        projector = {key: w.float() for key, w in weights.items() if key.startswith(("multi_modal_projector.", "image_newline"))}
         torch.save(projector, eye / "llava.projector")
         script = Path(llama) / "tools/mtmd/legacy-models/convert_image_encoder_to_gguf.py"
         options = ["-m", eye, "--llava-projector", eye / "llava.projector", "--output-dir", output]
@@ -158,6 +190,6 @@ def legacy(llama, name, output):
 
 if __name__ == "__main__":
     llama, *names = sys.argv[1:]
-    for name in names or [*TEXT, *PICTURED]:
+    for name in names or [*TEXT, *PICTURED, *KIMI]:
         (HERE / name).mkdir(exist_ok=True)
-        (legacy if name == "llava-clip" else modern)(llama, name, HERE / name)
+        (legacy if name in LEGACY else modern)(llama, name, HERE / name)
