@@ -140,6 +140,10 @@ const families = {
       mamba_d_conv: 3,
     },
   ],
+  "states by number alone": [
+    "mamba",
+    { expand: 16, intermediate_size: 1024, state_size: 12, time_step_rank: 8, conv_kernel: 3 },
+  ],
   // Each behind a norm of its own, of more columns than a row has.
   "experts without gates": [
     "nemotron_h",

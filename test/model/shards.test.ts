@@ -287,6 +287,7 @@ describe("the reference", () => {
     ["selective states", codes, [2, 4]],
     ["selective states beside attention", codes, [2, 4]],
     ["states by number", codes, [2, 4, 8]],
+    ["states by number alone", codes, [2, 4]],
     ["experts without gates", codes, [2, 4]],
     ["chunks and weighed rows", codes, [2, 4]],
     ["convolutions", codes, [2]],
