@@ -54,6 +54,7 @@ import {
 import { gptNeoxNaming, readGptNeox } from "./architectures/gpt-neox.ts"
 import { gptOssNaming, readGptOss } from "./architectures/gpt-oss.ts"
 import { bigCodeNaming, gpt2Naming, readBigCode, readGpt2 } from "./architectures/gpt2.ts"
+import { gptjNaming, readGptj } from "./architectures/gptj.ts"
 import {
   bambaNaming,
   graniteHybridNaming,
@@ -632,6 +633,12 @@ export const architectures = {
     "norms without weights; heads turned the other way round; plain MLP with relu squared; bent logits",
     readNanochat,
     nanochatNaming,
+  ),
+  gptj: row(
+    "GPT-J 6B, GPT-JT",
+    "attention and MLP side by side; neighbours of a part of each head turned",
+    readGptj,
+    gptjNaming,
   ),
   mamba: row(
     "Mamba 130M to 2.8B",

@@ -645,6 +645,22 @@ test("Mamba's layers are states alone, whose width has to be what it expands to"
   expect(() => mamba({ ...second, num_heads: 4 })).toThrow(/num_heads is 4, of 16 columns each/)
 })
 
+test("GPT-J turns pairs of a head's first columns, and a head's alone", () => {
+  const gptj = (changes: Json = {}) =>
+    read({
+      ...{ model_type: "gptj", n_embd: 64, n_layer: 2, n_head: 4, n_positions: 128 },
+      ...changes,
+    })
+  const { blocks, head, shapes } = gptj({ rotary_dim: 6 })
+  expect(blocks[0]!.attention.rotation!.query.frequencies).toHaveLength(3)
+  expect([head.bias, head.tied, shapes.intermediate]).toEqual([true, false, 256])
+  expect(gptj({ rotary_dim: null }).blocks[0]!.attention.rotation!.query.frequencies).toHaveLength(
+    8,
+  )
+  expect(() => gptj({ rotary_dim: 18 })).toThrow(/rotary_dim is 18, not pairs of a head's 16/)
+  expect(() => gptj({ rotary_dim: 5 })).toThrow(/rotary_dim is 5, not pairs/)
+})
+
 test("Jamba's layers are of the kind that periods or lists say", () => {
   const jamba = (changes: Json = {}) =>
     read({

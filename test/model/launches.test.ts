@@ -216,6 +216,7 @@ test("launches of a layer in q4f16_1", () => {
       "gpt-oss": "9",
       "gpt-oss-bf16": "9",
       "gpt2": "10",
+      "gptj": "7",
       "granite": "9",
       "granite-hybrid": "10",
       "granite-hybrid-dense": "9",
