@@ -278,13 +278,14 @@ class Lowering {
         break
       }
       case "delta": {
-        const [input, decays, shares] = node.inputs.map(at) as [View, View, View | undefined]
+        const [input, decays, third] = node.inputs.map(at) as [View, View, View | undefined]
         const { delta } = node
+        const [shares, keys] = delta.by ? [undefined, third] : [third, undefined]
         const [decay, bias, skip] = [node.decay, node.bias, node.skip].map(
           (weight) => weight && this.#parameters.id(weight),
         )
         const place = this.#placeOf(delta.layer, true)
-        const read = { input, decays, shares, decay, bias, skip }
+        const read = { input, decays, shares, keys, decay, bias, skip }
         emit({ op: "delta", ...read, delta, place, output: fresh() })
         break
       }

@@ -210,13 +210,15 @@ export type StepOp =
    * where its first position is 0, to the one that it leaves: `StepInput.blocks`. As the graph says; every sum from 0, by fused
    * multiply-adds, in the order of a key's columns. A unit is x times 1 / sqrt((columns * mean of squares + 1e-6) * w), the mean as of
    * a norm; w is keyDim for queries and 1 for keys. A selective state space has `skip` and no shares. Without `decay` and `bias` decays are
-   * given.
+   * given. By number, what a state's is multiplied with is e^(the product of step and rate, rounded).
    */
   | {
       op: "delta"
       input: View
       decays: View
       shares: View | undefined
+      /** The key and the query of all heads, where they are not in `input`. */
+      keys: View | undefined
       decay: ParameterId | undefined
       bias: ParameterId | undefined
       skip: ParameterId | undefined
@@ -477,7 +479,7 @@ function printStep(plan: Plan, step: Step): string {
         [
           `${view(step.output)} = delta ${placeText(step.place)} ${view(step.input)} ${deltaText(step.delta)} ${view(step.decays)}`,
           ...[step.decay, step.bias].flatMap((own) => (own === undefined ? [] : [p(own)])),
-          ...(step.shares ? [view(step.shares)] : []),
+          ...[step.shares, step.keys].flatMap((own) => (own ? [view(own)] : [])),
           ...(step.skip === undefined ? [] : [`skip ${p(step.skip)}`]),
         ].join(" "),
       )

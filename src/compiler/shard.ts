@@ -21,7 +21,7 @@ import { problem } from "../errors.ts"
 import { groupCodecs, isGroupCodec } from "../runtime/format.ts"
 import type { KvShape, Parameter } from "../runtime/manifest.ts"
 import { type Cut, ownLength, type Segment, type Slice, sliceSizes } from "../runtime/slices.ts"
-import { type Delta, decayColumns, stateSize } from "./graph/graph.ts"
+import { type Delta, decayColumns, ratesOfHead, stateSize } from "./graph/graph.ts"
 import {
   type Buffer,
   type BufferId,
@@ -389,8 +389,9 @@ class Sharding {
   #matmul(step: Extract<StepOp, { op: "matmul" }>, index: number): StepOp[] {
     const { input, weight, bias, epilogue, output } = step
     const split = this.#splitOfInput(input)
-    if (split && (this.#readers(output, index).some(isOfHeads) || this.#isLowRank(step, index)))
-      throw wantedWhole(split)
+    const readers = this.#readers(output, index)
+    const readsHeads = readers.some((reader) => isOfHeads(reader, output.buffer))
+    if (split && (readsHeads || this.#isLowRank(step, index))) throw wantedWhole(split)
     if (split) return this.#partial(step, split)
     const made =
       epilogue.kind === "add" ? this.#splitOf(epilogue.to) : this.#splitFor(output, index)
@@ -606,17 +607,21 @@ class Sharding {
   }
 
   #delta(step: Extract<StepOp, { op: "delta" }>): StepOp {
-    const { input, decays, shares, decay, bias, skip, delta, place, output } = step
+    const { input, decays, shares, keys: apart, decay, bias, skip, delta, place, output } = step
     const parts = this.#shards
     const { keyHeads, valueHeads, keyDim, valueDim } = delta
     const keys = keysOfStates(delta, parts)!
     const ofKeys = { length: keyHeads * keyDim, ...keys }
     const values = { length: valueHeads * valueDim, parts }
-    const kinds = delta.selective ? [values, ofKeys, ofKeys] : [ofKeys, ofKeys, values]
+    const beside = apart ? [] : [ofKeys, ofKeys]
+    const kinds = delta.selective ? [values, ...beside] : [...beside, values]
     const split = this.#divided(input, kinds)
     const heads = { length: valueHeads, parts }
-    const ofHeads = (parameter: ParameterId | undefined) =>
-      parameter === undefined ? undefined : this.#parameter(parameter, [heads])
+    const ofHeads = (parameter: ParameterId | undefined, each = 1) =>
+      parameter === undefined
+        ? undefined
+        : this.#parameter(parameter, [{ length: valueHeads * each, parts }])
+    const each = ratesOfHead(delta)
     this.#divided(decays, [{ length: decayColumns(delta), parts }])
     if (shares) this.#divided(shares, [heads])
     const own = { ...delta, keyHeads: keyHeads / keys.parts, valueHeads: valueHeads / parts }
@@ -626,9 +631,10 @@ class Sharding {
       input: this.#view(input),
       decays: this.#view(decays),
       shares: shares && this.#view(shares),
-      decay: ofHeads(decay),
+      keys: apart && this.#wholeView(apart),
+      decay: ofHeads(decay, each.decay),
       bias: ofHeads(bias),
-      skip: ofHeads(skip),
+      skip: ofHeads(skip, each.skip),
       delta: own,
       output: this.#made(output, [
         { ...values, madeBy: split[kinds.indexOf(values)]!.madeBy, ofStates: true },
@@ -871,9 +877,10 @@ function ownBefore(split: Split, end: number): number {
   return own
 }
 
-/** Whether a step takes heads by themselves, of which a shard has whole ones. */
-function isOfHeads(step: Step): boolean {
+/** Whether a step takes heads of what lies in a buffer by themselves, of which a shard has whole ones. */
+function isOfHeads(step: Step, buffer: BufferId): boolean {
   if (step.op === "norm") return step.width < step.input.columns
+  if (step.op === "delta" && step.keys?.buffer === buffer) return false // all heads read it
   return ["rope", "storeKv", "attend", "headMatmul", "delta"].includes(step.op)
 }
 
@@ -898,7 +905,7 @@ function viewsRead(step: Step): View[] {
     case "route":
       return [step.input]
     case "delta":
-      return [step.input, step.decays, ...(step.shares ? [step.shares] : [])]
+      return [step.input, step.decays, step.shares, step.keys].filter((view) => view !== undefined)
     case "experts":
       return [step.input, ...(step.experts.up ? [step.experts.up.input] : [])]
         .flatMap((input) => (input.kind === "float" ? [input.view] : []))

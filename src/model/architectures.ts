@@ -54,6 +54,7 @@ import {
 import { gptNeoxNaming, readGptNeox } from "./architectures/gpt-neox.ts"
 import { gptOssNaming, readGptOss } from "./architectures/gpt-oss.ts"
 import { bigCodeNaming, gpt2Naming, readBigCode, readGpt2 } from "./architectures/gpt2.ts"
+import { gptjNaming, readGptj } from "./architectures/gptj.ts"
 import {
   bambaNaming,
   graniteHybridNaming,
@@ -92,6 +93,15 @@ import {
   readSeedOss,
 } from "./architectures/llama.ts"
 import { llama4Naming, readLlama4 } from "./architectures/llama4.ts"
+import {
+  jambaNaming,
+  mamba2Naming,
+  mambaNaming,
+  readFalconMamba,
+  readJamba,
+  readMamba,
+  readMamba2,
+} from "./architectures/mamba.ts"
 import { minimaxM2Naming, readMinimaxM2 } from "./architectures/minimax.ts"
 import { readMinistral3, readMistral } from "./architectures/mistral.ts"
 import { mixtralNaming, readMixtral } from "./architectures/mixtral.ts"
@@ -623,6 +633,36 @@ export const architectures = {
     "norms without weights; heads turned the other way round; plain MLP with relu squared; bent logits",
     readNanochat,
     nanochatNaming,
+  ),
+  gptj: row(
+    "GPT-J 6B, GPT-JT",
+    "attention and MLP side by side; neighbours of a part of each head turned",
+    readGptj,
+    gptjNaming,
+  ),
+  mamba: row(
+    "Mamba 130M to 2.8B",
+    "a selective state space (Mamba 1) in every layer, and nothing else",
+    readMamba,
+    mambaNaming,
+  ),
+  falcon_mamba: row(
+    "Falcon Mamba 7B",
+    "as `mamba`, with norms of steps, keys and queries",
+    readFalconMamba,
+    mambaNaming,
+  ),
+  mamba2: row(
+    "Mamba 2 130M to 2.7B, Codestral Mamba",
+    "a selective state space (Mamba 2) in every layer, and nothing else",
+    readMamba2,
+    mamba2Naming,
+  ),
+  jamba: row(
+    "Jamba Reasoning 3B, Jamba Mini and Large",
+    "selective state spaces (Mamba 1) in most layers, attention that nothing turns in a few; experts in every other layer, or none",
+    readJamba,
+    jambaNaming,
   ),
   nemotron_h: row(
     "Nemotron-H, Nemotron Nano 2 and Nemotron 3",

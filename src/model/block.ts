@@ -26,6 +26,8 @@ export interface Block {
   delta?: Delta
   /** It stands in the place of attention, or beside it. */
   selective?: Selective
+  /** It stands in the place of attention. */
+  scan?: Scan
   /** Where there are experts, one of them. */
   mlp: Mlp
   experts?: Experts
@@ -156,6 +158,22 @@ export interface Selective {
   factors?: Readonly<Record<"z" | "v" | "k" | "q" | "a" | "out", number>>
   /** Attention reads the same row, and what it gives, times this, is added. */
   beside?: { attention: number }
+}
+
+/**
+ * A selective state space whose columns have steps of their own (Mamba 1): values, each column convolved with so many taps, make keys,
+ * queries and steps of all columns, by way of `rank` columns, and change a state and read it; what they read is gated.
+ */
+export interface Scan {
+  columns: number
+  /** Of a key. */
+  stateDim: number
+  rank: number
+  taps: number
+  /** Convolved columns have a bias each. */
+  bias: boolean
+  /** Of what steps are made of, of keys and of queries, which each have a norm. */
+  normed?: { epsilon: number }
 }
 
 export interface HeadNorms extends NormKind {

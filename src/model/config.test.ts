@@ -623,6 +623,74 @@ test("Llama Nemotron's layers are what each of them says", () => {
   for (const [given, sentence] of refused) expect(() => nas(...given)).toThrow(sentence)
 })
 
+test("Mamba's layers are states alone, whose width has to be what it expands to", () => {
+  const own = { intermediate_size: 128, state_size: 5, max_position_embeddings: undefined }
+  const mamba = (changes: Json = {}) => read({ ...own, model_type: "mamba", ...changes })
+  const { blocks, norm, head, shapes } = mamba()
+  const scan = { columns: 128, stateDim: 5, rank: 4, taps: 4, bias: true }
+  expect(blocks.map((block) => [block.only, block.scan])).toEqual(
+    blocks.map(() => ["attention", scan]),
+  )
+  expect([norm?.epsilon, head.tied, shapes.context]).toEqual([1e-5, true, 1 << 20])
+  const falcon = mamba({ model_type: "falcon_mamba", time_step_rank: 7 }).blocks[0]!.scan
+  expect(falcon).toEqual({ ...scan, rank: 7, normed: { epsilon: 1e-6 } })
+  expect(() => mamba({ intermediate_size: 96 })).toThrow(
+    /intermediate_size is 96, but expand makes 128/,
+  )
+  expect(() => mamba({ hidden_act: "gelu" })).toThrow(/hidden_act is "gelu"; known: silu/)
+  expect(() => mamba({ rms_norm: false })).toThrow(/rms_norm is false/)
+  expect(() => mamba({ use_bias: true })).toThrow(/use_bias is true/)
+  const second = { model_type: "mamba2", num_heads: 8, head_dim: 16, n_groups: 2 }
+  expect(mamba(second).blocks[0]!.selective).toMatchObject({ groups: 2, heads: 8, headDim: 16 })
+  expect(() => mamba({ ...second, num_heads: 4 })).toThrow(/num_heads is 4, of 16 columns each/)
+})
+
+test("GPT-J turns pairs of a head's first columns, and a head's alone", () => {
+  const gptj = (changes: Json = {}) =>
+    read({
+      ...{ model_type: "gptj", n_embd: 64, n_layer: 2, n_head: 4, n_positions: 128 },
+      ...changes,
+    })
+  const { blocks, head, shapes } = gptj({ rotary_dim: 6 })
+  expect(blocks[0]!.attention.rotation!.query.frequencies).toHaveLength(3)
+  expect([head.bias, head.tied, shapes.intermediate]).toEqual([true, false, 256])
+  expect(gptj({ rotary_dim: null }).blocks[0]!.attention.rotation!.query.frequencies).toHaveLength(
+    8,
+  )
+  expect(() => gptj({ rotary_dim: 18 })).toThrow(/rotary_dim is 18, not pairs of a head's 16/)
+  expect(() => gptj({ rotary_dim: 5 })).toThrow(/rotary_dim is 5, not pairs/)
+})
+
+test("Jamba's layers are of the kind that periods or lists say", () => {
+  const jamba = (changes: Json = {}) =>
+    read({
+      ...{ model_type: "jamba", num_hidden_layers: 4, num_experts: 4, num_experts_per_tok: 2 },
+      ...{ attn_layer_period: 4, attn_layer_offset: 2, ...changes },
+    })
+  const kinds = (changes?: Json) =>
+    jamba(changes).blocks.map(({ scan, experts }) => [!scan, experts?.count])
+  const usual = [
+    [false, undefined],
+    [false, 4],
+    [true, undefined],
+    [false, 4],
+  ]
+  expect(kinds()).toEqual(usual)
+  const listed = { layers_block_type: ["mamba", "mamba", "attention", "mamba"] }
+  expect(kinds({ ...listed, layers_num_experts: [1, 4, 1, 4] })).toEqual(usual)
+  expect(kinds({ num_experts: 1 }).map(([, count]) => count)).toEqual(usual.map(() => undefined))
+  expect(() => jamba({ attn_layer_offset: 4 })).toThrow(
+    /attn_layer_offset is 4, which is not below/,
+  )
+  expect(() => jamba({ attn_layer_period: 9, attn_layer_offset: 8 })).toThrow(/none of 4 layers/)
+  expect(() => jamba({ layers_num_experts: [1, 3, 1, 4] })).toThrow(/layers_num_experts is not/)
+  expect(() => jamba({ layers_block_type: ["mamba", "conv", "attention", "mamba"] })).toThrow(
+    /layers_block_type holds "conv"/,
+  )
+  expect(() => jamba({ mamba_inner_layernorms: false })).toThrow(/mamba_inner_layernorms is false/)
+  expect(() => jamba({ mamba_proj_bias: true })).toThrow(/mamba_proj_bias is true/)
+})
+
 test("MiniCPM 3's multipliers are its published model's, and null is none", () => {
   const minicpm = { model_type: "minicpm3", head_dim: undefined, kv_lora_rank: 8 }
   const { blocks, embedding, head, shapes } = read(minicpm)

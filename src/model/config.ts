@@ -296,8 +296,8 @@ export function readDirection(fields: Fields, config: ModelConfig): ModelConfig 
 }
 
 function attendsToAll({ attention: { window, latent }, ...block }: Block): boolean {
-  const { isPlain, convolution, delta, selective } = block
-  const others = [isPlain, convolution, delta, selective]
+  const { isPlain, convolution, delta, selective, scan } = block
+  const others = [isPlain, convolution, delta, selective, scan]
   return [window, latent, ...others].every((part) => part === undefined)
 }
 

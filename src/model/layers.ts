@@ -23,6 +23,7 @@ import {
   rope,
   route,
   seenPart,
+  selectiveScan,
   selectiveStates,
   slice,
   stacked,
@@ -38,6 +39,7 @@ import {
   type HeadNorms,
   type Latent,
   type Mlp,
+  type Scan,
   type Selective,
   XIELU_BETA,
 } from "./block.ts"
@@ -198,7 +200,7 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
 
 /** Attention, or what stands in its place. */
 function attended(block: Block, layer: Named, x: Node, place: LayerPlace): Node {
-  const { delta, selective, convolution: short, isPlain, attention } = block
+  const { delta, selective, scan, convolution: short, isPlain, attention } = block
   if (isPlain) return linear(x, layer("plain", "self_attn.plain.weight", place.hidden, x.columns))
   if (delta) return gatedDelta(block, delta, layer, x, place)
   if (selective) {
@@ -207,6 +209,7 @@ function attended(block: Block, layer: Named, x: Node, place: LayerPlace): Node 
     if (!beside) return states
     return add(states, scaled(selfAttention(block, layer, x, place), beside.attention))
   }
+  if (scan) return scannedStates(scan, layer, x, place)
   if (short) return convolution(short, layer, x, place)
   if (attention.latent) return latentAttention(block, attention.latent, layer, x, place)
   return selfAttention(block, layer, x, place)
@@ -445,6 +448,45 @@ function stateSpace(
 }
 
 const UNSCALED = { z: 1, v: 1, k: 1, q: 1, a: 1, out: 1 }
+
+function scannedStates(
+  { columns, stateDim, rank, taps: count, bias, normed }: Scan,
+  layer: Named,
+  x: Node,
+  { index, hidden }: LayerPlace,
+): Node {
+  const project = (name: string, input: Node, rows: number, exact?: true) => {
+    const matrix = layer(`scan_${name}`, `mamba.${name}_proj.weight`, rows, input.columns)
+    return [input, { ...matrix, ...(exact && { exact }) }] as const
+  }
+  const vector = (name: string, rows: number) => layer(`scan_${name}`, `mamba.${name}.weight`, rows)
+  const evened = (name: string, row: Node) =>
+    normed ? norm(row, vector(`${name}_norm`, row.columns), normed.epsilon) : row
+  const heads = headsFor(columns)
+  const taps = layer("conv_taps", "mamba.conv.weight", count * columns)
+  const biases = bias ? layer("conv_bias", "mamba.conv.bias", columns) : undefined
+  const given = linear(...project("v", x, columns))
+  const values = apply("silu", convolve(given, taps, { layer: index, count, heads }, biases))
+  // Never packed: how long a state lasts hangs on them, and they are small.
+  const made = linear(...project("x", values, rank + 2 * stateDim, true))
+  const narrow = evened("steps", slice(made, 0, rank))
+  const [key, query] = ["k", "q"].map((name, i) =>
+    evened(name, slice(made, rank + i * stateDim, stateDim)),
+  ) as [Node, Node]
+  const keys = normed ? concat(key, query) : slice(made, rank, 2 * stateDim)
+  const steps = linear(
+    ...project("steps", narrow, columns, true),
+    layer("scan_steps_bias", "mamba.steps_proj.bias", columns),
+  )
+  const read = selectiveScan(
+    values,
+    { steps: apply("softplus", steps), keys },
+    { rates: vector("rates", columns * stateDim), skip: vector("skip", columns) },
+    { layer: index, valueHeads: heads, keyDim: stateDim, valueDim: columns / heads },
+  )
+  const gated = multiply(read, apply("silu", linear(...project("z", x, columns))))
+  return linear(gated, layer("scan_out", "mamba.out_proj.weight", hidden, columns))
+}
 
 /** Of a row, one third times another is convolved, and that times the one between is projected. */
 function convolution(

@@ -127,6 +127,23 @@ const families = {
       ssm_multipliers: [0.5, 0.75, 1.25, 1.5, 2],
     },
   ],
+  "states by number": [
+    "jamba",
+    {
+      num_key_value_heads: 8,
+      num_experts: 1,
+      attn_layer_period: 2,
+      attn_layer_offset: 1,
+      mamba_expand: 16,
+      mamba_d_state: 12,
+      mamba_dt_rank: 8,
+      mamba_d_conv: 3,
+    },
+  ],
+  "states by number alone": [
+    "mamba",
+    { expand: 16, intermediate_size: 1024, state_size: 12, time_step_rank: 8, conv_kernel: 3 },
+  ],
   // Each behind a norm of its own, of more columns than a row has.
   "experts without gates": [
     "nemotron_h",

@@ -25,6 +25,7 @@ export const compiledModels = [
   "gpt-oss",
   "gpt2",
   "granite-hybrid",
+  "jamba",
   "kimi-linear",
   "llama-odd",
   "nemotron",

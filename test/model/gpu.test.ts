@@ -23,6 +23,7 @@ describe.each([
       "models/lfm2",
       "models/qwen3-5",
       "models/granite-hybrid",
+      "models/mamba",
     ],
     breadth: "some",
   },

@@ -84,7 +84,7 @@ function meetingsOf({ steps, groups }: Plan): string {
   const seen = ops.filter((op) => steps.some((step) => step.op === op))
   const states = steps.flatMap((step) =>
     step.op === "delta"
-      ? [step.delta.selective ? "selective" : step.delta.given ? "given" : ""]
+      ? [step.delta.by ?? (step.delta.selective ? "selective" : step.delta.given ? "given" : "")]
       : [],
   )
   const kept = groups.map(({ window, state, headDim }) => [
@@ -95,12 +95,13 @@ function meetingsOf({ steps, groups }: Plan): string {
 }
 
 /** Prompts that are longer than all that any layer sees, whose beginnings may be gone when others ask for them. */
-const sliding = ["mistral-swa", "phi3", "starcoder2"]
+const sliding = ["mistral-swa", "phi3", "starcoder2", "mamba", "falcon-mamba", "mamba2"]
 /** Whose sequences may find room side by side: their blocks are those of a window, or states, of which each has its own. */
 const roomy = [
   ...sliding,
   ...["qwen3-5", "qwen3-5-moe", "qwen3-next", "granite-hybrid", "granite-hybrid-dense"],
-  ...["bamba", "falcon-h1", "falcon-h1-normed", "kimi-linear", "olmo-hybrid"],
+  ...["bamba", "falcon-h1", "falcon-h1-normed", "jamba", "kimi-linear", "olmo-hybrid"],
+  "olmo-hybrid",
 ]
 
 const judged = takesAll ? every : await oneOfEach(every)

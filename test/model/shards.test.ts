@@ -286,6 +286,8 @@ describe("the reference", () => {
     ["several widths", codes, [2, 4]],
     ["selective states", codes, [2, 4]],
     ["selective states beside attention", codes, [2, 4]],
+    ["states by number", codes, [2, 4, 8]],
+    ["states by number alone", codes, [2, 4]],
     ["experts without gates", codes, [2, 4]],
     ["chunks and weighed rows", codes, [2, 4]],
     ["convolutions", codes, [2]],
@@ -383,7 +385,14 @@ test.skipIf(left)(
   240_000,
 )
 
-test.skipIf(left).each(["latents", "states", "states by column", "convolutions"] as const)(
+const onDevices = [
+  "latents",
+  "states",
+  "states by column",
+  "states by number",
+  "convolutions",
+] as const
+test.skipIf(left).each(onDevices)(
   `on Vulkan: two shards of %s${left ? " (skipped: none of Vulkan)" : ""}`,
   async (family) => {
     const plan = compile(familyGraph(family), { ...codes, sums: sums! })

@@ -15,7 +15,7 @@ import type {
   Routing,
   Weight,
 } from "./graph.ts"
-import { decayColumns, inOrder, valueDim } from "./graph.ts"
+import { decayColumns, inOrder, ratesOfHead, valueDim } from "./graph.ts"
 
 /** A matrix `[rows, columns]`, or with no columns given a vector. */
 export function weight(name: string, tensor: string, rows: number, columns = 1): Weight {
@@ -135,7 +135,7 @@ export function deltaRule(
   x: Node,
   { decays, shares }: Record<"decays" | "shares", Node>,
   { decay, bias }: Record<"decay" | "bias", Weight>,
-  delta: Omit<Delta, "selective" | "given">,
+  delta: Omit<Delta, "selective" | "by" | "given">,
 ): Node {
   sameRows(decays, shares)
   check(shares.columns === delta.valueHeads, "delta: shares do not fit")
@@ -146,7 +146,7 @@ export function deltaRule(
 export function deltaRuleByColumn(
   x: Node,
   { decays, shares }: Record<"decays" | "shares", Node>,
-  delta: Omit<Delta, "selective" | "given">,
+  delta: Omit<Delta, "selective" | "by" | "given">,
 ): Node {
   sameRows(decays, shares)
   check(shares.columns === delta.valueHeads, "delta: shares do not fit")
@@ -159,10 +159,27 @@ export function selectiveStates(
   x: Node,
   decays: Node,
   weights: Record<"decay" | "bias" | "skip", Weight>,
-  delta: Omit<Delta, "selective" | "given">,
+  delta: Omit<Delta, "selective" | "by" | "given">,
 ): Node {
-  check(weights.skip.rows === delta.valueHeads, `${weights.skip.name} does not fit`)
   return stateOf([x, decays], weights, { ...delta, selective: true })
+}
+
+/**
+ * The same, number by number.
+ * @param steps one for each column of a value
+ * @param keys the key and the query of all heads
+ */
+export function selectiveScan(
+  values: Node,
+  { steps, keys }: Record<"steps" | "keys", Node>,
+  { rates, skip }: Record<"rates" | "skip", Weight>,
+  delta: Omit<Delta, "selective" | "by" | "given" | "keyHeads" | "tiled">,
+): Node {
+  sameRows(steps, keys)
+  check(keys.columns === 2 * delta.keyDim, "delta: keys and queries do not fit")
+  const weights = { decay: rates, bias: undefined, skip }
+  const own = { ...delta, keyHeads: 1, selective: true, by: "number" } as const
+  return stateOf([values, steps, keys], weights, own)
 }
 
 function stateOf(
@@ -171,13 +188,21 @@ function stateOf(
   delta: Delta,
 ): Node {
   const [x, decays] = inputs
-  const { keyHeads, valueHeads, keyDim, valueDim } = delta
+  const { keyHeads, valueHeads, keyDim, valueDim, by } = delta
   const columns = valueHeads * valueDim
-  check(x.columns === 2 * keyHeads * keyDim + columns, "delta: columns do not fit")
+  const beside = by ? 0 : 2 * keyHeads * keyDim
+  check(x.columns === beside + columns, "delta: columns do not fit")
   check(valueHeads % keyHeads === 0, "delta: heads do not fit")
   check(decays.columns === decayColumns(delta), "delta: decays do not fit")
-  for (const weight of [decay, bias])
-    check(!weight || weight.rows === valueHeads, `${weight?.name} does not fit ${valueHeads} heads`)
+  const each = ratesOfHead(delta)
+  for (const [weight, ofHead] of [
+    [decay, each.decay],
+    [bias, 1],
+    [skip, each.skip],
+  ] as const) {
+    const fits = !weight || weight.rows === valueHeads * ofHead
+    check(fits, `${weight?.name} does not fit ${valueHeads} heads`)
+  }
   const rows = sameRows(x, decays)
   return { op: "delta", rows, columns, inputs, delta, decay, bias, skip }
 }

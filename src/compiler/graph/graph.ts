@@ -118,6 +118,11 @@ export type Op =
    *
    * A selective state space (Mamba 2) has no shares: the value is put under the key ln(1 + e^(a + bias)) times, whatever the key reads;
    * queries and keys stay as they are, and the value times `skip`, a number for each head, is added to what is read.
+   *
+   * Where it is selective `by: "number"` (Mamba 1), x is values alone, and the third input the key and the query of all heads. Each column
+   * of a value has a step, which `decays` are, and a number of `skip`, and each number of a state a rate: it is multiplied with
+   * e^(step * rate), and the value is put under the key as many times as its step. The rates are `decay`, those of a column side by side,
+   * and there is no `bias`.
    */
   | {
       op: "delta"
@@ -223,6 +228,8 @@ export interface Convolution {
 export interface Delta {
   layer: number
   selective?: true
+  /** Of a selective one: steps are of columns of values, and rates of the numbers of a state. */
+  by?: "number"
   /** Its decays are computed by others, one for each column of a value head's key. */
   given?: true
   keyHeads: number // key head j and its query serve value heads j * (valueHeads / keyHeads) and those behind it,
@@ -234,8 +241,12 @@ export interface Delta {
 }
 
 /** Of a row of decays, how many columns there are. */
-export const decayColumns = ({ valueHeads, keyDim, given }: Omit<Delta, "layer">) =>
-  given ? valueHeads * keyDim : valueHeads
+export const decayColumns = ({ valueHeads, keyDim, valueDim, given, by }: Omit<Delta, "layer">) =>
+  valueHeads * (given ? keyDim : by ? valueDim : 1)
+
+/** Of a head, how many numbers `decay` has, and `skip`. */
+export const ratesOfHead = ({ keyDim, valueDim, by }: Omit<Delta, "layer">) =>
+  by ? { decay: keyDim * valueDim, skip: valueDim } : { decay: 1, skip: 1 }
 
 /** Numbers in the state of a layer. */
 export const stateSize = ({ valueHeads, keyDim, valueDim }: Delta) => valueHeads * keyDim * valueDim
@@ -435,9 +446,9 @@ export function functionText(applied: {
 
 /** "heads 4/2 x 8 + 6" */
 export function deltaText({ keyHeads, valueHeads, keyDim, valueDim, ...how }: Delta): string {
-  const { tiled, selective, given } = how
+  const { tiled, selective, by, given } = how
   const heads = `heads ${valueHeads}/${keyHeads}${tiled ? " tiled" : ""} x ${keyDim} + ${valueDim}`
-  return `${selective ? "selective " : ""}${heads}${given ? " given" : ""}`
+  return `${selective ? "selective " : ""}${by ? "by number " : ""}${heads}${given ? " given" : ""}`
 }
 
 /** Of a row of its columns, where each kind begins. */
@@ -447,7 +458,9 @@ export function deltaColumns({
   keyDim,
   valueDim,
   selective,
+  by,
 }: Omit<Delta, "layer">) {
+  if (by) return { values: 0, keys: 0, queries: keyDim } // of two rows
   const [keys, values] = [keyHeads * keyDim, valueHeads * valueDim]
   return selective
     ? { values: 0, keys: values, queries: values + keys }

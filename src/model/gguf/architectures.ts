@@ -8,6 +8,7 @@ import { neighboursOf } from "../architectures/glm4.ts"
 import { selectiveProjections } from "../architectures/granite.ts"
 import { kimiLinearNaming } from "../architectures/kimi-linear.ts"
 import { unitWeights } from "../architectures/llama4.ts"
+import { mambaNaming, scanProjections } from "../architectures/mamba.ts"
 import { unitNorms } from "../architectures/olmo.ts"
 import {
   gatedQueries,
@@ -91,6 +92,52 @@ const nemotronH = {
     post_attention_layernorm: "attn_norm",
     "mlp.latent_in_proj": "ffn_latent_down",
     "mlp.latent_out_proj": "ffn_latent_up",
+  }),
+} as const satisfies GgufArchitecture
+
+/** Mamba 1 and Falcon Mamba, whose files do not say what the small norms' epsilon is. Layers have neither heads nor an MLP. */
+const withScans = {
+  model: (file) => (file.keys.flag(file.key("ssm.dt_b_c_rms"), false) ? "falcon_mamba" : "mamba"),
+  fields: (file, usual) => ({
+    ...stackedStates(file, usual),
+    time_step_rank: file.count("ssm.time_step_rank"),
+  }),
+  parts: (_, config) => {
+    const { parts } = mambaNaming(config)
+    const units = Object.entries(parts).filter(([name]) => name.endsWith("_norm"))
+    return { ...scanTensors(config), ...Object.fromEntries(units) }
+  },
+} as const satisfies GgufArchitecture
+
+/** Jamba. Layers without heads of keys have states, and experts are where their tensors are. */
+const withScansAndExperts = {
+  model: "jamba",
+  varies: true,
+  fields: (file, { num_hidden_layers }) => {
+    const layers = num_hidden_layers as number
+    const count = Math.max(1, file.countIfThere("expert_count") ?? 1)
+    const hasExperts = (layer: number) => file.tensors.has(`blk.${layer}.ffn_gate_inp.weight`)
+    return {
+      layers_block_type: file
+        .counts("attention.head_count_kv", layers)
+        .map((heads) => (heads === 0 ? "mamba" : "attention")),
+      num_experts: count,
+      num_experts_per_tok: file.countIfThere("expert_used_count") ?? 1,
+      layers_num_experts: Array.from({ length: layers }, (_, layer) =>
+        hasExperts(layer) ? count : 1,
+      ),
+      mamba_expand: expansionOf(file),
+      mamba_d_state: file.count("ssm.state_size"),
+      mamba_d_conv: file.count("ssm.conv_kernel"),
+      mamba_dt_rank: file.count("ssm.time_step_rank"),
+      mamba_conv_bias: hasInSome(file, layers, "ssm_conv1d.bias"),
+    }
+  },
+  parts: (_, config) => ({
+    ...scanTensors(config),
+    "mamba.steps_norm": "ssm_dt_norm",
+    "mamba.k_norm": "ssm_b_norm",
+    "mamba.q_norm": "ssm_c_norm",
   }),
 } as const satisfies GgufArchitecture
 
@@ -369,6 +416,21 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     },
     parts: () => ({ "self_attn.plain": "attn_output" }),
   },
+  mamba: withScans,
+  mamba2: {
+    model: "mamba2",
+    fields: (file, usual) => {
+      const heads = file.count("ssm.time_step_rank")
+      return {
+        ...stackedStates(file, usual),
+        num_heads: heads,
+        head_dim: file.count("ssm.inner_size") / heads,
+        n_groups: file.count("ssm.group_count"),
+      }
+    },
+    parts: (_, config) => stateTensors(config),
+  },
+  jamba: withScansAndExperts,
   nemotron_h: nemotronH,
   nemotron_h_moe: nemotronH,
   minicpm: {
@@ -769,11 +831,8 @@ function graniteFields(file: GgufFile, { head_dim }: Json): Json {
 
 function graniteHybridFields(file: GgufFile, usual: Json): Json {
   const { intermediate_size } = usual
-  const [layers, hidden] = [file.count("block_count"), file.count("embedding_length")]
+  const layers = file.count("block_count")
   const hasExperts = (file.countIfThere("expert_count") ?? 0) > 0
-  const width = file.count("ssm.inner_size")
-  if (width % hidden !== 0)
-    throw file.wrong("ssm.inner_size", `is ${width}, no multiple of ${hidden} columns`)
   return {
     ...graniteFields(file, usual),
     ...(hasExperts ? localExperts(file) : { num_local_experts: 0 }),
@@ -786,8 +845,44 @@ function graniteHybridFields(file: GgufFile, usual: Json): Json {
     position_embedding_type: file.keys.flag(file.key("rope.scaling.finetuned"), true)
       ? "rope"
       : "nope",
-    mamba_expand: width / hidden,
+    mamba_expand: expansionOf(file),
     ...selectiveFields(file),
+  }
+}
+
+/** How many times as wide as a row states are. */
+function expansionOf(file: GgufFile): number {
+  const [width, hidden] = [file.count("ssm.inner_size"), file.count("embedding_length")]
+  if (width % hidden === 0) return width / hidden
+  throw file.wrong("ssm.inner_size", `is ${width}, no multiple of ${hidden} columns`)
+}
+
+/** Of layers that are nothing but states. */
+function stackedStates(file: GgufFile, { num_hidden_layers, rms_norm_eps }: Json): Json {
+  return {
+    intermediate_size: file.count("ssm.inner_size"),
+    expand: expansionOf(file),
+    state_size: file.count("ssm.state_size"),
+    conv_kernel: file.count("ssm.conv_kernel"),
+    use_conv_bias: hasInSome(file, num_hidden_layers as number, "ssm_conv1d.bias"),
+    layer_norm_epsilon: rms_norm_eps,
+  }
+}
+
+/** Where those of states by number lie. */
+function scanTensors({ blocks }: ModelConfig): Naming["parts"] {
+  const scan = blocks.find((block) => block.scan)?.scan
+  if (!scan) return {}
+  const { columns, stateDim, taps } = scan
+  return {
+    ...scanProjections(columns, "ssm_in"),
+    "mamba.x_proj": "ssm_x",
+    "mamba.steps_proj": "ssm_dt",
+    "mamba.conv": { name: "ssm_conv1d", taps },
+    "mamba.conv.bias": "ssm_conv1d.bias",
+    "mamba.rates": { name: "ssm_a", bare: true, shape: [columns, stateDim] },
+    "mamba.skip": { name: "ssm_d", bare: true },
+    "mamba.out_proj": "ssm_out",
   }
 }
 

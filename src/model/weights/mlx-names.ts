@@ -85,8 +85,8 @@ function latentParts({
 
 /** Of models without experts. */
 function filters(naming: Naming, config: ModelConfig): Instead[] {
-  const isFiltered = ({ delta, convolution, selective }: ModelConfig["blocks"][number]) =>
-    delta || convolution || selective
+  const isFiltered = ({ delta, convolution, selective, scan }: ModelConfig["blocks"][number]) =>
+    delta || convolution || selective || scan
   const layer = config.blocks.findIndex(isFiltered)
   return Object.values(filtersLastButOne(naming)).map(({ name, taps }) => ({
     stored: `${layer}.${name}.weight`,

@@ -41,6 +41,27 @@ COMMON = dict(
     use_cache=True,
 )
 WINDOWED = {**COMMON, "sliding_window": 24}
+MAMBA = {
+    "architectures": ["MambaForCausalLM"],
+    "model_type": "mamba",
+    "vocab_size": 320,
+    "hidden_size": 72,
+    "num_hidden_layers": 2,
+    "state_size": 6,
+    "conv_kernel": 4,
+    "expand": 2,
+    "intermediate_size": 144,
+    "time_step_rank": 5,
+    "use_bias": False,
+    "use_conv_bias": True,
+    "hidden_act": "silu",
+    "layer_norm_epsilon": 1e-5,
+    "residual_in_fp32": False,
+    "tie_word_embeddings": True,
+    "bos_token_id": 314,
+    "eos_token_id": [317, 318],
+    "use_cache": True,
+}
 GRANITE = {
     **COMMON,
     "architectures": ["GraniteMoeHybridForCausalLM"],
@@ -283,6 +304,46 @@ MODELS = {
         "attention_multiplier": 0.25,
         "residual_multiplier": 0.8,
         "logits_scaling": 0.125,
+        "tie_word_embeddings": False,
+    },
+    "mamba": MAMBA,
+    "falcon-mamba": {
+        **MAMBA,
+        "architectures": ["FalconMambaForCausalLM"],
+        "model_type": "falcon_mamba",
+        "mixer_rms_eps": 1e-6,
+        "tie_word_embeddings": False,
+    },
+    "mamba2": {
+        **{key: value for key, value in MAMBA.items() if key not in ("time_step_rank", "intermediate_size")},
+        "architectures": ["Mamba2ForCausalLM"],
+        "model_type": "mamba2",
+        "num_heads": 8,
+        "head_dim": 18,
+        "n_groups": 2,
+        "chunk_size": 16,
+        "rms_norm": True,
+        "tie_word_embeddings": False,
+    },
+    "jamba": {
+        **{key: value for key, value in COMMON.items() if key not in ("rope_theta", "attention_bias")},
+        "architectures": ["JambaForCausalLM"],
+        "model_type": "jamba",
+        "hidden_size": 72,
+        "intermediate_size": 24,
+        "num_hidden_layers": 3,
+        "attn_layer_period": 3,
+        "attn_layer_offset": 2,
+        "expert_layer_period": 2,
+        "expert_layer_offset": 1,
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "mamba_d_state": 6,
+        "mamba_d_conv": 4,
+        "mamba_expand": 2,
+        "mamba_dt_rank": 5,
+        "mamba_conv_bias": True,
+        "mamba_proj_bias": False,
         "tie_word_embeddings": False,
     },
     "kimi-linear": {
@@ -598,6 +659,22 @@ MODELS = {
         "mamba_chunk_size": 16,
         "mamba_conv_bias": True,
         "mamba_proj_bias": False,
+    },
+    "gptj": {
+        "architectures": ["GPTJForCausalLM"],
+        "model_type": "gptj",
+        "vocab_size": 320,
+        "n_positions": 512,
+        "n_embd": 48,
+        "n_layer": 2,
+        "n_head": 4,
+        "n_inner": 96,
+        "rotary_dim": 8,
+        "activation_function": "gelu_new",
+        "layer_norm_epsilon": 1e-5,
+        "tie_word_embeddings": False,
+        "bos_token_id": 314,
+        "eos_token_id": [317, 318],
     },
     "gpt-bigcode": {
         "architectures": ["GPTBigCodeForCausalLM"],
@@ -1021,7 +1098,7 @@ def draw(name, shape, generator):
     normal = torch.randn(*shape, generator=generator) if not name.endswith("A_log") else None
     if name.endswith("A_log"):
         return torch.log(0.05 + 2 * torch.rand(shape, generator=generator))
-    if name.endswith("dt_bias"):
+    if name.endswith(("dt_bias", "dt_proj.bias")):
         return normal * 1.5 - 1
     if name.endswith("sinks"):
         return normal
@@ -1082,12 +1159,13 @@ class Float64:
     """Casts to float32 in the model's code are to float64."""
 
     def __enter__(self):
-        self.kept = torch.Tensor.float, torch.float32
+        self.kept = torch.Tensor.float, torch.float32, torch.float
         torch.set_default_dtype(torch.float64)
         torch.Tensor.float, torch.float32 = lambda tensor: tensor.double(), torch.float64
+        torch.float = torch.float64
 
     def __exit__(self, *_):
-        torch.Tensor.float, torch.float32 = self.kept
+        torch.Tensor.float, torch.float32, torch.float = self.kept
         torch.set_default_dtype(torch.float32)
 
 

@@ -341,7 +341,7 @@ class Code implements StepCode {
   #delta(step: Extract<Step, { op: "delta" }>): Entry {
     // Of shares and skip a step has one, and without decay it has no bias; what stands in their places is not read.
     const { input, decays, shares = decays, decay = 0, bias = 0, delta, place, output } = step
-    const { skip = bias } = step
+    const { skip = bias, keys = input } = step
     if (output.from !== 0)
       throw new Error("internal: a state is read into some columns of a buffer")
     const { text, words } = this.#said(deltaStep, {
@@ -354,10 +354,14 @@ class Code implements StepCode {
       shares: shares.buffer,
       shares_from: shares.from,
       shares_stride: strideOf(this.#plan, shares),
+      keys: keys.buffer,
+      keys_from: keys.from,
+      keys_stride: strideOf(this.#plan, keys),
       decay,
       bias,
       skip,
       selective: delta.selective ? 1 : 0,
+      by_number: delta.by ? 1 : 0,
       given: delta.given ? 1 : 0,
       key_heads: delta.keyHeads,
       value_heads: delta.valueHeads,

@@ -35,7 +35,9 @@ import {
   rope,
   route,
   seenPart,
+  selectiveScan,
   selectiveStates,
+  slice,
   stacked,
   weight,
 } from "../../graph/builder.ts"
@@ -56,7 +58,7 @@ import { tapeOf } from "./tape-of.ts"
 interface Decoder {
   kv: KvType
   /** Of one, all that attention computes is for rows that somebody wants; of two, the first is for all tokens. */
-  layers: 1 | 2
+  layers: 1 | 2 | 3
   /** Of the table of embeddings. */
   table: CodecName
   kind: "rms" | "layer"
@@ -72,7 +74,7 @@ interface Decoder {
   hasUngated?: true
   /** What gates of experts are multiplied with is in this, and so is a matrix by itself. */
   ups?: CodecName
-  /** The first two layers have states beside their attention: of the delta rule, and selective ones. */
+  /** The layers have states beside their attention: of the delta rule, selective ones, and those by number. */
   hasState?: true
   /** What attention makes is gated head by head. */
   hasGates?: true
@@ -85,7 +87,7 @@ interface Decoder {
 const decoders: readonly Decoder[] = [
   {
     kv: "f32",
-    layers: 2,
+    layers: 3,
     table: "q4f16_1",
     kind: "rms",
     gate: "silu",
@@ -203,6 +205,18 @@ function graphOf(decoder: Decoder): Graph {
       const ofHeads = (name: string) => vector(own(name), valueHeads)
       const weights = { decay: ofHeads("decay"), bias: ofHeads("decay bias") }
       const read = () => {
+        if (layer === 2) {
+          const [values, columns] = [valueHeads * valueDim, valueHeads * valueDim * keyDim]
+          return selectiveScan(
+            slice(given, 0, values),
+            {
+              steps: apply("softplus", product(h, own("steps"), values)),
+              keys: slice(given, values, 2 * keyDim),
+            },
+            { rates: vector(own("rates"), columns), skip: vector(own("skip"), values) },
+            { layer, valueHeads, keyDim, valueDim },
+          )
+        }
         if (layer > 0) {
           const all = { ...weights, skip: ofHeads("skip") }
           return selectiveStates(given, decays, all, { layer, ...DELTA })

@@ -151,7 +151,7 @@ class TapeMaker {
       this.#plainRun(units, choices, i),
       this.#steps(units[i + 1]?.run ?? [])[0],
     ]
-    if (!run || delta?.op !== "delta") return undefined
+    if (!run || delta?.op !== "delta" || delta.delta.by) return undefined
     const launch = wholeLaunch(this.#plan, run, delta)
     if (!launch) return undefined
     choices[i] = [{ most: undefined, launches: [launch] }]

@@ -600,17 +600,43 @@ export function selectiveState(
   position: Position & { decay: number },
   skip: number,
 ): void {
-  const { query, key, value, decay, share, out } = position
+  const { decay, share } = position
+  putAndRead(state, position, { decayAt: () => decay, shareOf: () => share, skipOf: () => skip })
+}
+
+/** The same where each column of a value has a step and its own `skip`. @param rates of the state's numbers, column by column of a value */
+export function scannedState(
+  state: Float32Array,
+  position: Omit<Position, "decay" | "share">,
+  { steps, rates, skip }: Record<"steps" | "rates" | "skip", Float32Array>,
+): void {
+  const { length } = position.key
+  putAndRead(state, position, {
+    decayAt: (i, j) => fround(exp(fround(steps[j]! * rates[j * length + i]!))),
+    shareOf: (j) => steps[j]!,
+    skipOf: (j) => skip[j]!,
+  })
+}
+
+function putAndRead(
+  state: Float32Array,
+  { query, key, value, out }: Omit<Position, "decay" | "share">,
+  of: {
+    decayAt: (i: number, j: number) => number
+    shareOf: (j: number) => number
+    skipOf: (j: number) => number
+  },
+): void {
   const width = value.length
   for (let j = 0; j < width; j++) {
-    const given = fround(value[j]! * share)
+    const given = fround(value[j]! * of.shareOf(j))
     let read = 0
     for (let i = 0; i < key.length; i++) {
       const at = i * width + j
-      const changed = fma(key[i]!, given, fround(state[at]! * decay))
+      const changed = fma(key[i]!, given, fround(state[at]! * of.decayAt(i, j)))
       state[at] = changed
       read = fma(query[i]!, changed, read)
     }
-    out[j] = fma(skip, value[j]!, read)
+    out[j] = fma(of.skipOf(j), value[j]!, read)
   }
 }

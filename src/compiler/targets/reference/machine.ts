@@ -440,7 +440,7 @@ export class Machine {
     const [x, decays, out] = [step.input, step.decays, step.output].map((view) =>
       this.#rows(view),
     ) as [kernels.Rows, kernels.Rows, kernels.Rows]
-    const shares = step.shares && this.#rows(step.shares)
+    const [shares, keys] = [step.shares, step.keys].map((view) => view && this.#rows(view))
     const skip = step.skip === undefined ? undefined : this.#vector(step.skip)
     const [decay, bias] = [step.decay, step.bias].map((parameter) =>
       parameter === undefined ? undefined : this.#vector(parameter),
@@ -463,16 +463,28 @@ export class Machine {
           poll(cancel)
           const row = kernels.rowOf(x, token)
           const own = (all: kernels.Rows) => all.data[kernels.at(all, token) + head]!
-          const of = (first: number, count: number) => row.subarray(first, first + count)
+          const keyed = keys ? kernels.rowOf(keys, token) : row
           const [query, ownKey] = [columns.queries, columns.keys].map((first) =>
-            of(first + key, keyDim),
+            keyed.subarray(first + key, first + key + keyDim),
           ) as [Float32Array, Float32Array]
-          const value = of(columns.values + head * valueDim, valueDim)
+          const first = columns.values + head * valueDim
+          const value = row.subarray(first, first + valueDim)
           const to = kernels.rowOf(out, token).subarray(head * valueDim, (head + 1) * valueDim)
-          const given = () =>
-            kernels.rowOf(decays, token).subarray(head * keyDim, (head + 1) * keyDim)
+          const ofHead = (all: Float32Array, each: number) =>
+            all.subarray(head * each, (head + 1) * each)
+          const given = () => ofHead(kernels.rowOf(decays, token), keyDim)
           const all = () => kernels.decayOf(decay![head]!, own(decays), bias![head]!)
-          if (shares)
+          if (delta.by)
+            kernels.scannedState(
+              state,
+              { query, key: ownKey, value, out: to },
+              {
+                steps: ofHead(kernels.rowOf(decays, token), valueDim),
+                rates: ofHead(decay!, size),
+                skip: ofHead(skip!, valueDim),
+              },
+            )
+          else if (shares)
             kernels.deltaRule(state, {
               query: kernels.unit(query, keyDim),
               key: kernels.unit(ownKey, 1),

@@ -66,6 +66,37 @@ INLINE void delta_columns(const struct delta_position *p, const int64_t j, const
   }
 }
 
+// A head of a selective state space by number at a position. `rates` and `skip` are of its first column on.
+struct scan_position {
+  int64_t key_dim, value_dim;
+  const float *query, *key, *value, *steps, *rates, *skip, *before;
+  float *state, *out;
+};
+
+// `n` columns, from column j on.
+INLINE void scan_columns(const struct scan_position *p, const int64_t j, const int64_t n) {
+  const vec steps = delta_load(p->steps + j, n), value = delta_load(p->value + j, n),
+            given = vec_mul(value, steps);
+  vec read = vec_zero();
+  for (int64_t i = 0; i < p->key_dim; i++) {
+    float rates[16] = {0};  // those of a column lie side by side
+    for (int64_t c = 0; c < n; c++) rates[c] = p->rates[(j + c) * p->key_dim + i];
+    const vec decay = vec_exp(vec_mul(steps, vec_load(rates)));
+    const int64_t at = i * p->value_dim + j;
+    const vec decayed = vec_mul(delta_load(p->before + at, n), decay),
+              changed = vec_fma(vec_set(p->key[i]), given, decayed);
+    delta_store(p->state + at, n, changed);
+    read = vec_fma(vec_set(p->query[i]), changed, read);
+  }
+  delta_store(p->out + j, n, vec_fma(delta_load(p->skip + j, n), value, read));
+}
+
+static void scan_position(const struct scan_position *p) {
+  int64_t j = 0;
+  for (; j + 16 <= p->value_dim; j += 16) scan_columns(p, j, 16);
+  if (j < p->value_dim) scan_columns(p, j, p->value_dim - j);
+}
+
 static void delta_position(const struct delta_position *p) {
   int64_t j = 0;
   for (; j + 64 <= p->value_dim; j += 64) delta_columns(p, j, 4, 16);
@@ -113,26 +144,48 @@ static void delta_item(void *context, int64_t index, int32_t thread) {
                 key_head = d->tiled ? head % d->key_heads
                                     : head / (d->value_heads / d->key_heads),
                 key = key_head * d->key_dim;
-  // Columns are queries, keys and values, or the other way round.
-  const int64_t query_at = (d->selective ? values + keys : 0) + key,
-                key_at = (d->selective ? values : keys) + key,
+  // Columns are queries, keys and values, or the other way round; by number, keys and queries are rows of their own.
+  const int64_t before_keys = d->selective && !d->by_number ? values : 0,
+                query_at = (d->selective ? before_keys + keys : 0) + key,
+                key_at = (d->selective ? before_keys : keys) + key,
                 value_at = (d->selective ? 0 : 2 * keys) + head * d->value_dim;
-  const float decay = d->given ? 0 : ((float *)m->weights[d->decay])[head],
-              bias = d->given ? 0 : ((float *)m->weights[d->bias])[head],
-              skip = d->selective ? ((float *)m->weights[d->skip])[head] : 0;
+  const float *rates = m->weights[d->decay], *skips = m->weights[d->skip];
+  const int64_t is_common = !d->given && !d->by_number;
+  const float decay = is_common ? rates[head] : 0,
+              bias = is_common ? ((float *)m->weights[d->bias])[head] : 0,
+              skip = d->selective && !d->by_number ? skips[head] : 0;
   for (int64_t t = first; t < s->starts[sequence + 1]; t++, before = state) {
     if (is_set(s->cancel)) return;
     const float *row = (float *)m->buffers[d->input] + d->from + t * d->in_stride;
+    const float *keyed = (float *)m->buffers[d->keys] + d->keys_from + t * d->keys_stride;
     const float *decays = (float *)m->buffers[d->decays] + d->decays_from + t * d->decays_stride;
     const float *shares = (float *)m->buffers[d->shares] + d->shares_from + t * d->shares_stride;
+    float *out = (float *)m->buffers[d->output] + t * d->out_stride + head * d->value_dim;
+    if (d->by_number) {
+      const struct scan_position position = {
+          .key_dim = d->key_dim,
+          .value_dim = d->value_dim,
+          .query = keyed + query_at,
+          .key = keyed + key_at,
+          .value = row + value_at,
+          .steps = decays + head * d->value_dim,
+          .rates = rates + head * size,
+          .skip = skips + head * d->value_dim,
+          .before = before,
+          .state = state,
+          .out = out,
+      };
+      scan_position(&position);
+      continue;
+    }
     const struct delta_position position = {
         .key_dim = d->key_dim,
         .value_dim = d->value_dim,
-        .query = row + query_at,
-        .key = row + key_at,
+        .query = keyed + query_at,
+        .key = keyed + key_at,
         .value = row + value_at,
-        .query_scale = d->selective ? 1 : unit_scale(row + query_at, d->key_dim, (float)d->key_dim),
-        .key_scale = d->selective ? 1 : unit_scale(row + key_at, d->key_dim, 1),
+        .query_scale = d->selective ? 1 : unit_scale(keyed + query_at, d->key_dim, (float)d->key_dim),
+        .key_scale = d->selective ? 1 : unit_scale(keyed + key_at, d->key_dim, 1),
         .decay = d->given ? 0 : decay_of(decay, decays[head], bias),
         .decays = d->given ? decays + head * d->key_dim : 0,
         .share = d->selective ? softplus(decays[head] + bias) : shares[head],
@@ -140,7 +193,7 @@ static void delta_item(void *context, int64_t index, int32_t thread) {
         .skip = skip,
         .before = before,
         .state = state,
-        .out = (float *)m->buffers[d->output] + t * d->out_stride + head * d->value_dim,
+        .out = out,
     };
     delta_position(&position);
   }

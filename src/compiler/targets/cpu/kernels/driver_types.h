@@ -290,8 +290,11 @@ struct delta_step {
   int64_t decays_from, decays_stride;
   int shares;
   int64_t shares_from, shares_stride;
+  int keys;  // and queries: what `input` is, but by number
+  int64_t keys_from, keys_stride;
   int decay, bias, skip;  // weights
   int64_t selective;      // without shares, and with `skip`
+  int64_t by_number;      // of a selective one: steps and `skip` of each column of a value, rates of each number of a state
   int64_t given;          // decays, of each column of a key, without `decay` and `bias`
   int64_t key_heads, value_heads, tiled, key_dim, value_dim;
   int64_t group, layer;

@@ -4,7 +4,7 @@
 import { expect, test } from "vitest"
 import { mulberry32 } from "../../../../../test/random.ts"
 import { NO_STATE } from "../../../../runtime/gpu/regions.ts"
-import { type Delta, decayColumns, keyHeadOf } from "../../../graph/graph.ts"
+import { type Delta, decayColumns, keyHeadOf, ratesOfHead } from "../../../graph/graph.ts"
 import type { Plan, Step } from "../../../plan.ts"
 import * as reference from "../../reference/kernels.ts"
 import { checkKernel } from "../ir/check.ts"
@@ -30,13 +30,16 @@ test.each<Omit<Delta, "layer">>([
   { given: true, keyHeads: 3, valueHeads: 3, keyDim: 70, valueDim: 5 },
   { selective: true, keyHeads: 1, valueHeads: 3, keyDim: 7, valueDim: 40 },
   { selective: true, keyHeads: 2, valueHeads: 4, keyDim: 16, valueDim: 6 },
+  { selective: true, by: "number", keyHeads: 1, valueHeads: 3, keyDim: 16, valueDim: 40 },
+  { selective: true, by: "number", keyHeads: 1, valueHeads: 4, keyDim: 5, valueDim: 6 },
 ])("%o", (heads) => {
-  const { keyHeads, valueHeads, keyDim, valueDim, selective, given } = heads
+  const { keyHeads, valueHeads, keyDim, valueDim, selective, by, given } = heads
   const next = mulberry32(keyDim)
   const floats = (length: number) =>
     Float32Array.from({ length }, () => (next() / 2 ** 31 - 1) * 2 ** (next() % 5))
-  const ofColumns = 2 * keyHeads * keyDim + valueHeads * valueDim
-  const widths = [ofColumns, decayColumns(heads), valueHeads]
+  const ofKeys = 2 * keyHeads * keyDim
+  const ofColumns = (by ? 0 : ofKeys) + valueHeads * valueDim
+  const widths = [ofColumns, decayColumns(heads), by ? ofKeys : valueHeads]
   const shift = 3 // of the rows' first column
   const buffers = [...widths.map((width) => width + shift), valueHeads * valueDim].map(
     (columns) => ({ capacity: "tokens", columns, dtype: "f32" }),
@@ -48,8 +51,9 @@ test.each<Omit<Delta, "layer">>([
     input: view(0),
     decays: view(1),
     shares: selective ? undefined : view(2),
+    keys: by ? view(2) : undefined,
     decay: given ? undefined : 0,
-    bias: given ? undefined : 1,
+    bias: given || by ? undefined : 1,
     skip: selective ? 2 : undefined,
     delta: { layer: 0, ...heads },
     place: { group: 0, layer: 0 },
@@ -59,7 +63,8 @@ test.each<Omit<Delta, "layer">>([
   const rows = strides.map((stride) => floats(TOKENS * stride))
   rows[1]![strides[1]! + shift] = -60 // a share of next to nothing
   rows[1]![2 * strides[1]! + shift] = 60
-  const vectors = [floats(valueHeads), floats(valueHeads), floats(valueHeads)]
+  const each = ratesOfHead(heads)
+  const vectors = [each.decay, 1, each.skip].map((ofHead) => floats(valueHeads * ofHead))
   const size = Math.ceil((valueHeads * keyDim * valueDim) / 4) * 4 // whole fours
   const before = floats(STATES * size)
 
@@ -116,13 +121,22 @@ test.each<Omit<Delta, "layer">>([
         }
         const [keys, values] = [keyHeads * keyDim, valueHeads * valueDim]
         if (selective) {
+          const keyed = by ? shares : row.subarray(values)
           const position = {
             ...{ ...both, share: reference.selectiveShare(decays[head]!, bias) },
             value: part(head * valueDim, valueDim),
-            key: part(values + key, keyDim),
-            query: part(values + keys + key, keyDim),
+            key: keyed.subarray(key, key + keyDim),
+            query: keyed.subarray(keys + key, keys + key + keyDim),
           }
-          reference.selectiveState(own, position, skip)
+          const ofHead = (all: Float32Array, count: number) =>
+            all.subarray(head * count, (head + 1) * count)
+          if (by)
+            reference.scannedState(own, position, {
+              steps: ofHead(decays, valueDim),
+              rates: ofHead(vectors[0]!, each.decay),
+              skip: ofHead(vectors[2]!, each.skip),
+            })
+          else reference.selectiveState(own, position, skip)
           continue
         }
         reference.deltaRule(own, {

@@ -31,23 +31,25 @@ const AT_ONCE = 4
 
 type Shape = Omit<Delta, "layer"> & {
   /** Numbers from a row to the next. */
-  strides: Record<"input" | "decays" | "output", number> & { shares: number | undefined }
+  strides: Record<"input" | "decays" | "output", number> &
+    Record<"shares" | "keys", number | undefined>
 }
 
 /**
  * Of a token in memory between the kernels: a unit of each key head's query, of each key, and each value head's decay if it is not
- * given; of a selective state space, whose queries and keys stay as they are, each head's decay and behind them its share.
+ * given; of a selective state space, whose queries and keys stay as they are, each head's decay and behind them its share, but by number
+ * nothing.
  */
 const unitStride = ({ keyDim }: Shape) => upToFour(keyDim)
 const decaysFrom = (shape: Shape) => (shape.selective ? 0 : 2 * shape.keyHeads * unitStride(shape))
 const sharesFrom = (shape: Shape) =>
-  decaysFrom(shape) + (shape.given ? 0 : upToFour(shape.valueHeads))
+  decaysFrom(shape) + (shape.given || shape.by ? 0 : upToFour(shape.valueHeads))
 const tokenStride = (shape: Shape) =>
-  sharesFrom(shape) + (shape.selective ? upToFour(shape.valueHeads) : 0)
+  sharesFrom(shape) + (shape.selective && !shape.by ? upToFour(shape.valueHeads) : 0)
 
 /** @param isReady whether the units are made before it */
 export function deltaLaunches(plan: Plan, step: DeltaStep, isReady = false): Launch[] {
-  const { input, decays, shares, decay, bias, skip, output, place } = step
+  const { input, decays, shares, keys, decay, bias, skip, output, place } = step
   const shape = shapeOf(plan, step)
   const { valueHeads, valueDim } = shape
   const rows = ({ buffer, from }: { buffer: number; from: number }): Binding => ({
@@ -56,7 +58,7 @@ export function deltaLaunches(plan: Plan, step: DeltaStep, isReady = false): Lau
     from,
   })
   const vector = (parameter: number): Binding => ({ kind: "weight", parameter, part: "values" })
-  const units = unitsBinding(plan, step)
+  const units = shape.by ? [] : [unitsBinding(plan, step)]
   const count = (of: "tokens" | "sequences"): Binding => ({
     kind: "step",
     region: { name: "count", of },
@@ -69,14 +71,14 @@ export function deltaLaunches(plan: Plan, step: DeltaStep, isReady = false): Lau
       { kind: "step", region: { name: "states", group: place.group } },
       rows(input),
       shares ? rows(shares) : vector(skip!),
-      ...(shape.given ? [rows(decays)] : []),
-      units,
+      ...(shape.given || shape.by ? [rows(decays)] : []),
+      ...(keys ? [vector(decay!), rows(keys)] : units),
       { kind: "kv", place },
       rows(output),
     ],
     groups: [valueHeads * Math.ceil(valueDim / COLUMNS), { count: "sequences", per: 1 }, 1],
   }
-  if (isReady) return [rule]
+  if (isReady || shape.by) return [rule]
   return [
     {
       kernel: deltaUnits(shape),
@@ -84,7 +86,7 @@ export function deltaLaunches(plan: Plan, step: DeltaStep, isReady = false): Lau
         count("tokens"),
         rows(input),
         ...(shape.given ? [] : [rows(decays), vector(decay!), vector(bias!)]),
-        units,
+        ...units,
       ],
       groups: [{ rows: "tokens", per: 1 }, 1, 1],
     },
@@ -92,13 +94,17 @@ export function deltaLaunches(plan: Plan, step: DeltaStep, isReady = false): Lau
   ]
 }
 
-function shapeOf({ buffers }: Plan, { input, decays, shares, output, delta }: DeltaStep): Shape {
+function shapeOf(
+  { buffers }: Plan,
+  { input, decays, shares, keys, output, delta }: DeltaStep,
+): Shape {
   const { layer: _, ...heads } = delta
   const stride = ({ buffer }: { buffer: number }) => strideOf(buffers[buffer]!)
   const strides = {
     input: stride(input),
     decays: stride(decays),
     shares: shares && stride(shares),
+    keys: keys && stride(keys),
     output: stride(output),
   }
   return { ...heads, strides }
@@ -208,14 +214,15 @@ function decayOf(k: Builder, decay: Value, input: Value, bias: Value): Value {
 
 const deltaRule = once((shape: Shape) =>
   kernel(`${nameOf(shape)}_rule`, COLUMNS, (k) => {
-    const { keyHeads, valueHeads, keyDim, valueDim, tiled, selective, strides } = shape
+    const { keyHeads, valueHeads, keyDim, valueDim, tiled, selective, by, strides } = shape
     const count = k.buffer("count", "u32", "read")
     const starts = k.buffer("starts", "u32", "read")
     const states = k.buffer("states", "u32", "read")
     const rows = k.buffer("rows", "f32", "read")
     const shares = k.buffer(selective ? "skip" : "shares", "f32", "read")
-    const decays = shape.given && k.buffer("decays", "f32", "read")
-    const units = k.buffer("units", "f32", "read")
+    const decays = shape.given || by ? k.buffer("decays", "f32", "read") : undefined
+    const units = k.buffer(by ? "rates" : "units", "f32", "read")
+    const keyed = by ? k.buffer("keys", "f32", "read") : rows
     const state = k.buffer("state", "f32", "readwrite")
     const out = k.buffer("out", "f32", "write")
     const parts = Math.ceil(valueDim / COLUMNS)
@@ -239,6 +246,7 @@ const deltaRule = once((shape: Shape) =>
       const keyHead = k.let(tiled ? head.rem(keyHeads) : head.div(valueHeads / keyHeads))
       const value = k.let(head.mul(valueDim).add(column))
       const columns = deltaColumns(shape)
+      const rates = by ? own.map((_, i) => k.let(units.load(value.mul(keyDim).add(i)))) : []
       /** What a row of the state is multiplied with. @param first where the token's units begin */
       const decayAt = (first: Value, token: Value): ((i: number) => Value) => {
         if (decays) {
@@ -248,25 +256,35 @@ const deltaRule = once((shape: Shape) =>
         const all = units.load(first.add(decaysFrom(shape)).add(head))
         return () => all
       }
+      const selectiveAt = (first: Value, token: Value) => {
+        if (!by) {
+          const share = units.load(first.add(sharesFrom(shape)).add(head))
+          return { decay: decayAt(first, token), share, skip: shares.load(head) }
+        }
+        const step = k.let(decays!.load(token.mul(strides.decays).add(value)))
+        const decay = (i: number) => exp(k, k.let(step.mul(rates[i]!)))
+        return { decay, share: step, skip: shares.load(value) }
+      }
       k.for(starts.load(sequence), starts.load(sequence.add(1)), 1, (token) => {
         const first = k.let(token.mul(tokenStride(shape)))
         const row = k.let(token.mul(strides.input))
         const given = k.let(rows.load(row.add(columns.values).add(value)))
-        const decay = decayAt(first, token)
         if (selective) {
-          const share = units.load(first.add(sharesFrom(shape)).add(head))
+          const { decay, share, skip } = selectiveAt(first, token)
           const added = k.let(given.mul(share))
+          const keyRow = by ? k.let(token.mul(strides.keys!)) : row
           const [key, query] = [columns.keys, columns.queries].map((at) =>
-            k.let(row.add(at).add(keyHead.mul(keyDim))),
+            k.let(keyRow.add(at).add(keyHead.mul(keyDim))),
           ) as [Value, Value]
           const read = k.variable(f32(0))
           for (const [i, cell] of own.entries()) {
-            cell.set(fma(rows.load(key.add(i)), added, cell.now.mul(decay(i))))
-            read.set(fma(rows.load(query.add(i)), cell.now, read.now))
+            cell.set(fma(keyed.load(key.add(i)), added, cell.now.mul(decay(i))))
+            read.set(fma(keyed.load(query.add(i)), cell.now, read.now))
           }
-          out.store(token.mul(strides.output).add(value), fma(shares.load(head), given, read.now))
+          out.store(token.mul(strides.output).add(value), fma(skip, given, read.now))
           return
         }
+        const decay = decayAt(first, token)
         const unit = (head: Value) => {
           const begin = k.let(first.add(head.mul(unitStride(shape))))
           let four: readonly Value[] = []
@@ -300,7 +318,7 @@ const deltaRule = once((shape: Shape) =>
   }),
 )
 
-const nameOf = ({ selective }: Shape) => (selective ? "selective" : "delta")
+const nameOf = ({ selective, by }: Shape) => (by ? "scan" : selective ? "selective" : "delta")
 
 function upToFour(n: number): number {
   return Math.ceil(n / 4) * 4

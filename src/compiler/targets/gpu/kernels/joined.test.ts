@@ -52,6 +52,7 @@ const rule: DeltaStep = {
   ...{
     decays: view(3, delta.valueHeads),
     shares: view(4, delta.valueHeads),
+    keys: undefined,
     decay: 1,
     bias: 2,
     skip: undefined,
