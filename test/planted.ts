@@ -2886,7 +2886,7 @@ export const planted: readonly PlantedFault[] = [
   },
   {
     what: "the width of another model's projector is found out too late",
-    file: "src/model/vision/mmproj.ts",
+    file: "src/model/gguf/clip-file.ts",
     text: "if (width !== hidden)",
     fault: "if (width! < 0)",
     test: "test/model/mmproj.test.ts",
@@ -2901,9 +2901,38 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a file that was named and is wrong is left out without a word",
     file: "src/model/model.ts",
-    text: "if (asked) return beside(asked)",
-    fault: "if (asked) return openSight(() => beside(asked))",
+    text: "place.isAsked ? await see() : await openSight(see)",
+    fault: "await openSight(see)",
     test: "test/model/mmproj.test.ts",
+  },
+  // ---- what GGUF models hear with
+  {
+    what: "a file to hear with that was named and is wrong is left out without a word",
+    file: "src/model/model.ts",
+    text: "const isAll = place.isAsked && !sight.vision",
+    fault: "const isAll = false && place.isAsked && !sight.vision",
+    test: "test/model/hearing-mmproj.test.ts",
+  },
+  {
+    what: "of a file that sees and hears the one part has the tensors of the other",
+    file: "src/model/gguf/clip-file.ts",
+    text: "!(sees && hears) || ",
+    fault: "!(sees && hears) || true || ",
+    test: "test/model/hearing-mmproj.test.ts",
+  },
+  {
+    what: "filters of a GGUF file that hears are taken as they lie",
+    file: "src/model/hearing/mmproj.ts",
+    text: "turnedColumns: 3,",
+    fault: "",
+    test: "test/model/hearing-mmproj.test.ts",
+  },
+  {
+    what: "rows of a GGUF file that hears are joined as many as of another",
+    file: "src/model/hearing/mmproj.ts",
+    text: "if (factor !== undefined && factor !== (stacked ?? 1))",
+    fault: "if (factor === 0)",
+    test: "test/model/hearing-mmproj.test.ts",
   },
   {
     what: "of a matrix of GGUF that is stored turned around rows are taken as they lie",

@@ -4,6 +4,7 @@ import { architectures } from "./architectures.ts"
 import { ggufArchitectures } from "./gguf/architectures.ts"
 import { blockTypeNames, codecOfType } from "./gguf/types.ts"
 import { readsAudio } from "./hearing/families.ts"
+import { hearingMmprojNames } from "./hearing/mmproj.ts"
 import { seeing } from "./seeing.ts"
 import { readsImages } from "./vision/families.ts"
 import { mmprojNames } from "./vision/projectors.ts"
@@ -62,6 +63,7 @@ export function modelsPage(): string {
     "Of Gemma 3, Qwen 2.5 VL and Qwen 3 VL, the files that Ollama's converter wrote open, too.",
     "What a GGUF model sees with is inside of those files, or else the `mmproj` file beside it, whose projector may be one of",
     `${mmprojNames.map(quoted).join(", ")} ([images.md](images.md#gguf)).`,
+    `It hears with such a file, too, whose projector may be ${hearingMmprojNames.map(quoted).join(", ")}.`,
     "",
     "Folders that were quantised before they were published open with the `quant_method` `gptq` (4 and 8 bits, both versions), `awq`",
     "(gemm), both as `auto-round` writes them, too, `compressed-tensors` (whole numbers of 4 and 8 bits, FP8, MXFP4, NVFP4), `mxfp4` (gpt-oss's),",

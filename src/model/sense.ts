@@ -13,6 +13,7 @@ import { CONSOLIDATED, PARAMS } from "../hub/selection.ts"
 import { type FormatName, isMixed } from "../runtime/format.ts"
 import { Fields } from "./fields.ts"
 import { Folder, type Json } from "./folder.ts"
+import type { Beside } from "./gguf/clip-file.ts"
 import { readTensors } from "./graph-weights.ts"
 import { readParams } from "./mistral-params.ts"
 import { MLC } from "./mlc-config.ts"
@@ -160,8 +161,22 @@ export async function openSense(
   })
 }
 
+/** The same of a file beside a GGUF model, or of that model's own. */
+export function senseBeside(
+  { folder, file }: Pick<Beside, "folder" | "file">,
+  { fields, weights }: { fields: Fields; weights: Weights },
+  { names, layers, graph: make }: Omit<Reading, "naming">,
+): Omit<Sense, "close"> {
+  checkLayers(fields, layers, weights)
+  const graph = make()
+  weights.refuseOthers?.(readTensors(graph, weights))
+  const broken = (what: string) => folder.broken(file, what)
+  const stored = storedFormat(graph, weights, "gguf", broken, true) // converters keep some matrices in f32
+  return { path: folder.path, configuration: file, graph, ...stored, weights, names }
+}
+
 /** Before anything is made for each layer: every layer has tensors of its own. */
-export function checkLayers(
+function checkLayers(
   fields: Fields,
   { count, field }: Reading["layers"],
   { entries }: Weights,

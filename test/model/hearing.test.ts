@@ -4,55 +4,13 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, describe, expect, onTestFinished, test } from "vitest"
-import { openRecordings } from "../../src/audio/recordings.ts"
-import { mostRows } from "../../src/audio/tiles.ts"
-import { compile } from "../../src/compiler/compile.ts"
-import { traitsOf } from "../../src/compiler/targets/prepare.ts"
-import { targets } from "../../src/compiler/targets/targets.ts"
-import { createTower, towerLimits } from "../../src/engine/tower.ts"
 import { compileFolder } from "../../src/model/compile-folder.ts"
 import { openModel } from "../../src/model/model.ts"
-import { loadParameters } from "../../src/model/weights/weights.ts"
 import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
-import { answersWith } from "./answers.ts"
 import { goldenFolder } from "./golden.ts"
-import { goldenHearing, hearingModels, KEPT } from "./recordings.ts"
+import { answersAsHeard, hearingModels, judge } from "./recordings.ts"
 
 type Json = Record<string, unknown>
-
-const nobody = { client: "" }
-
-/** That rows of all recordings are those of transformers' tower. */
-async function judge(path: string, name: string, on: "cpu" | "vulkan"): Promise<void> {
-  const model = await openModel(path, { sees: true })
-  onTestFinished(() => model.close())
-  expect(model.deaf).toBeUndefined()
-  const { graph, format, weights, audio } = model.hearing!
-  const { sums } = on === "vulkan" ? traitsOf(on) : {}
-  const plan = compile(graph, { format, activations: "float", kv: "f32", ...(sums && { sums }) })
-  const prepared = await targets[on].prepare(plan)
-  const program = await prepared.open(towerLimits(plan.groups.length, mostRows(audio)))
-  const tower = createTower(program)
-  onTestFinished(() => tower.close())
-  await loadParameters(weights, program.manifest, program)
-  const recordings = openRecordings(audio)
-  onTestFinished(() => recordings.close())
-  for (const { bytes, features, rows } of goldenHearing(name)) {
-    let at = 0
-    for (const [i, each] of bytes.entries()) {
-      const { tiles } = await recordings.prepare(each, "audio", nobody)
-      const out = await tower.read(rows[i]!, async () => tiles, nobody)
-      const width = out.length / rows[i]!
-      expect(width).toBe(40)
-      for (let row = (KEPT - (at % KEPT)) % KEPT; row < rows[i]!; row += KEPT) {
-        const golden = features.subarray(((at + row) / KEPT) * width)
-        for (let c = 0; c < width; c++)
-          expect(Math.abs(out[row * width + c]! - golden[c]!)).toBeLessThan(2e-4)
-      }
-      at += rows[i]!
-    }
-  }
-}
 
 const scratch = mkdtempSync(join(tmpdir(), "sinter-hearing-"))
 afterAll(() => rmSync(scratch, { recursive: true }))
@@ -118,18 +76,8 @@ test.skipIf(isSkipped)(
 describe.each(hearingModels)("%s", (name) => {
   test("hears", () => judge(goldenFolder("hearing", name), name, "cpu"), 120_000)
 
-  describe("answers as transformers does", () => {
-    answersWith({
-      model: goldenFolder("hearing", name),
-      overrides: { max_total_seq_length: 2048, kv_dtype: "f32" },
-      prompts: goldenHearing(name),
-      medium: "audio",
-      sent: (bytes) => {
-        const data = bytes.toString("base64")
-        return { type: "input_audio", input_audio: { data, format: "wav" } }
-      },
-    })
-  })
+  describe("answers as transformers does", () =>
+    answersAsHeard(name, goldenFolder("hearing", name)))
 })
 
 /** What the processors of transformers 5.24 are made with where a folder says nothing (processing_audioflamingo3.py, processing_glmasr.py). */

@@ -62,7 +62,8 @@ const ABSENT = {
   hidden_act: "gelu",
 }
 
-const EPSILON = 1e-5 // of LayerNorms, which no configuration says
+/** Of LayerNorms, which no configuration says. */
+export const EPSILON = 1e-5
 
 const whisperParts: Naming["parts"] = {
   positions: "embed_positions",
@@ -146,6 +147,9 @@ const families = {
 
 /** Whether recordings are read of models of that `model_type`. */
 export const readsAudio = (type: string) => Object.hasOwn(families, type)
+
+/** What the `audio_config` of such a model is called. */
+export const encoderOf = (type: keyof typeof families) => families[type].encoder
 
 function familyOf(fields: Fields): { family: Family; audio: Fields } | undefined {
   const type = fields.text("model_type")

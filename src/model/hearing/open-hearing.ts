@@ -1,12 +1,14 @@
-// Opens what a model hears with, which lies in the folder that the model was opened from.
+// Opens what a model hears with, which lies in the folder that the model was opened from, or in a file beside a GGUF model.
 
 import type { AudioProcessing } from "../../audio/audio.ts"
 import { openWhole } from "../../closing.ts"
 import type { ModelConfig } from "../config.ts"
 import { Fields } from "../fields.ts"
-import { openSense, placeOfSense, type Sense } from "../sense.ts"
+import type { Beside } from "../gguf/clip-file.ts"
+import { openSense, PLAIN, placeOfSense, type Sense, senseBeside } from "../sense.ts"
 import type { MlcNames } from "../weights/mlc-names.ts"
 import { readAudioProcessing, readHearing, readTranscription } from "./families.ts"
+import { openHearingMmproj } from "./mmproj.ts"
 import { type HearingConfig, hearingShapes, hearingTower } from "./tower.ts"
 
 export interface Hearing extends Sense {
@@ -30,12 +32,7 @@ export async function openHearing(
   const config = place && readHearing(place.fields, model.config)
   if (!config) return undefined
   return openWhole(async (closing) => {
-    const sense = await openSense(place, {
-      naming: config.naming,
-      names: hearingNames(config),
-      layers: { count: config.blocks.length, field: "audio_config.num_hidden_layers" },
-      graph: () => hearingTower(config),
-    })
+    const sense = await openSense(place, { naming: config.naming, ...readingOf(config) })
     if (!sense) return undefined
     closing.add(sense)
     const { folder, fields } = place
@@ -47,6 +44,31 @@ export async function openHearing(
     const transcription = readTranscription(fields, processor)
     return { ...sense, config, audio, transcription, close: () => closing.close() }
   })
+}
+
+/**
+ * What lies beside a GGUF model.
+ * @returns nothing where the file has nothing to hear with
+ * @throws `model_broken`
+ */
+export async function hearingBeside(beside: Beside): Promise<Hearing | undefined> {
+  return openWhole(async (closing) => {
+    const mmproj = await openHearingMmproj(beside)
+    if (!mmproj) return undefined
+    closing.add(mmproj)
+    const { fields, extractor, config, audio, transcription } = mmproj
+    const sense = senseBeside(beside, mmproj, readingOf(config))
+    const files = { [PLAIN]: fields.json, [EXTRACTOR]: extractor.json }
+    return { ...sense, config, audio, transcription, files, close: () => closing.close() }
+  })
+}
+
+function readingOf(config: HearingConfig) {
+  return {
+    names: hearingNames(config),
+    layers: { count: config.blocks.length, field: "audio_config.num_hidden_layers" },
+    graph: () => hearingTower(config),
+  }
 }
 
 /** In MLC's layout nothing of a tower is joined. */
