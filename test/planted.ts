@@ -2905,6 +2905,42 @@ export const planted: readonly PlantedFault[] = [
     fault: "await openSight(see)",
     test: "test/model/mmproj.test.ts",
   },
+  // ---- what hears a second at a time
+  {
+    what: "what lies beyond the edge of a second is heard",
+    file: "src/audio/chunks.ts",
+    text: "const isFrame = frame >= 0 && frame < CHUNK && at < count",
+    fault: "const isFrame = at >= 0 && at < count",
+    test: "test/model/hearing.test.ts",
+  },
+  {
+    what: "columns beyond the edge of a second are something",
+    file: "src/audio/chunks.ts",
+    text: "Number(isThere && isColumn && height >= 0)",
+    fault: "Number(height >= 0)",
+    test: "test/model/hearing.test.ts",
+  },
+  {
+    what: "rows go on counting their places where a second ends",
+    file: "src/audio/chunks.ts",
+    text: "own.set(positionOf(third, width)",
+    fault: "own.set(positionOf(row, width)",
+    test: "test/model/hearing.test.ts",
+  },
+  {
+    what: "short recordings are not filled with silence",
+    file: "src/audio/chunks.ts",
+    text: "Math.max(samples.length, LEAST)",
+    fault: "Math.max(samples.length, 400)",
+    test: "test/model/hearing.test.ts",
+  },
+  {
+    what: "what a weight repeats is written as often into a compiled folder",
+    file: "src/model/weights/write-mlc.ts",
+    text: "of new Set(sources))",
+    fault: "of sources)",
+    test: "test/model/hearing.test.ts",
+  },
   // ---- what GGUF models hear with
   {
     what: "a file to hear with that was named and is wrong is left out without a word",

@@ -32,7 +32,7 @@ import { withOrders } from "./packed/orders.ts"
 import { floatsOf, packingOf } from "./packed/packing.ts"
 import { type Pooling, readPooling } from "./pooling.ts"
 import { ranks, readRanking } from "./ranking.ts"
-import { architectureOf, textFields } from "./seeing.ts"
+import { architectureOf, textFields, wholeFields } from "./seeing.ts"
 import { orWhy } from "./sense.ts"
 import { storedFormat } from "./stored-format.ts"
 import { bringsTokenizer, type ModelTexts, readMlcTexts, readTexts } from "./texts.ts"
@@ -357,7 +357,8 @@ async function ggufSource(folder: Folder, file: string): Promise<Source> {
 const PLAIN = "config.json"
 
 async function plainSource(folder: Folder, adapters: readonly Adapter[]): Promise<Source> {
-  const whole = new Fields(await folder.json(PLAIN), (what) => folder.broken(PLAIN, what))
+  const broken = (what: string) => folder.broken(PLAIN, what)
+  const whole = wholeFields(new Fields(await folder.json(PLAIN), broken))
   const architecture = architectureOf(whole)
   const fields = textFields(whole).over(vocabularyBy(adapters))
   const packing = await packingOf(folder, [whole, fields])

@@ -18,7 +18,7 @@ import { readTensors } from "./graph-weights.ts"
 import { readParams } from "./mistral-params.ts"
 import { MLC } from "./mlc-config.ts"
 import { packingOf } from "./packed/packing.ts"
-import { textFields } from "./seeing.ts"
+import { textFields, wholeFields } from "./seeing.ts"
 import { storedFormat } from "./stored-format.ts"
 import { openMlc } from "./weights/mlc.ts"
 import type { MlcNames } from "./weights/mlc-names.ts"
@@ -92,7 +92,7 @@ export async function readTold(path: string, told: string): Promise<Told> {
     return { folder, told, fields: whole, ...(image && { image }) }
   }
   const fields = new Fields(await folder.json(PLAIN), (what) => folder.broken(PLAIN, what))
-  return { folder, told, fields }
+  return { folder, told, fields: wholeFields(fields) }
 }
 
 /** The same of a published folder; nothing where it is none. */

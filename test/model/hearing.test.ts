@@ -9,19 +9,70 @@ import { openModel } from "../../src/model/model.ts"
 import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
 import { goldenFolder } from "./golden.ts"
 import { answersAsHeard, hearingModels, judge } from "./recordings.ts"
+import { read, write } from "./tensor-file.ts"
 
 type Json = Record<string, unknown>
 
 const scratch = mkdtempSync(join(tmpdir(), "sinter-hearing-"))
 afterAll(() => rmSync(scratch, { recursive: true }))
 
-test("a compiled folder hears what its source hears", async () => {
-  const model = await openModel(goldenFolder("hearing", "glm-asr"), { sees: true })
+test.each(["glm-asr", "qwen3-asr"])(
+  "a compiled folder hears what its source hears: %s",
+  async (name) => {
+    const model = await openModel(goldenFolder("hearing", name), { sees: true })
+    onTestFinished(() => model.close())
+    const output = join(scratch, `compiled-${name}`)
+    await compileFolder(model, output, { format: "q4f16_1" })
+    await judge(output, name, "cpu")
+  },
+  120_000,
+)
+
+/** As Qwen published it (QwenLM/Qwen3-ASR): all inside of a thinker, the projector in the tower. */
+test("Qwen3-ASR hears under the names of its makers", async () => {
+  const [source, folder] = [goldenFolder("hearing", "qwen3-asr"), join(scratch, "thinking")]
+  cpSync(source, folder, { recursive: true })
+  const { model_type, ...thinker } = JSON.parse(readFileSync(join(source, "config.json"), "utf8"))
+  thinker.audio_config.model_type = "qwen3_asr_audio_encoder"
+  const rope_scaling = { rope_type: "default", mrope_interleaved: true, mrope_section: [2, 2, 1] }
+  const { model_type: _, ...text } = thinker.text_config
+  thinker.text_config = { ...text, rope_scaling }
+  writeFileSync(
+    join(folder, "config.json"),
+    JSON.stringify({ model_type, thinker_config: thinker }),
+  )
+  const names = [
+    ["model.language_model.", "thinker.model."],
+    ["model.audio_tower.", "thinker.audio_tower."],
+    ["model.multi_modal_projector.linear_", "thinker.audio_tower.proj"],
+  ] as const
+  const file = join(folder, "model.safetensors")
+  const renamed = [...read(file)].map(([name, tensor]) => {
+    const [from, to] = names.find(([from]) => name.startsWith(from))!
+    return [name.replace(from, to), tensor] as const
+  })
+  write(file, new Map(renamed))
+  const model = await openModel(folder, { sees: true })
   onTestFinished(() => model.close())
-  const output = join(scratch, "compiled")
-  await compileFolder(model, output, { format: "q4f16_1" })
-  await judge(output, "glm-asr", "cpu")
+  expect(model.architecture).toBe("qwen3")
+  await judge(folder, "qwen3-asr", "cpu")
 }, 120_000)
+
+test.each<[string, Json, RegExp]>([
+  ["chunks", { n_window: 100 }, /audio_config.n_window is 100; only 50 is known/],
+  ["windows", { n_window_infer: 250 }, /audio_config.n_window_infer is 250, which is no multiple/],
+  ["bands", { num_mel_bins: 20 }, /audio_config.num_mel_bins is 20, which is no multiple of 8/],
+])("Qwen3-ASR of other %s is left out, and the model says why", async (_, change, why) => {
+  const folder = mkdtempSync(join(scratch, "changed-"))
+  cpSync(goldenFolder("hearing", "qwen3-asr"), folder, { recursive: true })
+  const file = join(folder, "config.json")
+  const config = JSON.parse(readFileSync(file, "utf8"))
+  config.audio_config = { ...config.audio_config, ...change }
+  writeFileSync(file, JSON.stringify(config))
+  const model = await openModel(folder, { sees: true })
+  onTestFinished(() => model.close())
+  expect(model.deaf).toMatch(why)
+})
 
 test.each<[string, (config: Json, audio: Json) => void, RegExp]>([
   [
@@ -67,9 +118,9 @@ test.each<[string, Json, RegExp]>([
 
 const { isSkipped, why: lack } = lackOf("vulkan")
 
-test.skipIf(isSkipped)(
-  `qwen2-audio hears on vulkan${lack}`,
-  () => judge(goldenFolder("hearing", "qwen2-audio"), "qwen2-audio", "vulkan"),
+test.skipIf(isSkipped).each(["qwen2-audio", "qwen3-asr"])(
+  `%s hears on vulkan${lack}`,
+  (name) => judge(goldenFolder("hearing", name), name, "vulkan"),
   GPU_MILLISECONDS,
 )
 

@@ -120,6 +120,7 @@ export const llamaNaming: Naming = {
     { root: "language_model.model.", head: "language_model." },
     { root: "model.language_model.", head: "" },
     { root: "model.text_model.", head: "" },
+    { root: "thinker.model.", head: "thinker." },
     { root: "language_model.", head: "language_model." }, // of Idefics 3 and SmolVLM, as MLX has it
   ],
   layers: "layers.",

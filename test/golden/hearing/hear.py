@@ -95,6 +95,29 @@ MODELS = {
         distinct=3,
         renamed=PUBLISHED,
     ),
+    "qwen3-asr": dict(
+        config={
+            "architectures": ["Qwen3ASRForConditionalGeneration"],
+            "model_type": "qwen3_asr",
+            "audio_token_id": SOFT,
+            "tie_word_embeddings": True,
+            "text_config": {**LLAMA, "model_type": "qwen3", "head_dim": 10, "tie_word_embeddings": True},
+            "audio_config": {
+                **WHISPER,
+                "model_type": "qwen3_asr_encoder",
+                "downsample_hidden_size": 12,
+                "n_window": 50,
+                "n_window_infer": 200,
+                "output_dim": 40,
+            },
+        },
+        soft="<|audio_pad|>",
+        tokens=["<|audio_start|>", "<|audio_end|>"],
+        shown="<|audio_start|><|audio_pad|><|audio_end|>",
+        samples=[[26667], [6000, 72123]],
+        extractor=transformers.Qwen3ASRFeatureExtractor,
+        renamed={},
+    ),
     "glm-asr": dict(
         config={
             "architectures": ["GlmAsrForConditionalGeneration"],
@@ -168,6 +191,10 @@ def features_of(model, extractor, made, samples):
         given = extractor(heard, sampling_rate=RATE, return_tensors="pt", **whole)["input_features"]
         given = given.reshape(BANDS, -1, 3000).transpose(0, 1)
         return model.get_audio_features(given.to(model.dtype)).pooler_output
+    if kind == "qwen3_asr":
+        given = extractor(heard, sampling_rate=RATE, padding=True, truncation=False, return_attention_mask=True)
+        mask = given["attention_mask"]
+        return model.get_audio_features(given["input_features"].to(model.dtype), input_features_mask=mask).pooler_output
     windows = [heard[at : at + WINDOW] for at in range(0, len(heard), WINDOW)]
     given = extractor(windows, sampling_rate=RATE, return_tensors="pt", return_attention_mask=True)
     mask = given["attention_mask"]
@@ -200,7 +227,7 @@ def message_of(count):
 
 def prompts_for(model, folder, made):
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    extractor = WhisperFeatureExtractor.from_pretrained(folder)
+    extractor = made.get("extractor", WhisperFeatureExtractor).from_pretrained(folder)
     soft, before = made["soft"], made.get("before", "")
     tensors, notes, seed = {}, [], 0
     for number, lengths in enumerate(made["samples"]):
@@ -248,8 +275,8 @@ def make(name, folder, seed=1):
     config = made["config"]
     make_weights(config, seed, folder)
     special = ["<|im_start|>", "<|im_end|>", made["soft"], *made.get("tokens", [])]
-    pictured.bring_texts(folder, special, chat_template=TEMPLATE.replace("SOFT", made["soft"]))
-    WhisperFeatureExtractor(feature_size=BANDS).save_pretrained(folder)
+    pictured.bring_texts(folder, special, chat_template=TEMPLATE.replace("SOFT", made.get("shown", made["soft"])))
+    made.get("extractor", WhisperFeatureExtractor)(feature_size=BANDS).save_pretrained(folder)
     model = class_of(config).from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval().double()
     tensors, notes = prompts_for(model, folder, made)
     pictured.close(folder, model, tensors, notes, config, made["renamed"])
