@@ -2905,6 +2905,35 @@ export const planted: readonly PlantedFault[] = [
     fault: "await openSight(see)",
     test: "test/model/mmproj.test.ts",
   },
+  // ---- transcripts as models were taught them
+  {
+    what: "what a reply begins with is written as if somebody had said it",
+    file: "src/chat/prompt.ts",
+    text: "text.add(new Text(opening))",
+    fault: "text.add(new Text(opening, [{ from: 0, to: opening.length, source: 1 }]))",
+    test: "test/model/transcripts.test.ts",
+  },
+  {
+    what: "Voxtral is told no language",
+    file: "src/model/hearing/transcripts.ts",
+    text: "language ? `lang:",
+    fault: "language === undefined ? `lang:",
+    test: "test/model/transcripts.test.ts",
+  },
+  {
+    what: "tokens of a header are told with the transcript",
+    file: "src/http/apis/transcriptions/reply.ts",
+    text: "filter(({ offset }) => offset >= first)",
+    fault: "filter(({ offset }) => offset >= 0 * first)",
+    test: "src/http/apis/transcriptions/transcriptions.test.ts",
+  },
+  {
+    what: "a header is looked for where the language was told",
+    file: "src/http/apis/transcriptions/endpoint.ts",
+    text: 'typeof transcription === "object" && !opening ?',
+    fault: 'typeof transcription === "object" ?',
+    test: "src/http/apis/transcriptions/transcriptions.test.ts",
+  },
   // ---- what hears a second at a time
   {
     what: "what lies beyond the edge of a second is heard",

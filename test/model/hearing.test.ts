@@ -5,6 +5,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, describe, expect, onTestFinished, test } from "vitest"
 import { compileFolder } from "../../src/model/compile-folder.ts"
+import { qwen3Asr, voxtral } from "../../src/model/hearing/transcripts.ts"
 import { openModel } from "../../src/model/model.ts"
 import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
 import { goldenFolder } from "./golden.ts"
@@ -132,9 +133,11 @@ describe.each(hearingModels)("%s", (name) => {
 })
 
 /** What the processors of transformers 5.24 are made with where a folder says nothing (processing_audioflamingo3.py, processing_glmasr.py). */
-const asked: Record<string, string | undefined> = {
+const asked: Record<string, unknown> = {
   "audio-flamingo3": "Transcribe the input speech.",
   "glm-asr": "Please transcribe this audio into text",
+  "qwen3-asr": qwen3Asr,
+  voxtral,
 }
 
 test.each(hearingModels)("what %s is asked for a transcription", async (name) => {

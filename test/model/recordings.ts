@@ -29,6 +29,14 @@ interface Prompt {
   rows: number[]
 }
 
+interface Transcript {
+  sound: Prompt["sounds"][number]
+  language: string | null
+  prompt: string | null
+  /** The first tokens of it. */
+  text: string
+}
+
 export function goldenHearing(name: string) {
   const folder = goldenFolder("hearing", name)
   const tensors = readTensors(join(folder, "golden.safetensors"))
@@ -89,6 +97,18 @@ export function answersAsHeard(name: string, model: string): void {
       return { type: "input_audio", input_audio: { data, format: "wav" } }
     },
   })
+}
+
+/** Requests for transcripts, by models that were taught a form of their own for them. */
+export function goldenTranscripts(name: string) {
+  const folder = goldenFolder("hearing", name)
+  const tensors = readTensors(join(folder, "golden.safetensors"))
+  const { transcripts } = JSON.parse(readFileSync(join(folder, "golden.json"), "utf8"))
+  return (transcripts as Transcript[]).map(({ sound: { samples, seed }, ...transcript }, i) => ({
+    ...transcript,
+    bytes: wavOf(sound(samples, seed)),
+    ids: [...new Int32Array(tensors(`transcript.${i}`))],
+  }))
 }
 
 /** Three triangles, each of another pitch every tenth of a second. */

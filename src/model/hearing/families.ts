@@ -16,6 +16,7 @@ import type { Projector } from "../vision/tower.ts"
 import type { Naming } from "../weights/names.ts"
 import { type Chunks, chunkParts } from "./chunks.ts"
 import type { HearingConfig } from "./tower.ts"
+import { type OpenedTranscription, qwen3Asr, voxtral } from "./transcripts.ts"
 
 interface Family {
   /** What its `audio_config` is called, first where it is not said. */
@@ -40,8 +41,8 @@ interface Family {
   /** The token of a row, which stands in the chat template's text, too. */
   soft: (processor: Fields) => string
   before: string
-  /** What its processor asks it to do for a transcription, where it is not said. */
-  transcription?: string
+  /** What its processor asks it to do for a transcription, where it is not said, or what its reply begins with. */
+  transcription?: string | OpenedTranscription
   parts: Naming["parts"]
 }
 
@@ -155,6 +156,7 @@ const families = {
     most: () => 1200, // longer ones its makers cut where nobody speaks
     soft: audioToken("<|audio_pad|>"),
     before: "",
+    transcription: qwen3Asr,
     parts: { ...whisperParts, norm: "ln_post" },
   },
   voxtral: {
@@ -168,6 +170,7 @@ const families = {
     most: () => 2400,
     soft: () => "[AUDIO]",
     before: "[BEGIN_AUDIO]",
+    transcription: voxtral,
     parts: whisperParts,
   },
 } satisfies Record<string, Family>
@@ -372,8 +375,11 @@ export function readAudioProcessing(
   }
 }
 
-/** What a family's processor asks a model to do that is to write down what it hears; nothing where it knows no such words. */
-export function readTranscription(fields: Fields, processor: Fields): string | undefined {
+/** How a model is asked to write down what it hears; nothing where its processor knows no words for that. */
+export function readTranscription(
+  fields: Fields,
+  processor: Fields,
+): string | OpenedTranscription | undefined {
   const name = "default_transcription_prompt"
   return processor.has(name) ? processor.text(name) : familyOf(fields)!.family.transcription
 }

@@ -19,6 +19,7 @@ import {
   readTranscription,
 } from "./families.ts"
 import type { HearingConfig } from "./tower.ts"
+import type { OpenedTranscription } from "./transcripts.ts"
 
 interface Projector {
   /** The `model_type` of the whole. */
@@ -79,7 +80,7 @@ export interface HearingMmproj {
   extractor: Fields
   config: HearingConfig
   audio: AudioProcessing
-  transcription: string | undefined
+  transcription: string | OpenedTranscription | undefined
   weights: Weights
   close(): Promise<void>
 }

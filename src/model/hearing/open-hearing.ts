@@ -10,12 +10,13 @@ import type { MlcNames } from "../weights/mlc-names.ts"
 import { readAudioProcessing, readHearing, readTranscription } from "./families.ts"
 import { openHearingMmproj } from "./mmproj.ts"
 import { type HearingConfig, hearingShapes, hearingTower } from "./tower.ts"
+import type { OpenedTranscription } from "./transcripts.ts"
 
 export interface Hearing extends Sense {
   config: HearingConfig
   audio: AudioProcessing
-  /** What it is asked for a transcription; absent: its processor knows no words for that. */
-  transcription?: string | undefined
+  /** How it is asked for a transcription; absent: its processor knows no words for that. */
+  transcription?: string | OpenedTranscription | undefined
 }
 
 const EXTRACTOR = "preprocessor_config.json"

@@ -112,7 +112,9 @@ MODELS = {
             },
         },
         soft="<|audio_pad|>",
-        tokens=["<|audio_start|>", "<|audio_end|>"],
+        tokens=["<|audio_start|>", "<|audio_end|>", "<asr_text>"],
+        visible=["<asr_text>"],
+        transcripts=[dict(code=None), dict(code="en", language="English", prompt="Oslo, Bergen")],
         shown="<|audio_start|><|audio_pad|><|audio_end|>",
         samples=[[26667], [6000, 72123]],
         extractor=transformers.Qwen3ASRFeatureExtractor,
@@ -270,17 +272,43 @@ def prompts_for(model, folder, made):
     return tensors, notes
 
 
+def transcripts_for(model, folder, made):
+    """Requests for transcripts as the model's processor writes them."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    for kind, token in dict(audio=made["soft"], audio_bos="<|audio_start|>", audio_eos="<|audio_end|>").items():
+        setattr(tokenizer, f"{kind}_token", token)
+    extractor = made["extractor"].from_pretrained(folder)
+    processor = transformers.Qwen3ASRProcessor(extractor, tokenizer, chat_template=tokenizer.chat_template)
+    tensors, notes, seed = {}, [], 0
+    for number, asked in enumerate(made["transcripts"]):
+        tokens = []
+        while len(tokens) < GREEDY or len(set(tokens)) < DISTINCT:
+            samples = sound(26667, seed := seed + 1)
+            given = {key: asked.get(key) for key in ["language", "prompt"]}
+            ids = processor.apply_transcription_request(samples.astype(np.float32) / 32768, **given)["input_ids"]
+            with Float64(), torch.no_grad():
+                model.double()
+                tokens, leads = greedy_of(model, ids, features_of(model, extractor, made, samples))
+        tensors[f"transcript.{number}"] = ids[0].int()
+        heard = dict(samples=26667, seed=seed)
+        notes.append(dict(sound=heard, language=asked["code"], prompt=asked.get("prompt"), length=ids.shape[1], text=tokenizer.decode(tokens)))
+        print(seed, tokenizer.decode(ids[0]), flush=True)
+    return tensors, notes
+
+
 def make(name, folder, seed=1):
     made = MODELS[name]
     config = made["config"]
     make_weights(config, seed, folder)
     special = ["<|im_start|>", "<|im_end|>", made["soft"], *made.get("tokens", [])]
-    pictured.bring_texts(folder, special, chat_template=TEMPLATE.replace("SOFT", made.get("shown", made["soft"])))
+    pictured.bring_texts(folder, special, made.get("visible", []), chat_template=TEMPLATE.replace("SOFT", made.get("shown", made["soft"])))
     made.get("extractor", WhisperFeatureExtractor)(feature_size=BANDS).save_pretrained(folder)
     model = class_of(config).from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval().double()
     tensors, notes = prompts_for(model, folder, made)
+    more, transcripts = transcripts_for(model, folder, made) if "transcripts" in made else ({}, [])
+    tensors |= more
     pictured.close(folder, model, tensors, notes, config, made["renamed"])
-    write(folder, "golden.json", {**pictured.golden_of(model, notes), "greedy_tokens": GREEDY})
+    write(folder, "golden.json", {**pictured.golden_of(model, notes), "greedy_tokens": GREEDY, **({"transcripts": transcripts} if transcripts else {})})
 
 
 if __name__ == "__main__":
