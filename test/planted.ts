@@ -2993,6 +2993,20 @@ export const planted: readonly PlantedFault[] = [
     test: "test/model/hearing-mmproj.test.ts",
   },
   {
+    what: "nothing stands around recordings of Qwen3-ASR's GGUF files",
+    file: "src/model/hearing/mmproj.ts",
+    text: "{ ...audio, ...projector.written }",
+    fault: "{ ...audio }",
+    test: "test/model/transcripts.test.ts",
+  },
+  {
+    what: "keys of a GGUF file that hears have no bias where they have one",
+    file: "src/model/hearing/mmproj.ts",
+    text: '!file.has("a.blk.0.attn_k.bias") && {',
+    fault: 'file.has("a.blk.0.attn_k.weight") && {',
+    test: "test/model/hearing-mmproj.test.ts",
+  },
+  {
     what: "rows of a GGUF file that hears are joined as many as of another",
     file: "src/model/hearing/mmproj.ts",
     text: "if (factor !== undefined && factor !== (stacked ?? 1))",

@@ -21,11 +21,13 @@ import { formOf } from "../forms.ts"
 import { goldenFolder } from "./golden.ts"
 import { goldenTranscripts } from "./recordings.ts"
 
-describe("qwen3-asr", () => {
+describe.each([
+  ["a folder", goldenFolder("hearing", "qwen3-asr")],
+  ["a GGUF file", join(goldenFolder("gguf", "hearing"), "qwen3-asr")],
+])("qwen3-asr, %s", (_, model) => {
   let app: App
   let url: string
   beforeAll(async () => {
-    const model = goldenFolder("hearing", "qwen3-asr")
     const overrides = { max_total_seq_length: 128, kv_dtype: "f32" } as const
     app = await createApp({ model, servedName: "golden", overrides })
     url = `http://127.0.0.1:${await app.listen(0)}/v1/audio/transcriptions`

@@ -99,22 +99,30 @@ function repeated(x: Node, count: number): Node {
   return count % 2 === 0 ? even : concat(even, x)
 }
 
-/** What the stored filters are called, [channels, channels before, heights, columns], and as which rows they are read. */
-export function chunkParts({ bands, channels }: Chunks): Naming["parts"] {
-  const filterParts = (name: string, stored: string): Naming["parts"] => ({
-    [name]: stored,
-    [`${name}.weight`]: {
-      name: `${stored}.weight`,
+/**
+ * What the stored filters are called, [channels, channels before, heights, columns], and as which rows they are read.
+ * @param named a convolution by its number
+ * @param bias how the first one's is stored
+ */
+export function chunkParts(
+  { bands, channels }: Chunks,
+  named: (number: number) => string,
+  bias: readonly number[],
+): Naming["parts"] {
+  const filterParts = (number: number): Naming["parts"] => ({
+    [`conv${number}`]: named(number),
+    [`conv${number}.weight`]: {
+      name: `${named(number)}.weight`,
       shape: [channels, channels, 3, 3],
       turnedColumns: TAPS,
     },
   })
   return {
-    embed_tokens: "conv2d1", // by which the tower is found
-    "conv1.weight": { name: "conv2d1.weight", shape: [channels, 1, 3, 3] },
-    "conv1.bias": { name: "conv2d1.bias", shape: [channels] },
-    ...filterParts("conv2", "conv2d2"),
-    ...filterParts("conv3", "conv2d3"),
+    embed_tokens: named(1), // by which the tower is found
+    "conv1.weight": { name: `${named(1)}.weight`, shape: [channels, 1, 3, 3] },
+    "conv1.bias": { name: `${named(1)}.bias`, shape: bias },
+    ...filterParts(2),
+    ...filterParts(3),
     "conv_out.weight": { name: "conv_out.weight", turnedColumns: bands / 8 },
   }
 }

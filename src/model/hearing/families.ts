@@ -241,7 +241,7 @@ function whisperNaming({ parts }: Family, bands: number, width: number): Naming 
 
 /** As their makers published them, the projector lies in the tower. */
 function chunkNaming(fields: Fields, { parts }: Family, chunks: Chunks): Naming {
-  const all = { ...chunkParts(chunks), ...parts }
+  const all = { ...chunkParts(chunks, (number) => `conv2d${number}`, [chunks.channels]), ...parts }
   if (!fields.has(THINKER)) return { roots: rootsOf("model.", ""), layers: "layers.", parts: all }
   const root = `${THINKING}audio_tower.`
   return {

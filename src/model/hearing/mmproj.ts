@@ -3,7 +3,7 @@
 // recordings are prepared but how many bands there are. A projector that is not known is refused by its name: of GLM-ASR's (`glma`)
 // llama.cpp has another encoder, without the turned heads of the published one.
 //
-// Keys and tensors: tools/mtmd/clip-impl.h and conversion/ultravox.py of llama.cpp.
+// Keys and tensors: tools/mtmd/clip-impl.h and conversion/ultravox.py and qwen3vl.py of llama.cpp.
 
 import type { AudioProcessing } from "../../audio/audio.ts"
 import { openWhole } from "../../closing.ts"
@@ -11,6 +11,7 @@ import { Fields } from "../fields.ts"
 import { type Beside, type ClipFile, openClip } from "../gguf/clip-file.ts"
 import type { Naming } from "../weights/names.ts"
 import type { Weights } from "../weights/weights.ts"
+import { chunkParts } from "./chunks.ts"
 import {
   EPSILON,
   encoderOf,
@@ -23,15 +24,22 @@ import type { OpenedTranscription } from "./transcripts.ts"
 
 interface Projector {
   /** The `model_type` of the whole. */
-  model: "audioflamingo3" | "qwen2_audio" | "voxtral"
+  model: "audioflamingo3" | "qwen2_audio" | "qwen3_asr" | "voxtral"
   /** Tokens that a vocabulary has for recordings, the soft one first. */
   around: readonly [string, ...string[]]
   /** So many rows side by side become one; absent: the file does not say it. */
   stacked?: number
+  /** What stands around a recording, which the templates of such files do not write. */
+  written?: { before: string; after: string }
+  /** Tensors that nobody reads. */
+  unread?: readonly string[]
   parts: Naming["parts"]
   /** The matrix whose rows are as many as the text model's columns. */
   last: string
 }
+
+/** Of the first convolution of those in two directions. */
+const FILTERS = "a.conv2d.1.weight"
 
 const TWO = { linear_1: "mlp.1", linear_2: "mlp.2" }
 
@@ -53,6 +61,14 @@ const projectors = {
     around: ["<|AUDIO|>"],
     parts: { linear_1: "fc", ...MEAN },
     last: "mm.a.fc.weight",
+  },
+  qwen3a: {
+    model: "qwen3_asr",
+    around: ["<|audio_pad|>", "<|audio_start|>", "<|audio_end|>", "<asr_text>"],
+    written: { before: "<|audio_start|>", after: "<|audio_end|>" },
+    unread: ["a.position_embd.weight"], // sines and cosines, which are computed
+    parts: TWO,
+    last: "mm.a.mlp.2.weight",
   },
   voxtral: {
     model: "voxtral",
@@ -76,8 +92,8 @@ function projectorOf(file: ClipFile): Projector {
 
 export interface HearingMmproj {
   fields: Fields
-  /** Of a preprocessor_config.json. */
-  extractor: Fields
+  /** Of a preprocessor_config.json; absent: no folder could say what stands around a recording. */
+  extractor: Fields | undefined
   config: HearingConfig
   audio: AudioProcessing
   transcription: string | OpenedTranscription | undefined
@@ -101,17 +117,18 @@ export async function openHearingMmproj(beside: Beside): Promise<HearingMmproj |
     const fields = wordsOf(file, projector, beside)
     const read = readHearing(fields, beside.config)!
     file.checkWidth({ tensor: projector.last, dim: 1 }, beside)
-    const config = { ...read, naming: namingOf(read, projector) }
+    const config = { ...read, naming: namingOf(file, read, projector) }
     const extractor = new Fields({ feature_size: config.bands }, file.broken)
     const processor = new Fields({}, file.broken)
     const close = () => closing.close()
+    const audio = readAudioProcessing(fields, extractor, processor)
     return {
       fields,
-      extractor,
+      extractor: projector.written ? undefined : extractor,
       config,
-      audio: readAudioProcessing(fields, extractor, processor),
+      audio: { ...audio, ...projector.written },
       transcription: readTranscription(fields, processor),
-      weights: file.weights(config.naming, close),
+      weights: file.weights(config.naming, close, projector.unread),
       close,
     }
   })
@@ -132,6 +149,7 @@ function wordsOf(file: ClipFile, { model, around, stacked }: Projector, beside: 
     num_hidden_layers: file.layers(),
     num_attention_heads: file.count("attention.head_count"),
     num_mel_bins: file.count("num_mel_bins"),
+    ...(file.has(FILTERS) && { downsample_hidden_size: file.dims(FILTERS)[3] }),
   }
   const audio_token_id = beside.readTokenIds()(around[0])
   const words = { model_type: model, audio_config, audio_token_id, text_config: beside.text.json }
@@ -139,7 +157,11 @@ function wordsOf(file: ClipFile, { model, around, stacked }: Projector, beside: 
 }
 
 /** Which tensors the graph's are. */
-function namingOf({ width, bands }: HearingConfig, { parts }: Projector): Naming {
+function namingOf(
+  file: ClipFile,
+  { width, bands, channels }: HearingConfig,
+  { parts }: Projector,
+): Naming {
   const taps = (name: string, channels: number) => ({
     name: `${name}.weight`,
     shape: [width, channels, 3],
@@ -149,16 +171,22 @@ function namingOf({ width, bands }: HearingConfig, { parts }: Projector): Naming
     roots: [{ root: "a.", head: "mm.a.", apart: "a." }],
     layers: "blk.",
     parts: {
-      conv1: "conv1d.1",
-      "conv1.weight": taps("conv1d.1", bands),
-      conv2: "conv1d.2",
-      "conv2.weight": taps("conv1d.2", width),
+      ...(channels
+        ? chunkParts({ bands, width, channels }, (number) => `conv2d.${number}`, [channels, 1, 1])
+        : {
+            conv1: "conv1d.1",
+            "conv1.weight": taps("conv1d.1", bands),
+            conv2: "conv1d.2",
+            "conv2.weight": taps("conv1d.2", width),
+          }),
       positions: "position_embd",
       norm: "post_ln",
       input_layernorm: "ln1",
       "self_attn.q_proj": "attn_q",
       "self_attn.k_proj": "attn_k",
-      "self_attn.k_proj.bias": { name: "attn_k.bias", constant: 0 },
+      ...(!file.has("a.blk.0.attn_k.bias") && {
+        "self_attn.k_proj.bias": { name: "attn_k.bias", constant: 0 },
+      }),
       "self_attn.v_proj": "attn_v",
       "self_attn.o_proj": "attn_out",
       post_attention_layernorm: "ln2",

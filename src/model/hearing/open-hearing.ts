@@ -59,8 +59,9 @@ export async function hearingBeside(beside: Beside): Promise<Hearing | undefined
     closing.add(mmproj)
     const { fields, extractor, config, audio, transcription } = mmproj
     const sense = senseBeside(beside, mmproj, readingOf(config))
-    const files = { [PLAIN]: fields.json, [EXTRACTOR]: extractor.json }
-    return { ...sense, config, audio, transcription, files, close: () => closing.close() }
+    const files = extractor && { [PLAIN]: fields.json, [EXTRACTOR]: extractor.json }
+    const hearing = { ...sense, config, audio, transcription, close: () => closing.close() }
+    return { ...hearing, ...(files && { files }) }
   })
 }
 

@@ -2,8 +2,8 @@
 
     python hearing.py LLAMA_CPP [NAME ...]     needs a source tree of llama.cpp, transformers and torch
 
-Which class is inside is added before, as published folders have it. Of GLM-ASR the converter reads the folder as it was published with
-code of its own, whose encoder is another.
+Which class is inside is added before, as published folders have it. Qwen3-ASR is converted as Qwen published it, all inside of a thinker. Of
+GLM-ASR the converter reads the folder as it was published with code of its own, whose encoder is another.
 """
 
 import json
@@ -19,6 +19,22 @@ sys.path[:0] = [str(HERE.parent / "vision")]
 from convert import convert, write  # noqa: E402
 
 TEXT = {"audio-flamingo3": "Qwen2ForCausalLM", "qwen2-audio": "Qwen2ForCausalLM", "voxtral": "LlamaForCausalLM"}
+THINKER = {
+    "model.language_model.": "thinker.model.",
+    "model.audio_tower.": "thinker.audio_tower.",
+    "model.multi_modal_projector.linear_": "thinker.audio_tower.proj",
+}
+
+
+def thinking(config, weights):
+    """A folder of Qwen3-ASR as Qwen published it."""
+    kept = ("model_type", "architectures")
+    thinker = {key: value for key, value in config.items() if key not in kept}
+    named = {}
+    for name, weight in weights.items():
+        old = next(old for old in THINKER if name.startswith(old))
+        named[name.replace(old, THINKER[old])] = weight
+    return {**{key: config[key] for key in kept}, "thinker_config": thinker}, named
 
 
 def pair(llama, name, output):
@@ -28,14 +44,18 @@ def pair(llama, name, output):
         for file in (HEARING / name).glob("*.json"):
             (folder / file.name).write_text(file.read_text())
         config = json.loads((folder / "config.json").read_text())
-        config["text_config"]["architectures"] = [TEXT[name]]
-        write(folder, config, load_file(HEARING / name / "model.safetensors"))
+        weights = load_file(HEARING / name / "model.safetensors")
+        if name in TEXT:
+            config["text_config"]["architectures"] = [TEXT[name]]
+        else:
+            config, weights = thinking(config, weights)
+        write(folder, config, weights)
         convert(llama, folder, output / "model.gguf", "--outtype", "bf16")
         convert(llama, folder, output / "mmproj-model-bf16.gguf", "--outtype", "bf16", "--mmproj")
 
 
 if __name__ == "__main__":
     llama, *names = sys.argv[1:]
-    for name in names or TEXT:
+    for name in names or [*TEXT, "qwen3-asr"]:
         (HERE / name).mkdir(exist_ok=True)
         pair(llama, name, HERE / name)
