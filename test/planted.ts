@@ -2952,8 +2952,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "rows go on counting their places where a second ends",
     file: "src/audio/chunks.ts",
-    text: "own.set(positionOf(third, width)",
-    fault: "own.set(positionOf(row, width)",
+    text: "own.set(sinesOf(third, width)",
+    fault: "own.set(sinesOf(row, width)",
     test: "test/model/hearing.test.ts",
   },
   {
@@ -2969,6 +2969,20 @@ export const planted: readonly PlantedFault[] = [
     text: "of new Set(sources))",
     fault: "of sources)",
     test: "test/model/hearing.test.ts",
+  },
+  {
+    what: "places that Mistral's folders do not hold are all the first one",
+    file: "src/model/weights/rows.ts",
+    text: "sinesOf(first + row, columns)",
+    fault: "sinesOf(first, columns)",
+    test: "test/model/mistral-params.test.ts",
+  },
+  {
+    what: "rows of Voxtral's encoder are joined as many as of another",
+    file: "src/model/mistral-params.ts",
+    text: "if (joined !== JOINED)",
+    fault: "if (joined === 0)",
+    test: "test/model/mistral-params.test.ts",
   },
   // ---- what GGUF models hear with
   {
@@ -2998,13 +3012,6 @@ export const planted: readonly PlantedFault[] = [
     text: "{ ...audio, ...projector.written }",
     fault: "{ ...audio }",
     test: "test/model/transcripts.test.ts",
-  },
-  {
-    what: "keys of a GGUF file that hears have no bias where they have one",
-    file: "src/model/hearing/mmproj.ts",
-    text: '!file.has("a.blk.0.attn_k.bias") && {',
-    fault: 'file.has("a.blk.0.attn_k.weight") && {',
-    test: "test/model/hearing-mmproj.test.ts",
   },
   {
     what: "rows of a GGUF file that hears are joined as many as of another",

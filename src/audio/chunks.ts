@@ -10,13 +10,13 @@
 
 import type { ChunkProcessing, Tile } from "./audio.ts"
 import { featuresOf, HOP, RATE } from "./features.ts"
+import { sinesOf } from "./sines.ts"
 
 const CHUNK = RATE / HOP // frames
 const COLUMNS = [CHUNK / 2, CHUNK / 4] as const // that two convolutions leave of them
 const ROWS = 13
 const LEAST = RATE / 2 // samples; silence fills shorter recordings
 const TAPS = 3
-const TIMESCALE = 10_000
 
 /** Where in a row each part of what goes in lies. `heights`: places in height that the first and the second convolution leave, and one below. */
 export function chunkLayout(bands: number, width: number) {
@@ -104,7 +104,7 @@ export function chunkTile(
     for (let height = -1; height < heights[1] - 1; height++)
       for (const second of threeAt(third))
         own[mark++] = Number(height >= 0 && second >= 0 && second < COLUMNS[1])
-    own.set(positionOf(third, width), parts.position.from)
+    own.set(sinesOf(third, width), parts.position.from)
   }
   return {
     given,
@@ -115,13 +115,3 @@ export function chunkTile(
 
 /** What a convolution of stride 2 sees of the one before it. */
 const threeAt = (place: number) => [2 * place - 1, 2 * place, 2 * place + 1] as const
-
-/** Sines, and behind them cosines, of a row's place in its second. */
-function positionOf(place: number, width: number): Float32Array {
-  const half = width / 2
-  const step = Math.log(TIMESCALE) / (half - 1)
-  return Float32Array.from({ length: width }, (_, column) => {
-    const angle = place * Math.exp(-step * (column % half))
-    return column < half ? Math.sin(angle) : Math.cos(angle)
-  })
-}

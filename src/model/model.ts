@@ -377,7 +377,7 @@ async function plainSource(folder: Folder, adapters: readonly Adapter[]): Promis
 }
 
 async function paramsSource(folder: Folder, adapters: readonly Adapter[]): Promise<Source> {
-  const { whole } = await readParams(folder)
+  const { whole, extractor } = await readParams(folder)
   const architecture = architectureOf(whole)
   const fields = textFields(whole).over(vocabularyBy(adapters))
   const packing = await packingOf(folder, [whole])
@@ -389,7 +389,10 @@ async function paramsSource(folder: Folder, adapters: readonly Adapter[]): Promi
     config,
     format: undefined,
     mixture: packing?.method ?? "gguf",
-    openWeights: () => openSafetensors(folder, paramsNaming(config), packing, CONSOLIDATED),
+    openWeights: () => {
+      const naming = paramsNaming(config, extractor !== undefined)
+      return openSafetensors(folder, naming, packing, CONSOLIDATED)
+    },
     readTexts: () => readTexts(folder, fields, config.shapes.vocabulary),
   }
 }

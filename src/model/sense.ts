@@ -83,13 +83,15 @@ interface Told {
   fields: Fields
   /** What is said of images outside of the processor's files. */
   image?: Fields
+  /** And of recordings. */
+  extractor?: Fields
 }
 
 export async function readTold(path: string, told: string): Promise<Told> {
   const folder = new Folder(path)
   if (told === PARAMS) {
-    const { whole, image } = await readParams(folder)
-    return { folder, told, fields: whole, ...(image && { image }) }
+    const { whole, ...others } = await readParams(folder)
+    return { folder, told, fields: whole, ...others }
   }
   const fields = new Fields(await folder.json(PLAIN), (what) => folder.broken(PLAIN, what))
   return { folder, told, fields: wholeFields(fields) }

@@ -2,9 +2,11 @@
 
 import type { AudioProcessing } from "../../audio/audio.ts"
 import { openWhole } from "../../closing.ts"
+import { PARAMS } from "../../hub/selection.ts"
 import type { ModelConfig } from "../config.ts"
 import { Fields } from "../fields.ts"
 import type { Beside } from "../gguf/clip-file.ts"
+import { paramsHearingNaming } from "../mistral-params.ts"
 import { openSense, PLAIN, placeOfSense, type Sense, senseBeside } from "../sense.ts"
 import type { MlcNames } from "../weights/mlc-names.ts"
 import { readAudioProcessing, readHearing, readTranscription } from "./families.ts"
@@ -33,17 +35,21 @@ export async function openHearing(
   const config = place && readHearing(place.fields, model.config)
   if (!config) return undefined
   return openWhole(async (closing) => {
-    const sense = await openSense(place, { naming: config.naming, ...readingOf(config) })
+    const naming = place.told === PARAMS ? paramsHearingNaming(config) : config.naming
+    const sense = await openSense(place, { naming, ...readingOf(config) })
     if (!sense) return undefined
     closing.add(sense)
     const { folder, fields } = place
     const read = async (file: string) =>
       new Fields((await folder.jsonIfThere(file)) ?? {}, (what) => folder.broken(file, what))
     const processor = await read(PROCESSOR)
-    const extractor = processor.object("feature_extractor") ?? (await read(EXTRACTOR))
+    const told = place.extractor ?? processor.object("feature_extractor")
+    const extractor = told ?? (await read(EXTRACTOR))
     const audio = readAudioProcessing(fields, extractor, processor)
     const transcription = readTranscription(fields, processor)
-    return { ...sense, config, audio, transcription, close: () => closing.close() }
+    const hearing = { ...sense, config, audio, transcription, close: () => closing.close() }
+    const files = place.extractor && { [PLAIN]: fields.json, [EXTRACTOR]: extractor.json }
+    return { ...hearing, ...(files && { files }) }
   })
 }
 

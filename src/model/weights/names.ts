@@ -48,6 +48,8 @@ export interface Source {
   woven?: { others: readonly string[]; run: number }
   /** It is not stored: this is every value. */
   constant?: number
+  /** It is not stored: a row is the sines of its place, and behind them the cosines. */
+  sines?: true
 }
 
 /** `run` rows from `from` on, and as many again every `every` rows, of the `of` rows that the stored tensor has. */
