@@ -15,7 +15,8 @@ import { sinesOf } from "./sines.ts"
 const CHUNK = RATE / HOP // frames
 const COLUMNS = [CHUNK / 2, CHUNK / 4] as const // that two convolutions leave of them
 const ROWS = 13
-const LEAST = RATE / 2 // samples; silence fills shorter recordings
+/** Samples; silence fills shorter recordings. */
+export const LEAST = RATE / 2
 const TAPS = 3
 
 /** Where in a row each part of what goes in lies. `heights`: places in height that the first and the second convolution leave, and one below. */

@@ -101,14 +101,16 @@ test.each<[string, (config: Json, audio: Json) => void, RegExp]>([
   },
 )
 
-test.each<[string, Json, RegExp]>([
+test.each<[string, Json, RegExp, string?]>([
+  ["min_length", { min_length: 400 }, /min_length is 400; only 8000 is known/, "qwen3-asr"],
+  ["n_window", { n_window: 100 }, /n_window is 100; only 50 is known/, "qwen3-asr"],
   ["feature_size", { feature_size: 128 }, /feature_size is 128; only 16 is known of this model/],
   ["hop_length", { hop_length: 320 }, /hop_length is 320/],
   ["dither", { dither: 0.1 }, /dither is 0.1; only 0 is known/],
   ["do_normalize", { do_normalize: true }, /do_normalize is true/],
-])("an extractor whose %s is another is left out", async (_, change, why) => {
+])("an extractor whose %s is another is left out", async (_, change, why, name = "qwen2-audio") => {
   const folder = mkdtempSync(join(scratch, "extractor-"))
-  cpSync(goldenFolder("hearing", "qwen2-audio"), folder, { recursive: true })
+  cpSync(goldenFolder("hearing", name), folder, { recursive: true })
   const file = join(folder, "preprocessor_config.json")
   const fields = JSON.parse(readFileSync(file, "utf8"))
   writeFileSync(file, JSON.stringify({ ...fields, ...change }))

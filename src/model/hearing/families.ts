@@ -6,7 +6,7 @@
 // voxtral), feature_extraction_whisper.py; and qwen_asr/ of QwenLM/Qwen3-ASR, whose folders have other names.
 
 import type { AudioProcessing, Cutting } from "../../audio/audio.ts"
-import { chunkRows } from "../../audio/chunks.ts"
+import { chunkRows, LEAST } from "../../audio/chunks.ts"
 import { NORMS, withAttention, withBlocks, withMlp } from "../block.ts"
 import { type ModelConfig, readActivation, readDecoder, seeingBothWays } from "../config.ts"
 import type { Fields } from "../fields.ts"
@@ -349,6 +349,8 @@ export function readAudioProcessing(
     hop_length: { is: HOP, otherwise: HOP },
     chunk_length: { is: WINDOW, otherwise: WINDOW },
     n_fft: { is: 400, otherwise: 400 },
+    ...(family.chunked && { n_window: { is: FRAMES / 2, otherwise: FRAMES / 2 } }),
+    ...(family.chunked && { min_length: { is: LEAST, otherwise: LEAST } }),
   })) {
     const told = extractor.count(name, otherwise)
     if (told !== is) throw extractor.wrong(name, `is ${told}; only ${is} is known of this model`)
