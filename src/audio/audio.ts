@@ -10,19 +10,12 @@ export type Cutting =
   /** Each 30 seconds by themselves, and of the last as much as there is (Audio Flamingo 3, GLM-ASR). */
   | "windows"
 
-/** How sound becomes what a Whisper-like tower takes, as a model's processor does it. */
-export interface AudioProcessing {
+/** What every model's processor says. */
+interface Preparing {
   /** Bands of the mel scale. */
   bands: number
-  cutting: Cutting
   /** Seconds; longer recordings are refused. */
   most: number
-  /** So many of the encoder's rows become one. */
-  joined: number
-  /** The tower turns heads and looks no places up. */
-  isTurned?: true
-  /** The tower also sees what lies behind the recording in its window. */
-  isFull?: true
   /** What the chat template writes in the place of a recording. */
   mark: string
   /** The text of the token that stands for each row that comes out. */
@@ -31,6 +24,28 @@ export interface AudioProcessing {
   before: string
   after: string
 }
+
+/** How sound becomes what a Whisper-like tower takes, as a model's processor does it. */
+export interface WhisperProcessing extends Preparing {
+  cutting: Cutting
+  /** So many of the encoder's rows become one. */
+  joined: number
+  /** The tower turns heads and looks no places up. */
+  isTurned?: true
+  /** The tower also sees what lies behind the recording in its window. */
+  isFull?: true
+}
+
+/** The same for a tower whose filters look at one second at a time, in height, too (Qwen3-ASR): chunks.ts. */
+export interface ChunkProcessing extends Preparing {
+  cutting: "chunks"
+  /** Seconds of a window, whose rows see each other and no others. */
+  window: number
+  /** Columns of a row between the layers. */
+  width: number
+}
+
+export type AudioProcessing = WhisperProcessing | ChunkProcessing
 
 /** A recording as a tower takes it. */
 export interface HeardRecording {
@@ -43,8 +58,11 @@ export interface HeardRecording {
 }
 
 export interface Tile {
-  /** What two convolutions of three taps, the second of stride 2, see of each row: five frames, and whether there is a row before. */
-  given: Float32Array // [rows, 5 * bands + 1]
+  /**
+   * What the tower's convolutions see of each row. Two of three taps, the second of stride 2: five frames, and whether there is a row
+   * before, [rows, 5 * bands + 1]; those of chunks are told in chunks.ts.
+   */
+  given: Float32Array
   places: Int32Array // [rows] 0, 1, 2, …; zeros where nobody looks them up
   wanted: Int32Array // [rows that come out] the first of the rows that are joined to one
 }

@@ -21,11 +21,11 @@ const FLOOR = 1e-10
 const RANGE = 8
 
 /**
- * @param samples at RATE, a multiple of HOP, so many that an edge can be reflected
+ * @param samples at RATE, so many that an edge can be reflected; a frame that is not whole at their end is left out
  * @returns [frames, bands] about -1 to 1
  */
 export function featuresOf(samples: Float32Array, bands: number): Float32Array {
-  const frames = samples.length / HOP
+  const frames = Math.floor(samples.length / HOP)
   const logs = new Float64Array(frames * bands).fill(Math.log10(FLOOR))
   const filters = melFilters(bands)
   const pair = new Float64Array(2 * LENGTH) // of two frames, one as real and one as imaginary numbers

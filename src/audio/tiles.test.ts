@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs"
 import { expect, test } from "vitest"
 import { sound } from "../../test/golden/audio/sound.ts"
-import type { AudioProcessing } from "./audio.ts"
+import type { WhisperProcessing } from "./audio.ts"
 import { leastSamples, mostRows, tileOf, windowsOf } from "./tiles.ts"
 
 const golden = JSON.parse(
@@ -22,7 +22,7 @@ interface Heard {
 }
 
 const plain = { most: 3600, mark: "", soft: "", before: "", after: "" }
-const kinds: Record<string, Pick<AudioProcessing, "cutting" | "joined" | "isFull">> = {
+const kinds: Record<string, Pick<WhisperProcessing, "cutting" | "joined" | "isFull">> = {
   "qwen2-audio": { cutting: "window", joined: 2 },
   "qwen2-audio-whole": { cutting: "window", joined: 2 },
   "qwen2-audio-80": { cutting: "window", joined: 2 },
@@ -66,7 +66,7 @@ test.each(Object.keys(golden.heard))("%s: transformers' features", (name) => {
 })
 
 test("Voxtral's silence is heard, too: as many rows as mistral_common has tokens", () => {
-  const voxtral: AudioProcessing = { ...plain, ...kinds.voxtral!, bands: 128 }
+  const voxtral: WhisperProcessing = { ...plain, ...kinds.voxtral!, bands: 128 }
   for (const [samples, tokens] of golden.padded) {
     const windows = windowsOf(new Float32Array(samples), voxtral)
     const rows = windows.map((each) => tileOf(each, each.frames, voxtral).wanted.length)
@@ -81,7 +81,7 @@ test("as many rows come out of so many frames as in transformers' models", () =>
       [2, two],
       [4, four],
     ] as const) {
-      const processing: AudioProcessing = { ...plain, bands: 80, cutting: "windows", joined }
+      const processing: WhisperProcessing = { ...plain, bands: 80, cutting: "windows", joined }
       const windows = windowsOf(silence(frames), processing)
       expect(windows.map(({ own }) => own)).toEqual(out === 0 ? [] : [rows])
       for (const window of windows)
@@ -94,7 +94,7 @@ test("each row has five frames, zeros where there is none, and whether one is be
   const bands = 2
   const frameOf = (place: number) =>
     place < 0 || place > 2999 ? [0, 0] : [place + 1, -(place + 1)]
-  const full: AudioProcessing = { ...plain, bands, cutting: "window", joined: 2, isFull: true }
+  const full: WhisperProcessing = { ...plain, bands, cutting: "window", joined: 2, isFull: true }
   const numbers = Float32Array.from(
     Array.from({ length: 3000 }, (_, place) => frameOf(place)).flat(),
   )
@@ -112,12 +112,12 @@ test("each row has five frames, zeros where there is none, and whether one is be
 })
 
 test("a tile has the rows of the recording, unless the tower sees what lies behind it", () => {
-  const rows = (kind: Pick<AudioProcessing, "cutting" | "joined" | "isFull">) =>
+  const rows = (kind: Pick<WhisperProcessing, "cutting" | "joined" | "isFull">) =>
     windowsOf(sound(32_000), { ...plain, ...kind, bands: 80 }).map((each) => [each.rows, each.own])
   expect(rows({ cutting: "window", joined: 2 })).toEqual([[100, 100]])
   expect(rows({ cutting: "window", joined: 2, isFull: true })).toEqual([[1500, 100]])
   expect(rows({ cutting: "padded", joined: 4 })).toEqual([[1500, 1500]])
-  const most = (kind: Partial<AudioProcessing>) =>
+  const most = (kind: Partial<WhisperProcessing>) =>
     mostRows({ ...plain, bands: 80, cutting: "windows", joined: 2, ...kind })
   expect(most({})).toBe(1500)
   expect(most({ most: 2 })).toBe(100)

@@ -1,11 +1,12 @@
-// Sound at 16 kHz as windows of 30 seconds, and a window as a tile of a tower: 3,000 frames, of which the encoder has a row for every
-// two. Counted as the processors and models of transformers count: processing_qwen2_audio.py, processing_voxtral.py,
+// Sound at 16 kHz as windows, and a window as a tile of a tower. Of those like Whisper's it has 30 seconds: 3,000 frames, of which the
+// encoder has a row for every two. Counted as the processors and models of transformers count: processing_qwen2_audio.py, processing_voxtral.py,
 // processing_audioflamingo3.py, processing_glmasr.py.
 
-import type { AudioProcessing, Tile } from "./audio.ts"
+import type { AudioProcessing, Tile, WhisperProcessing } from "./audio.ts"
+import { chunkRows, chunkTile, chunkWindows } from "./chunks.ts"
 import { featuresOf, HOP, RATE } from "./features.ts"
 
-export const WINDOW = 30 // seconds
+const WINDOW = 30 // seconds
 const SAMPLES = WINDOW * RATE
 const FRAMES = SAMPLES / HOP
 
@@ -24,8 +25,19 @@ export interface Window extends Span {
 
 /** Encoder rows of the largest tile. */
 export function mostRows(processing: AudioProcessing): number {
+  if (processing.cutting === "chunks") return chunkRows(processing.window * (RATE / HOP))
   const isWhole = processing.cutting === "padded" || processing.isFull
   return isWhole ? rowsOf(FRAMES) : ownRows(mostSeconds(processing) * RATE)
+}
+
+/** Of one tile at the most, in seconds. */
+export const windowSeconds = (processing: AudioProcessing): number =>
+  processing.cutting === "chunks" ? processing.window : WINDOW
+
+/** Rows that come of it. */
+export function mostWindowRows(processing: AudioProcessing): number {
+  const joined = processing.cutting === "chunks" ? 1 : processing.joined
+  return Math.floor(mostRows(processing) / joined)
 }
 
 /** Seconds; longer recordings are refused. */
@@ -35,16 +47,24 @@ export function mostSeconds({ cutting, most }: AudioProcessing): number {
 
 /** Rows that come of a recording at the most. */
 export function mostRecordingRows(processing: AudioProcessing): number {
-  const ofWindow = Math.floor(mostRows(processing) / processing.joined)
-  return Math.ceil(mostSeconds(processing) / WINDOW) * ofWindow
+  if (processing.cutting === "chunks") return chunkRows(processing.most * (RATE / HOP))
+  return Math.ceil(mostSeconds(processing) / WINDOW) * mostWindowRows(processing)
 }
 
 /** Fewer samples are refused: no row would come out. */
-export const leastSamples = ({ cutting, joined }: AudioProcessing): number =>
-  cutting === "padded" ? 1 : (2 * joined - 2) * HOP + 1
+export function leastSamples(processing: AudioProcessing): number {
+  const { cutting } = processing
+  return cutting === "padded" || cutting === "chunks" ? 1 : (2 * processing.joined - 2) * HOP + 1
+}
 
 /** Windows of which nothing comes out, at the end of a recording, are left out. */
 export function windowsOf(samples: Float32Array, processing: AudioProcessing): Window[] {
+  return processing.cutting === "chunks"
+    ? chunkWindows(samples, processing)
+    : whisperWindows(samples, processing)
+}
+
+function whisperWindows(samples: Float32Array, processing: WhisperProcessing): Window[] {
   const { bands, cutting, joined, isFull } = processing
   const count = Math.ceil(samples.length / SAMPLES)
   const padded = new Float32Array(count * SAMPLES)
@@ -71,10 +91,16 @@ function rowsOf(frames: number): number {
 }
 
 /** @param frames [frames, bands] of the window, as many as the rows see */
-export function tileOf(
+export function tileOf(span: Span, frames: Float32Array, processing: AudioProcessing): Tile {
+  return processing.cutting === "chunks"
+    ? chunkTile(span.rows, frames, processing)
+    : whisperTile(span, frames, processing)
+}
+
+function whisperTile(
   { rows, own }: Span,
   frames: Float32Array,
-  { bands, joined, isTurned }: AudioProcessing,
+  { bands, joined, isTurned }: WhisperProcessing,
 ): Tile {
   const columns = 5 * bands + 1
   const given = new Float32Array(rows * columns)

@@ -142,6 +142,8 @@ export interface ChatRequest {
   parallelToolCalls?: boolean
   /** Absent: any text. An answer that is a call is held to its tool instead. */
   format?: ResponseFormat
+  /** What the reply begins with and does not say, in the template's own characters, so that marks in it count. */
+  opening?: string
   /** "split" moves the model's thinking out of the content; "inline" leaves it in the text. */
   reasoning: "split" | "inline"
   scope: string
@@ -150,7 +152,7 @@ export interface ChatRequest {
 /** What of a chat becomes its prompt. */
 export type ConversationRequest = Pick<
   ChatRequest,
-  "messages" | "templateArguments" | "tools" | "toolChoice"
+  "messages" | "templateArguments" | "tools" | "toolChoice" | "opening"
 >
 
 export interface Tool {

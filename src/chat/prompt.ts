@@ -8,7 +8,7 @@ import { leftOut, otherwise, withSystemInPlace } from "./concessions.ts"
 import type { ChatMessage, ConversationRequest, MessagePart, Tool } from "./conversation.ts"
 import { inPlainWords, type WordedFormat } from "./instructions.ts"
 import { OutOfSteps } from "./jinja/meter.ts"
-import type { Text } from "./jinja/text.ts"
+import { Text, TextBuilder } from "./jinja/text.ts"
 import { type Media, mediumOf, type PromptMedia } from "./media.ts"
 import {
   FROM_LAST_MESSAGE,
@@ -50,7 +50,8 @@ export async function preparePrompt(
   const rendering = renderingFor(template)
   const inWords = rendering.tools && (() => renderingFor({ ...template, ...UNKNOWING }))
   const { shown, text: rendered } = await render(rendering, checked, caller, inWords)
-  const text = continues ? upToLastMessage(rendered) : rendered
+  const written = continues ? upToLastMessage(rendered) : rendered
+  const text = request.opening ? opened(written, request.opening) : written
   const begun = continues ? messages.at(-1)!.content! : lastHeader(text)
   if (!media) return { tokens: await encode(text), continues, begun }
   const { text: whole, media: prepared } = await media.shown(text, mediaOf(shown))
@@ -173,6 +174,13 @@ async function accepted(
 
 const isOfTemplate = (refusal: unknown): refusal is Problem =>
   refusal instanceof Problem && refusal.code === "template_failed"
+
+function opened(rendered: Text, opening: string): Text {
+  const text = new TextBuilder()
+  text.add(rendered)
+  text.add(new Text(opening))
+  return text.done()
+}
 
 /** What the template wrote after everything that came with the request. */
 function lastHeader(rendered: Text): string {

@@ -5,7 +5,7 @@
 import { basename } from "node:path"
 import { findModel } from "../app/find-model.ts"
 import { planOf } from "../app.ts"
-import { mostRecordingRows, mostRows as mostWindowRows, WINDOW } from "../audio/tiles.ts"
+import { mostRecordingRows, mostWindowRows, windowSeconds } from "../audio/tiles.ts"
 import { type Graph, type Node, printGraph } from "../compiler/graph/graph.ts"
 import { type Plan, printPlan } from "../compiler/plan.ts"
 import { libraryPath, parameterCount } from "../compiler/targets/prepare.ts"
@@ -188,10 +188,10 @@ function hearingOf({ hearing, deaf }: Model, plan: Plan | undefined): Sensing {
   const name = "audio"
   if (!hearing || !plan) return lackOf(name, deaf)
   const { audio, format } = hearing
-  const rows = Math.floor(mostWindowRows(audio) / audio.joined)
+  const rows = mostWindowRows(audio)
   const facts = {
     ...towerFacts(plan, format),
-    windowSeconds: WINDOW,
+    windowSeconds: windowSeconds(audio),
     rows,
     mostSeconds: audio.most,
     recordingRows: mostRecordingRows(audio),
@@ -201,7 +201,7 @@ function hearingOf({ hearing, deaf }: Model, plan: Plan | undefined): Sensing {
     json: facts,
     rows: [
       [name, towerWords(facts)],
-      ["window", `${WINDOW} seconds, which become ${rows} rows`],
+      ["window", `${facts.windowSeconds} seconds, which become ${rows} rows`],
       ["recording", `at most ${audio.most} seconds and ${facts.recordingRows} rows`],
     ],
   }

@@ -60,7 +60,7 @@ export const modelOptions = {
     value: "FILE",
     absent: undefined,
     shown: "the mmproj file in the folder of a GGUF model, if there is one",
-    help: "The GGUF file that a GGUF model sees images with, as llama.cpp writes it: a path, or ORG/NAME:FILE of the hub; none: images are refused.",
+    help: "The GGUF file that a GGUF model sees images or hears recordings with, as llama.cpp writes it: a path, or ORG/NAME:FILE of the hub; none: both are refused.",
     read: text,
   },
   "--model-lib": {

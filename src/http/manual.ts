@@ -121,6 +121,13 @@ With a \`language\` and a \`prompt\` there stands behind it
 
 > ${moreOf({ language: "en", prompt: "PROMPT" }).join(" ")}
 
+Two families were taught a form of their own, and are asked by it, with no words at all:
+
+- Qwen3-ASR: \`prompt\` is the system's message, and with a \`language\` the reply begins with \`language English<asr_text>\`, which is no part
+  of the answer. Without one the model says so itself, which is left out. It knows 30 languages; another is 400.
+- Voxtral: behind the recording stands \`[TRANSCRIBE]\`, with a \`language\` of two letters after \`lang:en\`. It was taught no \`prompt\`, which
+  is 400.
+
 - The answer is what the model writes, word for word, without its thinking: one that answers instead of transcribing is the wrong model, or needs
   a chat with other words. A recording that is longer than the model hears is refused ([how long that is](audio.md#how-it-is-prepared)), and
   a transcript ends where the context does.

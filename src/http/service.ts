@@ -124,14 +124,28 @@ export interface ModelCard {
   /** Whether it takes images, and recordings. */
   sees: boolean
   hears: boolean
-  /** What one that hears is asked for a transcription, where its own files say that. */
-  transcription?: string | undefined
+  /** How one that hears is asked for a transcript, where that is known of it. */
+  transcription?: TranscriptStyle | undefined
   contextLength: number // tokens, prompt and reply together
   vocabularySize: number
   /** What writes its conversations, in Jinja; a model without one talks to nobody. */
   template?: string | undefined
   /** Shown in the model list as they are: format, device, parameters, … */
   details: Readonly<Record<string, string | number | boolean>>
+}
+
+/** In words behind the recording; or by what its reply begins with, where it was taught so. */
+export type TranscriptStyle = string | OpenedTranscript
+
+export interface OpenedTranscript {
+  /** Its names of the languages that it knows, by their codes; absent: the codes are their names, of two letters. */
+  languages?: Readonly<Record<string, string>>
+  /** What the reply begins with. @param language in its own name; absent: it finds that out */
+  opening: (language?: string) => string | undefined
+  /** What it says before this is the language that it has found, and no part of the transcript. */
+  header?: string
+  /** What a text to follow is: the system's message; absent: it was taught none. */
+  context?: "system"
 }
 
 export interface SamplingDefaults {

@@ -658,7 +658,7 @@ test("a model that was downloaded without what it sees with is served so, and a 
   expect(await fetch("org/sees:Q8_0", { log })).toBe(path)
   expect(hub.asked).toHaveLength(length)
   expect(lines).toEqual([
-    "org/sees:Q8_0 is here without mmproj-F16.gguf, which it sees images with; sinter pull org/sees:Q8_0 fetches that.",
+    "org/sees:Q8_0 is here without mmproj-F16.gguf, which it sees or hears with; sinter pull org/sees:Q8_0 fetches that.",
   ])
   expect(await pull("org/sees:Q8_0")).toBe(path)
   expect(readFileSync(mmproj, "utf8")).toBe("eye")

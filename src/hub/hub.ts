@@ -77,7 +77,7 @@ export async function downloaded(
     )
   if (selected?.isBlind)
     log?.warn(
-      `${printName(name)} is here without ${selected.mmproj}, which it sees images with; sinter pull ${printName(name)} fetches that.`,
+      `${printName(name)} is here without ${selected.mmproj}, which it sees or hears with; sinter pull ${printName(name)} fetches that.`,
     )
   return selected && join(snapshotFolder(folder, commit), selected.model)
 }

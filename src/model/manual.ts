@@ -4,6 +4,7 @@ import { architectures } from "./architectures.ts"
 import { ggufArchitectures } from "./gguf/architectures.ts"
 import { blockTypeNames, codecOfType } from "./gguf/types.ts"
 import { readsAudio } from "./hearing/families.ts"
+import { hearingMmprojNames } from "./hearing/mmproj.ts"
 import { seeing } from "./seeing.ts"
 import { readsImages } from "./vision/families.ts"
 import { mmprojNames } from "./vision/projectors.ts"
@@ -63,6 +64,7 @@ export function modelsPage(): string {
     "wrote open, too.",
     "What a GGUF model sees with is inside of those files, or else the `mmproj` file beside it, whose projector may be one of",
     `${mmprojNames.map(quoted).join(", ")} ([images.md](images.md#gguf)).`,
+    `It hears with such a file, too, whose projector may be ${hearingMmprojNames.map(quoted).join(", ")}.`,
     "",
     "Folders that were quantised before they were published open with the `quant_method` `gptq` (4 and 8 bits, both versions), `awq`",
     "(gemm), both as `auto-round` writes them, too, `compressed-tensors` (whole numbers of 4 and 8 bits, FP8, MXFP4, NVFP4), `mxfp4` (gpt-oss's),",
@@ -84,8 +86,8 @@ export function modelsPage(): string {
     "",
     "Where Mistral's own files are all that there is, `params.json` and `consolidated.safetensors` or the files that its index names, they are",
     "the model: of Mistral's, Mixtral's and Ministral 3's kinds, in floats or in FP8, with what they see with (Pixtral 12B, Mistral Small from 3.1",
-    "on, Ministral 3). A `config.json` with weights of its own goes first. Where nothing is said of it the context is 128,000 tokens, as vLLM has",
-    "it. Latent attention and shared experts (Mistral Large 3), and what hears (Voxtral), are refused by name in such files.",
+    "on, Ministral 3) or hear with (Voxtral). A `config.json` with weights of its own goes first. Where nothing is said of it the context is 128,000 tokens, as vLLM has",
+    "it. Latent attention and shared experts (Mistral Large 3) are refused by name in such files.",
     "",
     "Matrices are served in the folder's own floats, or packed by `--quantization`. Layers that see only a window of",
     "positions keep the keys and values of a window, also where others see and keep everything.",

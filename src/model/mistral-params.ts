@@ -1,12 +1,14 @@
 // A folder as Mistral publishes it: a params.json and consolidated weights, under names of their own. What params.json says is read in
 // the words of a config.json; what is not known of it is refused by name. The weights are llama's, but the rows of a query or key head
-// lie as pairs that are turned with each other lie side by side. What it sees with is Pixtral's tower.
-// Sources: transformers' convert_mistral3_weights_to_hf.py and convert_ministral3_weights_to_hf.py, vLLM's configs/mistral.py.
+// lie as pairs that are turned with each other lie side by side. What it sees with is Pixtral's tower, what it hears with Voxtral's.
+// Sources: transformers' convert_mistral3_weights_to_hf.py, convert_ministral3_weights_to_hf.py and convert_voxtral_weights_to_hf.py,
+// vLLM's configs/mistral.py.
 
 import { CONSOLIDATED, PARAMS } from "../hub/selection.ts"
 import type { ModelConfig } from "./config.ts"
 import { Fields } from "./fields.ts"
 import type { Folder, Json } from "./folder.ts"
+import type { HearingConfig } from "./hearing/tower.ts"
 import type { TowerConfig } from "./vision/tower.ts"
 import { expertNames, type Naming } from "./weights/names.ts"
 
@@ -16,6 +18,8 @@ export interface Params {
   whole: Fields
   /** In those of a preprocessor_config.json; absent: it sees nothing. */
   image?: Fields
+  /** In those of a feature extractor; absent: it hears nothing. */
+  extractor?: Fields
 }
 
 /** Whether a folder has such weights, and what describes them. */
@@ -32,6 +36,13 @@ export async function readParams(folder: Folder): Promise<Params> {
   const text = readText(params)
   const eye = params.object("vision_encoder") ?? seeingPart(params)
   const quantization_config = readQuantization(params)
+  const ear = params.object("multimodal")?.object("whisper_model_args")
+  if (ear) {
+    const { whole, extractor } = readEar(ear)
+    const { tie_word_embeddings } = text
+    const all = { ...whole, tie_word_embeddings, quantization_config, text_config: text }
+    return { whole: new Fields(all, broken), extractor: new Fields(extractor, broken) }
+  }
   if (!eye) return { whole: new Fields({ ...text, quantization_config }, broken) }
   const { whole, image } = readEye(eye)
   const outside = { tie_word_embeddings: text.tie_word_embeddings, quantization_config }
@@ -175,7 +186,7 @@ function readQuantization(params: Fields): Json | undefined {
 function seeingPart(params: Fields): Fields | undefined {
   const multimodal = params.object("multimodal")
   if (!multimodal) return undefined
-  refuseOthers(multimodal, ["vision_encoder_args"])
+  refuseOthers(multimodal, ["vision_encoder_args", "whisper_model_args"])
   return multimodal.object("vision_encoder_args")
 }
 
@@ -222,6 +233,51 @@ function readEye(eye: Fields): { whole: Json; image: Json } {
   }
 }
 
+const JOINED = 4 // rows of Voxtral's encoder that become one
+
+function readEar(ear: Fields): { whole: Json; extractor: Json } {
+  refuseOthers(ear, ["encoder_args", "downsample_args"])
+  const encoder = ear.object("encoder_args")
+  if (!encoder) throw ear.wrong("encoder_args", "is missing")
+  const known = ["dim", "n_layers", "head_dim", "hidden_dim", "n_heads", "vocab_size"]
+  refuseOthers(encoder, [...known, "max_source_positions", "audio_encoding_args"])
+  const [dim, heads] = [encoder.count("dim"), encoder.count("n_heads")]
+  if (encoder.count("head_dim", dim / heads) !== dim / heads)
+    throw encoder.wrong(
+      "head_dim",
+      `is not ${dim / heads}, as wide as ${heads} heads are together ${dim}`,
+    )
+  const down = ear.object("downsample_args")
+  if (down) refuseOthers(down, ["downsample_factor"])
+  const joined = down?.count("downsample_factor") ?? JOINED
+  if (joined !== JOINED)
+    throw down!.wrong("downsample_factor", `is ${joined}; only ${JOINED} is known`)
+  const sound = encoder.object("audio_encoding_args")
+  if (sound) refuseOthers(sound, ["sampling_rate", "num_mel_bins", "hop_length", "window_size"])
+  const bands = sound?.count("num_mel_bins") ?? 128
+  return {
+    whole: {
+      model_type: "voxtral",
+      projector_hidden_act: "gelu",
+      audio_config: {
+        model_type: "voxtral_encoder",
+        hidden_size: dim,
+        num_hidden_layers: encoder.count("n_layers"),
+        num_attention_heads: heads,
+        intermediate_size: encoder.count("hidden_dim"),
+        max_source_positions: encoder.count("max_source_positions", 1500),
+        num_mel_bins: bands,
+      },
+    },
+    extractor: {
+      feature_size: bands,
+      sampling_rate: sound?.count("sampling_rate", 16_000),
+      hop_length: sound?.count("hop_length", 160),
+      n_fft: sound?.count("window_size", 400),
+    },
+  }
+}
+
 /** Of heads whose pairs lie side by side. */
 const paired = (name: string, headDim: number) => ({
   name,
@@ -240,14 +296,16 @@ const attentionNames = (headDim: number): Naming["parts"] => ({
   "mlp.down_proj": "feed_forward.w2",
 })
 
-/** Where the tensors of the text model lie. */
-export function paramsNaming({ shapes }: ModelConfig): Naming {
+const EARS = "mm_whisper_embeddings."
+
+/** Where the tensors of the text model lie. @param hears its embedding lies with what hears */
+export function paramsNaming({ shapes }: ModelConfig, hears: boolean): Naming {
   return {
     roots: [{ root: "", head: "" }],
     layers: "layers.",
     parts: {
       ...attentionNames(shapes.headDim),
-      embed_tokens: "tok_embeddings",
+      embed_tokens: `${hears ? EARS : ""}tok_embeddings`,
       lm_head: "output",
       "mlp.gate": "feed_forward.gate",
       ...expertNames({
@@ -274,6 +332,42 @@ export function paramsTowerNaming({ blocks, naming }: TowerConfig): Naming {
         "merging.weight": { ...(merging as object), apart: true } as typeof merging,
       }),
       "merging_norm.weight": { name: "pre_mm_projector_norm.weight", apart: true },
+    },
+  }
+}
+
+/** Where those of what hears do. Places are not stored. */
+export function paramsHearingNaming({ width, bands }: HearingConfig): Naming {
+  const taps = (number: number, channels: number): Naming["parts"] => ({
+    [`conv${number}.weight`]: {
+      name: `conv_layers.${number - 1}.weight`,
+      apart: true,
+      shape: [width, channels, 3],
+      turnedColumns: 3,
+    },
+    [`conv${number}.bias`]: { name: `conv_layers.${number - 1}.bias`, apart: true },
+  })
+  const encoder = `${EARS}whisper_encoder.`
+  const head = `${EARS}audio_language_projection.`
+  return {
+    roots: [{ root: `${encoder}transformer.`, head, apart: encoder }],
+    layers: "layers.",
+    parts: {
+      embed_tokens: "norm", // by which the tower is found
+      ...taps(1, bands),
+      ...taps(2, width),
+      "positions.weight": { name: "positions", sines: true },
+      input_layernorm: "attention_norm",
+      "self_attn.q_proj": "attention.wq",
+      "self_attn.k_proj": "attention.wk",
+      "self_attn.k_proj.bias": { name: "attention.wk.bias", constant: 0 },
+      "self_attn.v_proj": "attention.wv",
+      "self_attn.o_proj": "attention.wo",
+      post_attention_layernorm: "ffn_norm",
+      "mlp.up_proj": "feed_forward.w1",
+      "mlp.down_proj": "feed_forward.w2",
+      linear_1: "0",
+      linear_2: "2",
     },
   }
 }

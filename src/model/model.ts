@@ -22,7 +22,7 @@ import { Fields } from "./fields.ts"
 import { Folder, type Json } from "./folder.ts"
 import { openGguf } from "./gguf/gguf.ts"
 import { readTensors } from "./graph-weights.ts"
-import { type Hearing, openHearing } from "./hearing/open-hearing.ts"
+import { type Hearing, hearingBeside, openHearing } from "./hearing/open-hearing.ts"
 import { decoder } from "./layers.ts"
 import { ggufsIn, mmprojsIn, someOf } from "./locate.ts"
 import { bringsParams, paramsNaming, readParams } from "./mistral-params.ts"
@@ -32,7 +32,7 @@ import { withOrders } from "./packed/orders.ts"
 import { floatsOf, packingOf } from "./packed/packing.ts"
 import { type Pooling, readPooling } from "./pooling.ts"
 import { ranks, readRanking } from "./ranking.ts"
-import { architectureOf, textFields } from "./seeing.ts"
+import { architectureOf, textFields, wholeFields } from "./seeing.ts"
 import { orWhy } from "./sense.ts"
 import { storedFormat } from "./stored-format.ts"
 import { bringsTokenizer, type ModelTexts, readMlcTexts, readTexts } from "./texts.ts"
@@ -93,7 +93,7 @@ export interface OpenOptions {
   name?: string | undefined
   /** Whether it is to read images, or recordings, where it can. */
   sees?: boolean
-  /** The GGUF file that a GGUF model is to see with, or `none`: it is to see nothing; absent: what is its own. */
+  /** The GGUF file that a GGUF model is to see or hear with, or `none`: nothing is seen or heard; absent: what is its own. */
   mmproj?: string | undefined
   /** Its own, where that does not lie in its folder. */
   ownMmproj?: string | undefined
@@ -115,9 +115,8 @@ export async function openModel(
     const alone = pooling ? withoutHead(source.config) : await withOwnHead(source.config, weights)
     checkLayers(fields, alone, weights)
     const within = { config: alone, pooling }
-    const sight = sees ? await sightOf(folder, source, { ...within, ...mmproj }) : {}
-    const heard = sees ? await hearingOf(folder, source, within) : {}
-    const { vision, hearing } = { ...sight, ...heard }
+    const senses = sees ? await sensesOf(folder, source, { ...within, ...mmproj }) : {}
+    const { vision, hearing } = senses
     for (const each of [vision, hearing]) if (each) closing.add(each)
     const config = vision
       ? seeingImages(alone, vision.config)
@@ -149,8 +148,7 @@ export async function openModel(
       texts: await textsBy(adapters, source),
       pooling: pooled,
       ranks: isRanker,
-      ...sight,
-      ...heard,
+      ...senses,
       close: () => closing.close(),
     }
   })
@@ -158,52 +156,73 @@ export async function openModel(
 
 const NONE = "none"
 
-/** @throws the problem of a file that was asked for; `blind` says that of another */
-async function sightOf(
+/** The model that a tower is opened for. */
+type Within = Pick<OpenOptions, "mmproj" | "ownMmproj"> & Pick<Model, "config" | "pooling">
+
+/** A GGUF file that a GGUF model sees or hears with. */
+interface Mmproj {
+  path: string
+  /** It was named, so that what is wrong with it is thrown. */
+  isAsked: boolean
+}
+
+/** @throws where one was named for a model that can have none */
+function mmprojOf(
   folder: Folder,
-  { configuration, fields: text, readTokenIds, holdsTower }: Source,
-  {
-    config,
-    pooling,
-    mmproj,
-    ownMmproj,
-  }: Pick<OpenOptions, "mmproj" | "ownMmproj"> & Pick<Model, "config" | "pooling">,
-): Promise<Sightedness> {
-  if (mmproj === NONE) return {}
+  { configuration, readTokenIds, holdsTower }: Source,
+  { pooling, mmproj, ownMmproj }: Within,
+): Mmproj | { why: string } | undefined {
   const asked = mmproj === undefined ? undefined : resolve(mmproj)
   if (asked && (!readTokenIds || pooling))
     throw problem("option_invalid", {
       option: "--mmproj",
       problem: `is for GGUF models that write, and ${join(folder.path, configuration)} is none; leave it out`,
     })
-  if (pooling) return {}
-  if (!readTokenIds)
-    return openSight(() => sightInside({ path: folder.path, configuration, config }))
-  const beside = (path: string) => {
-    const [place, file] = [new Folder(dirname(path)), basename(path)]
-    return sightBeside({ folder: place, file, model: configuration, config, text, readTokenIds })
-  }
-  if (asked) return beside(asked)
+  if (asked) return { path: asked, isAsked: true }
   const own = ownMmproj ?? (holdsTower ? join(folder.path, configuration) : undefined)
-  if (own !== undefined) return openSight(() => beside(own))
-  const [first, ...others] = mmprojsOf(folder)
-  if (others.length === 0) return first === undefined ? {} : openSight(() => beside(first))
-  const names = [first!, ...others].map((path) => basename(path)).join(", ")
-  return { blind: `${folder.path} holds several mmproj files; name one of ${names} with --mmproj.` }
+  if (own !== undefined) return { path: own, isAsked: false }
+  const [first, ...others] = readTokenIds ? mmprojsOf(folder) : []
+  if (first === undefined) return undefined
+  if (others.length === 0) return { path: first, isAsked: false }
+  const names = [first, ...others].map((path) => basename(path)).join(", ")
+  return { why: `${folder.path} holds several mmproj files; name one of ${names} with --mmproj.` }
 }
 
-async function hearingOf(
-  { path }: Folder,
-  { configuration, readTokenIds }: Source,
-  { config, pooling }: Pick<Model, "config" | "pooling">,
-): Promise<Pick<Model, "hearing" | "deaf">> {
-  if (pooling || readTokenIds) return {}
-  const heard = await orWhy(async () => ({
-    hearing: await openHearing({ path, configuration, config }),
-  }))
-  if ("why" in heard) return { deaf: heard.why }
-  return heard.hearing ? { hearing: heard.hearing } : {}
+/** What a model sees and hears with. @throws the problem of a file that was asked for; `blind` and `deaf` say that of another */
+async function sensesOf(
+  folder: Folder,
+  source: Source,
+  within: Within,
+): Promise<Sightedness & Hearingness> {
+  const { configuration, fields: text, readTokenIds } = source
+  const { config, pooling, mmproj } = within
+  if (mmproj === NONE) return {}
+  const place = mmprojOf(folder, source, within)
+  if (pooling) return {}
+  if (!readTokenIds) {
+    const model = { path: folder.path, configuration, config }
+    const sight = await openSight(() => sightInside(model))
+    return { ...sight, ...(await openEars(() => openHearing(model))) }
+  }
+  if (!place) return {}
+  if ("why" in place) return { blind: place.why }
+  const [own, file] = [new Folder(dirname(place.path)), basename(place.path)]
+  const beside = { folder: own, file, model: configuration, config, text, readTokenIds }
+  const see = () => sightBeside(beside)
+  const sight = place.isAsked ? await see() : await openSight(see)
+  const hear = () => hearingBeside(beside)
+  const isAll = place.isAsked && !sight.vision
+  return { ...sight, ...(isAll ? asHeard(await hear()) : await openEars(hear)) }
 }
+
+type Hearingness = Pick<Model, "hearing" | "deaf">
+
+async function openEars(open: () => Promise<Hearing | undefined>): Promise<Hearingness> {
+  const heard = await orWhy(async () => asHeard(await open()))
+  return "why" in heard ? { deaf: heard.why } : heard
+}
+
+const asHeard = (hearing: Hearing | undefined): Hearingness => (hearing ? { hearing } : {})
 
 /** In the model's own folder, or in the outermost of its repository. */
 function mmprojsOf({ path }: Folder): string[] {
@@ -338,7 +357,8 @@ async function ggufSource(folder: Folder, file: string): Promise<Source> {
 const PLAIN = "config.json"
 
 async function plainSource(folder: Folder, adapters: readonly Adapter[]): Promise<Source> {
-  const whole = new Fields(await folder.json(PLAIN), (what) => folder.broken(PLAIN, what))
+  const broken = (what: string) => folder.broken(PLAIN, what)
+  const whole = wholeFields(new Fields(await folder.json(PLAIN), broken))
   const architecture = architectureOf(whole)
   const fields = textFields(whole).over(vocabularyBy(adapters))
   const packing = await packingOf(folder, [whole, fields])
@@ -357,7 +377,7 @@ async function plainSource(folder: Folder, adapters: readonly Adapter[]): Promis
 }
 
 async function paramsSource(folder: Folder, adapters: readonly Adapter[]): Promise<Source> {
-  const { whole } = await readParams(folder)
+  const { whole, extractor } = await readParams(folder)
   const architecture = architectureOf(whole)
   const fields = textFields(whole).over(vocabularyBy(adapters))
   const packing = await packingOf(folder, [whole])
@@ -369,7 +389,10 @@ async function paramsSource(folder: Folder, adapters: readonly Adapter[]): Promi
     config,
     format: undefined,
     mixture: packing?.method ?? "gguf",
-    openWeights: () => openSafetensors(folder, paramsNaming(config), packing, CONSOLIDATED),
+    openWeights: () => {
+      const naming = paramsNaming(config, extractor !== undefined)
+      return openSafetensors(folder, naming, packing, CONSOLIDATED)
+    },
     readTexts: () => readTexts(folder, fields, config.shapes.vocabulary),
   }
 }

@@ -20,6 +20,16 @@ interface Seeing {
   tied?: true
 }
 
+const QWEN3_ASR = {
+  hidden_size: 2048,
+  intermediate_size: 6144,
+  num_hidden_layers: 28,
+  num_attention_heads: 16,
+  num_key_value_heads: 8,
+  head_dim: 128,
+  max_position_embeddings: 65536,
+}
+
 /** Qwen 2's have the fields of their text model outside, as they were published. */
 export const seeing: Readonly<Record<string, Seeing>> = {
   aya_vision: { models: "Aya Vision", texts: ["cohere2", "cohere"], tied: true },
@@ -92,6 +102,12 @@ export const seeing: Readonly<Record<string, Seeing>> = {
   qwen2_audio: { models: "Qwen 2 Audio", texts: ["qwen2"] },
   qwen2_vl: { models: "Qwen 2 VL", texts: ["qwen2"] },
   qwen2_5_vl: { models: "Qwen 2.5 VL", texts: ["qwen2"] },
+  qwen3_asr: {
+    models: "Qwen 3 ASR 0.6B and 1.7B",
+    texts: ["qwen3"],
+    tied: true,
+    absent: QWEN3_ASR,
+  },
   qwen3_vl: { models: "Qwen 3 VL, dense", texts: ["qwen3"] },
   qwen3_vl_moe: {
     models: "Qwen 3 VL 30B-A3B and 235B-A22B",
@@ -138,6 +154,16 @@ const sizes: Partial<Record<ArchitectureName, Json>> = {
     num_key_value_heads: 8,
     vocab_size: 32000,
   },
+}
+
+/** Where Qwen's makers keep what listens and thinks, beside what might speak, and what stands before its tensors. */
+export const THINKER = "thinker_config"
+export const THINKING = "thinker."
+
+/** The fields of a config.json; what lies inside of a thinker's stands outside here, too. */
+export function wholeFields(fields: Fields): Fields {
+  const thinker = fields.object(THINKER)
+  return thinker ? fields.with(thinker.json) : fields
 }
 
 /** @throws where `model_type` is not known */

@@ -13,11 +13,12 @@ import { CONSOLIDATED, PARAMS } from "../hub/selection.ts"
 import { type FormatName, isMixed } from "../runtime/format.ts"
 import { Fields } from "./fields.ts"
 import { Folder, type Json } from "./folder.ts"
+import type { Beside } from "./gguf/clip-file.ts"
 import { readTensors } from "./graph-weights.ts"
 import { readParams } from "./mistral-params.ts"
 import { MLC } from "./mlc-config.ts"
 import { packingOf } from "./packed/packing.ts"
-import { textFields } from "./seeing.ts"
+import { textFields, wholeFields } from "./seeing.ts"
 import { storedFormat } from "./stored-format.ts"
 import { openMlc } from "./weights/mlc.ts"
 import type { MlcNames } from "./weights/mlc-names.ts"
@@ -82,16 +83,18 @@ interface Told {
   fields: Fields
   /** What is said of images outside of the processor's files. */
   image?: Fields
+  /** And of recordings. */
+  extractor?: Fields
 }
 
 export async function readTold(path: string, told: string): Promise<Told> {
   const folder = new Folder(path)
   if (told === PARAMS) {
-    const { whole, image } = await readParams(folder)
-    return { folder, told, fields: whole, ...(image && { image }) }
+    const { whole, ...others } = await readParams(folder)
+    return { folder, told, fields: whole, ...others }
   }
   const fields = new Fields(await folder.json(PLAIN), (what) => folder.broken(PLAIN, what))
-  return { folder, told, fields }
+  return { folder, told, fields: wholeFields(fields) }
 }
 
 /** The same of a published folder; nothing where it is none. */
@@ -160,8 +163,23 @@ export async function openSense(
   })
 }
 
+/** The same of a file beside a GGUF model, or of that model's own. */
+export function senseBeside(
+  { folder, file }: Pick<Beside, "folder" | "file">,
+  { fields, weights }: { fields: Fields; weights: Weights },
+  { names, layers, beside = [], graph: make }: Omit<Reading, "naming"> & Pick<Sense, "beside">,
+): Omit<Sense, "close"> {
+  checkLayers(fields, layers, weights)
+  const graph = make()
+  const tensorsBeside = beside.flatMap(({ sources }) => sources.map(({ tensor }) => tensor))
+  weights.refuseOthers?.([...readTensors(graph, weights), ...tensorsBeside])
+  const broken = (what: string) => folder.broken(file, what)
+  const stored = storedFormat(graph, weights, "gguf", broken, true) // converters keep some matrices in f32
+  return { path: folder.path, configuration: file, graph, ...stored, weights, names }
+}
+
 /** Before anything is made for each layer: every layer has tensors of its own. */
-export function checkLayers(
+function checkLayers(
   fields: Fields,
   { count, field }: Reading["layers"],
   { entries }: Weights,

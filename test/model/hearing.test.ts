@@ -4,66 +4,76 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, describe, expect, onTestFinished, test } from "vitest"
-import { openRecordings } from "../../src/audio/recordings.ts"
-import { mostRows } from "../../src/audio/tiles.ts"
-import { compile } from "../../src/compiler/compile.ts"
-import { traitsOf } from "../../src/compiler/targets/prepare.ts"
-import { targets } from "../../src/compiler/targets/targets.ts"
-import { createTower, towerLimits } from "../../src/engine/tower.ts"
 import { compileFolder } from "../../src/model/compile-folder.ts"
+import { qwen3Asr, voxtral } from "../../src/model/hearing/transcripts.ts"
 import { openModel } from "../../src/model/model.ts"
-import { loadParameters } from "../../src/model/weights/weights.ts"
 import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
-import { answersWith } from "./answers.ts"
 import { goldenFolder } from "./golden.ts"
-import { goldenHearing, hearingModels, KEPT } from "./recordings.ts"
+import { answersAsHeard, hearingModels, judge } from "./recordings.ts"
+import { read, write } from "./tensor-file.ts"
 
 type Json = Record<string, unknown>
-
-const nobody = { client: "" }
-
-/** That rows of all recordings are those of transformers' tower. */
-async function judge(path: string, name: string, on: "cpu" | "vulkan"): Promise<void> {
-  const model = await openModel(path, { sees: true })
-  onTestFinished(() => model.close())
-  expect(model.deaf).toBeUndefined()
-  const { graph, format, weights, audio } = model.hearing!
-  const { sums } = on === "vulkan" ? traitsOf(on) : {}
-  const plan = compile(graph, { format, activations: "float", kv: "f32", ...(sums && { sums }) })
-  const prepared = await targets[on].prepare(plan)
-  const program = await prepared.open(towerLimits(plan.groups.length, mostRows(audio)))
-  const tower = createTower(program)
-  onTestFinished(() => tower.close())
-  await loadParameters(weights, program.manifest, program)
-  const recordings = openRecordings(audio)
-  onTestFinished(() => recordings.close())
-  for (const { bytes, features, rows } of goldenHearing(name)) {
-    let at = 0
-    for (const [i, each] of bytes.entries()) {
-      const { tiles } = await recordings.prepare(each, "audio", nobody)
-      const out = await tower.read(rows[i]!, async () => tiles, nobody)
-      const width = out.length / rows[i]!
-      expect(width).toBe(40)
-      for (let row = (KEPT - (at % KEPT)) % KEPT; row < rows[i]!; row += KEPT) {
-        const golden = features.subarray(((at + row) / KEPT) * width)
-        for (let c = 0; c < width; c++)
-          expect(Math.abs(out[row * width + c]! - golden[c]!)).toBeLessThan(2e-4)
-      }
-      at += rows[i]!
-    }
-  }
-}
 
 const scratch = mkdtempSync(join(tmpdir(), "sinter-hearing-"))
 afterAll(() => rmSync(scratch, { recursive: true }))
 
-test("a compiled folder hears what its source hears", async () => {
-  const model = await openModel(goldenFolder("hearing", "glm-asr"), { sees: true })
+test.each(["glm-asr", "qwen3-asr"])(
+  "a compiled folder hears what its source hears: %s",
+  async (name) => {
+    const model = await openModel(goldenFolder("hearing", name), { sees: true })
+    onTestFinished(() => model.close())
+    const output = join(scratch, `compiled-${name}`)
+    await compileFolder(model, output, { format: "q4f16_1" })
+    await judge(output, name, "cpu")
+  },
+  120_000,
+)
+
+/** As Qwen published it (QwenLM/Qwen3-ASR): all inside of a thinker, the projector in the tower. */
+test("Qwen3-ASR hears under the names of its makers", async () => {
+  const [source, folder] = [goldenFolder("hearing", "qwen3-asr"), join(scratch, "thinking")]
+  cpSync(source, folder, { recursive: true })
+  const { model_type, ...thinker } = JSON.parse(readFileSync(join(source, "config.json"), "utf8"))
+  thinker.audio_config.model_type = "qwen3_asr_audio_encoder"
+  const rope_scaling = { rope_type: "default", mrope_interleaved: true, mrope_section: [2, 2, 1] }
+  const { model_type: _, ...text } = thinker.text_config
+  thinker.text_config = { ...text, rope_scaling }
+  writeFileSync(
+    join(folder, "config.json"),
+    JSON.stringify({ model_type, thinker_config: thinker }),
+  )
+  const names = [
+    ["model.language_model.", "thinker.model."],
+    ["model.audio_tower.", "thinker.audio_tower."],
+    ["model.multi_modal_projector.linear_", "thinker.audio_tower.proj"],
+  ] as const
+  const file = join(folder, "model.safetensors")
+  const renamed = [...read(file)].map(([name, tensor]) => {
+    const [from, to] = names.find(([from]) => name.startsWith(from))!
+    return [name.replace(from, to), tensor] as const
+  })
+  write(file, new Map(renamed))
+  const model = await openModel(folder, { sees: true })
   onTestFinished(() => model.close())
-  const output = join(scratch, "compiled")
-  await compileFolder(model, output, { format: "q4f16_1" })
-  await judge(output, "glm-asr", "cpu")
+  expect(model.architecture).toBe("qwen3")
+  await judge(folder, "qwen3-asr", "cpu")
 }, 120_000)
+
+test.each<[string, Json, RegExp]>([
+  ["chunks", { n_window: 100 }, /audio_config.n_window is 100; only 50 is known/],
+  ["windows", { n_window_infer: 250 }, /audio_config.n_window_infer is 250, which is no multiple/],
+  ["bands", { num_mel_bins: 20 }, /audio_config.num_mel_bins is 20, which is no multiple of 8/],
+])("Qwen3-ASR of other %s is left out, and the model says why", async (_, change, why) => {
+  const folder = mkdtempSync(join(scratch, "changed-"))
+  cpSync(goldenFolder("hearing", "qwen3-asr"), folder, { recursive: true })
+  const file = join(folder, "config.json")
+  const config = JSON.parse(readFileSync(file, "utf8"))
+  config.audio_config = { ...config.audio_config, ...change }
+  writeFileSync(file, JSON.stringify(config))
+  const model = await openModel(folder, { sees: true })
+  onTestFinished(() => model.close())
+  expect(model.deaf).toMatch(why)
+})
 
 test.each<[string, (config: Json, audio: Json) => void, RegExp]>([
   [
@@ -91,14 +101,16 @@ test.each<[string, (config: Json, audio: Json) => void, RegExp]>([
   },
 )
 
-test.each<[string, Json, RegExp]>([
+test.each<[string, Json, RegExp, string?]>([
+  ["min_length", { min_length: 400 }, /min_length is 400; only 8000 is known/, "qwen3-asr"],
+  ["n_window", { n_window: 100 }, /n_window is 100; only 50 is known/, "qwen3-asr"],
   ["feature_size", { feature_size: 128 }, /feature_size is 128; only 16 is known of this model/],
   ["hop_length", { hop_length: 320 }, /hop_length is 320/],
   ["dither", { dither: 0.1 }, /dither is 0.1; only 0 is known/],
   ["do_normalize", { do_normalize: true }, /do_normalize is true/],
-])("an extractor whose %s is another is left out", async (_, change, why) => {
+])("an extractor whose %s is another is left out", async (_, change, why, name = "qwen2-audio") => {
   const folder = mkdtempSync(join(scratch, "extractor-"))
-  cpSync(goldenFolder("hearing", "qwen2-audio"), folder, { recursive: true })
+  cpSync(goldenFolder("hearing", name), folder, { recursive: true })
   const file = join(folder, "preprocessor_config.json")
   const fields = JSON.parse(readFileSync(file, "utf8"))
   writeFileSync(file, JSON.stringify({ ...fields, ...change }))
@@ -109,33 +121,25 @@ test.each<[string, Json, RegExp]>([
 
 const { isSkipped, why: lack } = lackOf("vulkan")
 
-test.skipIf(isSkipped)(
-  `qwen2-audio hears on vulkan${lack}`,
-  () => judge(goldenFolder("hearing", "qwen2-audio"), "qwen2-audio", "vulkan"),
+test.skipIf(isSkipped).each(["qwen2-audio", "qwen3-asr"])(
+  `%s hears on vulkan${lack}`,
+  (name) => judge(goldenFolder("hearing", name), name, "vulkan"),
   GPU_MILLISECONDS,
 )
 
 describe.each(hearingModels)("%s", (name) => {
   test("hears", () => judge(goldenFolder("hearing", name), name, "cpu"), 120_000)
 
-  describe("answers as transformers does", () => {
-    answersWith({
-      model: goldenFolder("hearing", name),
-      overrides: { max_total_seq_length: 2048, kv_dtype: "f32" },
-      prompts: goldenHearing(name),
-      medium: "audio",
-      sent: (bytes) => {
-        const data = bytes.toString("base64")
-        return { type: "input_audio", input_audio: { data, format: "wav" } }
-      },
-    })
-  })
+  describe("answers as transformers does", () =>
+    answersAsHeard(name, goldenFolder("hearing", name)))
 })
 
 /** What the processors of transformers 5.24 are made with where a folder says nothing (processing_audioflamingo3.py, processing_glmasr.py). */
-const asked: Record<string, string | undefined> = {
+const asked: Record<string, unknown> = {
   "audio-flamingo3": "Transcribe the input speech.",
   "glm-asr": "Please transcribe this audio into text",
+  "qwen3-asr": qwen3Asr,
+  voxtral,
 }
 
 test.each(hearingModels)("what %s is asked for a transcription", async (name) => {

@@ -317,6 +317,110 @@ async function expectSame(own: Read, theirs: Read): Promise<void> {
     }
 }
 
+/** What Voxtral's folders say of what hears. */
+const ear = {
+  encoder_args: {
+    audio_encoding_args: {
+      sampling_rate: 16_000,
+      num_mel_bins: 16,
+      hop_length: 160,
+      window_size: 400,
+    },
+    dim: 32,
+    n_layers: 2,
+    head_dim: 8,
+    hidden_dim: 128,
+    n_heads: 4,
+    vocab_size: 51866,
+    max_source_positions: 1500,
+  },
+  downsample_args: { downsample_factor: 4 },
+}
+
+/** Mistral's names of Voxtral's tensors, as `STATE_DICT_MAPPING` of convert_voxtral_weights_to_hf.py has them. */
+const HEARING: readonly (readonly [RegExp, string])[] = [
+  [/^language_model\.model\.embed_tokens/, "mm_whisper_embeddings.tok_embeddings"],
+  [/^audio_tower\.conv1/, "mm_whisper_embeddings.whisper_encoder.conv_layers.0"],
+  [/^audio_tower\.conv2/, "mm_whisper_embeddings.whisper_encoder.conv_layers.1"],
+  [/^audio_tower\.layer_norm/, "mm_whisper_embeddings.whisper_encoder.transformer.norm"],
+  [/^audio_tower\./, "mm_whisper_embeddings.whisper_encoder.transformer."],
+  [/self_attn_layer_norm/, "attention_norm"],
+  [/final_layer_norm/, "ffn_norm"],
+  [/self_attn\.([qkv])_proj/, "attention.w$1"],
+  [/self_attn\.out_proj/, "attention.wo"],
+  [/\.fc1\./, ".feed_forward.w1."],
+  [/\.fc2\./, ".feed_forward.w2."],
+  [/^multi_modal_projector\.linear_1/, "mm_whisper_embeddings.audio_language_projection.0"],
+  [/^multi_modal_projector\.linear_2/, "mm_whisper_embeddings.audio_language_projection.2"],
+]
+function heardName(name: string): string {
+  if (/^language_model\.(?!model\.embed_tokens)/.test(name)) return nameOf(name)
+  return HEARING.reduce((own, [pattern, to]) => own.replace(pattern, to), name)
+}
+
+/** `sinusoids` of transformers' modeling_whisper.py: what its converter adds. */
+function sinusoids(length: number, channels: number): Tensor {
+  const step = Math.log(10_000) / (channels / 2 - 1)
+  const rows = Array.from({ length }, (_, place) => {
+    const angles = Array.from({ length: channels / 2 }, (_, i) => place * Math.exp(-step * i))
+    const row = Float32Array.from([...angles.map(Math.sin), ...angles.map(Math.cos)])
+    return Buffer.from(row.buffer)
+  })
+  return { dtype: "F32", shape: [length, channels], rows }
+}
+
+describe("voxtral", () => {
+  const golden = goldenFolder("hearing", "voxtral")
+  const { text_config: text } = configOf(golden)
+  const params = { ...textParams(text), multimodal: { whisper_model_args: ear } }
+
+  function publishHearing(): void {
+    const { tie_word_embeddings: tied = false } = configOf(golden)
+    publish(golden, { ...params, tied_embeddings: tied }, new Map())
+    const tensors = [...read(join(golden, "model.safetensors"))]
+    const stored = tensors.filter(([name]) => !name.endsWith("embed_positions.weight"))
+    const named = stored.map(([name, tensor]) => {
+      const isPaired = /^language_model.*\.[qk]_proj\.weight$/.test(name)
+      return [heardName(name), isPaired ? paired(tensor, text.head_dim) : tensor] as const
+    })
+    write(join(folder, "consolidated.safetensors"), new Map(named))
+  }
+  /** The folder that transformers' converter makes of it. */
+  function converted(): string {
+    const other = join(folder, "plain")
+    cpSync(golden, other, { recursive: true })
+    const tensors = read(join(golden, "model.safetensors"))
+    tensors.set("audio_tower.embed_positions.weight", sinusoids(1500, 32))
+    write(join(other, "model.safetensors"), tensors)
+    writeFileSync(
+      join(other, "config.json"),
+      JSON.stringify({ ...configOf(golden), audio_token_id: 24 }),
+    )
+    return other
+  }
+
+  test("hears with the same tower, and answers with the same model", async () => {
+    publishHearing()
+    const [own, theirs] = [await opened(folder, true), await opened(converted(), true)]
+    expect(own.deaf).toBeUndefined()
+    expect(own.configuration).toBe("params.json")
+    expect(own.hearing!.audio).toEqual(theirs.hearing!.audio)
+    expect(own.hearing!.config.softToken).toBe(24)
+    expect(own.hearing!.transcription).toBe(theirs.hearing!.transcription)
+    await expectSame(own, theirs)
+    await expectSame(own.hearing!, theirs.hearing!)
+  })
+
+  test("is compiled with what it hears with", async () => {
+    publishHearing()
+    const output = join(folder, "compiled")
+    await compileFolder(await opened(folder, true), output, { format: "q4f16_1" })
+    const compiled = await opened(output, true)
+    expect(compiled.deaf).toBeUndefined()
+    expect(compiled.hearing!.audio).toEqual((await opened(folder, true)).hearing!.audio)
+  })
+})
+
 describe.each(["mistral3", "llava-pixtral"])("%s", (name) => {
   const golden = goldenFolder("vision", name)
   const file = join(golden, "preprocessor_config.json")
@@ -385,9 +489,28 @@ describe("params.json", () => {
       'quantization.qformat_weight is "nvfp4"; known: fp8_e4m3',
     ],
     [
-      "what hears",
+      "what hears, of which nothing is said",
       { multimodal: { whisper_model_args: {} } },
-      "multimodal.whisper_model_args is not known here",
+      "multimodal.whisper_model_args.encoder_args is missing",
+    ],
+    [
+      "what hears and joins more rows",
+      { multimodal: { whisper_model_args: { ...ear, downsample_args: { downsample_factor: 8 } } } },
+      "multimodal.whisper_model_args.downsample_args.downsample_factor is 8; only 4 is known",
+    ],
+    [
+      "what hears in another way",
+      {
+        multimodal: { whisper_model_args: { encoder_args: { ...ear.encoder_args, causal: true } } },
+      },
+      "multimodal.whisper_model_args.encoder_args.causal is not known here",
+    ],
+    [
+      "what hears with other heads",
+      {
+        multimodal: { whisper_model_args: { encoder_args: { ...ear.encoder_args, head_dim: 16 } } },
+      },
+      "multimodal.whisper_model_args.encoder_args.head_dim is not 8, as wide as 4 heads",
     ],
     [
       "another projector",

@@ -1,7 +1,18 @@
-// Golden models that hear (test/golden/hearing), and their recordings, which are made here as hear.py makes them.
+// Golden models that hear (test/golden/hearing), and their recordings, which are made here as hear.py makes them; and how a model is
+// held to them, wherever it was opened from.
 
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
+import { expect, onTestFinished } from "vitest"
+import { openRecordings } from "../../src/audio/recordings.ts"
+import { mostRows } from "../../src/audio/tiles.ts"
+import { compile } from "../../src/compiler/compile.ts"
+import { traitsOf } from "../../src/compiler/targets/prepare.ts"
+import { targets } from "../../src/compiler/targets/targets.ts"
+import { createTower, towerLimits } from "../../src/engine/tower.ts"
+import { openModel } from "../../src/model/model.ts"
+import { loadParameters } from "../../src/model/weights/weights.ts"
+import { answersWith } from "./answers.ts"
 import { goldenFolder, readTensors } from "./golden.ts"
 
 export const hearingModels = readdirSync(goldenFolder("hearing", "."), { withFileTypes: true })
@@ -9,13 +20,21 @@ export const hearingModels = readdirSync(goldenFolder("hearing", "."), { withFil
   .map(({ name }) => name)
 
 /** Every so manieth row of `features` is there. */
-export const KEPT = 16
+const KEPT = 16
 
 interface Prompt {
   sounds: { samples: number; seed: number }[]
   parts: string[]
   /** That come out for each recording. */
   rows: number[]
+}
+
+interface Transcript {
+  sound: Prompt["sounds"][number]
+  language: string | null
+  prompt: string | null
+  /** The first tokens of it. */
+  text: string
 }
 
 export function goldenHearing(name: string) {
@@ -28,6 +47,67 @@ export function goldenHearing(name: string) {
     features: new Float32Array(tensors(`features.${i}`)),
     ids: [...new Int32Array(tensors(`prompt.${i}`))],
     greedy: [...new Int32Array(tensors(`greedy.${i}`))],
+  }))
+}
+
+const nobody = { client: "" }
+
+/** That rows of all recordings are those of transformers' tower. */
+export async function judge(path: string, name: string, on: "cpu" | "vulkan"): Promise<void> {
+  const model = await openModel(path, { sees: true })
+  onTestFinished(() => model.close())
+  expect(model.deaf).toBeUndefined()
+  const { graph, format, codecOf, weights, audio } = model.hearing!
+  const { sums } = on === "vulkan" ? traitsOf(on) : {}
+  const options = { format, ...(codecOf && { codecOf }), ...(sums && { sums }) }
+  const plan = compile(graph, { ...options, activations: "float", kv: "f32" })
+  const prepared = await targets[on].prepare(plan)
+  const program = await prepared.open(towerLimits(plan.groups.length, mostRows(audio)))
+  const tower = createTower(program)
+  onTestFinished(() => tower.close())
+  await loadParameters(weights, program.manifest, program)
+  const recordings = openRecordings(audio)
+  onTestFinished(() => recordings.close())
+  for (const { bytes, features, rows } of goldenHearing(name)) {
+    let at = 0
+    for (const [i, each] of bytes.entries()) {
+      const { tiles } = await recordings.prepare(each, "audio", nobody)
+      const out = await tower.read(rows[i]!, async () => tiles, nobody)
+      const width = out.length / rows[i]!
+      expect(width).toBe(40)
+      for (let row = (KEPT - (at % KEPT)) % KEPT; row < rows[i]!; row += KEPT) {
+        const golden = features.subarray(((at + row) / KEPT) * width)
+        for (let c = 0; c < width; c++)
+          expect(Math.abs(out[row * width + c]! - golden[c]!)).toBeLessThan(2e-4)
+      }
+      at += rows[i]!
+    }
+  }
+}
+
+/** Tests: a server of that model answers with the tokens of transformers. */
+export function answersAsHeard(name: string, model: string): void {
+  answersWith({
+    model,
+    overrides: { max_total_seq_length: 2048, kv_dtype: "f32" },
+    prompts: goldenHearing(name),
+    medium: "audio",
+    sent: (bytes) => {
+      const data = bytes.toString("base64")
+      return { type: "input_audio", input_audio: { data, format: "wav" } }
+    },
+  })
+}
+
+/** Requests for transcripts, by models that were taught a form of their own for them. */
+export function goldenTranscripts(name: string) {
+  const folder = goldenFolder("hearing", name)
+  const tensors = readTensors(join(folder, "golden.safetensors"))
+  const { transcripts } = JSON.parse(readFileSync(join(folder, "golden.json"), "utf8"))
+  return (transcripts as Transcript[]).map(({ sound: { samples, seed }, ...transcript }, i) => ({
+    ...transcript,
+    bytes: wavOf(sound(samples, seed)),
+    ids: [...new Int32Array(tensors(`transcript.${i}`))],
   }))
 }
 

@@ -1,48 +1,55 @@
-// The families of models that hear: what their `audio_config` says of an encoder like Whisper's, what stands between it and the text
+// The families of models that hear: what their `audio_config` says of an encoder, most of them like Whisper's, what stands between it and the text
 // model, and how recordings are made ready for it. A family that is not known hears nothing: its model is served as the text model
 // inside of it. Of a known one, what would change the mathematics is read or refused.
 //
-// Sources: configuration_*.py, modeling_*.py and processing_*.py of transformers (audioflamingo3, glmasr, qwen2_audio, voxtral),
-// feature_extraction_whisper.py.
+// Sources: configuration_*.py, modeling_*.py and processing_*.py of transformers (audioflamingo3, glmasr, qwen2_audio, qwen3_asr,
+// voxtral), feature_extraction_whisper.py; and qwen_asr/ of QwenLM/Qwen3-ASR, whose folders have other names.
 
-import type { AudioProcessing } from "../../audio/audio.ts"
+import type { AudioProcessing, Cutting } from "../../audio/audio.ts"
+import { chunkRows, LEAST } from "../../audio/chunks.ts"
 import { NORMS, withAttention, withBlocks, withMlp } from "../block.ts"
 import { type ModelConfig, readActivation, readDecoder, seeingBothWays } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
+import { THINKER, THINKING } from "../seeing.ts"
 import type { Projector } from "../vision/tower.ts"
 import type { Naming } from "../weights/names.ts"
+import { type Chunks, chunkParts } from "./chunks.ts"
 import type { HearingConfig } from "./tower.ts"
+import { type OpenedTranscription, qwen3Asr, voxtral } from "./transcripts.ts"
 
 interface Family {
-  /** What its `audio_config` is called. */
-  encoder: string
+  /** What its `audio_config` is called, first where it is not said. */
+  encoders: readonly [string, ...string[]]
   /** Heads are turned, as those of a text model; else rows have learned places. */
   isTurned?: true
+  /** It hears a second at a time (chunks.ts), and is so large where that is not said. */
+  chunked?: Json
   joined: number
   by: HearingConfig["by"]
   /** Two matrices; else there is one. */
   isDeep: boolean
   /** Columns between the two. */
-  inner?: (text: ModelConfig) => number
+  inner?: (text: ModelConfig, width: number) => number
   hasBias: (fields: Fields) => boolean
   /** Where it is not said; the name that the configuration has for it. */
   softToken: number
-  cutting: AudioProcessing["cutting"]
+  cutting: Cutting | "chunks"
   isFull?: true
   /** Seconds. */
   most: (processor: Fields) => number
   /** The token of a row, which stands in the chat template's text, too. */
   soft: (processor: Fields) => string
   before: string
-  /** What its processor asks it to do for a transcription, where it is not said. */
-  transcription?: string
+  /** What its processor asks it to do for a transcription, where it is not said, or what its reply begins with. */
+  transcription?: string | OpenedTranscription
   parts: Naming["parts"]
 }
 
 const WINDOW = 30 // seconds
 const RATE = 16_000
 const HOP = 160
+const FRAMES = RATE / HOP // of a second
 const ROWS = (WINDOW * RATE) / HOP / 2
 
 /** Whisper's own names, and those that its kin have. */
@@ -62,7 +69,8 @@ const ABSENT = {
   hidden_act: "gelu",
 }
 
-const EPSILON = 1e-5 // of LayerNorms, which no configuration says
+/** Of LayerNorms, which no configuration says. */
+export const EPSILON = 1e-5
 
 const whisperParts: Naming["parts"] = {
   positions: "embed_positions",
@@ -86,7 +94,7 @@ const audioToken = (otherwise: string) => (processor: Fields) =>
 /** By the `model_type` of the whole. */
 const families = {
   audioflamingo3: {
-    encoder: "audioflamingo3_encoder",
+    encoders: ["audioflamingo3_encoder"],
     joined: 2,
     by: "mean",
     isDeep: true,
@@ -100,7 +108,7 @@ const families = {
     parts: { ...whisperParts, ...MEAN_NORM },
   },
   glmasr: {
-    encoder: "glmasr_encoder",
+    encoders: ["glmasr_encoder"],
     isTurned: true,
     joined: 4,
     by: "columns",
@@ -117,7 +125,7 @@ const families = {
     parts: { "mlp.up_proj": "mlp.fc1", "mlp.down_proj": "mlp.fc2" },
   },
   qwen2_audio: {
-    encoder: "qwen2_audio_encoder",
+    encoders: ["qwen2_audio_encoder"],
     joined: 2,
     by: "mean",
     isDeep: false,
@@ -129,8 +137,30 @@ const families = {
     before: "",
     parts: { ...whisperParts, ...MEAN_NORM, linear_1: "linear" },
   },
+  qwen3_asr: {
+    encoders: ["qwen3_asr_encoder", "qwen3_asr_audio_encoder"],
+    chunked: {
+      hidden_size: 1024,
+      num_hidden_layers: 24,
+      num_attention_heads: 16,
+      intermediate_size: 4096,
+      hidden_act: "gelu",
+    },
+    joined: 1,
+    by: "columns",
+    isDeep: true,
+    inner: (_, width) => width,
+    hasBias: () => true,
+    softToken: 151676,
+    cutting: "chunks",
+    most: () => 1200, // longer ones its makers cut where nobody speaks
+    soft: audioToken("<|audio_pad|>"),
+    before: "",
+    transcription: qwen3Asr,
+    parts: { ...whisperParts, norm: "ln_post" },
+  },
   voxtral: {
-    encoder: "voxtral_encoder",
+    encoders: ["voxtral_encoder"],
     joined: 4,
     by: "columns",
     isDeep: true,
@@ -140,6 +170,7 @@ const families = {
     most: () => 2400,
     soft: () => "[AUDIO]",
     before: "[BEGIN_AUDIO]",
+    transcription: voxtral,
     parts: whisperParts,
   },
 } satisfies Record<string, Family>
@@ -147,12 +178,16 @@ const families = {
 /** Whether recordings are read of models of that `model_type`. */
 export const readsAudio = (type: string) => Object.hasOwn(families, type)
 
+/** What the `audio_config` of such a model is called. */
+export const encoderOf = (type: keyof typeof families) => families[type].encoders[0]
+
 function familyOf(fields: Fields): { family: Family; audio: Fields } | undefined {
   const type = fields.text("model_type")
   const audio = fields.object("audio_config")
   if (!audio || !readsAudio(type)) return undefined
   const family: Family = families[type as keyof typeof families]
-  return audio.text("model_type", family.encoder) === family.encoder ? { family, audio } : undefined
+  const encoder = audio.text("model_type", family.encoders[0])
+  return family.encoders.includes(encoder) ? { family, audio } : undefined
 }
 
 /**
@@ -167,47 +202,83 @@ export function readHearing(fields: Fields, text: ModelConfig): HearingConfig | 
   const norm = { kind: "layer", bias: true, epsilon: EPSILON } as const
   const isMean = family.by === "mean"
   const bands = audio.count("num_mel_bins", 128)
+  const chunks = family.chunked && readChunks(audio, bands)
   return {
-    architecture: family.encoder,
+    architecture: family.encoders[0],
     bands,
-    rows: ROWS,
+    rows: chunks ? chunkRows(chunks.window * FRAMES) : ROWS,
     width,
     blocks,
-    hasPlaces: !family.isTurned,
+    hasPlaces: !(family.isTurned || chunks),
+    ...(chunks && { channels: chunks.channels }),
     lastNorm: isMean ? undefined : norm,
     joined: family.joined,
     by: family.by,
     projector: {
-      ...readProjector(fields, family, text),
+      ...readProjector(fields, family, text, width),
       norm: isMean ? norm : undefined,
     },
     softToken: softTokenOf(fields, family, text),
-    naming: {
-      roots: ["model.", ""].map((root) => ({
-        root: `${root}audio_tower.`,
-        head: `${root}multi_modal_projector.`,
-        apart: `${root}audio_tower.`,
-      })),
-      layers: "layers.",
-      parts: {
-        embed_tokens: "conv1", // by which the tower is found
-        "conv1.weight": { name: "conv1.weight", shape: [width, bands, 3], turnedColumns: 3 },
-        "conv2.weight": { name: "conv2.weight", shape: [width, width, 3], turnedColumns: 3 },
-        "self_attn.k_proj.bias": { name: "self_attn.k_proj.bias", constant: 0 },
-        ...family.parts,
-      },
+    naming: chunks
+      ? chunkNaming(fields, family, { bands, width, channels: chunks.channels })
+      : whisperNaming(family, bands, width),
+  }
+}
+
+function whisperNaming({ parts }: Family, bands: number, width: number): Naming {
+  return {
+    roots: rootsOf("model.", ""),
+    layers: "layers.",
+    parts: {
+      embed_tokens: "conv1", // by which the tower is found
+      "conv1.weight": { name: "conv1.weight", shape: [width, bands, 3], turnedColumns: 3 },
+      "conv2.weight": { name: "conv2.weight", shape: [width, width, 3], turnedColumns: 3 },
+      "self_attn.k_proj.bias": { name: "self_attn.k_proj.bias", constant: 0 },
+      ...parts,
     },
   }
+}
+
+/** As their makers published them, the projector lies in the tower. */
+function chunkNaming(fields: Fields, { parts }: Family, chunks: Chunks): Naming {
+  const all = { ...chunkParts(chunks, (number) => `conv2d${number}`, [chunks.channels]), ...parts }
+  if (!fields.has(THINKER)) return { roots: rootsOf("model.", ""), layers: "layers.", parts: all }
+  const root = `${THINKING}audio_tower.`
+  return {
+    roots: [{ root, head: root, apart: root }],
+    layers: "layers.",
+    parts: { ...all, linear_1: "proj1", linear_2: "proj2" },
+  }
+}
+
+const rootsOf = (...roots: readonly string[]): Naming["roots"] =>
+  roots.map((root) => ({
+    root: `${root}audio_tower.`,
+    head: `${root}multi_modal_projector.`,
+    apart: `${root}audio_tower.`,
+  }))
+
+/** How long its windows are, in seconds, and how many channels its convolutions have. */
+function readChunks(audio: Fields, bands: number): { window: number; channels: number } {
+  const half = audio.count("n_window", FRAMES / 2)
+  if (half !== FRAMES / 2)
+    throw audio.wrong("n_window", `is ${half}; only ${FRAMES / 2} is known, of half a second`)
+  const window = audio.count("n_window_infer", 8 * FRAMES) / FRAMES
+  if (!Number.isInteger(window) || window < 1)
+    throw audio.wrong("n_window_infer", `is ${window * FRAMES}, which is no multiple of ${FRAMES}`)
+  if (bands % 8 !== 0) throw audio.wrong("num_mel_bins", `is ${bands}, which is no multiple of 8`)
+  return { window, channels: audio.count("downsample_hidden_size", 480) }
 }
 
 function readProjector(
   fields: Fields,
   { isDeep, inner, hasBias }: Family,
   text: ModelConfig,
+  encoder: number,
 ): Omit<Projector, "norm"> {
   const { hidden } = text.shapes
   const activation = readActivation(fields, { field: "projector_hidden_act", otherwise: "gelu" })
-  const columns = inner?.(text) ?? hidden
+  const columns = inner?.(text, encoder) ?? hidden
   return {
     inner: isDeep ? { columns, activation, gated: false } : undefined,
     bias: hasBias(fields),
@@ -216,19 +287,22 @@ function readProjector(
   }
 }
 
-/** Layers of an encoder, whose keys have no bias. */
-function readEncoder(audio: Fields, { isTurned }: Family): Pick<HearingConfig, "width" | "blocks"> {
+/** Layers of an encoder; Whisper's keys have no bias. */
+function readEncoder(
+  audio: Fields,
+  { isTurned, chunked }: Family,
+): Pick<HearingConfig, "width" | "blocks"> {
   const named = Object.entries(ENCODER).filter(([name, own]) => !audio.has(name) && audio.has(own))
   const renamed: Json = Object.fromEntries(named.map(([name, own]) => [name, audio.json[own]]))
   const fields = audio
     .with(renamed)
-    .with(ABSENT)
+    .with(chunked ?? ABSENT)
     .with(isTurned ? { partial_rotary_factor: 0.5 } : {})
   if (!isTurned && fields.flag("scale_embedding", false))
     throw fields.wrong("scale_embedding", "is true; only false is known")
   const context = isTurned ? "max_position_embeddings" : "max_source_positions"
   const rows = fields.count(context, ROWS)
-  if (rows !== ROWS)
+  if (!chunked && rows !== ROWS)
     throw fields.wrong(context, `is ${rows}; only ${ROWS} is known, of ${WINDOW} seconds`)
   const config = readDecoder(
     fields.over({ vocab_size: 1, max_position_embeddings: ROWS, layer_norm_eps: EPSILON }),
@@ -270,11 +344,13 @@ export function readAudioProcessing(
   const { family, audio } = familyOf(fields)!
   const bands = audio.count("num_mel_bins", 128)
   for (const [name, { is, otherwise }] of Object.entries({
-    feature_size: { is: bands, otherwise: 80 },
+    feature_size: { is: bands, otherwise: family.chunked ? 128 : 80 },
     sampling_rate: { is: RATE, otherwise: RATE },
     hop_length: { is: HOP, otherwise: HOP },
     chunk_length: { is: WINDOW, otherwise: WINDOW },
     n_fft: { is: 400, otherwise: 400 },
+    ...(family.chunked && { n_window: { is: FRAMES / 2, otherwise: FRAMES / 2 } }),
+    ...(family.chunked && { min_length: { is: LEAST, otherwise: LEAST } }),
   })) {
     const told = extractor.count(name, otherwise)
     if (told !== is) throw extractor.wrong(name, `is ${told}; only ${is} is known of this model`)
@@ -285,22 +361,27 @@ export function readAudioProcessing(
   if (extractor.flag("do_normalize", false))
     throw extractor.wrong("do_normalize", "is true; only false is known")
   const soft = family.soft(processor)
+  const most = family.most(processor)
+  const prepared = { bands, most, mark: soft, soft, before: family.before, after: "" }
+  const { cutting } = family
+  if (cutting === "chunks") {
+    const { width } = readEncoder(audio, family)
+    return { ...prepared, cutting, window: readChunks(audio, bands).window, width }
+  }
   return {
-    bands,
-    cutting: family.cutting,
-    most: family.most(processor),
+    ...prepared,
+    cutting,
     joined: family.joined,
     ...(family.isFull && { isFull: true }),
     ...(family.isTurned && { isTurned: true }),
-    mark: soft,
-    soft,
-    before: family.before,
-    after: "",
   }
 }
 
-/** What a family's processor asks a model to do that is to write down what it hears; nothing where it knows no such words. */
-export function readTranscription(fields: Fields, processor: Fields): string | undefined {
+/** How a model is asked to write down what it hears; nothing where its processor knows no words for that. */
+export function readTranscription(
+  fields: Fields,
+  processor: Fields,
+): string | OpenedTranscription | undefined {
   const name = "default_transcription_prompt"
   return processor.has(name) ? processor.text(name) : familyOf(fields)!.family.transcription
 }

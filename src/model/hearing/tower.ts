@@ -1,12 +1,14 @@
-// The graph of what a model hears with, Whisper's encoder and a projector behind it: bands of five neighbouring frames go in for each
-// row, rows of the text model's width come out, and go where its tokens' rows do.
+// The graph of what a model hears with, an encoder and a projector behind it: frames go in for each row, rows of the text model's width
+// come out, and go where its tokens' rows do. Whisper's encoder is given bands of five neighbouring frames; another begins as chunks.ts
+// says.
 //
 // Two convolutions of three taps come first, the second of which leaves out every other row. Row t needs rows 2t - 1 to 2t + 1 of the
 // first one, and these frames 2t - 2 to 2t + 2: each row computes its three by itself, half as much again as there are. Row -1 is
 // nothing, not what the first one makes of silence, and so the last column that goes in is 0 for it.
 //
-// Source: modeling_whisper.py of transformers.
+// Sources: modeling_whisper.py and modeling_qwen3_asr.py of transformers.
 
+import { chunkLayout } from "../../audio/chunks.ts"
 import {
   add,
   apply,
@@ -26,6 +28,7 @@ import { decoderLayer } from "../layers.ts"
 import { named, normed } from "../tensors.ts"
 import { merged, type Projector, projected } from "../vision/tower.ts"
 import type { Naming } from "../weights/names.ts"
+import { chunkRowsOf } from "./chunks.ts"
 
 export interface HearingConfig {
   /** What its configuration calls it. */
@@ -37,8 +40,10 @@ export interface HearingConfig {
   /** Of a row between the layers. */
   width: number
   blocks: readonly Block[]
-  /** Rows have learned places; else heads are turned. */
+  /** Rows have learned places; else heads are turned, or rows are told their places. */
   hasPlaces: boolean
+  /** It hears a second at a time, by convolutions with so many channels. */
+  channels?: number
   /** Behind the last layer; of rows of which a mean is taken it is the projector's. */
   lastNorm: NormKind | undefined
   /** So many rows become one: side by side, or as their mean. */
@@ -59,7 +64,8 @@ export function hearingTower(config: HearingConfig): Graph {
   const { architecture, width, blocks, rows, hasPlaces, lastNorm, projector } = config
   const own = named("", "model.")
   const table = hasPlaces ? own("positions", "positions.weight", rows, width) : undefined
-  const convolved = convolutions(config)
+  const { bands, channels } = config
+  const convolved = channels ? chunkRowsOf({ bands, width, channels }) : convolutions(config)
   let x = table ? add(convolved, embed(table)) : convolved
   // A window is whole in a step, so nobody reads a layer's keys and values behind it: all have one place, layer after layer.
   const place = { layers: blocks.length, prefix: "model.", hidden: width, sinks: 0, keptBy: 0 }
@@ -90,13 +96,13 @@ function convolutions({ bands, width }: HearingConfig): Node {
 }
 
 export function hearingShapes(config: HearingConfig): Shapes & { taken: number } {
-  const { blocks, bands, rows, width, hasPlaces, projector } = config
+  const { blocks, bands, rows, width, hasPlaces, channels, projector } = config
   const { attention, mlp } = blocks[0]!
   const { heads, kvHeads, headDim } = attention
   return {
     vocabulary: hasPlaces ? rows : width,
     hidden: projector.width,
-    taken: FRAMES * bands + 1,
+    taken: channels ? chunkLayout(bands, width).columns : FRAMES * bands + 1,
     layers: blocks.length,
     heads,
     kvHeads,

@@ -7,33 +7,15 @@
 
 import { openWhole } from "../../closing.ts"
 import type { ImageProcessing } from "../../images/image.ts"
-import type { ModelConfig } from "../config.ts"
 import { Fields } from "../fields.ts"
-import type { Folder } from "../folder.ts"
-import { readContainer } from "../gguf/container.ts"
-import { towerInside } from "../gguf/tower-inside.ts"
-import { ggufWeights } from "../gguf/weights.ts"
-import { type Naming, sourcesOf } from "../weights/names.ts"
+import { ANOTHER, type Beside, type ClipFile, openClip } from "../gguf/clip-file.ts"
+import type { Naming } from "../weights/names.ts"
 import type { Weights } from "../weights/weights.ts"
-import { ClipFile } from "./clip-file.ts"
 import { filters } from "./eyes.ts"
 import { readTower } from "./families.ts"
 import { processingBy } from "./processing.ts"
 import { hasGrids, type Projector, projectorOf } from "./projectors.ts"
 import type { TowerConfig } from "./tower.ts"
-
-/** The file, and what the model that it lies beside is. */
-export interface Beside {
-  folder: Folder
-  file: string
-  /** The text model's own file. */
-  model: string
-  config: ModelConfig
-  /** Of that file, in the words of a config.json. */
-  text: Fields
-  /** The ids of tokens that a template writes so, and no user. */
-  readTokenIds: () => (text: string) => number | undefined
-}
 
 export interface Mmproj {
   fields: Fields
@@ -45,18 +27,17 @@ export interface Mmproj {
   close(): Promise<void>
 }
 
-/** @throws `model_broken` */
-export async function openMmproj(beside: Beside): Promise<Mmproj> {
-  const { folder, file } = beside
-  if (!(await folder.has(file))) throw folder.broken(file, "there is no such file")
+/**
+ * @returns nothing where the file has nothing to see with
+ * @throws `model_broken`
+ */
+export async function openMmproj(beside: Beside): Promise<Mmproj | undefined> {
   return openWhole(async (closing) => {
-    const stored = await readContainer(folder, file)
-    closing.add(stored.handle)
-    const mmproj = new ClipFile(
-      folder,
-      file,
-      towerInside(stored, (what) => folder.broken(file, what)) ?? stored,
-    )
+    const { vision: mmproj } = await openClip(beside, closing)
+    if (!mmproj) {
+      await closing.close()
+      return undefined
+    }
     const projector = projectorOf(mmproj)
     const { fields, image } = wordsOf(mmproj, projector, beside)
     const processor = new Fields({}, mmproj.broken) // it has no words for images
@@ -65,19 +46,16 @@ export async function openMmproj(beside: Beside): Promise<Mmproj> {
     const soft = softTokenOf(mmproj, projector, beside, usual)
     const own = fields.over({ image_token_id: soft.id })
     const tower = readTower(own, beside.config)!
-    checkWidth(mmproj, projector, beside)
+    mmproj.checkWidth(projector.last, beside)
     checkStacked(mmproj, tower, beside)
     const config = { ...tower, naming: namingOf(mmproj, projector, tower) }
-    const tensors = readOf(mmproj, projector)
-    const sources = sourcesOf(config.naming, (name) => tensors.get(name)?.dims)
     const close = () => closing.close()
-    const weights = ggufWeights({ folder, file, tensors, sources, close })
     return {
       fields: own,
       image: soft.text === usual.soft ? image : undefined,
       config,
       images: { ...usual, soft: soft.text },
-      weights,
+      weights: mmproj.weights(config.naming, close, projector.unread),
       close,
     }
   })
@@ -100,7 +78,7 @@ function wordsOf(
     image_size: file.countIfThere("image_size"),
     patch_size: file.count("patch_size"),
     hidden_act: activationOf(file, projector),
-    layer_norm_eps: keys.numberIfThere("clip.vision.attention.layer_norm_epsilon"),
+    layer_norm_eps: file.numberIfThere("attention.layer_norm_epsilon"),
     ...projector.vision?.(file),
   }
   const image = {
@@ -125,7 +103,7 @@ function textOf(
 ): Fields["json"] {
   if (turnsByAxes && !text.object("rope_scaling")?.has("mrope_section"))
     throw broken(
-      `${model} does not turn tokens by height and width (rope.dimension_sections); take the file that belongs to this model`,
+      `${model} does not turn tokens by height and width (rope.dimension_sections); ${ANOTHER}`,
     )
   return text.json
 }
@@ -180,22 +158,6 @@ function namingOf(file: ClipFile, projector: Projector, tower: TowerConfig): Nam
   }
 }
 
-/** Without what older converters left. */
-function readOf({ tensors }: ClipFile, { unread }: Projector): ClipFile["tensors"] {
-  if (!unread) return tensors
-  return new Map([...tensors].filter(([name]) => !unread.includes(name)))
-}
-
-/** Rows of images stand in the place of tokens of the text model. */
-function checkWidth(file: ClipFile, { last }: Projector, { model, config }: Beside): void {
-  const { hidden } = config.shapes
-  const width = file.dims(last.tensor)[last.dim]
-  if (width !== hidden)
-    throw file.broken(
-      `it makes rows of ${width} columns, and those of ${model} have ${hidden}; take the file that belongs to this model`,
-    )
-}
-
 /** What layers of the tower leave goes to as many layers of the text model, which says how many. */
 function checkStacked(
   { broken }: ClipFile,
@@ -205,7 +167,7 @@ function checkStacked(
   const taken = text.count("deepstack_layers", stacked.length, 0)
   if (taken !== stacked.length)
     throw broken(
-      `rows of ${stacked.length} layers come out beside its last, and ${model} takes those of ${taken}; take the file that belongs to this model`,
+      `rows of ${stacked.length} layers come out beside its last, and ${model} takes those of ${taken}; ${ANOTHER}`,
     )
 }
 
@@ -214,23 +176,19 @@ function checkStacked(
  * no template writes.
  */
 function softTokenOf(
-  { broken }: ClipFile,
+  file: ClipFile,
   { around }: Projector,
-  { model, readTokenIds }: Beside,
+  beside: Beside,
   { soft }: ImageProcessing,
 ): { text: string; id: number } {
-  const tokenOf = readTokenIds()
-  const missing = around.find((text) => tokenOf(text) === undefined)
-  if (missing !== undefined)
-    throw broken(
-      `${model} has no token ${missing}, which it reads around images; take the file that belongs to this model`,
-    )
+  file.checkTokens(around, "images", beside)
+  const tokenOf = beside.readTokenIds()
   const names = [soft, "<unk>", "<|reserved_special_token_0|>"]
   for (const text of names) {
     const id = tokenOf(text)
     if (id !== undefined) return { text, id }
   }
-  throw broken(
-    `${model} has no token that could stand for rows of an image: none of ${names.join(", ")}`,
+  throw file.broken(
+    `${beside.model} has no token that could stand for rows of an image: none of ${names.join(", ")}`,
   )
 }

@@ -6,23 +6,22 @@ import type { ImageProcessing } from "../../images/image.ts"
 import { widen } from "../../runtime/dtype.ts"
 import type { ModelConfig } from "../config.ts"
 import type { Fields } from "../fields.ts"
-import { readTensors } from "../graph-weights.ts"
+import type { Beside } from "../gguf/clip-file.ts"
 import { paramsTowerNaming } from "../mistral-params.ts"
 import {
-  checkLayers,
   openSense,
   orWhy,
   PLAIN,
   placeOfSense,
   readTold,
   type Sense,
+  senseBeside,
   toldIn,
 } from "../sense.ts"
-import { storedFormat } from "../stored-format.ts"
 import { convert } from "../weights/convert.ts"
 import type { Weights } from "../weights/weights.ts"
 import { readTower } from "./families.ts"
-import { type Beside, openMmproj } from "./mmproj.ts"
+import { openMmproj } from "./mmproj.ts"
 import { IMAGE, readProcessing } from "./processing.ts"
 import { newlineOf, type TowerConfig, tower, towerShapes } from "./tower.ts"
 
@@ -95,21 +94,16 @@ async function lackIn(model: Seeing): Promise<Sightedness> {
 /** What lies beside a GGUF model. @throws `model_broken` */
 export async function sightBeside(beside: Beside): Promise<Sightedness> {
   return openWhole(async (closing) => {
-    const { folder, file } = beside
-    const mmproj = closing.add(await openMmproj(beside))
-    const { fields, image, config, images, weights } = mmproj
+    const mmproj = await openMmproj(beside)
+    if (!mmproj) return {}
+    closing.add(mmproj)
+    const { fields, image, config, images } = mmproj
     checkTiles(fields, config, images)
-    checkLayers(fields, layersOf(config), weights)
-    const graph = tower(config)
-    const newline = await readNewline(config, weights)
-    const ofNewline = newlineOf(config)?.sources.map(({ tensor }) => tensor) ?? []
-    weights.refuseOthers?.([...readTensors(graph, weights), ...ofNewline])
-    const broken = (what: string) => folder.broken(file, what)
-    const stored = storedFormat(graph, weights, "gguf", broken, true) // converters keep some matrices in f32
-    const place = { path: folder.path, configuration: file }
-    const close = () => closing.close()
+    const reading = { ...named(config), layers: layersOf(config), graph: () => tower(config) }
+    const sense = senseBeside(beside, mmproj, reading)
+    const newline = await readNewline(config, sense.weights)
     const files = image && { [PLAIN]: fields.json, [IMAGE]: image.json }
-    const sight = { ...place, config, graph, ...stored, weights, ...named(config), images, close }
+    const sight = { ...sense, ...named(config), config, images, close: () => closing.close() }
     return { vision: { ...sight, ...(newline && { newline }), ...(files && { files }) } }
   })
 }

@@ -3,9 +3,9 @@
 
 import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
+import type { ClipFile } from "../gguf/clip-file.ts"
 import { TURNS_HALVES } from "../gguf/tower-inside.ts"
 import { joinedRows, type NamedPart, type Naming } from "../weights/names.ts"
-import type { ClipFile } from "./clip-file.ts"
 import { classParts } from "./eyes.ts"
 import { boundParts, GEMMA4_CONSTANTS, lineParts } from "./gemma4.ts"
 import { FRAMES, MAX_ROWS } from "./qwen.ts"
@@ -281,7 +281,7 @@ const projectors = {
     vision: (file) => ({
       num_key_value_heads: file.count("attention.head_count"),
       head_dim: file.count("embedding_length") / file.count("attention.head_count"),
-      rms_norm_eps: file.keys.numberIfThere("clip.vision.attention.layer_norm_epsilon"),
+      rms_norm_eps: file.numberIfThere("attention.layer_norm_epsilon"),
       pooling_kernel_size: pooled(file),
       position_embedding_size: file.dims(PLACES)[1],
       use_clipped_linears: file.has("v.blk.0.attn_q.input_max"),
@@ -365,13 +365,10 @@ const projectors = {
 export const mmprojNames = Object.keys(projectors) as readonly (keyof typeof projectors)[]
 
 /** @throws where it is not known */
-export function projectorOf({ keys }: ClipFile): Projector {
-  const name =
-    keys.textIfThere("clip.projector_type") ??
-    keys.textIfThere("clip.vision.projector_type") ??
-    "mlp" // as long as there was no other
+export function projectorOf(file: ClipFile): Projector {
+  const { key, name = "mlp" } = file.projector() // as long as there was no other
   if (Object.hasOwn(projectors, name)) return projectors[name as keyof typeof projectors]
-  throw keys.wrong("clip.projector_type", `is "${name}"; known: ${mmprojNames.join(", ")}`)
+  throw file.keys.wrong(key, `is "${name}"; known: ${mmprojNames.join(", ")}`)
 }
 
 const square = (side: number) => ({ height: side, width: side })

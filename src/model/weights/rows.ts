@@ -1,6 +1,7 @@
 // Reads the rows that a source describes from a stored tensor, whose rows may lie elsewhere, in another order or along the
 // other axis. Rows that lie side by side are read at once.
 
+import { sinesOf } from "../../audio/sines.ts"
 import { narrow, widen } from "../../runtime/dtype.ts"
 import { exp, log } from "../../runtime/elementary.ts"
 import { type CodecName, type FloatType, isGroupCodec } from "../../runtime/format.ts"
@@ -16,6 +17,18 @@ export function constantTensor(value: number, columns: number): Tensor {
     codec: "f32",
     async read(_, rows) {
       return { rows, values: narrow(new Float32Array(rows * columns).fill(value), "f32") }
+    },
+  }
+}
+
+/** Sines and cosines of the rows' places. */
+export function sinesTensor(columns: number): Tensor {
+  return {
+    codec: "f32",
+    async read(first, rows) {
+      const values = new Float32Array(rows * columns)
+      for (let row = 0; row < rows; row++) values.set(sinesOf(first + row, columns), row * columns)
+      return { rows, values: narrow(values, "f32") }
     },
   }
 }

@@ -148,11 +148,13 @@ test("a failure is told when nothing is read or stored any more", async () => {
       const tensor = counting.tensor(...of)
       return {
         ...tensor,
-        read: (first, ...rest) =>
-          during(async () => {
-            if (first === breaks) throw new Error("cannot be read")
+        async read(first, ...rest) {
+          if (first === breaks) throw new Error("cannot be read")
+          return during(async () => {
+            await later() // longer than storing
             return tensor.read(first, ...rest)
-          }),
+          })
+        },
       }
     },
   })

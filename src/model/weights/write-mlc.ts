@@ -63,7 +63,8 @@ export async function writeMlc(
 function joinedWeights(wanted: readonly Weight[], names: MlcNames): Weight[] {
   const homes = new Map<string, Weight>()
   for (const { columns, sources, exact } of wanted)
-    for (const source of sources) {
+    for (const source of new Set(sources)) {
+      // what a weight repeats is written once
       const { name, firstRow, rows } = homeOf(source.tensor, source.rows, names)
       const home = homes.get(name)
       const all = [...(home?.sources ?? []), source]

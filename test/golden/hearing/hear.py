@@ -95,6 +95,31 @@ MODELS = {
         distinct=3,
         renamed=PUBLISHED,
     ),
+    "qwen3-asr": dict(
+        config={
+            "architectures": ["Qwen3ASRForConditionalGeneration"],
+            "model_type": "qwen3_asr",
+            "audio_token_id": SOFT,
+            "tie_word_embeddings": True,
+            "text_config": {**LLAMA, "model_type": "qwen3", "head_dim": 10, "tie_word_embeddings": True},
+            "audio_config": {
+                **WHISPER,
+                "model_type": "qwen3_asr_encoder",
+                "downsample_hidden_size": 12,
+                "n_window": 50,
+                "n_window_infer": 800,
+                "output_dim": 40,
+            },
+        },
+        soft="<|audio_pad|>",
+        tokens=["<|audio_start|>", "<|audio_end|>", "<asr_text>"],
+        visible=["<asr_text>"],
+        transcripts=[dict(code=None), dict(code="en", language="English", prompt="Oslo, Bergen")],
+        shown="<|audio_start|><|audio_pad|><|audio_end|>",
+        samples=[[26667], [6000, 140123]],
+        extractor=transformers.Qwen3ASRFeatureExtractor,
+        renamed={},
+    ),
     "glm-asr": dict(
         config={
             "architectures": ["GlmAsrForConditionalGeneration"],
@@ -168,6 +193,10 @@ def features_of(model, extractor, made, samples):
         given = extractor(heard, sampling_rate=RATE, return_tensors="pt", **whole)["input_features"]
         given = given.reshape(BANDS, -1, 3000).transpose(0, 1)
         return model.get_audio_features(given.to(model.dtype)).pooler_output
+    if kind == "qwen3_asr":
+        given = extractor(heard, sampling_rate=RATE, padding=True, truncation=False, return_attention_mask=True)
+        mask = given["attention_mask"]
+        return model.get_audio_features(given["input_features"].to(model.dtype), input_features_mask=mask).pooler_output
     windows = [heard[at : at + WINDOW] for at in range(0, len(heard), WINDOW)]
     given = extractor(windows, sampling_rate=RATE, return_tensors="pt", return_attention_mask=True)
     mask = given["attention_mask"]
@@ -200,7 +229,7 @@ def message_of(count):
 
 def prompts_for(model, folder, made):
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    extractor = WhisperFeatureExtractor.from_pretrained(folder)
+    extractor = made.get("extractor", WhisperFeatureExtractor).from_pretrained(folder)
     soft, before = made["soft"], made.get("before", "")
     tensors, notes, seed = {}, [], 0
     for number, lengths in enumerate(made["samples"]):
@@ -243,17 +272,43 @@ def prompts_for(model, folder, made):
     return tensors, notes
 
 
+def transcripts_for(model, folder, made):
+    """Requests for transcripts as the model's processor writes them."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    for kind, token in dict(audio=made["soft"], audio_bos="<|audio_start|>", audio_eos="<|audio_end|>").items():
+        setattr(tokenizer, f"{kind}_token", token)
+    extractor = made["extractor"].from_pretrained(folder)
+    processor = transformers.Qwen3ASRProcessor(extractor, tokenizer, chat_template=tokenizer.chat_template)
+    tensors, notes, seed = {}, [], 0
+    for number, asked in enumerate(made["transcripts"]):
+        tokens = []
+        while len(tokens) < GREEDY or len(set(tokens)) < DISTINCT:
+            samples = sound(26667, seed := seed + 1)
+            given = {key: asked.get(key) for key in ["language", "prompt"]}
+            ids = processor.apply_transcription_request(samples.astype(np.float32) / 32768, **given)["input_ids"]
+            with Float64(), torch.no_grad():
+                model.double()
+                tokens, leads = greedy_of(model, ids, features_of(model, extractor, made, samples))
+        tensors[f"transcript.{number}"] = ids[0].int()
+        heard = dict(samples=26667, seed=seed)
+        notes.append(dict(sound=heard, language=asked["code"], prompt=asked.get("prompt"), length=ids.shape[1], text=tokenizer.decode(tokens)))
+        print(seed, tokenizer.decode(ids[0]), flush=True)
+    return tensors, notes
+
+
 def make(name, folder, seed=1):
     made = MODELS[name]
     config = made["config"]
     make_weights(config, seed, folder)
     special = ["<|im_start|>", "<|im_end|>", made["soft"], *made.get("tokens", [])]
-    pictured.bring_texts(folder, special, chat_template=TEMPLATE.replace("SOFT", made["soft"]))
-    WhisperFeatureExtractor(feature_size=BANDS).save_pretrained(folder)
+    pictured.bring_texts(folder, special, made.get("visible", []), chat_template=TEMPLATE.replace("SOFT", made.get("shown", made["soft"])))
+    made.get("extractor", WhisperFeatureExtractor)(feature_size=BANDS).save_pretrained(folder)
     model = class_of(config).from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval().double()
     tensors, notes = prompts_for(model, folder, made)
+    more, transcripts = transcripts_for(model, folder, made) if "transcripts" in made else ({}, [])
+    tensors |= more
     pictured.close(folder, model, tensors, notes, config, made["renamed"])
-    write(folder, "golden.json", {**pictured.golden_of(model, notes), "greedy_tokens": GREEDY})
+    write(folder, "golden.json", {**pictured.golden_of(model, notes), "greedy_tokens": GREEDY, **({"transcripts": transcripts} if transcripts else {})})
 
 
 if __name__ == "__main__":

@@ -10,10 +10,12 @@ import importlib.metadata
 import io
 import json
 import tempfile
+import wave
 from pathlib import Path
 
 from mistral_common.exceptions import MistralCommonException
 from mistral_common.protocol.instruct.request import ChatCompletionRequest
+from mistral_common.protocol.transcription.request import TranscriptionRequest
 from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 from mistral_common.tokens.tokenizers.tekken import SpecialTokenPolicy, Tekkenizer
 from PIL import Image
@@ -173,6 +175,32 @@ def encoded(tokenizer, messages, tools=None, continued=False):
         return None
 
 
+HEARD = {24: "[AUDIO]", 25: "[BEGIN_AUDIO]", 35: "[TRANSCRIBE]"}  # of 36 special tokens, as Voxtral's file names them
+LANGUAGES = [None, "en", "de"]
+
+
+def heard(language):
+    """Ids of a request for a transcript of 0.4 seconds, by a file of v7 with what Voxtral's says of audio."""
+    given = file_of("v13")
+    given["config"]["version"] = "v7"
+    for token in given["special_tokens"]:
+        token["token_str"] = HEARD.get(token["rank"], token["token_str"])
+    spectrogram = dict(num_mel_bins=128, hop_length=160, window_size=400)
+    given["audio"] = dict(sampling_rate=16000, frame_rate=12.5, audio_encoding_config=spectrogram, chunk_length_s=None)
+    del given["image"]
+    sound = io.BytesIO()
+    with wave.open(sound, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(16000)
+        file.writeframes(bytes(2 * 6400))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "tekken.json"
+        path.write_text(json.dumps(given))
+        tokenizer = MistralTokenizer.from_file(str(path))
+    return tokenizer.encode_transcription(TranscriptionRequest(audio=sound.getvalue(), language=language)).tokens
+
+
 ranks = bpe_train(SENTENCES, LISTED, PATTERN, visualise=None)
 vocab = []
 for token, rank in sorted(ranks.items(), key=lambda row: row[1]):
@@ -193,8 +221,9 @@ conversations = []
 for name, given in CONVERSATIONS.items():
     ids = {version: encoded(tokenizers[version], **given) for version in VERSIONS}
     conversations.append(dict(name=name, **given, ids=ids))
+transcriptions = [dict(language=language, ids=heard(language)) for language in LANGUAGES]
 versions = {name: importlib.metadata.version(name) for name in ["mistral-common", "tiktoken"]}
 with open("golden.json", "w") as file:
-    json.dump(dict(versions=versions, special=special, texts=texts, conversations=conversations), file, separators=(",", ":"))
+    json.dump(dict(versions=versions, special=special, texts=texts, conversations=conversations, transcriptions=transcriptions), file, separators=(",", ":"))
 with open("tekken.json", "w") as file:
     json.dump(file_of("v13"), file, separators=(",", ":"))

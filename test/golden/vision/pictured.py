@@ -189,12 +189,12 @@ def write(folder, file, what):
     (folder / file).write_text(json.dumps(what, indent=1, ensure_ascii=False))
 
 
-def bring_texts(folder, special, **names):
-    """The tokenizer of other golden models with tokens of its own, the second of which ends a turn."""
+def bring_texts(folder, special, shown=(), **names):
+    """The tokenizer of other golden models with tokens of its own, the second of which ends a turn; `shown` are those of them that texts show."""
     tokenizer = json.loads((GOLDEN / "models/granitemoe/tokenizer.json").read_text())
     settings = json.loads((GOLDEN / "models/granitemoe/tokenizer_config.json").read_text())
     for i, content in enumerate(special):
-        token = dict(content=content, single_word=False, lstrip=False, rstrip=False, normalized=False, special=True)
+        token = dict(content=content, single_word=False, lstrip=False, rstrip=False, normalized=False, special=content not in shown)
         tokenizer["added_tokens"].append(dict(id=FIRST + i, **token))
         settings["added_tokens_decoder"][str(FIRST + i)] = token
     tokenizer["post_processor"] = tokenizer["post_processor"]["processors"][0]  # no token at the beginning

@@ -1,5 +1,6 @@
 // POST /v1/audio/transcriptions: what is said in a recording, by a model that hears. It is a chat of one message.
 
+import type { ChatRequest } from "../../../chat/conversation.ts"
 import { type Problem, problem } from "../../../errors.ts"
 import { cut } from "../../check.ts"
 import {
@@ -10,13 +11,14 @@ import {
   type State,
   serviceOf,
 } from "../../exchange.ts"
+import type { Service } from "../../service.ts"
 import { COMMENT } from "../../sse.ts"
 import { reportIgnored } from "../ignored.ts"
 import { assertLogprobsFit, MAX_LOGPROBS_AT_ONCE } from "../logprob-budget.ts"
 import { refuse } from "../refusals.ts"
 import { stream } from "../stream.ts"
 import { whole } from "../whole.ts"
-import { plainTranscript, transcriptEvents, wholeTranscript } from "./reply.ts"
+import { headless, plainTranscript, transcriptEvents, wholeTranscript } from "./reply.ts"
 import { readTranscription } from "./request.ts"
 import { TranscriptionRequest } from "./schema.ts"
 
@@ -37,11 +39,19 @@ export async function transcriptions(exchange: Exchange): Promise<Answer> {
   }
   reportIgnored(exchange, TranscriptionRequest)
   const reply = await service.chat.reply(request, exchange.signal, exchange.client)
-  const events = exchange.metrics.watch(reply.events, [reply], exchange.account)
+  const watched = exchange.metrics.watch(reply.events, [reply], exchange.account)
+  const header = headerOf(request, service)
+  const events = header === undefined ? watched : headless(watched, header)
   const shape = { names: reply.names, logprobs, heard: reply.mediaTokens ?? 0 }
   if (body.stream) return stream(exchange, transcriptEvents(events, shape), () => COMMENT)
   if (body.response_format !== "text") return whole(exchange, wholeTranscript(events, shape))
   return { type: "text/plain; charset=utf-8", text: await plainTranscript(events) }
+}
+
+/** What stands before the transcript, where the model is left to find the language. */
+function headerOf({ opening }: ChatRequest, { model }: Service): string | undefined {
+  const { transcription } = model
+  return typeof transcription === "object" && !opening ? transcription.header : undefined
 }
 
 /** A recording need not be read where nobody would hear it. */

@@ -11,6 +11,62 @@ export interface TranscriptShape {
   heard: number
 }
 
+/** A header is a few words. */
+const MAX_HEADER = 100 // characters
+
+type Content = Extract<ReplyEvent, { kind: "content" }>
+
+/**
+ * The reply without what it says up to that mark, and blanks behind it, or all of it where the mark does not come soon. Of its tokens
+ * those are left out that begin before the mark's end.
+ */
+export async function* headless(
+  events: AsyncIterable<ReplyEvent>,
+  mark: string,
+): AsyncGenerator<ReplyEvent> {
+  let held: Content[] | undefined = [] // until the mark
+  let isBlank = false // nothing but blanks has come behind it
+  for await (const event of events) {
+    if (event.kind === "finish" && held) {
+      yield* held
+      held = undefined
+    }
+    if (event.kind !== "content") {
+      yield event
+      continue
+    }
+    let own = event
+    if (held) {
+      held.push(event)
+      const text: string = held.map((each) => each.text).join("")
+      const at = text.indexOf(mark)
+      if (at < 0 && text.length <= MAX_HEADER) continue
+      if (at < 0) {
+        yield* held
+        held = undefined
+        continue
+      }
+      own = { ...event, ...behind(held, text, at + mark.length) }
+      held = undefined
+      isBlank = true
+    }
+    const shown: string = isBlank ? own.text.trimStart() : own.text
+    isBlank &&= shown === ""
+    if (shown !== "" || own.logprobs.length > 0) yield { ...own, text: shown }
+  }
+}
+
+/** What of these stands behind so many characters of their text. */
+function behind(
+  held: readonly Content[],
+  text: string,
+  end: number,
+): Omit<Content, "kind" | "choice"> {
+  const tokens = held.flatMap(({ logprobs }) => logprobs)
+  const first = (tokens[0]?.offset ?? 0) + Array.from(text.slice(0, end)).length
+  return { text: text.slice(end), logprobs: tokens.filter(({ offset }) => offset >= first) }
+}
+
 /** The pieces of a whole one. Throws the problem of a reply that fails. */
 export async function* wholeTranscript(
   events: AsyncIterable<ReplyEvent>,

@@ -1,8 +1,9 @@
-// A checked form becomes a conversation: one message of the user, with the recording and behind it what is asked.
+// A checked form becomes a conversation: one message of the user, with the recording and behind it what is asked; or as the model was
+// taught, where it was taught a form of its own for that.
 
 import type { ChatRequest } from "../../../chat/conversation.ts"
 import { cut, fault, show } from "../../check.ts"
-import type { Service } from "../../service.ts"
+import type { OpenedTranscript, Service, TranscriptStyle } from "../../service.ts"
 import { readSampling } from "../sampling.ts"
 import type { TranscriptionRequest } from "./schema.ts"
 
@@ -17,12 +18,10 @@ export function readTranscription(
   const isTold = body.include?.includes("logprobs") ?? false
   if (isTold && body.response_format === "text" && !body.stream)
     throw fault("include", "needs the response_format json, as a text has no place for logprobs")
-  const content = instructionOf(body, model.transcription ?? INSTRUCTION)
-  const parts = [{ audio: body.file, field: "file" }, { text: content }]
   return {
     id,
     scope,
-    messages: [{ role: "user", content, parts }],
+    ...askedFor(body, model.transcription ?? INSTRUCTION),
     choices: 1,
     maxTokens: undefined,
     stop: [],
@@ -34,6 +33,45 @@ export function readTranscription(
     templateArguments: {},
     reasoning: "split",
   }
+}
+
+/** The conversation, as the model was taught it. */
+function askedFor(
+  body: TranscriptionRequest,
+  style: TranscriptStyle,
+): Pick<ChatRequest, "messages" | "opening"> {
+  const recording = { audio: body.file, field: "file" }
+  if (typeof style === "string") {
+    const content = instructionOf(body, style)
+    return { messages: [{ role: "user", content, parts: [recording, { text: content }] }] }
+  }
+  const { prompt } = body
+  if (prompt && !style.context)
+    throw fault(
+      "prompt",
+      "is given to a model that was taught to transcribe without one; leave it out",
+    )
+  const opening = style.opening(body.language ? nameOf(body.language, style) : undefined)
+  return {
+    messages: [
+      ...(prompt ? [{ role: "system" as const, content: prompt }] : []),
+      { role: "user", content: "", parts: [recording] },
+    ],
+    ...(opening && { opening }),
+  }
+}
+
+/** What the model calls a language, whatever its region or script. */
+function nameOf(code: string, { languages }: OpenedTranscript): string {
+  const [own] = code.toLowerCase().split("-") as [string]
+  if (!languages) {
+    languageOf(code)
+    if (own.length === 2) return own
+    throw fault("language", `must be a code of two letters, as en, not ${show(cut(code, 20))}`)
+  }
+  if (Object.hasOwn(languages, own)) return languages[own]!
+  const known = Object.keys(languages).join(", ")
+  throw fault("language", `must be one that this model knows, not ${show(cut(code, 20))}: ${known}`)
 }
 
 /** The whole of what the model reads beside the recording. */

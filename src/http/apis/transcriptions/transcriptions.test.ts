@@ -6,7 +6,7 @@ import { formOf } from "../../../../test/forms.ts"
 import { eventsOf, logprob, parrot, type Script, served, usage } from "../../../../test/parrot.ts"
 import type { ChatRequest } from "../../../chat/conversation.ts"
 import { problem } from "../../../errors.ts"
-import type { HttpOptions } from "../../service.ts"
+import type { HttpOptions, OpenedTranscript } from "../../service.ts"
 
 const bytes = Buffer.from("RIFF\0\0\0\0WAVE", "latin1")
 const file = new Blob([bytes])
@@ -63,6 +63,108 @@ test.each<[string, Fields, string | undefined, string]>([
   expect(request.messages).toEqual([
     { role: "user", content, parts: [{ audio: bytes, field: "file" }, { text: content }] },
   ])
+})
+
+const taught: OpenedTranscript = {
+  languages: { de: "German", en: "English" },
+  opening: (language) => language && `language ${language}<asr_text>`,
+  header: "<asr_text>",
+  context: "system",
+}
+
+test.each<[string, Fields, Partial<ChatRequest>]>([
+  ["nothing else", {}, {}],
+  ["a language", { language: "de" }, { opening: "language German<asr_text>" }],
+  ["one of a region", { language: "en-GB" }, { opening: "language English<asr_text>" }],
+])("a model that was taught a form of its own is asked by it: %s", async (_, fields, request) => {
+  const { send, service, asked } = hearing()
+  Object.assign(service.model, { transcription: taught })
+  expect((await send(fields)).statusCode).toBe(200)
+  expect((await send({ ...fields, prompt: "Oslo" })).statusCode).toBe(200)
+  const [first, second] = asked as [ChatRequest, ChatRequest]
+  const user = { role: "user", content: "", parts: [{ audio: bytes, field: "file" }] }
+  expect(first.messages).toEqual([user])
+  expect(first.opening).toBe(request.opening)
+  expect(second.messages).toEqual([{ role: "system", content: "Oslo" }, user])
+})
+
+test.each<[string, Partial<OpenedTranscript>, Fields, string, string]>([
+  [
+    "a language that it does not know",
+    taught,
+    { language: "sw" },
+    "language",
+    'language must be one that this model knows, not "sw": de, en.',
+  ],
+  [
+    "no code",
+    { opening: taught.opening },
+    { language: "german" },
+    "language",
+    'language must be the code of a language, as en, not "german".',
+  ],
+  [
+    "a code of three letters",
+    { opening: taught.opening },
+    { language: "yue" },
+    "language",
+    'language must be a code of two letters, as en, not "yue".',
+  ],
+  [
+    "a text to follow",
+    { opening: taught.opening },
+    { prompt: "Oslo" },
+    "prompt",
+    "prompt is given to a model that was taught to transcribe without one; leave it out.",
+  ],
+])("of a form of its own is refused: %s", async (_, transcription, fields, param, message) => {
+  const { send, service } = hearing()
+  Object.assign(service.model, { transcription })
+  const answer = await send(fields)
+  expect(answer.statusCode).toBe(400)
+  expect(answer.json().error).toMatchObject({ param, message })
+})
+
+/** A token for each piece. */
+const saidSo = (...pieces: string[]): Script =>
+  function* () {
+    let offset = 0
+    for (const text of pieces) {
+      yield { kind: "content", choice: 0, text, logprobs: [{ ...logprob(text), offset }] }
+      offset += Array.from(text).length
+    }
+    yield { kind: "finish", choice: 0, reason: "stop" }
+    yield { kind: "usage", usage }
+  }
+
+test.each<[string, string[], string[]]>([
+  ["stands ahead", ["language", " English", "<asr_text>", " Hel", "lo"], ["Hel", "lo"]],
+  ["stands in one piece with it", ["language German<asr_text>Hal", "lo"], ["Hal", "lo"]],
+  [
+    "comes in halves, with blanks behind it",
+    ["language", " None<asr", "_text>", " ", " A b"],
+    ["A b"],
+  ],
+  ["is not there", ["lang", "uage"], ["lang", "uage"]],
+  ["does not come soon", ["x".repeat(101), "<asr_text>y"], ["x".repeat(101), "<asr_text>y"]],
+])("what a transcript is in is told apart where it %s", async (_, said, deltas) => {
+  const { send, service } = hearing(saidSo(...said))
+  Object.assign(service.model, { transcription: taught })
+  const text = deltas.join("")
+  expect((await send({ response_format: "text" })).body).toBe(text)
+  const events = eventsOf((await send({ stream: "true" })).body)
+  expect(events.filter(({ delta }) => delta).map(({ delta }) => delta)).toEqual(deltas)
+  expect(events.at(-1)).toMatchObject({ type: "transcript.text.done", text })
+  const told = (await send({ "include[]": "logprobs" })).json()
+  const heard = said.slice(said.findIndex((piece) => piece.endsWith("_text>")) + 1)
+  if (said.some((piece) => piece.endsWith("_text>")))
+    expect(told.logprobs.map(({ token }: { token: string }) => token)).toEqual(heard)
+})
+
+test("where the language was told, what looks like a header is the transcript", async () => {
+  const { send, service } = hearing(saidSo("A <asr_text>", "b"))
+  Object.assign(service.model, { transcription: taught })
+  expect((await send({ language: "en" })).json().text).toBe("A <asr_text>b")
 })
 
 test("what its model advises counts, but for the temperature", async () => {

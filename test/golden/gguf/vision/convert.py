@@ -65,17 +65,17 @@ gemma.Gemma3Model.set_gguf_parameters = with_windows
 vision_keys = base.MmprojModel.set_gguf_parameters
 def with_sizes(self):
     vision_keys(self)
-    image, writer = self.preprocessor_config, self.gguf_writer
+    image, writer, eye = self.preprocessor_config, self.gguf_writer, self.hparams_vision or {}
     if image.get("image_processor_type", "").startswith("Qwen"):
         size = image.get("size", {})
         writer.add_vision_min_pixels(image.get("min_pixels") or size["shortest_edge"])
         writer.add_vision_max_pixels(image.get("max_pixels") or size["longest_edge"])
-    if "window_size" in self.hparams_vision:
-        writer.add_vision_window_size(self.hparams_vision["window_size"])
-    if self.hparams_vision.get("model_type") == "pixtral":
+    if "window_size" in eye:
+        writer.add_vision_window_size(eye["window_size"])
+    if eye.get("model_type") == "pixtral":
         writer.add_vision_preproc_image_size(image["size"]["longest_edge"])
-    if self.hparams_vision.get("model_type") in ("pixtral", "llama4_vision_model"):
-        turned = self.hparams_vision.get("rope_parameters") or self.hparams_vision
+    if eye.get("model_type") in ("pixtral", "llama4_vision_model"):
+        turned = eye.get("rope_parameters") or eye
         writer.add_rope_freq_base(turned["rope_theta"])
 base.MmprojModel.set_gguf_parameters = with_sizes
 gemma.Gemma4Model.set_vocab = base.TextModel._set_vocab_gpt2

@@ -1,0 +1,198 @@
+// What a GGUF model hears with: the part of an mmproj file that llama.cpp calls its audio encoder. Its keys become the fields of a
+// config.json and of a preprocessor_config.json, so that what is known of a family holds here, too; the file says nothing of how
+// recordings are prepared but how many bands there are. A projector that is not known is refused by its name: of GLM-ASR's (`glma`)
+// llama.cpp has another encoder, without the turned heads of the published one.
+//
+// Keys and tensors: tools/mtmd/clip-impl.h and conversion/ultravox.py and qwen3vl.py of llama.cpp.
+
+import type { AudioProcessing } from "../../audio/audio.ts"
+import { openWhole } from "../../closing.ts"
+import { Fields } from "../fields.ts"
+import { type Beside, type ClipFile, openClip } from "../gguf/clip-file.ts"
+import type { Naming } from "../weights/names.ts"
+import type { Weights } from "../weights/weights.ts"
+import { chunkParts } from "./chunks.ts"
+import {
+  EPSILON,
+  encoderOf,
+  readAudioProcessing,
+  readHearing,
+  readTranscription,
+} from "./families.ts"
+import type { HearingConfig } from "./tower.ts"
+import type { OpenedTranscription } from "./transcripts.ts"
+
+interface Projector {
+  /** The `model_type` of the whole. */
+  model: "audioflamingo3" | "qwen2_audio" | "qwen3_asr" | "voxtral"
+  /** Tokens that a vocabulary has for recordings, the soft one first. */
+  around: readonly [string, ...string[]]
+  /** So many rows side by side become one; absent: the file does not say it. */
+  stacked?: number
+  /** What stands around a recording, which the templates of such files do not write. */
+  written?: { before: string; after: string }
+  /** Tensors that nobody reads. */
+  unread?: readonly string[]
+  parts: Naming["parts"]
+  /** The matrix whose rows are as many as the text model's columns. */
+  last: string
+}
+
+/** Of the first convolution of those in two directions. */
+const FILTERS = "a.conv2d.1.weight"
+
+const TWO = { linear_1: "mlp.1", linear_2: "mlp.2" }
+
+/** The encoder's norm reads the mean of its rows. */
+const MEAN = {
+  "projector_norm.weight": { name: "post_ln.weight", apart: true },
+  "projector_norm.bias": { name: "post_ln.bias", apart: true },
+} as const
+
+const projectors = {
+  musicflamingo: {
+    model: "audioflamingo3",
+    around: ["<sound>"],
+    parts: { ...TWO, ...MEAN },
+    last: "mm.a.mlp.2.weight",
+  },
+  qwen2a: {
+    model: "qwen2_audio",
+    around: ["<|AUDIO|>"],
+    parts: { linear_1: "fc", ...MEAN },
+    last: "mm.a.fc.weight",
+  },
+  qwen3a: {
+    model: "qwen3_asr",
+    around: ["<|audio_pad|>", "<|audio_start|>", "<|audio_end|>", "<asr_text>"],
+    written: { before: "<|audio_start|>", after: "<|audio_end|>" },
+    unread: ["a.position_embd.weight"], // sines and cosines, which are computed
+    parts: TWO,
+    last: "mm.a.mlp.2.weight",
+  },
+  voxtral: {
+    model: "voxtral",
+    around: ["[AUDIO]", "[BEGIN_AUDIO]"],
+    stacked: 4,
+    parts: TWO,
+    last: "mm.a.mlp.2.weight",
+  },
+} as const satisfies Record<string, Projector>
+
+/** What the projector type of a file that hears may be. */
+export const hearingMmprojNames = Object.keys(projectors) as readonly (keyof typeof projectors)[]
+
+function projectorOf(file: ClipFile): Projector {
+  const { key, name } = file.projector()
+  if (name !== undefined && Object.hasOwn(projectors, name))
+    return projectors[name as keyof typeof projectors]
+  const known = hearingMmprojNames.join(", ")
+  throw file.keys.wrong(key, `is ${JSON.stringify(name)}; known of what hears: ${known}`)
+}
+
+export interface HearingMmproj {
+  fields: Fields
+  /** Of a preprocessor_config.json; absent: no folder could say what stands around a recording. */
+  extractor: Fields | undefined
+  config: HearingConfig
+  audio: AudioProcessing
+  transcription: string | OpenedTranscription | undefined
+  weights: Weights
+  close(): Promise<void>
+}
+
+/**
+ * @returns nothing where the file has nothing to hear with
+ * @throws `model_broken`
+ */
+export async function openHearingMmproj(beside: Beside): Promise<HearingMmproj | undefined> {
+  return openWhole(async (closing) => {
+    const { audio: file } = await openClip(beside, closing)
+    if (!file) {
+      await closing.close()
+      return undefined
+    }
+    const projector = projectorOf(file)
+    file.checkTokens(projector.around, "recordings", beside)
+    const fields = wordsOf(file, projector, beside)
+    const read = readHearing(fields, beside.config)!
+    file.checkWidth({ tensor: projector.last, dim: 1 }, beside)
+    const config = { ...read, naming: namingOf(file, read, projector) }
+    const extractor = new Fields({ feature_size: config.bands }, file.broken)
+    const processor = new Fields({}, file.broken)
+    const close = () => closing.close()
+    const audio = readAudioProcessing(fields, extractor, processor)
+    return {
+      fields,
+      extractor: projector.written ? undefined : extractor,
+      config,
+      audio: { ...audio, ...projector.written },
+      transcription: readTranscription(fields, processor),
+      weights: file.weights(config.naming, close, projector.unread),
+      close,
+    }
+  })
+}
+
+/** What the file says, in the words of a config.json. */
+function wordsOf(file: ClipFile, { model, around, stacked }: Projector, beside: Beside): Fields {
+  const epsilon = file.numberIfThere("attention.layer_norm_epsilon") ?? EPSILON
+  if (Math.fround(epsilon) !== Math.fround(EPSILON))
+    throw file.wrong("attention.layer_norm_epsilon", `is ${epsilon}; only ${EPSILON} is known`)
+  const factor = file.countIfThere("projector.stack_factor")
+  if (factor !== undefined && factor !== (stacked ?? 1))
+    throw file.wrong("projector.stack_factor", `is ${factor}; only ${stacked ?? 1} is known of it`)
+  const audio_config = {
+    model_type: encoderOf(model),
+    hidden_size: file.count("embedding_length"),
+    intermediate_size: file.count("feed_forward_length"),
+    num_hidden_layers: file.layers(),
+    num_attention_heads: file.count("attention.head_count"),
+    num_mel_bins: file.count("num_mel_bins"),
+    ...(file.has(FILTERS) && { downsample_hidden_size: file.dims(FILTERS)[3] }),
+  }
+  const audio_token_id = beside.readTokenIds()(around[0])
+  const words = { model_type: model, audio_config, audio_token_id, text_config: beside.text.json }
+  return new Fields(words, file.broken)
+}
+
+/** Which tensors the graph's are. */
+function namingOf(
+  file: ClipFile,
+  { width, bands, channels }: HearingConfig,
+  { parts }: Projector,
+): Naming {
+  const taps = (name: string, channels: number) => ({
+    name: `${name}.weight`,
+    shape: [width, channels, 3],
+    turnedColumns: 3,
+  })
+  return {
+    roots: [{ root: "a.", head: "mm.a.", apart: "a." }],
+    layers: "blk.",
+    parts: {
+      ...(channels
+        ? chunkParts({ bands, width, channels }, (number) => `conv2d.${number}`, [channels, 1, 1])
+        : {
+            conv1: "conv1d.1",
+            "conv1.weight": taps("conv1d.1", bands),
+            conv2: "conv1d.2",
+            "conv2.weight": taps("conv1d.2", width),
+          }),
+      positions: "position_embd",
+      norm: "post_ln",
+      input_layernorm: "ln1",
+      "self_attn.q_proj": "attn_q",
+      "self_attn.k_proj": "attn_k",
+      ...(!file.has("a.blk.0.attn_k.bias") && {
+        "self_attn.k_proj.bias": { name: "attn_k.bias", constant: 0 },
+      }),
+      "self_attn.v_proj": "attn_v",
+      "self_attn.o_proj": "attn_out",
+      post_attention_layernorm: "ln2",
+      "mlp.up_proj": "ffn_up",
+      "mlp.down_proj": "ffn_down",
+      ...parts,
+    },
+  }
+}
