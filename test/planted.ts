@@ -2994,15 +2994,15 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "all images of a prompt are prepared, however many fit",
     file: "src/chat/media.ts",
-    text: "this.#assertRoom?.(rows + order.length - index, WHERE)",
+    text: "this.#assertRoom?.(rows + parts.length - index, WHERE)",
     fault: "this.#assertRoom?.(0, WHERE)",
     test: "src/chat/media.test.ts",
   },
   {
     what: "an image that a template leaves out is lost without a word",
     file: "src/chat/media.ts",
-    text: "if (written === length) return",
-    fault: "if (written <= length) return",
+    text: "if (written === length) continue",
+    fault: "if (written <= length) continue",
     test: "src/chat/media.test.ts",
   },
   {
@@ -3018,6 +3018,41 @@ export const planted: readonly PlantedFault[] = [
     text: "if (at > from) yield PIECE",
     fault: "if (at < from) yield PIECE",
     test: "src/http/apis/media.test.ts",
+  },
+  {
+    what: "marks of images and of recordings are filled in the request's order",
+    file: "src/chat/media.ts",
+    text: "waiting.findIndex((part) => mediumOf(part).kind === kind)",
+    fault: "waiting.findIndex(() => kind !== undefined)",
+    test: "src/chat/media.test.ts",
+  },
+  {
+    what: "rows of a recording are taken for those of an image",
+    file: "src/chat/media.ts",
+    text: 'Number(kind === "audio")',
+    fault: 'Number(kind === "image")',
+    test: "src/chat/media.test.ts",
+  },
+  {
+    what: "rows of a recording see each other where those of an image do",
+    file: "src/engine/sequence.ts",
+    text: "row !== NO_ROW && !heard?.[row]",
+    fault: "row !== NO_ROW && heard !== null",
+    test: "src/engine/images.test.ts",
+  },
+  {
+    what: "a long recording is refused where an image would be",
+    file: "src/engine/engine.ts",
+    text: "if (run <= room || heard?.[row]) continue",
+    fault: "if (run <= room) continue",
+    test: "src/engine/images.test.ts",
+  },
+  {
+    what: "the engine waits for the tower that sees, and not for the one that hears",
+    file: "src/engine/tower.ts",
+    text: "all.some(({ isBusy }) => isBusy)",
+    fault: "Boolean(all[0]?.isBusy)",
+    test: "src/engine/tower.test.ts",
   },
   // ---- images in steps, and towers
   {
@@ -3037,7 +3072,7 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a prefix is found with another image in it",
     file: "src/engine/sequence.ts",
-    text: "this.promptKeys[position] = images.keys[row]!",
+    text: "this.promptKeys[position] = media.keys[row]!",
     fault: "this.promptKeys[position] = prompt[position]!",
     test: "src/engine/images.test.ts",
   },

@@ -49,7 +49,7 @@ export function modelsPage(): string {
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(
         ([name, { models, texts }]) =>
-          `| \`${name}\` | ${models} | ${texts.map(quoted).join(", ")} | ${readsImages(name) ? "images" : readsAudio(name) ? "audio" : ""} |`,
+          `| \`${name}\` | ${models} | ${texts.map(quoted).join(", ")} | ${readBy(name)} |`,
       ),
     "",
     `GGUF files, whole or split, open where their architecture is ${gguf}. Their matrices stay in the file's own types: ${types.join(", ")}.`,
@@ -91,3 +91,6 @@ export function modelsPage(): string {
     "",
   ].join("\n")
 }
+
+const readBy = (type: string) =>
+  [readsImages(type) ? "images" : [], readsAudio(type) ? "audio" : []].flat().join(", ")

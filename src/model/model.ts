@@ -119,11 +119,8 @@ export async function openModel(
     const heard = sees ? await hearingOf(folder, source, within) : {}
     const { vision, hearing } = { ...sight, ...heard }
     for (const each of [vision, hearing]) if (each) closing.add(each)
-    const config = vision
-      ? seeingImages(alone, vision.config)
-      : hearing
-        ? seeingImages(alone)
-        : alone
+    const config =
+      vision || hearing ? seeingImages(alone, { ...hearing?.config, ...vision?.config }) : alone
     const graph = withOrders(withLowRank(decoder(architecture, config), weights), weights)
     const read = readTensors(graph, weights)
     const pooled = isRanker

@@ -1,7 +1,7 @@
-// What a model sees or hears with, its tower: a program beside the text model's, with weights of its own. It is kept in the floats, or the
-// codes, that it is stored in, whatever becomes of the text model.
+// What a model sees or hears with, its tower: a program beside the text model's, with weights of its own. A model may have one of each.
+// It is kept in the floats, or the codes, that it is stored in, whatever becomes of the text model.
 //
-// A compiled folder has a folder in it for the tower: configuration and processor as they were published, the tower's weights in MLC's
+// A compiled folder has a folder in it for each tower: configuration and processor as they were published, the tower's weights in MLC's
 // layout, and libraries in a lib/ of its own.
 
 import { join } from "node:path"
@@ -48,12 +48,16 @@ export type SenseName = "vision" | "hearing"
 /** What of a compiled model's tower lies in its folder, libraries in lib/ as the model's own. */
 export const senseFolder = (folder: string, name: SenseName) => join(folder, name)
 
-/** The one that a model has: none of the families that are known both sees and hears. */
-export function senseOf<Own extends Sense>(
+const SENSES: readonly SenseName[] = ["vision", "hearing"]
+
+/** Those that a model has. */
+export function sensesOf<Own extends Sense>(
   model: { readonly [Name in SenseName]?: Own | undefined },
-): { name: SenseName; sense: Own } | undefined {
-  if (model.vision) return { name: "vision", sense: model.vision }
-  return model.hearing && { name: "hearing", sense: model.hearing }
+): { name: SenseName; sense: Own }[] {
+  return SENSES.flatMap((name) => {
+    const sense = model[name]
+    return sense ? [{ name, sense }] : []
+  })
 }
 
 /**
