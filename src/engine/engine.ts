@@ -307,8 +307,9 @@ class Loop implements Engine {
     const room = this.#scheduler.roomForImage
     let run = 0
     for (let row = 0; row < at.length; row++) {
-      run = row > 0 && at[row] === at[row - 1]! + 1 && !heard?.[row - 1] ? run + 1 : 1
-      if (run <= room || heard?.[row]) continue
+      if (heard?.[row]) run = 0
+      else run = at[row] === (at[row - 1] ?? -1) + 1 ? run + 1 : 1
+      if (run <= room) continue
       const words = `${field} has an image of more than ${room} tokens, which a step has no room for; start the server with a larger --overrides "prefill_chunk_size=…".`
       throw problem("invalid_value", { problem: words }, field)
     }
