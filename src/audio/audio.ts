@@ -23,6 +23,8 @@ export interface AudioProcessing {
   isTurned?: true
   /** The tower also sees what lies behind the recording in its window. */
   isFull?: true
+  /** How loudness is computed where that is not Whisper's; a row is of four frames then, and not of two. */
+  spectrum?: Spectrum
   /** What the chat template writes in the place of a recording. */
   mark: string
   /** The text of the token that stands for each row that comes out. */
@@ -30,6 +32,24 @@ export interface AudioProcessing {
   /** What stands around those, as text. */
   before: string
   after: string
+}
+
+/** Of a conformer: what of a sound is transformed, and what becomes of that. */
+export interface Spectrum {
+  length: number // samples of a frame
+  hop: number // samples from one frame to the next
+  transform: number // numbers that are transformed, the last of which are 0
+  low: number // hertz, where the first band begins
+  high: number // hertz, where the last one ends
+  /** Samples are less so much of the one before. */
+  emphasis?: { by: number; isHtk: boolean }
+  /** Samples are multiplied with it. */
+  scale: number
+  /** Magnitudes are that much more before their logarithm is taken. */
+  floor: number
+  /** Of each band, what is taken off its logarithms, and what they are divided by. */
+  means?: readonly number[]
+  deviations?: readonly number[]
 }
 
 /** A recording as a tower takes it. */
@@ -43,8 +63,11 @@ export interface HeardRecording {
 }
 
 export interface Tile {
-  /** What two convolutions of three taps, the second of stride 2, see of each row: five frames, and whether there is a row before. */
-  given: Float32Array // [rows, 5 * bands + 1]
+  /**
+   * What two convolutions of three taps see of each row. Where the second has stride 2: five frames, and whether there is a row before; where
+   * both have: seven, and whether there is a row before, and behind.
+   */
+  given: Float32Array // [rows, 5 * bands + 1], or [rows, 7 * bands + 2]
   places: Int32Array // [rows] 0, 1, 2, …; zeros where nobody looks them up
   wanted: Int32Array // [rows that come out] the first of the rows that are joined to one
 }

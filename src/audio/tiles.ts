@@ -4,6 +4,8 @@
 
 import type { AudioProcessing, Tile } from "./audio.ts"
 import { featuresOf, HOP, RATE } from "./features.ts"
+import { leastOf } from "./spectrum.ts"
+import { rowsIn, subsampledTile, windowIn } from "./subsampled.ts"
 
 export const WINDOW = 30 // seconds
 const SAMPLES = WINDOW * RATE
@@ -23,13 +25,17 @@ export interface Window extends Span {
 }
 
 /** Encoder rows of the largest tile. */
-export function mostRows(processing: AudioProcessing): number {
+export function mostRows(processing: Counted): number {
+  const { spectrum } = processing
+  if (spectrum) return rowsIn(mostSeconds(processing) * RATE, spectrum)
   const isWhole = processing.cutting === "padded" || processing.isFull
   return isWhole ? rowsOf(FRAMES) : ownRows(mostSeconds(processing) * RATE)
 }
 
+type Counted = Pick<AudioProcessing, "cutting" | "most" | "isFull" | "spectrum">
+
 /** Seconds; longer recordings are refused. */
-export function mostSeconds({ cutting, most }: AudioProcessing): number {
+export function mostSeconds({ cutting, most }: Pick<Counted, "cutting" | "most">): number {
   return cutting === "window" ? Math.min(WINDOW, most) : most
 }
 
@@ -40,12 +46,15 @@ export function mostRecordingRows(processing: AudioProcessing): number {
 }
 
 /** Fewer samples are refused: no row would come out. */
-export const leastSamples = ({ cutting, joined }: AudioProcessing): number =>
-  cutting === "padded" ? 1 : (2 * joined - 2) * HOP + 1
+export function leastSamples({ cutting, joined, spectrum }: AudioProcessing): number {
+  if (spectrum) return leastOf(spectrum)
+  return cutting === "padded" ? 1 : (2 * joined - 2) * HOP + 1
+}
 
 /** Windows of which nothing comes out, at the end of a recording, are left out. */
 export function windowsOf(samples: Float32Array, processing: AudioProcessing): Window[] {
-  const { bands, cutting, joined, isFull } = processing
+  const { bands, cutting, joined, isFull, spectrum } = processing
+  if (spectrum) return [windowIn(samples, processing, spectrum)]
   const count = Math.ceil(samples.length / SAMPLES)
   const padded = new Float32Array(count * SAMPLES)
   padded.set(samples)
@@ -74,8 +83,10 @@ function rowsOf(frames: number): number {
 export function tileOf(
   { rows, own }: Span,
   frames: Float32Array,
-  { bands, joined, isTurned }: AudioProcessing,
+  processing: AudioProcessing,
 ): Tile {
+  const { bands, joined, isTurned, spectrum } = processing
+  if (spectrum) return subsampledTile(rows, frames, processing)
   const columns = 5 * bands + 1
   const given = new Float32Array(rows * columns)
   for (let row = 0; row < rows; row++) {

@@ -32,7 +32,7 @@ export function goldenHearing(name: string) {
 }
 
 /** Three triangles, each of another pitch every tenth of a second. */
-function sound(samples: number, seed: number): Int16Array {
+export function sound(samples: number, seed: number): Int16Array {
   let state = BigInt(seed)
   const steps = [0, 0, 0]
   const phases = [0, 0, 0]
@@ -51,7 +51,7 @@ function sound(samples: number, seed: number): Int16Array {
 }
 
 /** 16 kHz, one channel of 16 bits. */
-function wavOf(samples: Int16Array): Buffer {
+export function wavOf(samples: Int16Array): Buffer {
   const head = Buffer.alloc(44)
   head.write("RIFF")
   head.writeUInt32LE(36 + samples.byteLength, 4)
