@@ -19,7 +19,6 @@ import { checkFormat } from "../model/compile-folder.ts"
 import type { ModelConfig } from "../model/config.ts"
 import { Folder, type Json } from "../model/folder.ts"
 import type { Hearing } from "../model/hearing/open-hearing.ts"
-import type { HearingConfig } from "../model/hearing/tower.ts"
 import { type Model, openModel } from "../model/model.ts"
 import { readOrigin } from "../model/origin.ts"
 import { type SenseName, senseFolder, sensesOf } from "../model/sense.ts"
@@ -121,7 +120,7 @@ interface Inspected extends Pick<Model, "path" | "adapters" | "format" | "graph"
   /** Absent: of a tower. */
   texts?: Model["texts"]
   architecture: string
-  config: ModelConfig | TowerConfig | HearingConfig
+  config: ModelConfig | TowerConfig | Hearing["config"]
 }
 
 function towerOf(

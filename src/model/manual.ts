@@ -4,6 +4,7 @@ import { architectures } from "./architectures.ts"
 import { ggufArchitectures } from "./gguf/architectures.ts"
 import { blockTypeNames, codecOfType } from "./gguf/types.ts"
 import { readsAudio } from "./hearing/families.ts"
+import { isGemma4 } from "./hearing/gemma4.ts"
 import { seeing } from "./seeing.ts"
 import { readsImages } from "./vision/families.ts"
 import { mmprojNames } from "./vision/projectors.ts"
@@ -93,4 +94,6 @@ export function modelsPage(): string {
 }
 
 const readBy = (type: string) =>
-  [readsImages(type) ? "images" : [], readsAudio(type) ? "audio" : []].flat().join(", ")
+  [readsImages(type) ? "images" : [], readsAudio(type) || isGemma4(type) ? "audio" : []]
+    .flat()
+    .join(", ")

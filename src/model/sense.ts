@@ -121,13 +121,15 @@ export async function placeOfSense(
 }
 
 /** What its weights are read by. */
-interface Reading {
+export interface Reading {
   naming: Naming
   names: MlcNames
   /** Its layers, which a configuration counts in that field. */
   layers: { count: number; field: string }
   /** Made once there is a tensor for each layer. */
   graph: () => Graph
+  /** With those that are computed of what is stored, which a compiled folder has. */
+  computed?: (stored: Weights) => Weights
 }
 
 /**
@@ -136,11 +138,11 @@ interface Reading {
  */
 export async function openSense(
   { folder, told, fields, isCompiled }: Told & { isCompiled: boolean },
-  { naming, names, layers, graph: make }: Reading,
+  { naming, names, layers, graph: make, computed = (stored) => stored }: Reading,
 ): Promise<Sense | undefined> {
   const packing = isCompiled ? undefined : await packingOf(folder, [fields, textFields(fields)])
   return openWhole(async (closing) => {
-    const weights = closing.add(
+    const stored = closing.add(
       isCompiled
         ? await openMlc(folder, { format: "q0f32", names })
         : await openSafetensors(
@@ -150,17 +152,18 @@ export async function openSense(
             told === PARAMS ? CONSOLIDATED : undefined,
           ),
     )
-    if (weights.holds && !weights.holds("model.embed_tokens.weight")) {
+    if (stored.holds && !stored.holds("model.embed_tokens.weight")) {
       await closing.close()
       return undefined
     }
+    const weights = isCompiled ? stored : computed(stored)
     checkLayers(fields, layers, weights)
     const graph = make()
     readTensors(graph, weights)
     const broken = (what: string) => folder.broken(told, what)
-    const stored = storedFormat(graph, weights, packing?.method ?? "q0f32", broken)
+    const format = storedFormat(graph, weights, packing?.method ?? "q0f32", broken)
     const place = { path: folder.path, configuration: told }
-    return { ...place, graph, ...stored, weights, names, close: () => closing.close() }
+    return { ...place, graph, ...format, weights, names, close: () => closing.close() }
   })
 }
 

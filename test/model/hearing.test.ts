@@ -123,7 +123,7 @@ describe.each(hearingModels)("%s", (name) => {
       model: goldenFolder("hearing", name),
       overrides: { max_total_seq_length: 2048, kv_dtype: "f32" },
       prompts: goldenHearing(name),
-      medium: "audio",
+      media: ["audio"],
       sent: (bytes) => {
         const data = bytes.toString("base64")
         return { type: "input_audio", input_audio: { data, format: "wav" } }

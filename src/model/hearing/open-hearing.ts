@@ -4,13 +4,15 @@ import type { AudioProcessing } from "../../audio/audio.ts"
 import { openWhole } from "../../closing.ts"
 import type { ModelConfig } from "../config.ts"
 import { Fields } from "../fields.ts"
-import { openSense, placeOfSense, type Sense } from "../sense.ts"
-import type { MlcNames } from "../weights/mlc-names.ts"
+import { openSense, placeOfSense, type Reading, type Sense } from "../sense.ts"
+import { type ConformerConfig, conformer, conformerShapes } from "./conformer.ts"
+import { withComputed } from "./conformer-weights.ts"
 import { readAudioProcessing, readHearing, readTranscription } from "./families.ts"
+import { readGemma4Audio, readGemma4Hearing } from "./gemma4.ts"
 import { type HearingConfig, hearingShapes, hearingTower } from "./tower.ts"
 
 export interface Hearing extends Sense {
-  config: HearingConfig
+  config: HearingConfig | ConformerConfig
   audio: AudioProcessing
   /** What it is asked for a transcription; absent: its processor knows no words for that. */
   transcription?: string | undefined
@@ -18,6 +20,7 @@ export interface Hearing extends Sense {
 
 const EXTRACTOR = "preprocessor_config.json"
 const PROCESSOR = "processor_config.json"
+const TOKENIZER = "tokenizer_config.json"
 
 /**
  * @returns nothing where the model has no tower that is known, or its folder does not hold it
@@ -27,29 +30,59 @@ export async function openHearing(
   model: Pick<Sense, "path" | "configuration"> & { config: ModelConfig },
 ): Promise<Hearing | undefined> {
   const place = await placeOfSense(model, "hearing")
-  const config = place && readHearing(place.fields, model.config)
-  if (!config) return undefined
+  const ear = place && earOf(place.fields, model.config)
+  if (!ear) return undefined
   return openWhole(async (closing) => {
-    const sense = await openSense(place, {
-      naming: config.naming,
-      names: hearingNames(config),
-      layers: { count: config.blocks.length, field: "audio_config.num_hidden_layers" },
-      graph: () => hearingTower(config),
-    })
+    const sense = await openSense(place, ear)
     if (!sense) return undefined
     closing.add(sense)
-    const { folder, fields } = place
+    const { folder } = place
     const read = async (file: string) =>
       new Fields((await folder.jsonIfThere(file)) ?? {}, (what) => folder.broken(file, what))
     const processor = await read(PROCESSOR)
     const extractor = processor.object("feature_extractor") ?? (await read(EXTRACTOR))
-    const audio = readAudioProcessing(fields, extractor, processor)
-    const transcription = readTranscription(fields, processor)
-    return { ...sense, config, audio, transcription, close: () => closing.close() }
+    const told = ear.told({ extractor, processor, tokens: await read(TOKENIZER) })
+    return { ...sense, config: ear.config, ...told, close: () => closing.close() }
   })
 }
 
+/** A tower that is known, and what it is read by. */
+interface Ear extends Reading {
+  config: Hearing["config"]
+  /** What files of its processor say. */
+  told(files: Record<"extractor" | "processor" | "tokens", Fields>): Told
+}
+
+type Told = Pick<Hearing, "audio" | "transcription">
+
 /** In MLC's layout nothing of a tower is joined. */
-function hearingNames(config: HearingConfig): MlcNames {
-  return { shapes: hearingShapes(config), attention: undefined, gated: false }
+const APART = { attention: undefined, gated: false } as const
+const LAYERS = "audio_config.num_hidden_layers"
+
+function earOf(fields: Fields, text: ModelConfig): Ear | undefined {
+  const own = readGemma4Hearing(fields, text)
+  if (own)
+    return {
+      config: own,
+      naming: own.naming,
+      names: { shapes: conformerShapes(own), ...APART },
+      layers: { count: own.layers, field: LAYERS },
+      graph: () => conformer(own),
+      computed: (stored) => withComputed(stored, own),
+      told: ({ extractor, tokens }) => ({ audio: readGemma4Audio(fields, extractor, tokens) }),
+    }
+  const config = readHearing(fields, text)
+  return (
+    config && {
+      config,
+      naming: config.naming,
+      names: { shapes: hearingShapes(config), ...APART },
+      layers: { count: config.blocks.length, field: LAYERS },
+      graph: () => hearingTower(config),
+      told: ({ extractor, processor }) => ({
+        audio: readAudioProcessing(fields, extractor, processor),
+        transcription: readTranscription(fields, processor),
+      }),
+    }
+  )
 }
