@@ -3062,10 +3062,10 @@ export const planted: readonly PlantedFault[] = [
     test: "src/audio/spectrum.test.ts",
   },
   {
-    what: "the first sample of a frame is emphasised as the others",
+    what: "samples of a conformer are emphasised as HTK does, whatever is said",
     file: "src/audio/spectrum.ts",
-    text: "sample(0) * (1 - by)",
-    fault: "sample(0)",
+    text: "isHtk ? at : at + 1",
+    fault: "at",
     test: "src/audio/spectrum.test.ts",
   },
   {
@@ -3104,7 +3104,7 @@ export const planted: readonly PlantedFault[] = [
     what: "a band of a conformer's convolution sees those behind it",
     file: "src/model/hearing/conformer-weights.ts",
     text: "const bandIn = 2 * band + tap - 1",
-    fault: "const bandIn = 2 * band + tap",
+    fault: "const bandIn = 2 * band + tap - 0",
     test: "test/model/senses.test.ts",
     name: "sees and hears on reference",
   },

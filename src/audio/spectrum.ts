@@ -47,7 +47,7 @@ export function loudnessOf(
   return loudness
 }
 
-/** Less a part of the sample before it: of the first, of itself, as HTK does; else all of them are one further on. */
+/** Less a part of the sample before it; not as HTK has it, of one further on. What becomes of a frame's first is all one: its window is 0. */
 function emphasised(
   sample: (at: number) => number,
   at: number,
@@ -55,8 +55,8 @@ function emphasised(
 ): number {
   if (!emphasis) return sample(at)
   const { by, isHtk } = emphasis
-  if (!isHtk) return sample(at + 1) - by * sample(at)
-  return at === 0 ? sample(0) * (1 - by) : sample(at) - by * sample(at - 1)
+  const own = isHtk ? at : at + 1
+  return sample(own) - by * sample(own - 1)
 }
 
 function magnitudeOf(made: Float64Array, { start, weights }: Filter): number {

@@ -11,9 +11,11 @@ export function withComputed(stored: Weights, config: ConformerConfig): Weights 
   return {
     ...stored,
     tensor(name, rows, columns) {
-      const [, convolution] = /\.layer([01])\.spread\.weight$/.exec(name) ?? []
-      if (convolution !== undefined)
-        return spread(stored, config, Number(convolution) as 0 | 1, name)
+      const [, convolution, frame] = /\.layer([01])\.spread([0-2]?)\.weight$/.exec(name) ?? []
+      if (convolution !== undefined) {
+        const index = Number(convolution) as 0 | 1
+        return spread(stored, config, { index, frames: frame ? [Number(frame)] : ALL, name })
+      }
       const [, layer] = /^model\.layers\.(\d+)\.self_attn\.relative\.weight$/.exec(name) ?? []
       if (layer !== undefined) return relativeKeys(stored, config, Number(layer))
       if (name.endsWith(".self_attn.scales.weight")) return scales(stored, config, name)
@@ -36,32 +38,37 @@ function floats(make: () => Promise<Float32Array>, columns: number): Tensor {
 }
 
 const TAPS = 3 // over frames, and over bands
+const ALL = [0, 1, 2]
 
 /**
- * Filters [channels, channels in, frames, bands] as a matrix: rows are bands of channels; columns are frames of bands of channels. A band
- * sees the one at twice its place and those beside it, of which the first has one alone.
+ * Filters [channels, channels in, frames, bands] as a matrix: rows are bands of channels; columns are those frames of bands of channels. A
+ * band sees the one at twice its place and those beside it, of which the first has one alone.
  */
-function spread(stored: Weights, config: ConformerConfig, index: 0 | 1, name: string): Tensor {
+function spread(
+  stored: Weights,
+  config: ConformerConfig,
+  { index, frames, name }: { index: 0 | 1; frames: readonly number[]; name: string },
+): Tensor {
   const { bandsIn, channelsIn, channels } = convolutionOf(config, index)
   const filter = channelsIn * TAPS * TAPS
-  const filters = stored.tensor(name.replace("spread", "conv"), channels, filter)
+  const filters = stored.tensor(name.replace(/spread\d?/, "conv"), channels, filter)
   const codec: FloatType = isGroupCodec(filters.codec) ? "f32" : (filters.codec as FloatType)
   const size = floatBytes[codec]
   return {
     codec,
     async read(first, rows) {
       const own = convert(await filters.read(0, channels), filter, filters.codec, codec).values
-      const columns = TAPS * bandsIn * channelsIn
+      const columns = frames.length * bandsIn * channelsIn
       const values = new Uint8Array(rows * columns * size)
       for (let row = 0; row < rows; row++) {
         const [band, channel] = [Math.floor((first + row) / channels), (first + row) % channels]
-        for (let frame = 0; frame < TAPS; frame++)
+        for (const [at, frame] of frames.entries())
           for (let tap = 0; tap < TAPS; tap++) {
             const bandIn = 2 * band + tap - 1
             if (bandIn < 0 || bandIn >= bandsIn) continue
             for (let channelIn = 0; channelIn < channelsIn; channelIn++) {
               const from = channel * filter + (channelIn * TAPS + frame) * TAPS + tap
-              const to = row * columns + (frame * bandsIn + bandIn) * channelsIn + channelIn
+              const to = row * columns + (at * bandsIn + bandIn) * channelsIn + channelIn
               values.set(own.subarray(from * size, (from + 1) * size), to * size)
             }
           }

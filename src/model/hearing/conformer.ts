@@ -107,19 +107,23 @@ function subsampled(config: ConformerConfig): Node {
   const { bands, width, epsilon } = config
   const own = named("", "model.subsample_conv_projection.")
   const given = hiddenIn(SEEN_FRAMES * bands + 2)
-  const convolved = (x: Node, index: 0 | 1) => {
+  const convolved = (x: Node, index: 0 | 1, frame = "") => {
     const { bandsIn, channels } = convolutionOf(config, index)
-    const name = `conv${index}`
-    const matrix = own(name, `layer${index}.spread.weight`, (bandsIn / 2) * channels, x.columns)
-    const weights = own(`${name}_norm`, `layer${index}.norm.weight`, channels)
-    return apply("above", norm(linear(x, matrix), weights, epsilon, { kind: "layer" }), 0)
+    const tensor = `layer${index}.spread${frame}.weight`
+    return linear(x, own(`conv${index}${frame}`, tensor, (bandsIn / 2) * channels, x.columns))
   }
-  const [before, at, behind] = [0, 2, 4].map((frame) =>
-    convolved(slice(given, frame * bands, TAPS * bands), 0),
-  ) as [Node, Node, Node]
-  const flag = (side: 0 | 1) => slice(given, SEEN_FRAMES * bands + side, 1)
-  const all = concat(concat(multiply(before, flag(0)), at), multiply(behind, flag(1)))
-  const x = convolved(all, 1)
+  const even = (x: Node, index: 0 | 1) => {
+    const weights = own(`conv${index}_norm`, `layer${index}.norm.weight`, config.channels[index])
+    return apply("above", norm(x, weights, epsilon, { kind: "layer" }), 0)
+  }
+  const flags = [0, undefined, 1].map((side) =>
+    side === undefined ? side : slice(given, SEEN_FRAMES * bands + side, 1),
+  )
+  const parts = flags.map((flag, frame) => {
+    const row = even(convolved(slice(given, 2 * frame * bands, TAPS * bands), 0), 0)
+    return convolved(flag ? multiply(row, flag) : row, 1, `${frame}`) // its columns are many: one by one
+  })
+  const x = even(parts.reduce(add), 1)
   return linear(x, own("input", "input_proj_linear.weight", width, x.columns))
 }
 
