@@ -3116,6 +3116,22 @@ export const planted: readonly PlantedFault[] = [
     test: "test/model/senses.test.ts",
     name: "a model of which only what it hears with is known hears",
   },
+  {
+    what: "samples that become no whole row are left out",
+    file: "src/audio/tiles.ts",
+    text: "const rows = Math.ceil(samples.length / ofRow)",
+    fault: "const rows = Math.floor(samples.length / ofRow)",
+    test: "test/model/senses.test.ts",
+    name: "gemma4-unified",
+  },
+  {
+    what: "Gemma 4 12B gives layers columns of the token's own, as E2B does",
+    file: "src/model/seeing.ts",
+    text: "hidden_size_per_layer_input: 0,",
+    fault: "hidden_size_per_layer_input: 256,",
+    test: "test/model/senses.test.ts",
+    name: "gemma4-unified",
+  },
   // ---- images in steps, and towers
   {
     what: "a row of an image is the one before it",

@@ -23,6 +23,8 @@ export interface AudioProcessing {
   isTurned?: true
   /** The tower also sees what lies behind the recording in its window. */
   isFull?: true
+  /** Nothing is computed: what would be bands are the samples of a row. */
+  isPlain?: true
   /** How loudness is computed where that is not Whisper's; a row is of four frames then, and not of two. */
   spectrum?: Spectrum
   /** What the chat template writes in the place of a recording. */
@@ -67,7 +69,7 @@ export interface Tile {
    * What two convolutions of three taps see of each row. Where the second has stride 2: five frames, and whether there is a row before; where
    * both have: seven, and whether there is a row before, and behind.
    */
-  given: Float32Array // [rows, 5 * bands + 1], or [rows, 7 * bands + 2]
+  given: Float32Array // [rows, 5 * bands + 1], or [rows, 7 * bands + 2]; or [rows, samples]
   places: Int32Array // [rows] 0, 1, 2, …; zeros where nobody looks them up
   wanted: Int32Array // [rows that come out] the first of the rows that are joined to one
 }

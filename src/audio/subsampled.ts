@@ -38,9 +38,11 @@ export function subsampledTile(
     given[flags] = Number(row > 0)
     given[flags + 1] = Number(JOINED * row + 2 < count)
   }
-  return {
-    given,
-    places: new Int32Array(rows),
-    wanted: Int32Array.from({ length: rows }, (_, row) => row),
-  }
+  return { given, ...eachRow(rows) }
 }
+
+/** Of a tile whose rows come out one by one, and are looked up nowhere. */
+export const eachRow = (rows: number): Omit<Tile, "given"> => ({
+  places: new Int32Array(rows),
+  wanted: Int32Array.from({ length: rows }, (_, row) => row),
+})

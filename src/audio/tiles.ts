@@ -5,7 +5,7 @@
 import type { AudioProcessing, Tile } from "./audio.ts"
 import { featuresOf, HOP, RATE } from "./features.ts"
 import { leastOf } from "./spectrum.ts"
-import { rowsIn, subsampledTile, windowIn } from "./subsampled.ts"
+import { eachRow, rowsIn, subsampledTile, windowIn } from "./subsampled.ts"
 
 export const WINDOW = 30 // seconds
 const SAMPLES = WINDOW * RATE
@@ -26,13 +26,17 @@ export interface Window extends Span {
 
 /** Encoder rows of the largest tile. */
 export function mostRows(processing: Counted): number {
-  const { spectrum } = processing
+  const { spectrum, isPlain, bands } = processing
+  if (isPlain) return Math.ceil((mostSeconds(processing) * RATE) / bands)
   if (spectrum) return rowsIn(mostSeconds(processing) * RATE, spectrum)
   const isWhole = processing.cutting === "padded" || processing.isFull
   return isWhole ? rowsOf(FRAMES) : ownRows(mostSeconds(processing) * RATE)
 }
 
-type Counted = Pick<AudioProcessing, "cutting" | "most" | "isFull" | "spectrum">
+type Counted = Pick<
+  AudioProcessing,
+  "bands" | "cutting" | "most" | "isFull" | "isPlain" | "spectrum"
+>
 
 /** Seconds; longer recordings are refused. */
 export function mostSeconds({ cutting, most }: Pick<Counted, "cutting" | "most">): number {
@@ -46,14 +50,16 @@ export function mostRecordingRows(processing: AudioProcessing): number {
 }
 
 /** Fewer samples are refused: no row would come out. */
-export function leastSamples({ cutting, joined, spectrum }: AudioProcessing): number {
+export function leastSamples({ cutting, joined, isPlain, spectrum }: AudioProcessing): number {
+  if (isPlain) return 1
   if (spectrum) return leastOf(spectrum)
   return cutting === "padded" ? 1 : (2 * joined - 2) * HOP + 1
 }
 
 /** Windows of which nothing comes out, at the end of a recording, are left out. */
 export function windowsOf(samples: Float32Array, processing: AudioProcessing): Window[] {
-  const { bands, cutting, joined, isFull, spectrum } = processing
+  const { bands, cutting, joined, isFull, isPlain, spectrum } = processing
+  if (isPlain) return [plainWindow(samples, bands)]
   if (spectrum) return [windowIn(samples, processing, spectrum)]
   const count = Math.ceil(samples.length / SAMPLES)
   const padded = new Float32Array(count * SAMPLES)
@@ -72,6 +78,14 @@ export function windowsOf(samples: Float32Array, processing: AudioProcessing): W
   return windows
 }
 
+/** Silence fills the last row. */
+function plainWindow(samples: Float32Array, ofRow: number): Window {
+  const rows = Math.ceil(samples.length / ofRow)
+  const frames = new Float32Array(rows * ofRow)
+  frames.set(samples)
+  return { rows, own: rows, frames }
+}
+
 const ownRows = (samples: number) => rowsOf(Math.ceil(Math.min(samples, SAMPLES) / HOP))
 
 /** Of so many frames, behind a convolution of stride 2. */
@@ -85,7 +99,8 @@ export function tileOf(
   frames: Float32Array,
   processing: AudioProcessing,
 ): Tile {
-  const { bands, joined, isTurned, spectrum } = processing
+  const { bands, joined, isTurned, isPlain, spectrum } = processing
+  if (isPlain) return { given: frames, ...eachRow(rows) }
   if (spectrum) return subsampledTile(rows, frames, processing)
   const columns = 5 * bands + 1
   const given = new Float32Array(rows * columns)

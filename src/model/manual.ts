@@ -5,6 +5,7 @@ import { ggufArchitectures } from "./gguf/architectures.ts"
 import { blockTypeNames, codecOfType } from "./gguf/types.ts"
 import { readsAudio } from "./hearing/families.ts"
 import { isGemma4 } from "./hearing/gemma4.ts"
+import { GEMMA4_UNIFIED } from "./hearing/gemma4-unified.ts"
 import { seeing } from "./seeing.ts"
 import { readsImages } from "./vision/families.ts"
 import { mmprojNames } from "./vision/projectors.ts"
@@ -94,6 +95,9 @@ export function modelsPage(): string {
 }
 
 const readBy = (type: string) =>
-  [readsImages(type) ? "images" : [], readsAudio(type) || isGemma4(type) ? "audio" : []]
+  [
+    readsImages(type) ? "images" : [],
+    readsAudio(type) || isGemma4(type) || type === GEMMA4_UNIFIED ? "audio" : [],
+  ]
     .flat()
     .join(", ")

@@ -1,4 +1,4 @@
-// Models that see and hear: each sense makes of pictures and recordings what transformers' makes of them, and a server answers prompts that
+// Models that see and hear, and one that hears by a matrix alone: each sense makes of pictures and recordings what transformers' makes of them, and a server answers prompts that
 // have both with its tokens (test/golden/senses).
 
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
@@ -25,8 +25,10 @@ import { sound, wavOf } from "./recordings.ts"
 
 type Json = Record<string, unknown>
 
-const NAME = "gemma4"
-const folder = goldenFolder("senses", NAME)
+const names = readdirSync(goldenFolder("senses", "."), { withFileTypes: true })
+  .filter((entry) => entry.isDirectory())
+  .map(({ name }) => name)
+const folder = goldenFolder("senses", "gemma4")
 const scratch = mkdtempSync(join(tmpdir(), "sinter-senses-"))
 afterAll(() => rmSync(scratch, { recursive: true }))
 
@@ -36,7 +38,8 @@ interface Prompt {
   sounds: { samples: number; seed: number }[]
 }
 
-function goldenPrompts() {
+function goldenPrompts(name: string) {
+  const folder = goldenFolder("senses", name)
   const tensors = readTensors(join(folder, "golden.safetensors"))
   const { prompts } = JSON.parse(readFileSync(join(folder, "golden.json"), "utf8"))
   return (prompts as Prompt[]).map(({ parts, pictures, sounds }, i) => {
@@ -58,69 +61,76 @@ function goldenPrompts() {
 
 const nobody = { client: "" }
 
+const sensesIn: Record<string, string[]> = {
+  gemma4: ["vision", "hearing"],
+  "gemma4-unified": ["hearing"],
+}
+
 /** That rows of all pictures and of all recordings are those of transformers' towers. */
-async function judge(path: string, on: keyof typeof opening): Promise<void> {
+async function judge(
+  golden: string,
+  on: keyof typeof opening,
+  path = goldenFolder("senses", golden),
+): Promise<void> {
   const model = await openModel(path, { sees: true })
   onTestFinished(() => model.close())
   expect([model.blind, model.deaf]).toEqual([undefined, undefined])
-  const sources = {
-    vision: { rows: mostRows(model.vision!.images), of: openImages(model.vision!.images) },
-    hearing: {
-      rows: mostRowsHeard(model.hearing!.audio),
-      of: openRecordings(model.hearing!.audio),
-    },
-  }
   const { sums } = on === "vulkan" ? traitsOf(on) : {}
   const senses = sensesOf<NonNullable<Model["vision" | "hearing"]>>(model)
-  expect(senses.map(({ name }) => name)).toEqual(["vision", "hearing"])
+  expect(senses.map(({ name }) => name)).toEqual(sensesIn[golden])
   for (const { name, sense } of senses) {
     const { graph, format, weights } = sense
     const plan = compile(graph, { format, activations: "float", kv: "f32", ...(sums && { sums }) })
-    const { rows, of } = sources[name]
+    const [rows, of] =
+      "images" in sense
+        ? [mostRows(sense.images), openImages(sense.images)]
+        : [mostRowsHeard(sense.audio), openRecordings(sense.audio)]
     onTestFinished(() => of.close())
     const program = await opening[on](plan, towerLimits(plan.groups.length, rows))
     const tower = createTower(program)
     onTestFinished(() => tower.close())
     await loadParameters(weights, program.manifest, program)
     const prepare = preparing(of, tower)
-    for (const { images, recordings, seen, heard } of goldenPrompts()) {
-      const [files, golden] = name === "vision" ? [images, seen] : [recordings, heard]
+    for (const { images, recordings, seen, heard } of goldenPrompts(golden)) {
+      const [files, truth] = name === "vision" ? [images, seen] : [recordings, heard]
       const made: number[] = []
       for (const bytes of files)
         made.push(...(await (await prepare(bytes, name, nobody)).encode(nobody)))
-      expect(made).toHaveLength(golden.length)
+      expect(made).toHaveLength(truth.length)
       const { factor } = sense.config.projector
-      const worst = made.reduce(
-        (most, x, i) => Math.max(most, Math.abs(x / factor - golden[i]!)),
-        0,
-      )
+      const worst = made.reduce((most, x, i) => Math.max(most, Math.abs(x / factor - truth[i]!)), 0)
       expect(worst).toBeLessThan(2e-4)
     }
   }
 }
 
-test.each(["reference", "cpu"] as const)("sees and hears on %s", (on) => judge(folder, on), 240_000)
+describe.each(names)("%s", (name) => {
+  test.each(["reference", "cpu"] as const)("sees and hears on %s", (on) => judge(name, on), 240_000)
+})
 
 const { isSkipped, why } = lackOf("vulkan")
 
 test.skipIf(isSkipped)(
   `sees and hears on vulkan${why}`,
-  () => judge(folder, "vulkan"),
+  async () => {
+    for (const name of names) await judge(name, "vulkan")
+  },
   GPU_MILLISECONDS,
 )
 
 test("a compiled folder has a folder for each sense, which sees and hears what its source does", async () => {
-  const model = await openModel(folder, { sees: true })
-  onTestFinished(() => model.close())
-  const output = join(scratch, "compiled")
-  await compileFolder(model, output, { format: "q4f16_1" })
-  expect(readdirSync(output)).toEqual(expect.arrayContaining(["vision", "hearing"]))
-  await judge(output, "cpu")
+  for (const name of names) {
+    const model = await openModel(goldenFolder("senses", name), { sees: true })
+    onTestFinished(() => model.close())
+    const output = join(scratch, `compiled-${name}`)
+    await compileFolder(model, output, { format: "q4f16_1" })
+    expect(readdirSync(output)).toEqual(expect.arrayContaining(sensesIn[name]!))
+    await judge(name, "cpu", output)
+  }
 }, 240_000)
 
 const serving = {
   overrides: { max_total_seq_length: 512, prefill_chunk_size: 80, kv_dtype: "f32" },
-  prompts: goldenPrompts(),
   sent: (bytes: Buffer) => {
     const data = bytes.toString("base64")
     return bytes.toString("latin1", 0, 4) === "RIFF"
@@ -129,21 +139,27 @@ const serving = {
   },
 } as const
 
-describe("answers as transformers does", () =>
-  answersWith({ model: folder, ...serving, media: ["image", "audio"] }))
+describe.each(names)("%s answers as transformers does", (name) => {
+  const model = goldenFolder("senses", name)
+  answersWith({ model, prompts: goldenPrompts(name), ...serving, media: ["image", "audio"] })
+})
 
-/** The golden folder with other words in a file. */
-function changed(file: string, change: (json: Json) => void): string {
+/** A golden folder with other words in a file. */
+function changed(from: string, file: string, change: (json: Json) => void): string {
   const other = mkdtempSync(join(scratch, "changed-"))
-  cpSync(folder, other, { recursive: true })
+  cpSync(from, other, { recursive: true })
   const json = JSON.parse(readFileSync(join(other, file), "utf8"))
   change(json)
   writeFileSync(join(other, file), JSON.stringify(json))
   return other
 }
 
-async function openChanged(file: string, change: (json: Json) => void): Promise<Model> {
-  const model = await openModel(changed(file, change), { sees: true })
+async function openChanged(
+  file: string,
+  change: (json: Json) => void,
+  from = folder,
+): Promise<Model> {
+  const model = await openModel(changed(from, file, change), { sees: true })
   onTestFinished(() => model.close())
   return model
 }
@@ -189,4 +205,26 @@ test("a model of which only what it hears with is known hears", async () => {
   expect(model.hearing).toBeDefined()
   expect(model.config.embedding.sees).toBe(true)
   expect(model.config.layerInputs!.instead).toBe(7) // the padding's
+})
+
+const unified = goldenFolder("senses", "gemma4-unified")
+
+test.each<[string, string, Json, string]>([
+  ["config.json", "audio_config", { hidden_size: 640 }, "is another number than audio_samples"],
+  ["config.json", "audio_config", { rms_norm_eps: 0 }, "rms_norm_eps is 0"],
+  ["processor_config.json", "feature_extractor", { audio_samples_per_token: 640 }, "only 320"],
+  ["processor_config.json", "feature_extractor", { padding_value: 1 }, "is 1; only 0 is known"],
+])("samples as %s has them in %s, with %j, are left out", async (file, part, other, why) => {
+  const model = await openChanged(file, (json) => Object.assign(json[part] as Json, other), unified)
+  expect(model.deaf).toContain(why)
+})
+
+test("a recording is at most as long as the processor's rows", async () => {
+  const change = (rows: number) => (json: Json) => Object.assign(json, { audio_seq_length: rows })
+  const mostOf = async (rows: number) => {
+    const { hearing } = await openChanged("processor_config.json", change(rows), unified)
+    return [hearing!.audio.most, mostRowsHeard(hearing!.audio)]
+  }
+  expect(await mostOf(100)).toEqual([2, 100]) // of 320 samples
+  expect(await mostOf(2000)).toEqual([15, 750])
 })

@@ -9,10 +9,17 @@ import { type ConformerConfig, conformer, conformerShapes } from "./conformer.ts
 import { withComputed } from "./conformer-weights.ts"
 import { readAudioProcessing, readHearing, readTranscription } from "./families.ts"
 import { readGemma4Audio, readGemma4Hearing } from "./gemma4.ts"
+import {
+  readUnifiedAudio,
+  readUnifiedHearing,
+  type SamplesConfig,
+  samplesProjection,
+  samplesShapes,
+} from "./gemma4-unified.ts"
 import { type HearingConfig, hearingShapes, hearingTower } from "./tower.ts"
 
 export interface Hearing extends Sense {
-  config: HearingConfig | ConformerConfig
+  config: HearingConfig | ConformerConfig | SamplesConfig
   audio: AudioProcessing
   /** What it is asked for a transcription; absent: its processor knows no words for that. */
   transcription?: string | undefined
@@ -70,6 +77,16 @@ function earOf(fields: Fields, text: ModelConfig): Ear | undefined {
       graph: () => conformer(own),
       computed: (stored) => withComputed(stored, own),
       told: ({ extractor, tokens }) => ({ audio: readGemma4Audio(fields, extractor, tokens) }),
+    }
+  const plain = readUnifiedHearing(fields, text)
+  if (plain)
+    return {
+      config: plain,
+      naming: plain.naming,
+      names: { shapes: samplesShapes(plain), ...APART },
+      layers: { count: 0, field: LAYERS },
+      graph: () => samplesProjection(plain),
+      told: (files) => ({ audio: readUnifiedAudio(fields, files) }),
     }
   const config = readHearing(fields, text)
   return (

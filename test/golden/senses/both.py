@@ -10,6 +10,7 @@ path, eight tokens of it differ and none is special, and other pictures, or sile
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -20,20 +21,25 @@ import fitting  # noqa: E402
 import pictured  # noqa: E402
 from hear import sound  # noqa: E402
 from make import DISTINCT, GREEDY, Float64  # noqa: E402
-from transformers import AutoTokenizer, Gemma4AudioFeatureExtractor, Gemma4ImageProcessor  # noqa: E402
+from transformers import AutoTokenizer, Gemma4AudioFeatureExtractor, Gemma4ImageProcessor, Gemma4UnifiedAudioFeatureExtractor  # noqa: E402
 
-RATE, BANDS = 16000, 16
+RATE, BANDS, SAMPLES = 16000, 16, 320
 SPECIAL = [*fitting.Gemma4.special, "<|audio>", "<audio|>", "<|audio|>"]
 IMAGE, AUDIO = (pictured.FIRST + SPECIAL.index(token) for token in ("<|image|>", "<|audio|>"))
 TEMPLATE = fitting.Gemma4.template.replace(
     "{% elif content['type'] == 'text' %}", "{% elif content['type'] == 'audio' %}<|audio|>{% elif content['type'] == 'text' %}"
 )
 # Pixels of pictures and samples of recordings, in the order in which a prompt has them. Recordings have 42 rows, and 3 and 20.
-PROMPTS = [
-    [26667, "What is said?", (80, 11), " And this?"],
-    [(23, 22), 1700, "What is this?", (20, 38), " And this?", 12800],
-]
+PROMPTS = {
+    "gemma4": [
+        [26667, "What is said?", (80, 11), " And this?"],
+        [(23, 22), 1700, "What is this?", (20, 38), " And this?", 12800],
+    ],
+    # 42 rows; 1 and 20.
+    "gemma4-unified": [[13333, "What is said?"], [100, "What is this?", 6400, " And this?"]],
+}
 BASE = fitting.MODELS["gemma4-layer-inputs"]
+PER_LAYER = ("vocab_size_per_layer_input", "hidden_size_per_layer_input", "num_kv_shared_layers", "use_double_wide_mlp")
 MODELS = {
     "gemma4": {
         **BASE,
@@ -61,6 +67,17 @@ MODELS = {
             "output_proj_dims": 24,
         },
     },
+    "gemma4-unified": {
+        **{**BASE, "vision_config": None},
+        "architectures": ["Gemma4UnifiedForConditionalGeneration"],
+        "model_type": "gemma4_unified",
+        "audio_token_id": AUDIO,
+        "text_config": {
+            **{key: value for key, value in BASE["text_config"].items() if key not in PER_LAYER},
+            "model_type": "gemma4_unified_text",
+        },
+        "audio_config": {"model_type": "gemma4_unified_audio", "audio_embed_dim": SAMPLES, "rms_norm_eps": 1e-4},
+    },
 }
 
 
@@ -80,19 +97,24 @@ def draw(name, shape, generator):
 
 
 def image_of(pictures):
+    if not pictures:
+        return {}, []
     made = PIXELS(pictures, return_tensors="pt")
     return dict(pixel_values=made["pixel_values"].double(), image_position_ids=made["image_position_ids"]), made["num_soft_tokens_per_image"].tolist()
 
 
 PIXELS = Gemma4ImageProcessor(**{k: v for k, v in fitting.Gemma4.image(fitting.EYE).items() if k != "image_processor_type"})
-EARS = Gemma4AudioFeatureExtractor(feature_size=BANDS)
+EARS = dict(
+    gemma4=Gemma4AudioFeatureExtractor(feature_size=BANDS),
+    gemma4_unified=Gemma4UnifiedAudioFeatureExtractor(feature_size=SAMPLES, audio_samples_per_token=SAMPLES),
+)
 
 
-def heard(recordings):
+def heard(kind, recordings):
     """All recordings of a prompt at once, as the processor makes them ready, and how many rows each has."""
-    made = EARS([each.astype(np.float32) / 32768 for each in recordings], sampling_rate=RATE, return_tensors="pt")
+    made = EARS[kind]([each.astype(np.float32) / 32768 for each in recordings], sampling_rate=RATE, return_tensors="pt")
     frames, mask = made["input_features"].double(), made["input_features_mask"]
-    return dict(input_features=frames, input_features_mask=mask), [int(each[::2][::2].sum()) for each in mask]
+    return dict(input_features=frames, input_features_mask=mask), [int((each[::2][::2] if kind == "gemma4" else each).sum()) for each in mask]
 
 
 class Towers:
@@ -100,7 +122,10 @@ class Towers:
 
     def __init__(self, model, given):
         self.whole = model.model
-        self.seen = self.whole.get_image_features(given["pixel_values"], given["image_position_ids"], return_dict=True)
+        if "pixel_values" in given:
+            self.seen = self.whole.get_image_features(given["pixel_values"], given["image_position_ids"], return_dict=True)
+        else:
+            self.seen = SimpleNamespace(pooler_output=[torch.zeros(0, 1)])
         self.ears = self.whole.get_audio_features(given["input_features"], given["input_features_mask"], return_dict=True)
 
     def rows(self, counts):
@@ -134,10 +159,11 @@ def content_of(parts):
     return [names[type(part)](part) for part in parts]
 
 
-def prompts_for(model, folder, random):
+def prompts_for(model, folder, asked, random):
+    kind = model.config.model_type
     tokenizer = AutoTokenizer.from_pretrained(folder)
     tensors, notes, seed = {}, [], 0
-    for number, parts in enumerate(PROMPTS):
+    for number, parts in enumerate(asked):
         message = [dict(role="user", content=content_of(parts))]
         text = tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
         sizes = [part for part in parts if isinstance(part, tuple)]
@@ -147,7 +173,7 @@ def prompts_for(model, folder, random):
             pictures = [pictured.picture(size, random) for size in sizes]
             seeds = [seed := seed + 1 for _ in lengths]
             pixels, of_images = image_of(pictures)
-            frames, of_recordings = heard([sound(*each) for each in zip(lengths, seeds)])
+            frames, of_recordings = heard(kind, [sound(*each) for each in zip(lengths, seeds)])
             given = {**pixels, **frames}
             whole = text
             for soft, around, counts in (("<|image|>", fitting.Gemma4.around, of_images), ("<|audio|>", "<|audio>{}<audio|>", of_recordings)):
@@ -158,9 +184,10 @@ def prompts_for(model, folder, random):
                 tokens, leads = greedy_of(model, ids, given)
                 if len(tokens) < GREEDY:
                     continue
-                turned = {**given, "pixel_values": 1 - given["pixel_values"]}
-                silent = {**given, **heard([np.zeros(samples, np.int16) for samples in lengths])[0]}
-                mixes = all(tokens[:8] != greedy_of(model, ids, other, 8)[0] for other in (turned, silent))
+                others = [{**given, **heard(kind, [np.zeros(samples, np.int16) for samples in lengths])[0]}]
+                if pictures:
+                    others.append({**given, "pixel_values": 1 - given["pixel_values"]})
+                mixes = all(tokens[:8] != greedy_of(model, ids, other, 8)[0] for other in others)
         with Float64(), torch.no_grad():
             logits = logits_of(model, ids, given)[-2:]
             seen, ears = Towers(model, given).rows(of_recordings)
@@ -196,10 +223,10 @@ def make(name, folder, seed=1):
     pictured.make_weights(config, seed, folder, draw, fitting.Gemma4.buffer)
     names = dict(boa_token="<|audio>", eoa_token="<audio|>", audio_token="<|audio|>", **fitting.Gemma4.names)
     fitting.qwen.bring_texts(folder, SPECIAL, TEMPLATE, **names)
-    processor = dict(image_processor=fitting.Gemma4.image(fitting.EYE), feature_extractor=json.loads(EARS.to_json_string()))
+    processor = dict(image_processor=fitting.Gemma4.image(fitting.EYE), feature_extractor=json.loads(EARS[config["model_type"]].to_json_string()))
     pictured.write(folder, "processor_config.json", processor)
     model = pictured.opened(folder)
-    tensors, notes = prompts_for(model, folder, np.random.default_rng(seed))
+    tensors, notes = prompts_for(model, folder, PROMPTS[name], np.random.default_rng(seed))
     pictured.close(folder, model, tensors, notes, config, {})
 
 
