@@ -198,7 +198,7 @@ function hearingOf({ hearing, deaf }: Model, plan: Plan | undefined): Sensing {
   const rows = Math.floor(mostWindowRows(audio) / audio.joined)
   const facts = {
     ...towerFacts(plan, format),
-    windowSeconds: WINDOW,
+    windowSeconds: Math.min(WINDOW, audio.most),
     rows,
     mostSeconds: audio.most,
     recordingRows: mostRecordingRows(audio),
@@ -208,7 +208,7 @@ function hearingOf({ hearing, deaf }: Model, plan: Plan | undefined): Sensing {
     json: facts,
     rows: [
       [name, towerWords(facts)],
-      ["window", `${WINDOW} seconds, which become ${rows} rows`],
+      ["window", `${facts.windowSeconds} seconds, which become ${rows} rows`],
       ["recording", `at most ${audio.most} seconds and ${facts.recordingRows} rows`],
     ],
   }

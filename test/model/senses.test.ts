@@ -18,6 +18,7 @@ import { type Model, openModel } from "../../src/model/model.ts"
 import { sensesOf } from "../../src/model/sense.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
+import { fromSources, run } from "../sinter.ts"
 import { answersWith } from "./answers.ts"
 import { goldenFolder, readTensors } from "./golden.ts"
 import { opening } from "./pictures.ts"
@@ -228,3 +229,16 @@ test("a recording is at most as long as the processor's rows", async () => {
   expect(await mostOf(100)).toEqual([2, 100]) // of 320 samples
   expect(await mostOf(2000)).toEqual([15, 750])
 })
+
+test("inspect says what becomes of images and of recordings, and shows either tower", async () => {
+  const shown = async (path: string, ...options: string[]) =>
+    (await run(["inspect", path, ...options], "", fromSources)).out
+  const summary = await shown(folder)
+  expect(summary).toMatch(/^images +gemma4_vision, /m)
+  expect(summary).toMatch(/^audio +gemma4_audio, /m)
+  expect(summary).toMatch(/^recording +at most 30 seconds and 750 rows$/m)
+  const plan = ["--show", "plan"]
+  expect(await shown(folder, "--tower", ...plan)).toMatch(/^plan gemma4_vision\n/)
+  expect(await shown(folder, "--audio-tower", ...plan)).toMatch(/^plan gemma4_audio\n/)
+  expect(await shown(unified, "--tower", ...plan)).toMatch(/^plan gemma4_unified_audio\n/)
+}, 120_000)
