@@ -385,7 +385,7 @@ export function expectedReply(
   const reply: number[] = []
   const logprobs: number[] = []
   let carried = 0
-  const { coordinates } = request.images ?? {}
+  const { coordinates } = request.media ?? {}
   const readAt = (position: number) => {
     const token = history[position]!
     if (!coordinates) return token

@@ -81,6 +81,8 @@ export interface Seeing {
   rows?: (first: number) => number
   /** Milliseconds. */
   requestTimeout?: number
+  /** It hears, too: what stands for a recording, which has as many rows as its first byte says. */
+  hears?: { mark: string; soft: string }
 }
 
 export async function seeingChat(
@@ -93,27 +95,39 @@ export async function seeingChat(
   const asked: GenerationRequest[] = []
   const prepared: string[] = []
   const encoded: number[] = []
-  const medium: ChatMedium = {
-    kind: "image",
-    mark,
-    soft: { text, id: soft },
-    prepare: async (bytes, field, { signal }): Promise<PreparedMedium> => {
+  const preparing =
+    (standing: (first: number) => { text: string; rows: number }): ChatMedium["prepare"] =>
+    async (bytes, field, { signal }): Promise<PreparedMedium> => {
       signal?.throwIfAborted()
       prepared.push(field)
       if (bytes.length === 0)
         throw problem("invalid_value", { problem: `${field} is no image.` }, field)
-      const own = seeing.rows?.(bytes[0]!) ?? rows
+      const own = standing(bytes[0]!)
       return {
         hash: createHash("sha256").update(bytes).digest("hex"),
-        text: seeing.rows ? text.repeat(own) : image,
-        rows: own,
+        ...own,
         encode: async ({ signal: leaving }) => {
           encoded.push(bytes[0]!)
           await encoding(leaving!)
-          return Float32Array.from(rowsOf(bytes, own))
+          return Float32Array.from(rowsOf(bytes, own.rows))
         },
       }
+    }
+  const media: ChatMedium[] = [
+    {
+      kind: "image",
+      mark,
+      soft: { text, id: soft },
+      prepare: preparing((first) => {
+        const own = seeing.rows?.(first) ?? rows
+        return { text: seeing.rows ? text.repeat(own) : image, rows: own }
+      }),
     },
+  ]
+  if (seeing.hears) {
+    const { mark, soft } = seeing.hears
+    const prepare = preparing((first) => ({ text: soft.repeat(first), rows: first }))
+    media.push({ kind: "audio", mark, soft: { text: soft, id: tokenizer.control(soft)! }, prepare })
   }
   const reply = await tokenizer.encode(new Text("A cat."))
   async function* choice(): AsyncGenerator<GenerationEvent> {
@@ -123,7 +137,7 @@ export async function seeingChat(
   const now = new Date(2025, 6, 4)
   const source = seeing.template ?? template
   const chat = createChat({
-    medium,
+    media,
     tokenizer,
     template: openTemplate(source, "chat_template", { specialTokens: {}, now }),
     endTokens: new Set([517]),

@@ -7,6 +7,7 @@ import type { Tokenizer } from "../chat/tokenizer.ts"
 import { Closing, openWhole } from "../closing.ts"
 import { createEngine, type Engine, type EngineOptions } from "../engine/engine.ts"
 import type { Speculative } from "../engine/speculative.ts"
+import { allBeside } from "../engine/tower.ts"
 import type { Trace } from "../engine/trace.ts"
 import { type Problem, problem } from "../errors.ts"
 import type { HttpOptions, Service } from "../http/service.ts"
@@ -25,7 +26,7 @@ import { cardOf, fingerprintFor } from "./card.ts"
 import type { PreparedModel, Summary } from "./prepared-model.ts"
 import { samplesOf } from "./samples.ts"
 import { openTemplates, type Templates } from "./texts.ts"
-import { type OpenTower, openTower } from "./towers.ts"
+import { type OpenTower, openTower, type PreparedTower } from "./towers.ts"
 
 export interface LoadedModel {
   summary: Summary
@@ -80,14 +81,15 @@ async function load(loading: Loading): Promise<LoadedModel> {
   const { settings, files, summary, reasoning, now, closing } = loading
   const templates = closing.add(openTemplates(files, now))
   const [tokenizer, running] = await openBoth(loading)
-  const { engine, weights, program, tower } = closing.add(running)
+  const { engine, weights, program, towers } = closing.add(running)
   const endTokens = endsOf(files, tokenizer)
-  const chat = closing.add(chatOver({ engine, tower }, tokenizer, templates, endTokens, loading))
+  const chat = closing.add(chatOver({ engine, towers }, tokenizer, templates, endTokens, loading))
   closing.add(running) // before the chat, which it asks for masks
   const defaults = settings.generationDefaults === "model" ? files.texts.sampling : {}
   const { hash, prefix } = tokenizer
   const texts = { tokenizer: hash, prefix, endTokens, templates, now }
-  const senses = tower && [tower.fingerprint, tower.hash]
+  const told = towers.flatMap((tower) => [tower.fingerprint, tower.hash])
+  const senses = told.length > 0 ? told : undefined
   const decided = { program, weights: weights.hash, senses, sampling: defaults, reasoning }
   const fingerprint = fingerprintFor(loading, { ...decided, ...texts })
   running.finish()
@@ -96,7 +98,7 @@ async function load(loading: Loading): Promise<LoadedModel> {
     summary,
     chat,
     engine,
-    service: { chat, model, fingerprint, defaults, samples: () => samplesOf(engine, tower) },
+    service: { chat, model, fingerprint, defaults, samples: () => samplesOf(engine, towers) },
     weightsFrom: weights.from,
     close: () => closing.close(),
   }
@@ -127,7 +129,7 @@ interface Running {
   weights: Loaded
   /** Its program's fingerprint. */
   program: string
-  tower: OpenTower | undefined
+  towers: readonly OpenTower[]
   /** Begins what replies need not wait for. */
   finish(): void
   close(): Promise<void>
@@ -144,21 +146,22 @@ async function openEngine(loading: Loading): Promise<Running> {
     finishing.programs.push(program)
     closing.add(finishing)
     await warmUp(program, loading)
-    const tower = await openSense(loading, finishing)
-    if (tower) closing.add(tower)
+    const towers: OpenTower[] = []
+    for (const tower of loading.towers)
+      towers.push(closing.add(await openSense(tower, loading, finishing)))
     const engine = createEngine(program, {
       ...engineOptions(loading),
-      ...(tower && { beside: tower.beside }),
+      ...(towers.length > 0 && { beside: allBeside(towers.map(({ beside }) => beside)) }),
       speculative: await openDrafter(loading, finishing),
     })
     const running = new Closing() // the program is the engine's from here on
-    if (tower) running.add(tower)
+    for (const tower of towers) running.add(tower)
     running.add({ close: () => endEngine(engine, settings.log) })
     running.add(finishing)
     const { fingerprint } = program.manifest
     const close = () => running.close()
     const finish = () => finishing.begin(engine)
-    return { engine, weights, program: fingerprint, tower, finish, close }
+    return { engine, weights, program: fingerprint, towers, finish, close }
   })
   return opening.catch((error: unknown) => {
     if (!(error instanceof ProgramLost || error instanceof DriverObstacle)) throw error
@@ -273,13 +276,13 @@ function weightOptions({ settings, ending }: Loading): WeightOptions {
   return { shelf: openShelf(), shelfSize, log, progress, signal: ending.signal }
 }
 
-/** What reads images or recordings, with its weights in; undefined where the model reads none. */
+/** What reads images or recordings, with its weights in. */
 async function openSense(
+  tower: PreparedTower,
   loading: Loading,
   { programs }: Finishing,
-): Promise<OpenTower | undefined> {
-  const { tower, files, ending, settings, onLost } = loading
-  if (!tower) return undefined
+): Promise<OpenTower> {
+  const { files, ending, settings, onLost } = loading
   const load = (from: WeightSource, program: LoadableProgram) =>
     loadWhole(loading, programs, from, program)
   return openTower(tower, files, { load, signal: ending.signal, log: settings.log, onLost })
@@ -312,7 +315,7 @@ async function openDrafter(loading: Loading, { programs }: Finishing): Promise<S
 }
 
 function chatOver(
-  { engine, tower }: Pick<Running, "engine" | "tower">,
+  { engine, towers }: Pick<Running, "engine" | "towers">,
   tokenizer: Tokenizer,
   { template, toolTemplate }: Templates,
   endTokens: ReadonlySet<number>,
@@ -322,7 +325,7 @@ function chatOver(
   return createChat({
     engine,
     tokenizer,
-    medium: tower,
+    media: towers,
     vocabulary: files.config.shapes.vocabulary,
     embedding: {
       made: files.ranks ? "to rank" : files.pooling ? "to embed" : "to write",

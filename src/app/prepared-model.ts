@@ -20,7 +20,7 @@ import type { Log } from "../log.ts"
 import { checkFormat } from "../model/compile-folder.ts"
 import type { Hearing } from "../model/hearing/open-hearing.ts"
 import { type Model, openModel } from "../model/model.ts"
-import { senseFolder, senseOf } from "../model/sense.ts"
+import { type SenseName, senseFolder, sensesOf } from "../model/sense.ts"
 import type { Sight } from "../model/vision/open-vision.ts"
 import {
   chooseDevice,
@@ -81,8 +81,8 @@ export interface PreparedModel {
   tokenizer: Promise<Tokenizer>
   program: Prepared
   drafting: PreparedDrafting
-  /** Absent: it takes text alone. */
-  tower: PreparedTower | undefined
+  /** Of what it sees with and what it hears with; none: it takes text alone. */
+  towers: readonly PreparedTower[]
   summary: Summary
   place: Place
   close(): Promise<void>
@@ -123,18 +123,17 @@ export async function prepareModel(
     const { repeats } = targetOf(program.manifest.target)!.steps
     const drafts = { ...settings.drafting, model: files, format, repeats, overrides, onDownload }
     const drafting = closing.add(await prepareDrafting({ ...wish, ...drafts }))
-    const sense = senseOf<Sight | Hearing>(files)
-    const tower =
-      sense &&
-      (await prepareTower(
-        sense.sense,
-        { ...alone, folder: senseFolder(files.path, sense.name) },
-        overrides,
-        traits,
-      ))
+    const towers: PreparedTower[] = []
+    const titles: Partial<Record<SenseName, string>> = {}
+    for (const { name, sense } of sensesOf<Sight | Hearing>(files)) {
+      const wish = { ...alone, folder: senseFolder(files.path, name) }
+      const tower = await prepareTower(sense, wish, overrides, traits)
+      towers.push(tower)
+      titles[name] = tower.title
+    }
     const budget = "budget" in room ? room.budget : budgetFor(program, shards, room.sharers)
     const place = { device, shards, budget }
-    const chosen = chooseWithin(settings, place, program, { drafting, tower })
+    const chosen = chooseWithin(settings, place, program, { drafting, towers })
     const parameters = parameterCount(plan)
     return {
       settings,
@@ -142,7 +141,7 @@ export async function prepareModel(
       tokenizer,
       program,
       drafting,
-      tower,
+      towers,
       summary: {
         ...describe(files, format),
         ...chosen,
@@ -153,7 +152,7 @@ export async function prepareModel(
         shards,
         mode: settings.mode,
         drafting: drafting.title && `${drafting.mode}: ${drafting.title}`,
-        ...(sense && { [sense.name]: tower?.title }),
+        ...titles,
       },
       place,
       close: () => closing.close(),
@@ -238,7 +237,7 @@ function chooseWithin(
   { mode, overrides }: ModelSettings,
   { shards, budget: { device, host } }: Place,
   { manifest, weightBytes, bufferBytes }: Prepared,
-  { drafting, tower }: Pick<PreparedModel, "drafting" | "tower">,
+  { drafting, towers }: Pick<PreparedModel, "drafting" | "towers">,
 ): Pick<Summary, "limits" | "memoryOf"> {
   const target = targetOf(manifest.target)!
   const { demand: drafts, kv } = drafting
@@ -248,7 +247,7 @@ function chooseWithin(
     .sort((a, b) => a.value - b.value)
   const traits = { ...target.steps, ...(mostBlocks && { mostBlocks }) }
   const room = { mode, overrides, traits, available: device.available, host }
-  const fixed = weightBytes + (tower?.bytes ?? 0)
+  const fixed = towers.reduce((sum, { bytes }) => sum + bytes, weightBytes)
   const limits = chooseLimits({ ...room, manifest, weightBytes: fixed, bufferBytes, drafts })
   return { limits, memoryOf: device.limitedBy }
 }

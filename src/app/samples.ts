@@ -27,8 +27,8 @@ const counts = {
   forcedTokens: "Tokens that a schema left no choice about, computed beside the one before them.",
 } as const satisfies Record<Exclude<keyof EngineStats, "drafts" | keyof typeof levels>, string>
 
-/** @param tower absent: the model takes text alone */
-export function samplesOf(engine: Engine, tower?: SampledTower): Sample[] {
+/** @param towers none: the model takes text alone */
+export function samplesOf(engine: Engine, towers: readonly SampledTower[] = []): Sample[] {
   const stats = engine.stats()
   const rows = <Name extends keyof EngineStats>(help: Record<Name, string>, ending: string) =>
     (Object.keys(help) as Name[]).map((name) => ({
@@ -42,7 +42,7 @@ export function samplesOf(engine: Engine, tower?: SampledTower): Sample[] {
     block,
     ...rows(counts, "_total"),
     ...draftSamples(stats),
-    ...(tower ? towerSamples(tower) : []),
+    ...towerSamples(towers),
   ]
 }
 
@@ -50,20 +50,21 @@ type SampledTower = Pick<OpenTower, "kind" | "stats">
 
 const towerWords = { image: ["images", "Images"], audio: ["recordings", "Recordings"] } as const
 
-function towerSamples({ kind, stats }: SampledTower): Sample[] {
-  const { read, seconds } = stats()
-  const [name, title] = towerWords[kind]
+/** Those of one name one after the other. */
+function towerSamples(towers: readonly SampledTower[]): Sample[] {
+  const told = towers.map(({ kind, stats }) => ({ words: towerWords[kind], ...stats() }))
   return [
-    {
+    ...told.map(({ words: [name, title], read }) => ({
       name: `sinter_tower_${name}_total`,
       help: `${title} that the tower has read; of others it was known what comes of them.`,
       value: read,
-    },
-    {
+    })),
+    ...told.map(({ words: [name], seconds }) => ({
       name: "sinter_tower_seconds_total",
       help: "How long it has read them, standing back behind tokens among it.",
+      labels: { of: name },
       value: seconds,
-    },
+    })),
   ]
 }
 

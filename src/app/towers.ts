@@ -1,4 +1,4 @@
-// What a model sees or hears with: its tower, a program of its own on its model's device, and what is made ready for it
+// What a model sees or hears with: a tower for either, a program of its own on its model's device, and what is made ready for it
 // (src/images, src/audio). Rows of images and recordings that came last are kept, since a conversation brings them again with each turn.
 
 import { openRecordings } from "../audio/recordings.ts"
@@ -47,6 +47,8 @@ export interface PreparedTower {
 /** What a model sees or hears with, and what it is asked with. */
 interface Medium extends Pick<ChatMedium, "kind" | "mark"> {
   sense: Sight | Hearing
+  /** Of the copy of its weights on the shelf: its model's own has none. */
+  part: number
   /** The text of its soft token. */
   soft: string
   /** Of the largest tile. */
@@ -67,6 +69,7 @@ function mediumOf(sense: Sight | Hearing): Medium {
     const { images } = sense
     return {
       sense,
+      part: 1000,
       kind: "image",
       mark: images.mark,
       soft: images.soft,
@@ -78,6 +81,7 @@ function mediumOf(sense: Sight | Hearing): Medium {
   const { audio } = sense
   return {
     sense,
+    part: 1001,
     kind: "audio",
     mark: audio.mark,
     soft: audio.soft,
@@ -136,9 +140,9 @@ export async function openTower(
 ): Promise<OpenTower> {
   return openWhole(async (closing) => {
     const program = closing.add(await prepared.open(limits, signal))
-    const { sense, kind, mark, soft, mostRows } = medium
+    const { sense, part, kind, mark, soft, mostRows } = medium
     const { path, configuration, format, weights } = sense
-    const hash = await load({ path, name, configuration, format, weights, part: TOWER }, program)
+    const hash = await load({ path, name, configuration, format, weights, part }, program)
     const tower = closing.add(createTower(program, { log, onLost }))
     const source = closing.add(medium.open(log))
     return {
@@ -157,9 +161,6 @@ export async function openTower(
     }
   })
 }
-
-/** Copies of a model's weights on the shelf have another number. */
-const TOWER = 1000
 
 /** An image or a recording that was read by the tower, and what came of it. */
 interface Read extends Omit<SeenImage, "tiles"> {

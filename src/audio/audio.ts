@@ -45,7 +45,40 @@ export interface ChunkProcessing extends Preparing {
   width: number
 }
 
-export type AudioProcessing = WhisperProcessing | ChunkProcessing
+/** A row of every four frames of all of a recording, whose loudness is computed otherwise (Gemma 4 E2B and E4B): subsampled.ts. */
+export interface SubsampledProcessing extends Preparing {
+  cutting: "subsampled"
+  spectrum: Spectrum
+}
+
+/** Nothing is computed: what would be bands are the samples of a row (Gemma 4 12B). */
+export interface SamplesProcessing extends Preparing {
+  cutting: "samples"
+}
+
+export type AudioProcessing =
+  | WhisperProcessing
+  | ChunkProcessing
+  | SubsampledProcessing
+  | SamplesProcessing
+
+/** Of a conformer: what of a sound is transformed, and what becomes of that. */
+export interface Spectrum {
+  length: number // samples of a frame
+  hop: number // samples from one frame to the next
+  transform: number // numbers that are transformed, the last of which are 0
+  low: number // hertz, where the first band begins
+  high: number // hertz, where the last one ends
+  /** Samples are less so much of the one before. */
+  emphasis?: { by: number; isHtk: boolean }
+  /** Samples are multiplied with it. */
+  scale: number
+  /** Magnitudes are that much more before their logarithm is taken. */
+  floor: number
+  /** Of each band, what is taken off its logarithms, and what they are divided by. */
+  means?: readonly number[]
+  deviations?: readonly number[]
+}
 
 /** A recording as a tower takes it. */
 export interface HeardRecording {
@@ -59,8 +92,9 @@ export interface HeardRecording {
 
 export interface Tile {
   /**
-   * What the tower's convolutions see of each row. Two of three taps, the second of stride 2: five frames, and whether there is a row
-   * before, [rows, 5 * bands + 1]; those of chunks are told in chunks.ts.
+   * What a tower's convolutions see of each row. Two of three taps: where the second has stride 2 five frames, and whether there is a row
+   * before, [rows, 5 * bands + 1]; where both have, seven, and whether there is a row before, and behind, [rows, 7 * bands + 2]. Those of
+   * chunks are told in chunks.ts; samples are as they are, [rows, samples].
    */
   given: Float32Array
   places: Int32Array // [rows] 0, 1, 2, …; zeros where nobody looks them up

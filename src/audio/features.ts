@@ -2,6 +2,7 @@
 // periodic Hann windows of 25 ms around each 10 ms, edges reflected, the bands of Slaney's Auditory Toolbox, decimal logarithms.
 // Float64 inside, where transformers has float32 if torch is there: its quietest bands are off in the fifth decimal.
 
+import { type Filter, melFilters } from "./filters.ts"
 import { Fourier } from "./fourier.ts"
 
 export const RATE = 16_000 // samples a second
@@ -27,7 +28,7 @@ const RANGE = 8
 export function featuresOf(samples: Float32Array, bands: number): Float32Array {
   const frames = Math.floor(samples.length / HOP)
   const logs = new Float64Array(frames * bands).fill(Math.log10(FLOOR))
-  const filters = melFilters(bands)
+  const filters = slaneyFilters(bands)
   const pair = new Float64Array(2 * LENGTH) // of two frames, one as real and one as imaginary numbers
   const spectrum = new Float64Array(2 * LENGTH)
   const [first, second] = [new Float64Array(BINS), new Float64Array(BINS)]
@@ -84,32 +85,13 @@ function loudness(powers: Float64Array, filters: Filter[], to: Float64Array, at:
   }
 }
 
-/** What of a spectrum counts for a band, from which bin on. */
-interface Filter {
-  start: number
-  weights: Float64Array
-}
-
 /** Triangles that overlap by half, each of the same area. */
-function melFilters(bands: number): Filter[] {
+function slaneyFilters(bands: number): Filter[] {
   const top = melOf(RATE / 2)
   const corners = Array.from({ length: bands + 2 }, (_, corner) =>
     hertzOf((top * corner) / (bands + 1)),
   )
-  return Array.from({ length: bands }, (_, band) => {
-    const [low, middle, high] = corners.slice(band, band + 3) as [number, number, number]
-    const weights = Array.from({ length: BINS }, (_, bin) => {
-      const hertz = (bin * RATE) / LENGTH
-      const height = Math.min((hertz - low) / (middle - low), (high - hertz) / (high - middle))
-      return (Math.max(0, height) * 2) / (high - low)
-    })
-    const start = Math.max(
-      0,
-      weights.findIndex((weight) => weight > 0),
-    )
-    const end = weights.findLastIndex((weight) => weight > 0) + 1
-    return { start, weights: Float64Array.from(weights.slice(start, end)) }
-  })
+  return melFilters(corners, { bins: BINS, step: RATE / LENGTH }, (low, high) => 2 / (high - low))
 }
 
 /** Slaney's scale: a straight line up to 1000 Hz, and from there on 27 steps to 6.4 times as much. */

@@ -2,9 +2,11 @@
 // encoder has a row for every two. Counted as the processors and models of transformers count: processing_qwen2_audio.py, processing_voxtral.py,
 // processing_audioflamingo3.py, processing_glmasr.py.
 
-import type { AudioProcessing, Tile, WhisperProcessing } from "./audio.ts"
+import type { AudioProcessing, SamplesProcessing, Tile, WhisperProcessing } from "./audio.ts"
 import { chunkRows, chunkTile, chunkWindows } from "./chunks.ts"
 import { featuresOf, HOP, RATE } from "./features.ts"
+import { leastOf } from "./spectrum.ts"
+import { eachRow, rowsIn, subsampledTile, subsampledWindow } from "./subsampled.ts"
 
 const WINDOW = 30 // seconds
 const SAMPLES = WINDOW * RATE
@@ -25,19 +27,27 @@ export interface Window extends Span {
 
 /** Encoder rows of the largest tile. */
 export function mostRows(processing: AudioProcessing): number {
-  if (processing.cutting === "chunks") return chunkRows(processing.window * (RATE / HOP))
-  const isWhole = processing.cutting === "padded" || processing.isFull
-  return isWhole ? rowsOf(FRAMES) : ownRows(mostSeconds(processing) * RATE)
+  switch (processing.cutting) {
+    case "chunks":
+      return chunkRows(processing.window * (RATE / HOP))
+    case "subsampled":
+      return rowsIn(processing.most * RATE, processing.spectrum)
+    case "samples":
+      return Math.ceil((processing.most * RATE) / processing.bands)
+    default: {
+      const isWhole = processing.cutting === "padded" || processing.isFull
+      return isWhole ? rowsOf(FRAMES) : ownRows(mostSeconds(processing) * RATE)
+    }
+  }
 }
 
 /** Of one tile at the most, in seconds. */
 export const windowSeconds = (processing: AudioProcessing): number =>
-  processing.cutting === "chunks" ? processing.window : WINDOW
+  processing.cutting === "chunks" ? processing.window : Math.min(WINDOW, processing.most)
 
 /** Rows that come of it. */
 export function mostWindowRows(processing: AudioProcessing): number {
-  const joined = processing.cutting === "chunks" ? 1 : processing.joined
-  return Math.floor(mostRows(processing) / joined)
+  return Math.floor(mostRows(processing) / ("joined" in processing ? processing.joined : 1))
 }
 
 /** Seconds; longer recordings are refused. */
@@ -53,15 +63,30 @@ export function mostRecordingRows(processing: AudioProcessing): number {
 
 /** Fewer samples are refused: no row would come out. */
 export function leastSamples(processing: AudioProcessing): number {
-  const { cutting } = processing
-  return cutting === "padded" || cutting === "chunks" ? 1 : (2 * processing.joined - 2) * HOP + 1
+  switch (processing.cutting) {
+    case "padded":
+    case "chunks":
+    case "samples":
+      return 1
+    case "subsampled":
+      return leastOf(processing.spectrum)
+    default:
+      return (2 * processing.joined - 2) * HOP + 1
+  }
 }
 
 /** Windows of which nothing comes out, at the end of a recording, are left out. */
 export function windowsOf(samples: Float32Array, processing: AudioProcessing): Window[] {
-  return processing.cutting === "chunks"
-    ? chunkWindows(samples, processing)
-    : whisperWindows(samples, processing)
+  switch (processing.cutting) {
+    case "chunks":
+      return chunkWindows(samples, processing)
+    case "subsampled":
+      return [subsampledWindow(samples, processing)]
+    case "samples":
+      return [samplesWindow(samples, processing)]
+    default:
+      return whisperWindows(samples, processing)
+  }
 }
 
 function whisperWindows(samples: Float32Array, processing: WhisperProcessing): Window[] {
@@ -83,6 +108,14 @@ function whisperWindows(samples: Float32Array, processing: WhisperProcessing): W
   return windows
 }
 
+/** Silence fills the last row. */
+function samplesWindow(samples: Float32Array, { bands }: SamplesProcessing): Window {
+  const rows = Math.ceil(samples.length / bands)
+  const frames = new Float32Array(rows * bands)
+  frames.set(samples)
+  return { rows, own: rows, frames }
+}
+
 const ownRows = (samples: number) => rowsOf(Math.ceil(Math.min(samples, SAMPLES) / HOP))
 
 /** Of so many frames, behind a convolution of stride 2. */
@@ -92,9 +125,16 @@ function rowsOf(frames: number): number {
 
 /** @param frames [frames, bands] of the window, as many as the rows see */
 export function tileOf(span: Span, frames: Float32Array, processing: AudioProcessing): Tile {
-  return processing.cutting === "chunks"
-    ? chunkTile(span.rows, frames, processing)
-    : whisperTile(span, frames, processing)
+  switch (processing.cutting) {
+    case "chunks":
+      return chunkTile(span.rows, frames, processing)
+    case "subsampled":
+      return subsampledTile(span.rows, frames, processing)
+    case "samples":
+      return { given: frames, ...eachRow(span.rows) }
+    default:
+      return whisperTile(span, frames, processing)
+  }
 }
 
 function whisperTile(

@@ -178,7 +178,7 @@ async function admit(
     {
       ...{ id, prompt, choices, maxTokens, stopTokens, sampling, scope, client },
       field,
-      ...(media && { images: { ...media.placed, rows: rows! } }),
+      ...(media && { media: { ...media.placed, rows: rows! } }),
       ...(reading.echo?.scored && { scorePrompt: true }),
       ...(constraint && { constraint }),
       waited,

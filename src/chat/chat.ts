@@ -13,7 +13,7 @@ import type { Chat, Embeddings, PlainText, Rankings, SchemaChecks } from "./conv
 import { spelled } from "./detokenizer.ts"
 import { Embedder, type EmbeddingModel } from "./embedding.ts"
 import { foreign } from "./jinja/text.ts"
-import type { ChatMedium } from "./media.ts"
+import { type ChatMedium, Senses } from "./media.ts"
 import { begun, Prompts } from "./prompts.ts"
 import { FROM_REQUEST } from "./rendering.ts"
 
@@ -21,8 +21,8 @@ export interface ChatOptions extends ModelTexts {
   engine: ChatEngine
   /** How its rows become one; absent: nothing embeds. */
   embedding?: EmbeddingModel
-  /** How the model sees or hears; absent: images and recordings are refused. */
-  medium?: ChatMedium | undefined
+  /** What the model sees with and what it hears with; images and recordings of other kinds are refused. */
+  media?: readonly ChatMedium[]
   /** Rows of the model's logits, at least the tokenizer's size. */
   vocabulary: number
   /** Where schemas are compiled and masks made: in threads unless said otherwise. Here, a slow one holds up everybody. */
@@ -88,13 +88,13 @@ function assertWrites(embedding: EmbeddingModel | undefined, field: string): voi
 }
 
 function openParts(options: ChatOptions): Parts {
-  const { engine, tokenizer, vocabulary, medium } = options
+  const { engine, tokenizer, vocabulary, media = [] } = options
   const model = chatModelOf(options)
   const any = anyTokens(tokenizer.size, vocabulary)
   return {
     model,
     engine,
-    prompts: new Prompts(model, engine, medium),
+    prompts: new Prompts(model, engine, new Senses(media)),
     constraints: openConstraints(options, model),
     any,
     free: tokenizer.size < vocabulary ? any : undefined,

@@ -106,7 +106,7 @@ function withImagesInUser(rendering: Rendering): Rendering | undefined {
 
 /** Many know no parts: what they are given is all text. */
 function withMarksInTexts(rendering: Rendering): Rendering | undefined {
-  const isOfUse = rendering.mark !== undefined && !rendering.marksInTexts
+  const isOfUse = rendering.marks !== undefined && !rendering.marksInTexts
   return isOfUse ? { ...rendering, marksInTexts: true } : undefined
 }
 

@@ -46,8 +46,8 @@ function requestOf(messages: readonly ChatMessage[], more: Partial<ChatRequest> 
 /** What the engine was asked, in words: its prompt, images and all. */
 async function promptOf(open: SeeingChat, messages: readonly ChatMessage[]) {
   await open.chat.reply(requestOf(messages), signal)
-  const { prompt, images } = open.asked.at(-1)!
-  return { text: [...open.chat.detokenize(prompt)].join(""), prompt, images }
+  const { prompt, media } = open.asked.at(-1)!
+  return { text: [...open.chat.detokenize(prompt)].join(""), prompt, media }
 }
 
 const goldens = models.flatMap((model) => model.cases.map((one) => ({ model, one })))
@@ -58,13 +58,13 @@ test.each(goldens)("$model.name: $one.what", async ({ model, one }) => {
   const messages = one.turns.map(({ role, parts }) =>
     said(role, ...parts.map((part) => (part === "image" ? 10 * ++count : part))),
   )
-  const { prompt, images } = await promptOf(open, messages)
+  const { prompt, media } = await promptOf(open, messages)
   expect([...prompt]).toEqual(one.ids)
-  expect([...(images?.at ?? [])]).toEqual(one.at)
+  expect([...(media?.at ?? [])]).toEqual(one.at)
   const rows = Array.from({ length: count }, (_, at) =>
     rowsOf(Uint8Array.of(10 * (at + 1)), model.rows),
   )
-  expect(images?.rows && [...images.rows]).toEqual(count > 0 ? rows.flat() : undefined)
+  expect(media?.rows && [...media.rows]).toEqual(count > 0 ? rows.flat() : undefined)
   expect(open.prepared).toHaveLength(count)
   expect([...(await open.chat.tokenizeChat(requestOf(messages)))]).toEqual(one.ids)
   expect(open.encoded).toHaveLength(count) // to count tokens, no tower is asked
@@ -73,7 +73,7 @@ test.each(goldens)("$model.name: $one.what", async ({ model, one }) => {
 test("keys are negative; an image's are the same wherever it stands, and no other's", async () => {
   const open = await seeingChat(modelNamed("qwen"), { rows: () => 19 })
   const keysOf = async (...parts: (string | number)[]) =>
-    Array.from((await promptOf(open, [said("user", ...parts)])).images!.keys)
+    Array.from((await promptOf(open, [said("user", ...parts)])).media!.keys)
   const [one, two] = [await keysOf(1), await keysOf(2)]
   expect(await keysOf("a", 2, "b", 1)).toEqual([...two, ...one])
   expect([...one, ...two].every((key) => Number.isInteger(key) && key < 0)).toBe(true)
@@ -87,7 +87,7 @@ test("images whose hashes have 31 bits in common have other keys", async () => {
   for (const image of alike) {
     // in the first of SHA-256 over their SHA-256 and " 0"
     const message: ChatMessage = { role: "user", content: "", parts: [{ image }] }
-    keys.push([...(await promptOf(open, [message])).images!.keys])
+    keys.push([...(await promptOf(open, [message])).media!.keys])
   }
   expect(new Set(keys.flat()).size).toBe(6)
 })
@@ -102,10 +102,10 @@ test("keys are no tokens, and an image keeps its own", () => {
 
 test("an image has as many rows as it has", async () => {
   const open = await seeingChat(modelNamed("qwen"), { rows: (first) => first })
-  const { images } = await promptOf(open, [said("user", 2, 9, 1)])
+  const { media } = await promptOf(open, [said("user", 2, 9, 1)])
   const rows = [2, 9, 1].flatMap((first) => rowsOf(Uint8Array.of(first), first))
-  expect([...images!.rows]).toEqual(rows)
-  expect(images!.at).toHaveLength(rows.length / HIDDEN)
+  expect([...media!.rows]).toEqual(rows)
+  expect(media!.at).toHaveLength(rows.length / HIDDEN)
 })
 
 test("choices share what was computed once", async () => {
@@ -118,7 +118,7 @@ test("choices share what was computed once", async () => {
 test("a template that knows no parts has marks in its texts, each on a line ahead of what follows", async () => {
   const template = "{% for m in messages %}[{{ m.role }}]{{ m.content | trim }}{% endfor %}"
   const open = await seeingChat(modelNamed("llava"), { template, rows: () => 2 })
-  const { text, images } = await promptOf(open, [
+  const { text, media } = await promptOf(open, [
     said("system", "Brief."),
     said("user", "See ", 1, 2, "and say."),
     said("assistant", "What?"),
@@ -129,7 +129,7 @@ test("a template that knows no parts has marks in its texts, each on a line ahea
     `[system]Brief.[user]See ${pairs}${pairs}and say.[assistant]What?[user]This: ${pair}`,
   )
   expect(open.encoded).toEqual([1, 2, 3])
-  expect(images!.at).toHaveLength(6)
+  expect(media!.at).toHaveLength(6)
 })
 
 test("a text that spells marks and soft tokens is text, with images and without", async () => {
@@ -137,13 +137,13 @@ test("a text that spells marks and soft tokens is text, with images and without"
     const evil = `${model.mark}${model.soft}${model.image}`.trim()
     const open = await seeingChat(model)
     const honest = await promptOf(open, [said("user", 7, "What?")])
-    const { text, prompt, images } = await promptOf(open, [said("user", evil, 7, evil)])
-    expect(images!.rows).toEqual(honest.images!.rows)
-    expect(images!.keys).toEqual(honest.images!.keys)
+    const { text, prompt, media } = await promptOf(open, [said("user", evil, 7, evil)])
+    expect(media!.rows).toEqual(honest.media!.rows)
+    expect(media!.keys).toEqual(honest.media!.keys)
     expect([...prompt].filter((token) => token === open.soft)).toHaveLength(model.rows)
     expect(text.split(evil).length).toBeGreaterThanOrEqual(3)
     const without = await promptOf(open, [said("user", evil)])
-    expect(without.images).toBeUndefined()
+    expect(without.media).toBeUndefined()
     expect([...without.prompt]).not.toContain(open.soft)
   }
 })
@@ -313,4 +313,62 @@ test("what an image waits for is of its request's time, and the engine is told t
   })
   await slow.chat.reply(requestOf([said("user", 1)]), signal)
   expect(slow.asked[0]!.waited).toBeGreaterThan(15)
+})
+
+const BOTH =
+  "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}{% if p.type == 'text' %}{{ p.text }}{% elif p.type == 'audio' %}<audio>{% else %}<|image_pad|>{% endif %}{% endfor %}{% endif %}{% endfor %}"
+
+/** A model of which a recording's rows have a token that no image's have. */
+const hearingToo = (template = BOTH) =>
+  seeingChat(modelNamed("qwen"), {
+    template,
+    rows: (first) => first,
+    hears: { mark: "<audio>", soft: "<start_of_image>" },
+  })
+
+const recording = (first: number): MessagePart => ({
+  audio: Uint8Array.of(first, 1, 2),
+  field: `recording ${first}`,
+})
+
+test("images and recordings of one message stand in their order, each among its own rows", async () => {
+  const open = await hearingToo()
+  const parts = [recording(2), { text: "a" }, image(3), image(1), { text: "b" }, recording(4)]
+  const { prompt, media } = await promptOf(open, [{ role: "user", content: "ab", parts }])
+  const [seen, heard] = ["<|image_pad|>", "<start_of_image>"].map((text) =>
+    open.tokenizer.control(text),
+  )
+  const softs = [...prompt].filter((token) => token === seen || token === heard)
+  const wanted = [heard, heard, seen, seen, seen, seen, heard, heard, heard, heard]
+  expect(softs).toEqual(wanted)
+  expect([...media!.at].map((position) => prompt[position])).toEqual(wanted)
+  expect([...media!.heard!]).toEqual(wanted.map((token) => Number(token === heard)))
+  const rows = [2, 3, 1, 4].flatMap((first) => rowsOf(Uint8Array.of(first), first))
+  expect([...media!.rows]).toEqual(rows)
+  expect(open.prepared).toEqual(["recording 2", "image 3", "image 1", "recording 4"])
+  expect(new Set(media!.keys).size).toBe(10)
+})
+
+test("a template that shows each kind by itself is given each kind in its order", async () => {
+  const template =
+    "{% for m in messages %}{% for p in m.content %}{% if p.type == 'audio' %}<audio>{% endif %}{% endfor %}{% for p in m.content %}{% if p.type == 'image' %}<|image_pad|>{% endif %}{% endfor %}{% endfor %}"
+  const open = await hearingToo(template)
+  const parts = [image(3), recording(2), image(1), recording(4)]
+  const { media } = await promptOf(open, [{ role: "user", content: "", parts }])
+  const rows = [2, 4, 3, 1].flatMap((first) => rowsOf(Uint8Array.of(first), first))
+  expect([...media!.rows]).toEqual(rows)
+})
+
+test.each([
+  ["<audio>", 'it writes "<audio>" 2 times for 1 recordings'],
+  [
+    "<start_of_image>",
+    'it writes "<start_of_image>", which stands for rows of recordings, beside them',
+  ],
+])("a template that adds %s of its own refuses", async (more, words) => {
+  const open = await hearingToo(`${BOTH}${more}`)
+  const messages: ChatMessage[] = [{ role: "user", content: "", parts: [image(1), recording(2)] }]
+  const reply = open.chat.reply(requestOf(messages), signal)
+  await expect(reply).rejects.toMatchObject({ code: "template_failed" })
+  await expect(reply).rejects.toThrow(words)
 })

@@ -2,14 +2,15 @@
 // characters, and never where somebody's text spells it, the model's processor says what stands there instead, soft tokens among
 // it. The rows that take the places of those come from a tower, which is asked once the prompt is known to fit.
 
-import type { GenerationImages, PromptCoordinates } from "../engine/generation.ts"
+import type { GenerationMedia, PromptCoordinates } from "../engine/generation.ts"
 import { type Problem, problem } from "../errors.ts"
 import { LruMap } from "../lru.ts"
 import type { Caller } from "../worker/lane.ts"
 import type { AudioPart, ChatMessage, ImagePart, MediumKind } from "./conversation.ts"
 import { Text, TextBuilder } from "./jinja/text.ts"
+import type { Marks } from "./rendering.ts"
 
-/** What chat is given of a model that sees or hears. */
+/** What chat is given of what a model sees with, or hears with. */
 export interface ChatMedium {
   kind: MediumKind
   /** What the model's template writes in the place of an image or a recording. */
@@ -38,10 +39,10 @@ export interface Grid {
   height: number
 }
 
-/** The images or recordings of a prompt, as the engine wants them. */
+/** The images and recordings of a prompt, as the engine wants them. */
 export interface PromptMedia {
   counted: Readonly<Record<MediumKind, number>>
-  placed: Omit<GenerationImages, "rows">
+  placed: Omit<GenerationMedia, "rows">
   /** What is computed at these positions in the place of the soft token's row. */
   encode(caller: Caller): Promise<Float32Array> // [rows of all of them, taken]
 }
@@ -82,17 +83,38 @@ const WHERE = "messages"
 /** Throws the Problem that refuses so many tokens or more; absent: there is room for any number. */
 type AssertRoom = ((tokens: number, field: string) => void) | undefined
 
-/** What a model's images or recordings are known by in its prefix cache. */
-export interface KeyedMedium extends ChatMedium {
-  keys: MediaKeys
+/** What a model sees with, what it hears with, or both. */
+export class Senses {
+  readonly #media: ReadonlyMap<MediumKind, ChatMedium>
+  readonly keys = new MediaKeys()
+
+  /** @param media one of a kind at the most */
+  constructor(media: readonly ChatMedium[]) {
+    this.#media = new Map(media.map((medium) => [medium.kind, medium]))
+  }
+
+  get all(): ChatMedium[] {
+    return [...this.#media.values()]
+  }
+
+  has(kind: MediumKind): boolean {
+    return this.#media.has(kind)
+  }
+
+  of(kind: MediumKind): ChatMedium {
+    const medium = this.#media.get(kind)
+    if (!medium) throw new Error(`internal: ${kind} for a model that takes none`)
+    return medium
+  }
 }
 
 const MAX_KEYED = 10_000 // images or recordings
 const MAX_KEY = 2 ** 31
 
 /**
- * Numbers of rows: negative, so that none is a token's id, and given to one image or recording alone, as a hash of 31 bits would not be.
- * One that is forgotten gets others, which costs it its prefix; and some million images later they begin again.
+ * What images and recordings are known by in a prefix cache. Numbers of rows: negative, so that none is a token's id, and given to one image
+ * or recording alone, as a hash of 31 bits would not be. One that is forgotten gets others, which costs it its prefix; and some million
+ * images later they begin again.
  */
 export class MediaKeys {
   readonly #firsts = new LruMap<{ key: number }>(MAX_KEYED)
@@ -111,115 +133,152 @@ export class MediaKeys {
   }
 }
 
-/** The images or the recordings of one conversation. */
+/** What of a template's text stands for an image or a recording. */
+interface Mark {
+  at: number
+  medium: ChatMedium
+}
+
+/** One that is prepared. */
+export interface ShownMedium extends PreparedMedium {
+  kind: MediumKind
+}
+
+/** The images and the recordings of one conversation. */
 export class Media {
-  /** What its template writes in the place of each. */
-  readonly mark: string
-  readonly #medium: KeyedMedium
+  readonly #senses: Senses
   readonly #given: readonly (ImagePart | AudioPart)[]
   readonly #assertRoom: AssertRoom
   readonly #caller: Caller
 
-  /** @param given in the order in which the conversation has them */
+  /** @param given in the order in which the conversation has them, of kinds that the model takes */
   constructor(
-    medium: KeyedMedium,
+    senses: Senses,
     given: readonly (ImagePart | AudioPart)[],
     assertRoom: AssertRoom,
     caller: Caller = { client: "" },
   ) {
-    this.mark = medium.mark
-    this.#medium = medium
+    this.#senses = senses
     this.#given = given
     this.#assertRoom = assertRoom
     this.#caller = caller
   }
 
+  /** What the model's template writes in the place of each kind. */
+  get marks(): Marks {
+    return Object.fromEntries(this.#senses.all.map(({ kind, mark }) => [kind, mark]))
+  }
+
   /** @throws `template_failed` where a template has written more or fewer marks than there are */
   assertShown(rendered: Text): void {
-    const written = this.#marksIn(rendered).length
-    const { length } = this.#given
-    if (written === length) return
-    const words = `it writes ${JSON.stringify(this.mark)} ${written} times for ${length} ${many[this.#medium.kind]}.`
-    throw problem("template_failed", { problem: words }, WHERE)
+    const marks = this.#marksIn(rendered)
+    for (const { kind, mark } of this.#senses.all) {
+      const written = marks.filter(({ medium }) => medium.kind === kind).length
+      const { length } = this.#given.filter((part) => mediumOf(part).kind === kind)
+      if (written === length) continue
+      const words = `it writes ${JSON.stringify(mark)} ${written} times for ${length} ${many[kind]}.`
+      throw problem("template_failed", { problem: words }, WHERE)
+    }
   }
 
   /**
-   * The text with each mark's place taken by what stands for it, and the images or recordings.
-   * @param order whose mark each is: places in the list of what was given
+   * The text with each mark's place taken by what stands for it, and the images and recordings.
+   * @param order in which a template was shown them: places in the list of what was given
    * @throws the problem that refuses one, or that all of them are too long
    */
   async shown(
     rendered: Text,
     order: readonly number[],
-  ): Promise<{ text: Text; media: readonly PreparedMedium[] }> {
+  ): Promise<{ text: Text; media: readonly ShownMedium[] }> {
     this.assertShown(rendered)
-    const media = await this.#prepared(order)
+    const marks = this.#marksIn(rendered)
+    const waiting = order.map((place) => this.#given[place]!)
+    const parts = marks.map(({ medium: { kind } }) => {
+      const next = waiting.findIndex((part) => mediumOf(part).kind === kind)
+      return waiting.splice(next, 1)[0]!
+    })
+    const media = await this.#prepared(parts)
     const text = new TextBuilder()
-    let at = 0
-    for (const [index, mark] of this.#marksIn(rendered).entries()) {
-      text.add(rendered.slice(at, mark))
+    let end = 0
+    for (const [index, { at, medium }] of marks.entries()) {
+      text.add(rendered.slice(end, at))
       text.add(new Text(media[index]!.text))
-      at = mark + this.mark.length
+      end = at + medium.mark.length
     }
-    text.add(rendered.slice(at, rendered.length))
+    text.add(rendered.slice(end, rendered.length))
     return { text: text.done(), media }
   }
 
   /** Where a prompt has them. @throws `template_failed` where it has other soft tokens beside theirs */
-  found(tokens: Int32Array, media: readonly PreparedMedium[]): PromptMedia {
-    const { kind, soft, keys: known } = this.#medium
-    const at = tokens.map((token, position) => (token === soft.id ? position : -1))
-    const places = at.filter((position) => position >= 0)
-    const keys = media.flatMap((medium) => known.of(medium))
-    if (places.length !== keys.length) {
+  found(tokens: Int32Array, media: readonly ShownMedium[]): PromptMedia {
+    const { all, keys: known } = this.#senses
+    const counted = { image: 0, audio: 0 }
+    for (const { kind } of media) counted[kind]++
+    for (const { kind, soft } of all) {
+      const own = media.filter((medium) => medium.kind === kind)
+      const rows = own.reduce((sum, medium) => sum + medium.rows, 0)
+      if (tokens.reduce((sum, token) => sum + Number(token === soft.id), 0) === rows) continue
       const words = `it writes ${JSON.stringify(soft.text)}, which stands for rows of ${many[kind]}, beside them.`
       throw problem("template_failed", { problem: words }, WHERE)
     }
+    const softs = new Set(all.map(({ soft }) => soft.id))
+    const at = tokens.map((token, position) => (softs.has(token) ? position : -1))
+    const places = at.filter((position) => position >= 0)
+    const keys = media.flatMap(({ kind, hash, rows }) => known.of({ hash: kind + hash, rows }))
+    const heard = media.flatMap(({ kind, rows }) =>
+      Array<number>(rows).fill(Number(kind === "audio")),
+    )
     const coordinates = coordinatesOf(tokens.length, places, media)
     return {
-      counted: { image: 0, audio: 0, [kind]: media.length },
-      placed: { at: places, keys: Int32Array.from(keys), ...(coordinates && { coordinates }) },
+      counted,
+      placed: {
+        at: places,
+        keys: Int32Array.from(keys),
+        ...(counted.audio > 0 && { heard: Uint8Array.from(heard) }),
+        ...(coordinates && { coordinates }),
+      },
       encode: (caller) => encoded(media, caller),
     }
   }
 
   /** One after the other, until they are known not to fit: each takes a processor a while. */
-  async #prepared(order: readonly number[]): Promise<PreparedMedium[]> {
-    const media: PreparedMedium[] = []
+  async #prepared(parts: readonly (ImagePart | AudioPart)[]): Promise<ShownMedium[]> {
+    const media: ShownMedium[] = []
     let rows = 0
-    for (const [index, place] of order.entries()) {
-      const part = this.#given[place]!
+    for (const [index, part] of parts.entries()) {
       const { field = WHERE } = part
       const { kind, bytes } = mediumOf(part)
       if (bytes.length > mostBytes[kind]) throw tooManyBytes(field, bytes.length, kind)
-      this.#assertRoom?.(rows + order.length - index, WHERE) // each to come has a row at least
+      this.#assertRoom?.(rows + parts.length - index, WHERE) // each to come has a row at least
       this.#caller.signal?.throwIfAborted()
-      const prepared = await this.#medium.prepare(bytes, field, this.#caller)
+      const prepared = await this.#senses.of(kind).prepare(bytes, field, this.#caller)
       rows += prepared.rows
-      media.push(prepared)
+      media.push({ ...prepared, kind })
     }
     this.#assertRoom?.(rows, WHERE)
     return media
   }
 
-  /** Where the template's own characters spell the mark. */
-  #marksIn(rendered: Text): number[] {
-    const places: number[] = []
+  /** Where the template's own characters spell marks, in order. */
+  #marksIn(rendered: Text): Mark[] {
+    const marks: Mark[] = []
     for (const { from, to, source } of rendered.runs()) {
       if (source !== 0) continue
       const run = rendered.value.slice(from, to)
-      for (let at = run.indexOf(this.mark); at >= 0; ) {
-        places.push(from + at)
-        at = run.indexOf(this.mark, at + this.mark.length)
+      for (const medium of this.#senses.all) {
+        const { mark } = medium
+        for (let at = run.indexOf(mark); at >= 0; at = run.indexOf(mark, at + mark.length))
+          marks.push({ at: from + at, medium })
       }
     }
-    return places
+    return marks.sort((one, other) => one.at - other.at)
   }
 }
 
 /**
  * Time, height and width of each token of a prompt, as `get_rope_index` of transformers has them: a text's tokens follow one another
- * in all three; an image's are where they lie in its grid, at one time; and what is behind it goes on from the largest of them.
+ * in all three, and so do a recording's; an image's are where they lie in its grid, at one time; and what is behind it goes on from
+ * the largest of them.
  * @param at of the soft tokens
  * @returns nothing where no image has a grid
  */
@@ -228,8 +287,7 @@ function coordinatesOf(
   at: Int32Array,
   media: readonly PreparedMedium[],
 ): PromptCoordinates | undefined {
-  const grids = media.flatMap(({ grid }) => grid ?? [])
-  if (grids.length === 0) return undefined
+  if (media.every(({ grid }) => !grid)) return undefined
   const ofPrompt = new Int32Array(3 * length)
   const set = (position: number, ...places: readonly [number, number, number]) => {
     for (const [axis, place] of places.entries()) ofPrompt[axis * length + position] = place
@@ -238,12 +296,15 @@ function coordinatesOf(
   const textTo = (end: number) => {
     for (; position < end; position++, next++) set(position, next, next, next)
   }
-  for (const { width, height } of grids) {
-    textTo(at[row]!)
-    for (let y = 0; y < height; y++)
-      for (let x = 0; x < width; x++) set(position++, next, next + y, next + x)
-    next += Math.max(width, height)
-    row += width * height
+  for (const { grid, rows } of media) {
+    if (grid) {
+      const { width, height } = grid
+      textTo(at[row]!)
+      for (let y = 0; y < height; y++)
+        for (let x = 0; x < width; x++) set(position++, next, next + y, next + x)
+      next += Math.max(width, height)
+    }
+    row += rows
   }
   textTo(length)
   return { ofPrompt, behind: length - next }

@@ -45,7 +45,7 @@ export async function preparePrompt(
   const continues = isUnfinished(messages.at(-1)!)
   const renderingFor = (own: Template) => ({
     ...renderingOf(request, own, format, continues),
-    ...(media && { mark: media.mark }),
+    ...(media && { marks: media.marks }),
   })
   const rendering = renderingFor(template)
   const inWords = rendering.tools && (() => renderingFor({ ...template, ...UNKNOWING }))

@@ -8,7 +8,7 @@ import type { ConversationRequest } from "./conversation.ts"
 import { formats } from "./formats/formats.ts"
 import type { Infill } from "./infill.ts"
 import { foreign, type Text } from "./jinja/text.ts"
-import { type ChatMedium, type KeyedMedium, Media, MediaKeys, mediaIn, mediumOf } from "./media.ts"
+import { Media, mediaIn, mediumOf, Senses } from "./media.ts"
 import { type Prompt, preparePrompt, visibleTools } from "./prompt.ts"
 import { FROM_REQUEST } from "./rendering.ts"
 import type { Tokenizer } from "./tokenizer.ts"
@@ -25,13 +25,13 @@ type Encode = (text: Text) => Promise<Int32Array>
 export class Prompts {
   readonly #model: ChatModel
   readonly #room: Room
-  readonly #medium: KeyedMedium | undefined
+  readonly #senses: Senses
 
-  /** @param medium what it takes beside text; absent: nothing */
-  constructor(model: ChatModel, room: Room, medium?: ChatMedium) {
+  /** @param senses what it takes beside text */
+  constructor(model: ChatModel, room: Room, senses = new Senses([])) {
     this.#model = model
     this.#room = room
-    this.#medium = medium && { ...medium, keys: new MediaKeys() }
+    this.#senses = senses
   }
 
   /** What the engine is given of a chat. */
@@ -88,12 +88,12 @@ export class Prompts {
   #media({ messages }: ConversationRequest, caller?: Caller): Media | undefined {
     const given = mediaIn(messages)
     if (given.length === 0) return undefined
-    const other = given.find((part) => mediumOf(part).kind !== this.#medium?.kind)
+    const other = given.find((part) => !this.#senses.has(mediumOf(part).kind))
     const assertRoom = (tokens: number, field: string) => this.#room.assertRoom?.(tokens, field)
-    if (this.#medium && !other) return new Media(this.#medium, given, assertRoom, caller)
-    const takes = mediumOf(other!).kind === "image" ? "sees no images" : "hears no recordings"
+    if (!other) return new Media(this.#senses, given, assertRoom, caller)
+    const takes = mediumOf(other).kind === "image" ? "sees no images" : "hears no recordings"
     const words = `This model ${takes}; leave them out, or ask one that does.`
-    throw problem("unsupported_value", { problem: words }, other!.field ?? "messages")
+    throw problem("unsupported_value", { problem: words }, other.field ?? "messages")
   }
 
   async #encoded(text: string, caller: Caller): Promise<Int32Array> {

@@ -38,11 +38,14 @@ export interface Rendering {
   argumentsAsText?: boolean
   /** Every content is a list of parts; else those with images or recordings alone are. */
   contentsAsLists?: boolean
-  /** What a template writes for an image or a recording. Absent: there is none. */
-  mark?: string
+  /** What a template writes for an image, and for a recording. Absent: there are none. */
+  marks?: Marks
   /** They are marks in the text of a content; else parts of a list. */
   marksInTexts?: boolean
 }
+
+/** Of the kinds that a model takes. */
+export type Marks = Readonly<Partial<Record<MediumKind, string>>>
 
 export interface TemplateMessage {
   role: string
@@ -186,10 +189,10 @@ function messageValue(
 function contentValue(
   { content, parts }: TemplateMessage,
   source: number,
-  { contentsAsLists, marksInTexts, mark = "" }: Rendering,
+  { contentsAsLists, marksInTexts, marks = {} }: Rendering,
 ): Value {
   if (parts && !marksInTexts) return parts.map((part) => partValue(part, source))
-  const text = parts ? marked(parts, mark, source) : fromHost(content, source)
+  const text = parts ? marked(parts, marks, source) : fromHost(content, source)
   if (!contentsAsLists) return text
   return text === NONE ? [] : [dict({ type: new Text("text"), text })]
 }
@@ -200,10 +203,11 @@ function partValue(part: TemplatePart, source: number): Dict {
 }
 
 /** Each image or recording on a line of its own ahead of what follows, as models were taught whose templates know no parts. */
-function marked(parts: readonly TemplatePart[], mark: string, source: number): Text {
+function marked(parts: readonly TemplatePart[], marks: Marks, source: number): Text {
   const pieces = parts.map((part, index) => {
     if ("text" in part) return foreign(part.text, source)
     const isLast = index === parts.length - 1
+    const mark = marks[part.kind] ?? ""
     return new Text(isLast ? mark : `${mark}\n`)
   })
   return join(pieces)

@@ -59,10 +59,15 @@ interface Command {
 
 function withNext(conversation: Conversation, part: ImagePart | AudioPart): string {
   conversation.media = [...conversation.media, part]
-  const { length } = conversation.media
-  const [does, one, many] =
-    "image" in part ? ["shows", "an image", "images"] : ["plays", "a recording", "recordings"]
-  return `the next message ${does} ${length === 1 ? one : `${length} ${many}`}`
+  const images = conversation.media.filter((part) => "image" in part).length
+  const recordings = conversation.media.length - images
+  const count = (number: number, one: string, many: string) =>
+    number === 1 ? one : `${number} ${many}`
+  const does = [
+    ...(images > 0 ? [`shows ${count(images, "an image", "images")}`] : []),
+    ...(recordings > 0 ? [`plays ${count(recordings, "a recording", "recordings")}`] : []),
+  ]
+  return `the next message ${does.join(" and ")}`
 }
 
 const commands: Readonly<Record<string, Command>> = {

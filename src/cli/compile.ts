@@ -1,5 +1,5 @@
 // `sinter compile MODEL --output DIR`: a folder that serves as it stands: weights in one number format, configuration,
-// tokenizer, and lib/ with a library for each target; of a model that sees the same once more, of its tower. All of it appears
+// tokenizer, and lib/ with a library for each target; of a model that sees or hears the same once more, of each tower. All of it appears
 // at once, at the end.
 
 import { renameSync, rmSync, writeFileSync } from "node:fs"
@@ -23,7 +23,7 @@ import {
 } from "../model/compile-folder.ts"
 import { headDifference, headKindOf, headTitles, openHead } from "../model/head.ts"
 import { type Model, type OpenOptions, openModel } from "../model/model.ts"
-import { type Sense, type SenseName, senseFolder, senseOf } from "../model/sense.ts"
+import { type Sense, type SenseName, senseFolder, sensesOf } from "../model/sense.ts"
 import type { FormatName } from "../runtime/format.ts"
 import { makeFolder } from "../runtime/scratch.ts"
 import type { compileOptions } from "./options.ts"
@@ -50,10 +50,10 @@ export async function compile(name: string, options: Values<typeof compileOption
       }
       return { library: library!, traits, variants }
     })
-    const own = senseOf<Sense>(source)
+    const senses = sensesOf<Sense>(source)
     const programs = [
       { of: source, format, shards, folderIn: (folder: string) => folder, dumped: "" },
-      ...(own ? [towerProgram(own)] : []),
+      ...senses.map(towerProgram),
     ]
     const libraries = programs.flatMap(({ of, format, shards, folderIn, dumped }) =>
       kinds.map(({ library, traits, variants }) => {
@@ -79,8 +79,8 @@ export async function compile(name: string, options: Values<typeof compileOption
       })
       await written.catch(unwritten("--output", output))
     }
-    const also = own ? `; ${does[own.name]}, ${own.sense.format}` : ""
-    console.log(`${resolve(output)}: ${source.architecture}, ${format}${also}`)
+    const also = senses.map(({ name, sense }) => `; ${does[name]}, ${sense.format}`)
+    console.log(`${resolve(output)}: ${source.architecture}, ${format}${also.join("")}`)
   } finally {
     await source.close()
   }
@@ -131,14 +131,21 @@ async function openToCompile(
   wanted: FormatName | undefined,
 ): Promise<Model> {
   const model = await openModel(path, { sees: true, ...changes })
-  const own = senseOf<Sense>(model)
-  if (!own) return model
-  const sense = senseFor<Sense>(model, wanted ?? model.format)
-  if (sense) return { ...model, [own.name]: sense }
+  const format = wanted ?? model.format
+  const senses = sensesOf<Sense>(model).map(({ name, sense }) => ({
+    name,
+    sense,
+    kept: senseFor(sense, format),
+  }))
+  if (senses.every(({ kept }) => kept))
+    return { ...model, ...Object.fromEntries(senses.map(({ name, kept }) => [name, kept])) }
   await model.close()
-  const file = join(own.sense.path, own.sense.configuration)
-  const why = `${file} goes along with a model that stays as it is; serve the model as it was published.`
-  return { ...(await openModel(path, changes)), [own.name === "vision" ? "blind" : "deaf"]: why }
+  const lacks = senses.map(({ name, sense }) => {
+    const file = join(sense.path, sense.configuration)
+    const why = `${file} goes along with a model that stays as it is; serve the model as it was published.`
+    return [name === "vision" ? "blind" : "deaf", why]
+  })
+  return { ...(await openModel(path, changes)), ...Object.fromEntries(lacks) }
 }
 
 async function openHeadSource(path: string, baseName: string): Promise<Source> {

@@ -1,6 +1,6 @@
 // `sinter inspect MODEL`: what a model is and what is made of it, one phase at a time, as text: configuration, parameters,
-// graph, plan, emitted source, manifest, and what each kernel costs by the roofline. Of a model that sees the tower is shown in
-// the same way, where that is asked for.
+// graph, plan, emitted source, manifest, and what each kernel costs by the roofline. Of a model that sees or hears a tower is
+// shown in the same way, where that is asked for.
 
 import { basename } from "node:path"
 import { findModel } from "../app/find-model.ts"
@@ -19,10 +19,9 @@ import { checkFormat } from "../model/compile-folder.ts"
 import type { ModelConfig } from "../model/config.ts"
 import { Folder, type Json } from "../model/folder.ts"
 import type { Hearing } from "../model/hearing/open-hearing.ts"
-import type { HearingConfig } from "../model/hearing/tower.ts"
 import { type Model, openModel } from "../model/model.ts"
 import { readOrigin } from "../model/origin.ts"
-import { senseFolder, senseOf } from "../model/sense.ts"
+import { type SenseName, senseFolder, sensesOf } from "../model/sense.ts"
 import type { Sight } from "../model/vision/open-vision.ts"
 import type { TowerConfig } from "../model/vision/tower.ts"
 import type { FormatName } from "../runtime/format.ts"
@@ -40,9 +39,11 @@ export async function inspect(name: string, options: Values<typeof inspectOption
   const { path, ...changes } = await findModel(name, hub, options["--lora"])
   const model = await openModel(path, { verify: false, sees: true, ...changes })
   try {
-    const isTower = options["--tower"]
-    const own = senseOf<Sight | Hearing>(model)
-    const of = isTower ? towerOf(model, own?.sense) : model
+    const senses = sensesOf<Sight | Hearing>(model)
+    const option = options["--audio-tower"] ? "--audio-tower" : "--tower"
+    const isTower = options[option]
+    const own = senses.find(({ name }) => option === "--tower" || name === "hearing")
+    const of = isTower ? towerOf(model, own?.sense, option) : model
     const format = isTower ? of.format : (options["--quantization"] ?? of.format)
     if (!isTower) checkFormat(model, format)
     const target = targets[options["--target"]]
@@ -57,12 +58,14 @@ export async function inspect(name: string, options: Values<typeof inspectOption
       summary: async () => {
         const kv = await target.library!.kv(plan)
         const costs = await target.library!.costs?.(plan)
-        const tower = own && planOf(own.sense, own.sense.format, {}, target.traits)
+        const plans: Partial<Record<SenseName, Plan>> = {}
+        for (const { name, sense } of senses)
+          plans[name] = planOf(sense, sense.format, {}, target.traits)
         return summary(of, plan, {
           kv,
           making: await making(),
           costs,
-          sensing: (own?.name === "hearing" || model.deaf ? hearingOf : seeingOf)(model, tower),
+          sensing: [seeingOf(model, plans.vision), hearingOf(model, plans.hearing)],
         })
       },
       config: () => ({ json: of.config }),
@@ -117,16 +120,20 @@ interface Inspected extends Pick<Model, "path" | "adapters" | "format" | "graph"
   /** Absent: of a tower. */
   texts?: Model["texts"]
   architecture: string
-  config: ModelConfig | TowerConfig | HearingConfig
+  config: ModelConfig | TowerConfig | Hearing["config"]
 }
 
-function towerOf({ path, blind, deaf }: Model, sense: Sight | Hearing | undefined): Inspected {
+function towerOf(
+  { path, blind, deaf }: Model,
+  sense: Sight | Hearing | undefined,
+  option: "--tower" | "--audio-tower",
+): Inspected {
   if (sense) return { ...sense, path, adapters: [], architecture: sense.config.architecture }
-  const lack = blind ?? deaf
+  const lack = option === "--tower" ? (blind ?? deaf) : deaf
   const why = lack
     ? `its tower cannot be used: ${lack}`
     : "it has no tower that is known; leave it out."
-  return refuse("--tower", why)
+  return refuse(option, why)
 }
 
 /** What a model sees or hears with. */
@@ -211,7 +218,7 @@ interface Shown {
   kv: Manifest["kv"]
   making: Making
   costs: readonly (readonly [string, string])[] | undefined
-  sensing: Sensing
+  sensing: readonly Sensing[]
 }
 
 function summary(model: Inspected, plan: Plan, { kv, making, costs, sensing }: Shown): Part {
@@ -234,7 +241,7 @@ function summary(model: Inspected, plan: Plan, { kv, making, costs, sensing }: S
     ...(stateBytes > 0 ? { stateBytes } : {}),
     steps: plan.steps.length,
     buffers: plan.buffers.length,
-    ...(sensing.json ? { [sensing.name]: sensing.json } : {}),
+    ...Object.fromEntries(sensing.flatMap(({ name, json }) => (json ? [[name, json]] : []))),
   }
   const rows: (readonly [string, string])[] = [
     ["folder", facts.folder],
@@ -248,7 +255,7 @@ function summary(model: Inspected, plan: Plan, { kv, making, costs, sensing }: S
     ["KV", `${(facts.kvBytesPerToken / 1024).toFixed(1)} KiB a token`],
     ...(stateBytes > 0 ? [["state", `${mib(stateBytes)} a sequence`] as const] : []),
     ["steps", `${facts.steps} over ${facts.buffers} buffers`],
-    ...sensing.rows,
+    ...sensing.flatMap(({ rows }) => rows),
     ...madeFrom(making),
     ...(costs ?? []),
   ]

@@ -446,7 +446,7 @@ export const runOptions = {
     many: true,
     absent: [] as string[],
     shown: "none",
-    help: "An image that the prompt is about, for a model that sees: PNG, JPEG, WebP or GIF. Given several times, they come in that order.",
+    help: "An image that the prompt is about, for a model that sees: PNG, JPEG, WebP or GIF. Given several times, they come in that order, ahead of recordings.",
     read: text,
   },
   "--audio": {
@@ -549,7 +549,12 @@ export const inspectOptions = {
   },
   "--tower": {
     absent: false,
-    help: "Shows the tower that reads a model's images instead of its text model.",
+    help: "Shows the tower that reads a model's images instead of its text model; of a model that only hears, the one that reads recordings.",
+    read: flag,
+  },
+  "--audio-tower": {
+    absent: false,
+    help: "Shows the tower that reads a model's recordings instead of its text model.",
     read: flag,
   },
   "--quantization": compileOptions["--quantization"],

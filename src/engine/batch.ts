@@ -34,7 +34,7 @@ export interface BatchShape {
   sinks: number
   /** Whether tokens are drawn or drafted. */
   draws: boolean
-  /** Rows of images stand in the place of their tokens. */
+  /** Rows of images and recordings stand in the place of their tokens. */
   sees?: boolean
   /** And see each other. */
   mutual?: boolean
@@ -164,10 +164,10 @@ export class Batch {
     return draws || token < vocabulary ? token : 0
   }
 
-  /** Takes a row of the sequence's images into the step as number `seen` of its rows. */
+  /** Takes a row of the sequence's media into the step as number `seen` of its rows. */
   #see({ sequenceGroup }: Sequence, row: number, seen: number): number {
     const { taken } = this.#shape
-    const { rows } = sequenceGroup.request.images!
+    const { rows } = sequenceGroup.request.media!
     this.#hiddenIn = withRoom(this.#hiddenIn, (seen + 1) * taken)
     this.#hiddenIn.set(rows.subarray(row * taken, (row + 1) * taken), seen * taken)
     return seen

@@ -15,7 +15,7 @@ import { reachOf, takenColumns } from "../runtime/manifest.ts"
 import { type CancelWord, type Program, ProgramLost, type StepOutput } from "../runtime/program.ts"
 import { Batch, type Part } from "./batch.ts"
 import { Endings, failure } from "./endings.ts"
-import type { Generation, GenerationImages, GenerationRequest } from "./generation.ts"
+import type { Generation, GenerationMedia, GenerationRequest } from "./generation.ts"
 import { type Context, type EngineLimits, spareBlocks } from "./limits.ts"
 import { Memory } from "./memory.ts"
 import { Outbox } from "./outbox.ts"
@@ -272,10 +272,10 @@ class Loop implements Engine {
 
   /** A full queue refuses whoever is of the larger crowd: the newcomer, or the last of those who wait. */
   #check(request: GenerationRequest): void {
-    const { prompt, images, field = "prompt", maxTokens, readHidden, client, choices } = request
-    if (images && this.#program.manifest.takes !== "some")
-      throw new Error("internal: images for a model that sees none")
-    if (images && this.#program.manifest.mutual) this.#checkImages(images, field)
+    const { prompt, media, field = "prompt", maxTokens, readHidden, client, choices } = request
+    if (media && this.#program.manifest.takes !== "some")
+      throw new Error("internal: rows of media for a model that takes none")
+    if (media && this.#program.manifest.mutual) this.#checkImages(media, field)
     if (this.#lost) throw this.#lost
     if (this.#isClosing) throw problem("server_closing", {})
     const tokens = prompt.length
@@ -285,7 +285,7 @@ class Loop implements Engine {
     const limit = this.#context - (maxTokens === 0 || readHidden ? 0 : 1)
     if (tokens > limit) throw this.#tooLong(tokens, limit, field)
     const waiting = this.#scheduler.waiting - this.#scheduler.places // the others join the next step
-    if (images && !this.#mayHold(images))
+    if (media && !this.#mayHold(media))
       throw problem("queue_full", { waiting: this.#scheduler.waiting })
     if (waiting < this.#options.maxQueue) return
     const full = problem("queue_full", { waiting })
@@ -295,19 +295,20 @@ class Loop implements Engine {
   }
 
   /** Rows are held from here to the end of their request, whose text may be short: of those who wait, so many bytes at most. */
-  #mayHold({ rows }: GenerationImages): boolean {
+  #mayHold({ rows }: GenerationMedia): boolean {
     const held = this.#scheduler.sequenceGroups
       .filter(({ begun }) => !begun)
-      .reduce((sum, { request }) => sum + (request.images?.rows.byteLength ?? 0), 0)
+      .reduce((sum, { request }) => sum + (request.media?.rows.byteLength ?? 0), 0)
     return held === 0 || held + rows.byteLength <= MAX_WAITING_ROWS
   }
 
   /** Each must find room in a step beside everybody's next token. */
-  #checkImages({ at }: GenerationImages, field: string): void {
+  #checkImages({ at, heard }: GenerationMedia, field: string): void {
     const room = this.#scheduler.roomForImage
     let run = 0
     for (let row = 0; row < at.length; row++) {
-      run = row > 0 && at[row] === at[row - 1]! + 1 ? run + 1 : 1
+      if (heard?.[row]) run = 0
+      else run = at[row] === (at[row - 1] ?? -1) + 1 ? run + 1 : 1
       if (run <= room) continue
       const words = `${field} has an image of more than ${room} tokens, which a step has no room for; start the server with a larger --overrides "prefill_chunk_size=…".`
       throw problem("invalid_value", { problem: words }, field)

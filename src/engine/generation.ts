@@ -10,7 +10,7 @@ export interface GenerationRequest {
   /** What the client calls the prompt, for refusals. */
   field?: string
   /** Where its tokens stand for images or recordings; absent: nowhere. */
-  images?: GenerationImages
+  media?: GenerationMedia
   choices: number // n
   maxTokens: number | undefined // undefined: as far as the context reaches; 0: the prompt is only read
   /** Whether the generation tells how likely the prompt's own tokens were. */
@@ -35,16 +35,18 @@ export interface GenerationRequest {
 }
 
 /** Positions of a prompt at which the model reads rows that it is given, and none of its own embedding. */
-export interface GenerationImages {
+export interface GenerationMedia {
   at: Int32Array // [rows]  positions, ascending
   /** What two prompts are compared by there, in place of their tokens: equal and negative where the rows are equal. */
   keys: Int32Array // [rows]
   rows: Float32Array // [rows, taken]  one of each position, as the model takes it
+  /** [rows]  1 of a row of a recording, which sees what is before it also where rows of an image see each other; absent: all are of images. */
+  heard?: Uint8Array
   /** What turns tokens in the place of their positions; absent: these do. */
   coordinates?: PromptCoordinates
 }
 
-/** Where a prompt's tokens are in its images: time, height and width. What stands before a token decides its own, so equal keys have equal ones. */
+/** Where a prompt's tokens are in time, and in its images' height and width. What stands before a token decides its own, so equal keys have equal ones. */
 export interface PromptCoordinates {
   ofPrompt: Int32Array // [3, tokens]
   /** What a position behind the prompt differs by from all three of its coordinates. */

@@ -17,7 +17,7 @@ function seeing(
   const at = Int32Array.from({ length: 40 }, (_, row) => 10 + row)
   const read = at.map((position) => (position * 5 + image * 11) % VOCABULARY)
   const prompt = Int32Array.from({ length: 60 }, (_, i) => (i >= 10 && i < 50 ? 7 : i % VOCABULARY))
-  const images = {
+  const media = {
     at,
     keys: at.map((_, row) => -1 - 100 * image - row),
     rows: Float32Array.from({ length: 40 * HIDDEN }, (_, i) =>
@@ -25,7 +25,7 @@ function seeing(
     ),
     ...(coordinates && { coordinates }),
   }
-  const input = request(0, { prompt, images, ...changes })
+  const input = request(0, { prompt, media, ...changes })
   const told = prompt.slice()
   for (const [row, position] of at.entries()) told[position] = read[row]!
   const asTold = { ...input, prompt: told }
@@ -99,6 +99,17 @@ test("where rows of an image see each other, no step cuts one", async () => {
 
   const narrow = setUp({ sees: true, mutual: true, tokens: 43 }).engine
   expect(() => narrow.generate(all[0]!.input)).toThrow("an image of more than 39 tokens")
+})
+
+test("rows of a recording see what is before them, and are read in pieces, where rows of an image see each other", async () => {
+  const { engine, isClean } = setUp({ sees: true, mutual: true, tokens: 43, chunk: 15 })
+  const { input, expected } = seeing(1)
+  const { at } = input.media!
+  const rows = input.media!.rows.map((value, i) => (i % HIDDEN ? at[(i - 1) / HIDDEN]! : value))
+  const media = { ...input.media!, rows, heard: new Uint8Array(40).fill(1) }
+  const reply = await collect(engine.generate({ ...input, media }).choices[0]!)
+  expect(reply.tokens).toEqual(expected)
+  isClean()
 })
 
 test("what computes beside the engine is held while a step runs, and no longer", async () => {
@@ -243,7 +254,9 @@ test.each([false, true])(
 
 test("a model that sees nothing is given no images", () => {
   const { engine } = setUp()
-  expect(() => engine.generate(seeing(1).input)).toThrow("images for a model that sees none")
+  expect(() => engine.generate(seeing(1).input)).toThrow(
+    "rows of media for a model that takes none",
+  )
 })
 
 test("what waits holds no more rows than there is room for, unless one alone has as many", async () => {
@@ -251,8 +264,8 @@ test("what waits holds no more rows than there is room for, unless one alone has
   const large = () => {
     const { input, expected } = seeing(1)
     const rows = new Float32Array(300 * 2 ** 20) // 1.2 GB that nobody touches
-    rows.set(input.images!.rows)
-    return { input: { ...input, images: { ...input.images!, rows } }, expected }
+    rows.set(input.media!.rows)
+    return { input: { ...input, media: { ...input.media!, rows } }, expected }
   }
   const running = engine.generate(request(5)).choices[0]!
   const text = engine.generate(request(5)).choices[0]!

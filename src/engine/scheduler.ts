@@ -6,7 +6,7 @@ import type { Log } from "../log.ts"
 import { BLOCK, type ProgramLimits } from "../runtime/program.ts"
 import type { Memory } from "./memory.ts"
 import { Pace } from "./pace.ts"
-import { NO_ROW, type Sequence, type SequenceGroup } from "./sequence.ts"
+import type { Sequence, SequenceGroup } from "./sequence.ts"
 import type { Trace } from "./trace.ts"
 import { byPrecedence, outranks, precedes, Turns } from "./turns.ts"
 
@@ -288,7 +288,7 @@ export class Scheduler {
     if (!this.#limits.wholeImages || end <= sequence.computed) return end
     let at = end
     if (sequence.imageEnd(end - 1) > end)
-      while (at > sequence.computed && sequence.rowAt(at - 1) !== NO_ROW) at--
+      while (at > sequence.computed && sequence.isOfImage(at - 1)) at--
     return at
   }
 

@@ -63,14 +63,14 @@ function seeing(asked: GenerationRequest, pick: Random) {
     }
   }
   if (at.length === 0) return { input: asked, expected: asked }
-  const images = {
+  const media = {
     at: Int32Array.from(at),
     keys: Int32Array.from(keys),
     rows: Float32Array.from(rows),
   }
   const prompt = told.map((token, position) => (at.includes(position) ? SOFT : token))
   const expected = { ...asked, prompt: told, scorePrompt: false }
-  return { input: { ...expected, prompt, images }, expected }
+  return { input: { ...expected, prompt, media }, expected }
 }
 
 /** Reads a choice like some client would, and holds the tokens it got to the solitary run. */

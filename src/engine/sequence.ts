@@ -51,9 +51,9 @@ export class SequenceGroup {
 
   /** The most positions that prompt and reply may take. */
   readonly end: number
-  /** What the prompt's blocks are known by: its tokens, but where a row of an image stands, which row of which image. */
+  /** What the prompt's blocks are known by: its tokens, but where a row of a medium stands, which row of which. */
   readonly promptKeys: Int32Array
-  /** At each of its positions the row that stands there, or NO_ROW; absent: there are no images. */
+  /** At each of its positions the row that stands there, or NO_ROW; absent: it has no media. */
   readonly rowAt: Int32Array | undefined
 
   constructor(
@@ -69,11 +69,11 @@ export class SequenceGroup {
     this.arrivedAt = arrivedAt
     this.deadline = arrivedAt + timeout - (request.waited ?? 0)
     this.scored = request.scorePrompt ? 0 : request.prompt.length - 1
-    const { prompt, images } = request
-    this.promptKeys = images ? prompt.slice() : prompt
-    this.rowAt = images && new Int32Array(prompt.length).fill(NO_ROW)
-    images?.at.forEach((position, row) => {
-      this.promptKeys[position] = images.keys[row]!
+    const { prompt, media } = request
+    this.promptKeys = media ? prompt.slice() : prompt
+    this.rowAt = media && new Int32Array(prompt.length).fill(NO_ROW)
+    media?.at.forEach((position, row) => {
+      this.promptKeys[position] = media.keys[row]!
       this.rowAt![position] = row
     })
   }
@@ -140,7 +140,7 @@ export class Sequence {
   ranked = -1
 
   tokens: Int32Array // [≥ length]  prompt and reply; the request's own prompt until the first token is drawn
-  keys: Int32Array // [≥ length]  what its blocks are known by: see `promptKeys`; without images the tokens themselves
+  keys: Int32Array // [≥ length]  what its blocks are known by: see `promptKeys`; without media the tokens themselves
   length: number
   computed = 0
   /** The last of those that are computed once more, since its states were left behind them with drafts that were wrong. */
@@ -214,26 +214,33 @@ export class Sequence {
     return Math.max(0, end - Math.max(this.computed, scored))
   }
 
-  /** The row of its images that stands at a position, or NO_ROW. */
+  /** The row of its media that stands at a position, or NO_ROW. */
   rowAt(position: number): number {
     return this.sequenceGroup.rowAt?.[position] ?? NO_ROW
+  }
+
+  /** Whether a row of an image stands at a position. */
+  isOfImage(position: number): boolean {
+    const row = this.rowAt(position)
+    const { heard } = this.sequenceGroup.request.media ?? {}
+    return row !== NO_ROW && !heard?.[row]
   }
 
   /** Where the rows of an image end of which one stands at a position; elsewhere the position behind it. */
   imageEnd(position: number): number {
     let end = position + 1
-    if (this.rowAt(position) !== NO_ROW) while (this.rowAt(end) !== NO_ROW) end++
+    if (this.isOfImage(position)) while (this.isOfImage(end)) end++
     return end
   }
 
   get isTurnedByCoordinates(): boolean {
-    return this.sequenceGroup.request.images?.coordinates !== undefined
+    return this.sequenceGroup.request.media?.coordinates !== undefined
   }
 
   /** Time, height or width of the token at a position; the position itself where nothing is said of them. */
   coordinateAt(position: number, axis: number): number {
     const { request, promptTokens } = this.sequenceGroup
-    const { coordinates } = request.images ?? {}
+    const { coordinates } = request.media ?? {}
     if (!coordinates) return position
     if (position >= promptTokens) return position - coordinates.behind
     return coordinates.ofPrompt[axis * promptTokens + position]!

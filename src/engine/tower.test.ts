@@ -4,7 +4,7 @@ import { limitsFor } from "../../test/model/steps.ts"
 import { compile } from "../compiler/compile.ts"
 import { openReference } from "../compiler/targets/reference/reference.ts"
 import type { Program, StepOutput } from "../runtime/program.ts"
-import { createTower, type Tile } from "./tower.ts"
+import { allBeside, createTower, type Tile } from "./tower.ts"
 
 const [ROWS, TAKEN, JOINED] = [64, 12, 4]
 
@@ -77,4 +77,20 @@ test("closing ends what runs", async () => {
   })
   await closing
   expect(kinds).toEqual(["cancelled"])
+})
+
+test("towers of a model that sees and hears stand back together, and one that is busy is enough", () => {
+  const said: string[] = []
+  const besides = ["sees", "hears"].map((name) => ({
+    isBusy: false,
+    hold: () => void said.push(`${name} holds`),
+    letGo: () => void said.push(`${name} goes`),
+  }))
+  const both = allBeside(besides)
+  expect(both.isBusy).toBe(false)
+  besides[1]!.isBusy = true
+  expect(both.isBusy).toBe(true)
+  both.hold()
+  both.letGo()
+  expect(said).toEqual(["sees holds", "hears holds", "sees goes", "hears goes"])
 })

@@ -39,6 +39,21 @@ export interface Beside {
   letGo(): void
 }
 
+/** Of a model that sees and hears, both. */
+export function allBeside(all: readonly Beside[]): Beside {
+  return {
+    get isBusy() {
+      return all.some(({ isBusy }) => isBusy)
+    },
+    hold() {
+      for (const each of all) each.hold()
+    },
+    letGo() {
+      for (const each of all) each.letGo()
+    },
+  }
+}
+
 export interface Tower extends Beside {
   /**
    * What the model reads in the place of an image's soft tokens. Rejects with the signal's reason, with `server_closing`, with what

@@ -32,7 +32,7 @@ import type { Model } from "./model.ts"
 import { writeOrigin } from "./origin.ts"
 import { packingFiles } from "./packed/packing.ts"
 import { poolingFiles, writePooling } from "./pooling.ts"
-import { inFloats, type Sense, type SenseName, senseFolder, senseOf } from "./sense.ts"
+import { inFloats, type Sense, senseFolder, sensesOf } from "./sense.ts"
 import { TEKKEN } from "./tekken.ts"
 import { namedTemplates } from "./texts.ts"
 import { TIKTOKEN_MODEL } from "./tiktoken-model.ts"
@@ -97,15 +97,14 @@ export async function compileFolder(
       model.configuration,
       "a model that ranks is not compiled; serve the folder as it was published",
     )
-  const own = senseOf<Sense>(model)
-  const kept = senseFor<Sense>(model, format)
-  if (own && !kept) {
-    const { path, configuration } = own.sense
+  const towers = sensesOf<Sense>(model).map(({ name, sense }) => {
+    const kept = senseFor(sense, format)
+    if (kept) return { name, kept }
     throw problem("option_invalid", {
       option: "--quantization",
-      problem: `${join(path, configuration)} is of a tower that stays as it is, and so has its model to, which ${format} is not; serve it as it was published`,
+      problem: `${join(sense.path, sense.configuration)} is of a tower that stays as it is, and so has its model to, which ${format} is not; serve it as it was published`,
     })
-  }
+  })
   await writeAside(output, async (directory) => {
     const folder = new Folder(model.path)
     const { isGguf } = model
@@ -114,13 +113,15 @@ export async function compileFolder(
     const pooling = isGguf ? [] : await poolingFiles(folder)
     const named = isGguf ? [] : namedTemplates(talker)
     const texts = isGguf ? [] : [model.configuration, ...PUBLISHED, ...named, ...pooling]
-    const tower = towerFiles(model)
-    await writeOrigin(directory, model, [...texts, ...stored, ...tower], format)
+    const ofTowers = sensesOf<Sense>(model).flatMap(({ sense }) => towerFiles(model, sense))
+    const files = [...new Set([...texts, ...stored, ...ofTowers])]
+    await writeOrigin(directory, model, files, format)
     if (isMixed(format)) {
       // It is as compiled as weights can be: only the library is added.
-      const files = new Set([...texts, ...stored, ...(isGguf ? [] : tower)])
-      await copyFiles(folder, files, directory, isGguf ? ggufNaming(model) : undefined)
-      if (isGguf && kept && !isInside(model, kept)) await copyMmproj(kept, directory)
+      const own = isGguf ? [...texts, ...stored] : files
+      await copyFiles(folder, new Set(own), directory, isGguf ? ggufNaming(model) : undefined)
+      for (const { kept } of towers)
+        if (isGguf && !isInside(model, kept)) await copyMmproj(kept, directory)
       await finish?.(directory)
       return
     }
@@ -143,19 +144,15 @@ export async function compileFolder(
       names,
       ...(progress ? { progress } : {}),
     })
-    if (kept) await writeTower(kept, senseFolder(directory, own!.name))
+    for (const { name, kept } of towers) await writeTower(kept, senseFolder(directory, name))
     await finish?.(directory)
     await writeConfig(directory, chatConfig(model, format))
   })
 }
 
-/** What a model sees or hears with, as it is compiled with the model in that format; nothing where it cannot be. */
-export function senseFor<Own extends Sense>(
-  model: Partial<Record<SenseName, Own | undefined>>,
-  format: FormatName,
-): Own | undefined {
-  const sense = senseOf(model)?.sense
-  return isMixed(format) ? sense : sense && inFloats(sense)
+/** A tower as it is compiled with its model in that format; nothing where it cannot be. */
+export function senseFor<Own extends Sense>(sense: Own, format: FormatName): Own | undefined {
+  return isMixed(format) ? sense : inFloats(sense)
 }
 
 /** In the GGUF file of the model itself. */
@@ -171,9 +168,7 @@ async function copyMmproj({ path, configuration }: Sense, directory: string): Pr
 }
 
 /** The weights of a tower, by their places in the model's folder, and the texts of one that is compiled; none where it lies elsewhere. */
-function towerFiles(model: Model): string[] {
-  const sense = senseOf<Sense>(model)?.sense
-  if (!sense) return []
+function towerFiles(model: Model, sense: Sense): string[] {
   const inside = relative(model.path, sense.path)
   if (inside.startsWith("..")) return []
   const texts = inside === "" ? [] : [sense.configuration, ...processingFiles]

@@ -101,6 +101,14 @@ export class Fields {
     throw this.wrong(name, "is not a list of numbers from 0 on")
   }
 
+  /** A list of finite numbers, or lists of them within each other. */
+  finites(name: string): number[] {
+    const value = this.#get(name, undefined)
+    const numbers: unknown = Array.isArray(value) ? value.flat(2) : undefined
+    if (Array.isArray(numbers) && numbers.every((n) => Number.isFinite(n))) return numbers
+    throw this.wrong(name, "is not a list of numbers")
+  }
+
   texts(name: string): string[] {
     const value = this.#get(name, undefined)
     if (Array.isArray(value) && value.length > 0 && value.every((text) => typeof text === "string"))

@@ -241,7 +241,7 @@ function ofInput({ norm, mlp }: Block, layer: Named, x: Node, input: Node): Node
 }
 
 /** What a matrix reads, or what it gives, between the two numbers that are stored beside it. */
-function within(
+export function within(
   bounded: true | undefined,
   x: Node,
   layer: Named,
@@ -508,7 +508,7 @@ function convolution(
 }
 
 /** Rows that are remembered are kept as heads of about the usual width. */
-function headsFor(columns: number): number {
+export function headsFor(columns: number): number {
   let heads = Math.ceil(columns / 128)
   while (columns % heads !== 0) heads++
   return heads

@@ -4,6 +4,8 @@ import { architectures } from "./architectures.ts"
 import { ggufArchitectures } from "./gguf/architectures.ts"
 import { blockTypeNames, codecOfType } from "./gguf/types.ts"
 import { readsAudio } from "./hearing/families.ts"
+import { isGemma4 } from "./hearing/gemma4.ts"
+import { GEMMA4_UNIFIED } from "./hearing/gemma4-unified.ts"
 import { hearingMmprojNames } from "./hearing/mmproj.ts"
 import { seeing } from "./seeing.ts"
 import { readsImages } from "./vision/families.ts"
@@ -50,7 +52,7 @@ export function modelsPage(): string {
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(
         ([name, { models, texts }]) =>
-          `| \`${name}\` | ${models} | ${texts.map(quoted).join(", ")} | ${readsImages(name) ? "images" : readsAudio(name) ? "audio" : ""} |`,
+          `| \`${name}\` | ${models} | ${texts.map(quoted).join(", ")} | ${readBy(name)} |`,
       ),
     "",
     `GGUF files, whole or split, open where their architecture is ${gguf}. Their matrices stay in the file's own types: ${types.join(", ")}.`,
@@ -94,3 +96,11 @@ export function modelsPage(): string {
     "",
   ].join("\n")
 }
+
+const readBy = (type: string) =>
+  [
+    readsImages(type) ? "images" : [],
+    readsAudio(type) || isGemma4(type) || type === GEMMA4_UNIFIED ? "audio" : [],
+  ]
+    .flat()
+    .join(", ")

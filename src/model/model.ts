@@ -118,11 +118,8 @@ export async function openModel(
     const senses = sees ? await sensesOf(folder, source, { ...within, ...mmproj }) : {}
     const { vision, hearing } = senses
     for (const each of [vision, hearing]) if (each) closing.add(each)
-    const config = vision
-      ? seeingImages(alone, vision.config)
-      : hearing
-        ? seeingImages(alone)
-        : alone
+    const config =
+      vision || hearing ? seeingImages(alone, { ...hearing?.config, ...vision?.config }) : alone
     const graph = withOrders(withLowRank(decoder(architecture, config), weights), weights)
     const read = readTensors(graph, weights)
     const pooled = isRanker

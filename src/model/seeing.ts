@@ -42,6 +42,17 @@ export const seeing: Readonly<Record<string, Seeing>> = {
   gemma3: { models: "Gemma 3, 4B to 27B", texts: ["gemma3_text"], tied: true },
   gemma3n: { models: "Gemma 3n", texts: ["gemma3n_text"], tied: true },
   gemma4: { models: "Gemma 4", texts: ["gemma4_text"], tied: true },
+  gemma4_unified: {
+    models: "Gemma 4 12B",
+    texts: ["gemma4_text"],
+    tied: true,
+    absent: {
+      hidden_size_per_layer_input: 0,
+      sliding_window: 1024,
+      max_position_embeddings: 262144,
+      use_bidirectional_attention: "vision",
+    },
+  },
   glm4v: { models: "GLM-4.1V 9B", texts: ["glm4"], absent: { attention_bias: true } },
   glm4v_moe: {
     models: "GLM-4.5V, GLM-4.6V",

@@ -1,7 +1,7 @@
-// What a model sees or hears with, its tower: a program beside the text model's, with weights of its own. It is kept in the floats, or the
-// codes, that it is stored in, whatever becomes of the text model.
+// What a model sees or hears with, its tower: a program beside the text model's, with weights of its own. A model may have one of each.
+// It is kept in the floats, or the codes, that it is stored in, whatever becomes of the text model.
 //
-// A compiled folder has a folder in it for the tower: configuration and processor as they were published, the tower's weights in MLC's
+// A compiled folder has a folder in it for each tower: configuration and processor as they were published, the tower's weights in MLC's
 // layout, and libraries in a lib/ of its own.
 
 import { join } from "node:path"
@@ -49,12 +49,16 @@ export type SenseName = "vision" | "hearing"
 /** What of a compiled model's tower lies in its folder, libraries in lib/ as the model's own. */
 export const senseFolder = (folder: string, name: SenseName) => join(folder, name)
 
-/** The one that a model has: none of the families that are known both sees and hears. */
-export function senseOf<Own extends Sense>(
+const SENSES: readonly SenseName[] = ["vision", "hearing"]
+
+/** Those that a model has. */
+export function sensesOf<Own extends Sense>(
   model: { readonly [Name in SenseName]?: Own | undefined },
-): { name: SenseName; sense: Own } | undefined {
-  if (model.vision) return { name: "vision", sense: model.vision }
-  return model.hearing && { name: "hearing", sense: model.hearing }
+): { name: SenseName; sense: Own }[] {
+  return SENSES.flatMap((name) => {
+    const sense = model[name]
+    return sense ? [{ name, sense }] : []
+  })
 }
 
 /**
@@ -75,7 +79,7 @@ export const PLAIN = "config.json"
 /** Files of a folder itself that tell of a tower in it. */
 const TELLING = [PLAIN, PARAMS]
 
-interface Told {
+export interface Told {
   folder: Folder
   /** The file. */
   told: string
@@ -120,13 +124,15 @@ export async function placeOfSense(
 }
 
 /** What its weights are read by. */
-interface Reading {
+export interface Reading {
   naming: Naming
   names: MlcNames
   /** Its layers, which a configuration counts in that field. */
   layers: { count: number; field: string }
   /** Made once there is a tensor for each layer. */
   graph: () => Graph
+  /** With those that are computed of what is stored, which a compiled folder has. */
+  computed?: (stored: Weights) => Weights
 }
 
 /**
@@ -135,11 +141,11 @@ interface Reading {
  */
 export async function openSense(
   { folder, told, fields, isCompiled }: Told & { isCompiled: boolean },
-  { naming, names, layers, graph: make }: Reading,
+  { naming, names, layers, graph: make, computed = (stored) => stored }: Reading,
 ): Promise<Sense | undefined> {
   const packing = isCompiled ? undefined : await packingOf(folder, [fields, textFields(fields)])
   return openWhole(async (closing) => {
-    const weights = closing.add(
+    const stored = closing.add(
       isCompiled
         ? await openMlc(folder, { format: "q0f32", names })
         : await openSafetensors(
@@ -149,17 +155,18 @@ export async function openSense(
             told === PARAMS ? CONSOLIDATED : undefined,
           ),
     )
-    if (weights.holds && !weights.holds("model.embed_tokens.weight")) {
+    if (stored.holds && !stored.holds("model.embed_tokens.weight")) {
       await closing.close()
       return undefined
     }
+    const weights = isCompiled ? stored : computed(stored)
     checkLayers(fields, layers, weights)
     const graph = make()
     readTensors(graph, weights)
     const broken = (what: string) => folder.broken(told, what)
-    const stored = storedFormat(graph, weights, packing?.method ?? "q0f32", broken)
+    const format = storedFormat(graph, weights, packing?.method ?? "q0f32", broken)
     const place = { path: folder.path, configuration: told }
-    return { ...place, graph, ...stored, weights, names, close: () => closing.close() }
+    return { ...place, graph, ...format, weights, names, close: () => closing.close() }
   })
 }
 

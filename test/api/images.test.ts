@@ -50,11 +50,11 @@ async function serving(seeing: Seeing = {}) {
 
 /** That the engine was asked what the golden prompt is, with the cat's rows. */
 function expectAsked({ asked }: Awaited<ReturnType<typeof serving>>): void {
-  const [{ prompt, images }] = asked.splice(0) as [(typeof asked)[number]]
+  const [{ prompt, media }] = asked.splice(0) as [(typeof asked)[number]]
   expect([...prompt]).toEqual(PROMPT.ids)
-  expect([...images!.at]).toEqual(PROMPT.at)
-  expect([...images!.rows]).toEqual(rowsOf(cat, PROMPT.at.length))
-  expect(images!.rows).toHaveLength(images!.keys.length * HIDDEN)
+  expect([...media!.at]).toEqual(PROMPT.at)
+  expect([...media!.rows]).toEqual(rowsOf(cat, PROMPT.at.length))
+  expect(media!.rows).toHaveLength(media!.keys.length * HIDDEN)
 }
 
 test("OpenAI's client: chat completions, whole and streamed, and responses", async () => {

@@ -5,7 +5,7 @@ import { type App, createApp } from "../../src/app.ts"
 import type { Overrides } from "../../src/engine/limits.ts"
 
 interface Asked {
-  /** Texts, and what the medium is called in the place of each of `bytes`. */
+  /** Texts, and what its medium is called in the place of each of `bytes`. */
   parts: readonly string[]
   bytes: readonly Buffer[]
   ids: readonly number[]
@@ -16,7 +16,7 @@ interface Serving {
   model: string
   overrides: Overrides
   prompts: readonly Asked[]
-  medium: string
+  media: readonly string[]
   /** As a client sends one. */
   sent: (bytes: Buffer) => object
 }
@@ -26,7 +26,7 @@ interface Answer {
 }
 
 /** A test: all prompts at once, then the second again behind what is remembered of it. */
-export function answersWith({ model, overrides, prompts, medium, sent }: Serving): void {
+export function answersWith({ model, overrides, prompts, media, sent }: Serving): void {
   const name = "golden"
   let app: App
   let url: string
@@ -40,7 +40,7 @@ export function answersWith({ model, overrides, prompts, medium, sent }: Serving
   async function ask({ parts, bytes, greedy }: Asked) {
     let at = 0
     const content = parts.map((part) =>
-      part === medium ? sent(bytes[at++]!) : { type: "text", text: part },
+      media.includes(part) ? sent(bytes[at++]!) : { type: "text", text: part },
     )
     const response = await fetch(`${url}/v1/chat/completions`, {
       method: "POST",
@@ -56,7 +56,7 @@ export function answersWith({ model, overrides, prompts, medium, sent }: Serving
     return (await response.json()) as Answer
   }
 
-  test(`${medium} and texts, alone and together`, async () => {
+  test(`${media.join(", ")} and texts, alone and together`, async () => {
     const replies = await Promise.all(prompts.map(ask))
     replies.push(await ask(prompts[1]!))
     for (const [i, { ids, greedy }] of [...prompts, prompts[1]!].entries()) {

@@ -213,7 +213,7 @@ describe("a compiled folder", () => {
     const output = join(scratch, "out")
     await compileFolder(model, output, { format: "q4f16_1" })
     const compiled = await openModel(output, { sees: true })
-    const floats = senseFor({ vision: model.vision }, "q4f16_1")!
+    const floats = senseFor(model.vision!, "q4f16_1")!
     expect(compiled.vision).toMatchObject({ path: join(output, "vision"), format: floats.format })
     expect(compiled.vision!.images).toEqual(model.vision!.images)
     expect(printGraph(compiled.vision!.graph)).toBe(printGraph(model.vision!.graph))
@@ -227,8 +227,8 @@ describe("a compiled folder", () => {
     const model = await openModel(folder, { sees: true })
     const { files: _, ...nameless } = model.vision!
     const packed = { ...model, vision: nameless }
-    expect(senseFor({ vision: nameless }, "q4f16_1")).toBeUndefined()
-    expect(senseFor({ vision: nameless }, "gguf")).toBe(nameless)
+    expect(senseFor(nameless, "q4f16_1")).toBeUndefined()
+    expect(senseFor(nameless, "gguf")).toBe(nameless)
     await expect(
       compileFolder(packed, join(scratch, "packed"), { format: "q4f16_1" }),
     ).rejects.toThrow("a tower that stays as it is")

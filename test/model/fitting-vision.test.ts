@@ -4,7 +4,7 @@
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, onTestFinished, test } from "vitest"
-import { Media, MediaKeys } from "../../src/chat/media.ts"
+import { Media, Senses } from "../../src/chat/media.ts"
 import { compile } from "../../src/compiler/compile.ts"
 import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { createTower, towerLimits } from "../../src/engine/tower.ts"
@@ -159,11 +159,12 @@ test.each(turning)("%s: tokens of its prompts stand where transformers has them"
     const soft = { text: "<|image_pad|>", id: 324 }
     const prepare = () => Promise.reject(new Error("nothing is prepared"))
     const sight = new Media(
-      { kind: "image", mark: soft.text, soft, prepare, keys: new MediaKeys() },
+      new Senses([{ kind: "image", mark: soft.text, soft, prepare }]),
       [],
       undefined,
     )
     const images = grids.map(([height, width]) => ({
+      kind: "image" as const,
       hash: "",
       text: "",
       rows: (height * width) / 4,

@@ -9,6 +9,7 @@ type Kind =
   | "."
   | "adapters"
   | "models"
+  | "senses"
   | "embeddings"
   | "ranking"
   | "mlc"

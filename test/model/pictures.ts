@@ -158,5 +158,5 @@ export function answersAsGolden(name: string, model = goldenFolder("vision", nam
     const data = bytes.toString("base64")
     return { type: "image_url", image_url: { url: `data:image/png;base64,${data}` } }
   }
-  answersWith({ model, overrides, prompts: golden(name), medium: "image", sent })
+  answersWith({ model, overrides, prompts: golden(name), media: ["image"], sent })
 }

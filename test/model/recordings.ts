@@ -91,7 +91,7 @@ export function answersAsHeard(name: string, model: string): void {
     model,
     overrides: { max_total_seq_length: 2048, kv_dtype: "f32" },
     prompts: goldenHearing(name),
-    medium: "audio",
+    media: ["audio"],
     sent: (bytes) => {
       const data = bytes.toString("base64")
       return { type: "input_audio", input_audio: { data, format: "wav" } }
@@ -112,7 +112,7 @@ export function goldenTranscripts(name: string) {
 }
 
 /** Three triangles, each of another pitch every tenth of a second. */
-function sound(samples: number, seed: number): Int16Array {
+export function sound(samples: number, seed: number): Int16Array {
   let state = BigInt(seed)
   const steps = [0, 0, 0]
   const phases = [0, 0, 0]
@@ -131,7 +131,7 @@ function sound(samples: number, seed: number): Int16Array {
 }
 
 /** 16 kHz, one channel of 16 bits. */
-function wavOf(samples: Int16Array): Buffer {
+export function wavOf(samples: Int16Array): Buffer {
   const head = Buffer.alloc(44)
   head.write("RIFF")
   head.writeUInt32LE(36 + samples.byteLength, 4)

@@ -191,7 +191,7 @@ describe.each([
 function asked({ tokens, rowAt, features }: SeenPrompt, count: number): GenerationRequest {
   const at = Int32Array.from([...rowAt.keys()].filter((position) => rowAt[position]! >= 0))
   const keys = at.map((_, row) => -1 - 1000 * tokens.length - row)
-  return { ...greedily(tokens, count), images: { at, keys, rows: features } }
+  return { ...greedily(tokens, count), media: { at, keys, rows: features } }
 }
 
 async function judgeServing(name: string, on: "reference" | "cpu"): Promise<void> {
@@ -230,7 +230,7 @@ async function judgeServing(name: string, on: "reference" | "cpu"): Promise<void
 
   // What was computed of an image is found again behind it, and by nobody who sees none.
   const last = told.at(-1)!
-  const { images: _, ...blind } = last
+  const { media: _, ...blind } = last
   const unseeing = engine.generate(blind)
   expect((await reply(unseeing.choices[0]!)).map(({ token }) => token)).not.toEqual(golden.at(-1))
   expect(unseeing.cachedTokens).toBe(0)

@@ -152,7 +152,7 @@ describe.each(["v3", "v7", "v11", "v13"])("conversations of %s", (version) => {
       tools: given.tools,
       variables: {},
       generationPrompt: !given.continued,
-      mark: "[IMG]",
+      marks: { image: "[IMG]" },
     }
     const rendered = await template.render(rendering)
     const end = given.continued ? rendered.spans.at(-1)!.to : rendered.length

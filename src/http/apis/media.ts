@@ -20,8 +20,10 @@ export type Seeing = Pick<ModelCard, "sees" | "hears">
 
 /** What a model takes, for refusals of anything else. */
 function taken({ sees, hears }: Seeing): string {
-  const kinds = ["text", ...(sees ? ["images"] : []), ...(hears ? ["audio"] : [])]
-  return `the model takes ${kinds.join(" and ")} only`
+  const kinds = [sees ? "images" : [], hears ? "audio" : []].flat()
+  const last = kinds.pop()
+  const all = last === undefined ? "text" : `${["text", ...kinds].join(", ")} and ${last}`
+  return `the model takes ${all} only`
 }
 
 /** Of an image or a recording where a model reads text alone, or of any other part. @param what "is a part of type …" */

@@ -7,15 +7,32 @@ import type { ModelConfig } from "../config.ts"
 import { Fields } from "../fields.ts"
 import type { Beside } from "../gguf/clip-file.ts"
 import { paramsHearingNaming } from "../mistral-params.ts"
-import { openSense, PLAIN, placeOfSense, type Sense, senseBeside } from "../sense.ts"
-import type { MlcNames } from "../weights/mlc-names.ts"
+import {
+  openSense,
+  PLAIN,
+  placeOfSense,
+  type Reading,
+  type Sense,
+  senseBeside,
+  type Told,
+} from "../sense.ts"
+import { type ConformerConfig, conformer, conformerShapes } from "./conformer.ts"
+import { withComputed } from "./conformer-weights.ts"
 import { readAudioProcessing, readHearing, readTranscription } from "./families.ts"
+import { readGemma4Audio, readGemma4Hearing } from "./gemma4.ts"
+import {
+  readUnifiedAudio,
+  readUnifiedHearing,
+  type SamplesConfig,
+  samplesProjection,
+  samplesShapes,
+} from "./gemma4-unified.ts"
 import { openHearingMmproj } from "./mmproj.ts"
 import { type HearingConfig, hearingShapes, hearingTower } from "./tower.ts"
 import type { OpenedTranscription } from "./transcripts.ts"
 
 export interface Hearing extends Sense {
-  config: HearingConfig
+  config: HearingConfig | ConformerConfig | SamplesConfig
   audio: AudioProcessing
   /** How it is asked for a transcription; absent: its processor knows no words for that. */
   transcription?: string | OpenedTranscription | undefined
@@ -23,6 +40,7 @@ export interface Hearing extends Sense {
 
 const EXTRACTOR = "preprocessor_config.json"
 const PROCESSOR = "processor_config.json"
+const TOKENIZER = "tokenizer_config.json"
 
 /**
  * @returns nothing where the model has no tower that is known, or its folder does not hold it
@@ -32,11 +50,10 @@ export async function openHearing(
   model: Pick<Sense, "path" | "configuration"> & { config: ModelConfig },
 ): Promise<Hearing | undefined> {
   const place = await placeOfSense(model, "hearing")
-  const config = place && readHearing(place.fields, model.config)
-  if (!config) return undefined
+  const ear = place && earOf(place, model.config)
+  if (!ear) return undefined
   return openWhole(async (closing) => {
-    const naming = place.told === PARAMS ? paramsHearingNaming(config) : config.naming
-    const sense = await openSense(place, { naming, ...readingOf(config) })
+    const sense = await openSense(place, ear)
     if (!sense) return undefined
     closing.add(sense)
     const { folder, fields } = place
@@ -45,10 +62,9 @@ export async function openHearing(
     const processor = await read(PROCESSOR)
     const told = place.extractor ?? processor.object("feature_extractor")
     const extractor = told ?? (await read(EXTRACTOR))
-    const audio = readAudioProcessing(fields, extractor, processor)
-    const transcription = readTranscription(fields, processor)
-    const hearing = { ...sense, config, audio, transcription, close: () => closing.close() }
+    const prepared = ear.prepared({ extractor, processor, tokens: await read(TOKENIZER) })
     const files = place.extractor && { [PLAIN]: fields.json, [EXTRACTOR]: extractor.json }
+    const hearing = { ...sense, config: ear.config, ...prepared, close: () => closing.close() }
     return { ...hearing, ...(files && { files }) }
   })
 }
@@ -64,22 +80,66 @@ export async function hearingBeside(beside: Beside): Promise<Hearing | undefined
     if (!mmproj) return undefined
     closing.add(mmproj)
     const { fields, extractor, config, audio, transcription } = mmproj
-    const sense = senseBeside(beside, mmproj, readingOf(config))
+    const sense = senseBeside(beside, mmproj, whisperReading(config))
     const files = extractor && { [PLAIN]: fields.json, [EXTRACTOR]: extractor.json }
     const hearing = { ...sense, config, audio, transcription, close: () => closing.close() }
     return { ...hearing, ...(files && { files }) }
   })
 }
 
-function readingOf(config: HearingConfig) {
-  return {
-    names: hearingNames(config),
-    layers: { count: config.blocks.length, field: "audio_config.num_hidden_layers" },
-    graph: () => hearingTower(config),
-  }
+/** A tower that is known, and what it is read by. */
+interface Ear extends Reading {
+  config: Hearing["config"]
+  /** By what files of its processor say. */
+  prepared(
+    files: Record<"extractor" | "processor" | "tokens", Fields>,
+  ): Pick<Hearing, "audio" | "transcription">
 }
 
 /** In MLC's layout nothing of a tower is joined. */
-function hearingNames(config: HearingConfig): MlcNames {
-  return { shapes: hearingShapes(config), attention: undefined, gated: false }
+const APART = { attention: undefined, gated: false } as const
+const LAYERS = "audio_config.num_hidden_layers"
+
+function earOf({ fields, told }: Told, text: ModelConfig): Ear | undefined {
+  const own = readGemma4Hearing(fields, text)
+  if (own)
+    return {
+      config: own,
+      naming: own.naming,
+      names: { shapes: conformerShapes(own), ...APART },
+      layers: { count: own.layers, field: LAYERS },
+      graph: () => conformer(own),
+      computed: (stored) => withComputed(stored, own),
+      prepared: ({ extractor, tokens }) => ({ audio: readGemma4Audio(fields, extractor, tokens) }),
+    }
+  const plain = readUnifiedHearing(fields, text)
+  if (plain)
+    return {
+      config: plain,
+      naming: plain.naming,
+      names: { shapes: samplesShapes(plain), ...APART },
+      layers: { count: 0, field: LAYERS },
+      graph: () => samplesProjection(plain),
+      prepared: (files) => ({ audio: readUnifiedAudio(fields, files) }),
+    }
+  const config = readHearing(fields, text)
+  return (
+    config && {
+      config,
+      naming: told === PARAMS ? paramsHearingNaming(config) : config.naming,
+      ...whisperReading(config),
+      prepared: ({ extractor, processor }) => ({
+        audio: readAudioProcessing(fields, extractor, processor),
+        transcription: readTranscription(fields, processor),
+      }),
+    }
+  )
+}
+
+function whisperReading(config: HearingConfig): Omit<Reading, "naming"> {
+  return {
+    names: { shapes: hearingShapes(config), ...APART },
+    layers: { count: config.blocks.length, field: LAYERS },
+    graph: () => hearingTower(config),
+  }
 }

@@ -138,12 +138,12 @@ const MATRICES = [
   ...["gate", "up", "down"].map((name) => `mlp.${name}`),
 ]
 
-/** Single numbers beside each matrix. @param names of the matrices, by what they are called here without _proj */
+/** Single numbers beside each matrix. @param names of the matrices, by what they are called here */
 export const boundParts = (names: Readonly<Record<string, string>>): Naming["parts"] =>
   Object.fromEntries(
     Object.entries(names).flatMap(([name, own]) =>
       ["input_min", "input_max", "output_min", "output_max"].map((end): [string, Part] => [
-        `${name}_proj.${end}`,
+        `${name}.${end}`,
         { name: `${own}.${end}`, bare: true },
       ]),
     ),
@@ -210,7 +210,7 @@ function namingOf(
       "self_attn.q_norm": { name: "self_attn.q_norm", neighbours },
       "self_attn.k_norm": { name: "self_attn.k_norm", neighbours },
       ...(bounded &&
-        boundParts(Object.fromEntries(MATRICES.map((name) => [name, `${name}_proj`])))),
+        boundParts(Object.fromEntries(MATRICES.map((name) => [`${name}_proj`, `${name}_proj`])))),
       linear_1: "embedding_projection",
       ...GEMMA4_CONSTANTS,
     },

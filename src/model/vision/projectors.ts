@@ -423,13 +423,13 @@ function gemma4Parts(file: ClipFile, { width, blocks, fits }: TowerConfig): Nami
   const { headDim } = attention
   const neighbours = { headDim, turned: headDim, quarters: true } as const
   const names = {
-    "self_attn.q": "attn_q",
-    "self_attn.k": "attn_k",
-    "self_attn.v": "attn_v",
-    "self_attn.o": "attn_out",
-    "mlp.gate": "ffn_gate",
-    "mlp.up": "ffn_up",
-    "mlp.down": "ffn_down",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_out",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
   }
   const table = { of: file.dims(PLACES)[1]!, width }
   return {

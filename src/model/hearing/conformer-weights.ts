@@ -1,0 +1,160 @@
+// Weights of a conformer that no folder stores as the graph reads them (conformer.ts): convolutions over bands as matrices, what of a query
+// stands for distances, and how columns of heads are put together. A compiled folder has them as they are.
+
+import { narrow, widen } from "../../runtime/dtype.ts"
+import { type FloatType, floatBytes, isGroupCodec } from "../../runtime/format.ts"
+import { convert } from "../weights/convert.ts"
+import type { Tensor, Weights } from "../weights/weights.ts"
+import { type ConformerConfig, convolutionOf, scalesOf, turningPairs } from "./conformer.ts"
+
+export function withComputed(stored: Weights, config: ConformerConfig): Weights {
+  return {
+    ...stored,
+    tensor(name, rows, columns) {
+      const [, convolution, frame] = /\.layer([01])\.spread([0-2]?)\.weight$/.exec(name) ?? []
+      if (convolution !== undefined) {
+        const index = Number(convolution) as 0 | 1
+        return spread(stored, config, { index, frames: frame ? [Number(frame)] : ALL, name })
+      }
+      const [, layer] = /^model\.layers\.(\d+)\.self_attn\.relative\.weight$/.exec(name) ?? []
+      if (layer !== undefined) return relativeKeys(stored, config, Number(layer))
+      if (name.endsWith(".self_attn.scales.weight")) return scales(stored, config, name)
+      const [, constant] = /^model\.relative\.(\w+)\.weight$/.exec(name) ?? []
+      if (constant === undefined) return stored.tensor(name, rows, columns)
+      return floats(async () => constantOf(constant, config), columns)
+    },
+  }
+}
+
+/** One that is made whole, and is small. */
+function floats(make: () => Promise<Float32Array>, columns: number): Tensor {
+  return {
+    codec: "f32",
+    async read(first, rows) {
+      const values = (await make()).subarray(first * columns, (first + rows) * columns)
+      return { rows, values: narrow(values, "f32") }
+    },
+  }
+}
+
+const TAPS = 3 // over frames, and over bands
+const ALL = [0, 1, 2]
+
+/**
+ * Filters [channels, channels in, frames, bands] as a matrix: rows are bands of channels; columns are those frames of bands of channels. A
+ * band sees the one at twice its place and those beside it, of which the first has one alone.
+ */
+function spread(
+  stored: Weights,
+  config: ConformerConfig,
+  { index, frames, name }: { index: 0 | 1; frames: readonly number[]; name: string },
+): Tensor {
+  const { bandsIn, channelsIn, channels } = convolutionOf(config, index)
+  const filter = channelsIn * TAPS * TAPS
+  const filters = stored.tensor(name.replace(/spread\d?/, "conv"), channels, filter)
+  const codec: FloatType = isGroupCodec(filters.codec) ? "f32" : (filters.codec as FloatType)
+  const size = floatBytes[codec]
+  return {
+    codec,
+    async read(first, rows) {
+      const own = convert(await filters.read(0, channels), filter, filters.codec, codec).values
+      const columns = frames.length * bandsIn * channelsIn
+      const values = new Uint8Array(rows * columns * size)
+      for (let row = 0; row < rows; row++) {
+        const [band, channel] = [Math.floor((first + row) / channels), (first + row) % channels]
+        for (const [at, frame] of frames.entries())
+          for (let tap = 0; tap < TAPS; tap++) {
+            const bandIn = 2 * band + tap - 1
+            if (bandIn < 0 || bandIn >= bandsIn) continue
+            for (let channelIn = 0; channelIn < channelsIn; channelIn++) {
+              const from = channel * filter + (channelIn * TAPS + frame) * TAPS + tap
+              const to = row * columns + (at * bandsIn + bandIn) * channelsIn + channelIn
+              values.set(own.subarray(from * size, (from + 1) * size), to * size)
+            }
+          }
+      }
+      return { rows, values }
+    },
+  }
+}
+
+/** Of a query's columns: each head has the same. */
+function scales(stored: Weights, { heads, headDim }: ConformerConfig, name: string): Tensor {
+  const ofHead = stored.tensor(name.replace("scales", "per_dim_scale"), headDim, 1)
+  return floats(async () => {
+    const { values } = convert(await ofHead.read(0, headDim), 1, ofHead.codec, "f32")
+    const own = widen(values, "f32")
+    return Float32Array.from({ length: heads * headDim }, (_, column) => own[column % headDim]!)
+  }, 1)
+}
+
+/**
+ * What of a head's query stands for distances: of each row r that is learned for one, sums over distances of r times a cosine and less r
+ * times a sine, so that turned by as much as keys lie back they are r again.
+ */
+function relativeKeys(stored: Weights, config: ConformerConfig, layer: number): Tensor {
+  const { heads, headDim, width, window } = config
+  const pairs = turningPairs(config)
+  const period = 2 * pairs - 1
+  const name = `model.layers.${layer}.self_attn.relative_k_proj.weight`
+  const matrix = stored.tensor(name, width, width)
+  return floats(async () => {
+    const all = convert(await matrix.read(0, width), width, matrix.codec, "f32")
+    const rows = distanceRows(widen(all.values, "f32"), width, window) // [window, width]
+    const keys = new Float64Array(heads * 2 * pairs * headDim)
+    const { key: scale } = scalesOf(config)
+    for (let head = 0; head < heads; head++)
+      for (let pair = 0; pair < pairs; pair++)
+        for (let distance = 0; distance < window; distance++) {
+          const share = (pair === 0 ? 1 : 2) / period / scale
+          const angle = (2 * Math.PI * ((pair * distance) % period)) / period
+          const [cosine, sine] = [share * Math.cos(angle), -share * Math.sin(angle)]
+          for (let column = 0; column < headDim; column++) {
+            const r = rows[distance * width + head * headDim + column]!
+            keys[(head * 2 * pairs + pair) * headDim + column]! += cosine * r
+            keys[(head * 2 * pairs + pairs + pair) * headDim + column]! += sine * r
+          }
+        }
+    return Float32Array.from(keys)
+  }, headDim)
+}
+
+/** Sines, then cosines, of a distance in steps of as many lengths as there are pairs of columns; and what the matrix makes of them. */
+function distanceRows(matrix: Float32Array, width: number, window: number): Float64Array {
+  const half = width / 2
+  const step = Math.log(10_000) / Math.max(half - 1, 1)
+  const rows = new Float64Array(window * width)
+  for (let distance = 0; distance < window; distance++) {
+    const wave = Float64Array.from({ length: width }, (_, column) => {
+      const angle = distance * Math.exp(-step * (column % half))
+      return column < half ? Math.sin(angle) : Math.cos(angle)
+    })
+    for (let row = 0; row < width; row++) {
+      let sum = 0
+      for (let column = 0; column < width; column++)
+        sum += matrix[row * width + column]! * wave[column]!
+      rows[distance * width + row] = sum
+    }
+  }
+  return rows
+}
+
+/** What is the same in all layers. */
+function constantOf(name: string, config: ConformerConfig): Float32Array {
+  const { heads, headDim } = config
+  const pairs = turningPairs(config)
+  const [turned, wide] = [2 * pairs, 2 * pairs + headDim]
+  if (name === "ones")
+    return Float32Array.from({ length: heads * turned }, (_, at) => Number(at % turned < pairs))
+  const interleaved = Float32Array.from({ length: heads * wide }, (_, place) => {
+    const [head, at] = [Math.floor(place / wide), place % wide]
+    return at < turned ? head * turned + at : heads * turned + head * headDim + at - turned
+  })
+  if (name === "interleaved") return interleaved
+  if (name !== "apart") throw new Error(`internal: no weights of a conformer are called ${name}`)
+  const apart = new Float32Array(interleaved.length)
+  interleaved.forEach((from, place) => {
+    apart[from] = place
+  })
+  return apart
+}

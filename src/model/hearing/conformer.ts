@@ -1,0 +1,239 @@
+// The graph of a conformer, what Gemma 4 hears with: seven neighbouring frames go in for each row, rows of the text model's width come
+// out. Two convolutions over frames and bands come first, which leave out every other frame and every other band; of the three rows of the
+// first one that a row of the second sees, two may be none, and the last two columns that go in say so. Each is a matrix here, most of
+// which is zeros: an eighth more work than the layers', and no operation of its own.
+//
+// A layer: an MLP half, attention over the last few rows, a convolution of each column over the last few rows, an MLP half. A score of
+// attention is q · k + q · r, where r is a learned row for how far the key lies back. That is a function of the distance, for which the
+// query has some columns: as any function of few distances it is a sum of cosines and sines, whose sizes are linear in q. Turned as
+// rotary embeddings turn them, a query's columns and a key's, which are ones and zeros, have that sum as their product. So heads are
+// wider by those columns, and attention is the usual one.
+//
+// Source: modeling_gemma4.py of transformers (Gemma4AudioModel).
+
+import {
+  add,
+  apply,
+  attention,
+  concat,
+  convolve,
+  embed,
+  finish,
+  headLinear,
+  hiddenIn,
+  linear,
+  multiply,
+  norm,
+  reorder,
+  rope,
+  select,
+  slice,
+  weigh,
+} from "../../compiler/graph/builder.ts"
+import type { Activation } from "../../compiler/graph/elementwise.ts"
+import type { Graph, Node } from "../../compiler/graph/graph.ts"
+import type { Shapes } from "../../runtime/manifest.ts"
+import { headsFor, within } from "../layers.ts"
+import { type Named, named, scaled } from "../tensors.ts"
+import { type Projector, projected } from "../vision/tower.ts"
+import type { Naming } from "../weights/names.ts"
+
+export interface ConformerConfig {
+  /** What its configuration calls it. */
+  architecture: string
+  /** Of the mel scale, in a frame. */
+  bands: number
+  /** Of either convolution over them. */
+  channels: readonly [number, number]
+  /** Of the largest tile. */
+  rows: number
+  /** Of a row between the layers. */
+  width: number
+  layers: number
+  heads: number
+  headDim: number
+  /** Rows that a row sees, itself included. */
+  window: number
+  /** Scores are bent below it. */
+  cap: number
+  /** Rows that are convolved. */
+  taps: number
+  activation: Activation
+  /** What half an MLP makes is multiplied with. */
+  residual: number
+  /** What goes in and out of parts of a layer is cut off beyond it. */
+  most: number
+  /** What each matrix of a layer reads and gives stays between stored numbers. */
+  bounded?: true
+  epsilon: number
+  /** Of a row that the layers give. */
+  given: number
+  projector: Projector
+  /** The token in whose place a row that comes out stands in a prompt. */
+  softToken: number
+  /** Where the text model gives layers columns of the token's own, a row has those of this one. */
+  instead?: number
+  naming: Naming
+}
+
+/** Frames that a row is made of. */
+const SEEN_FRAMES = 7
+const TAPS = 3 // of the convolutions over frames and bands, on either side
+const USUAL = 1e-6 // epsilon of the norms that no configuration has one for
+
+export function conformer(config: ConformerConfig): Graph {
+  const { architecture, width, layers, given, projector } = config
+  const own = named("", "model.")
+  let x = subsampled(config)
+  for (let index = 0; index < layers; index++) x = layer(config, x, index)
+  const matrix = own("output", "output_proj.weight", given, width)
+  const last = linear(select(x, "hidden"), matrix, own("output_bias", "output_proj.bias", given))
+  const hidden = projected(last, projector, named("projector.", ""))
+  const head = layerOf(0)("self_attn.post", "self_attn.post.weight", width, width) // nobody asks for logits
+  const shapes = conformerShapes(config)
+  return finish({ architecture, shapes, window: undefined, sinks: 0 }, x, head, { hidden })
+}
+
+const layerOf = (index: number) => named(`layers.${index}.`, `model.layers.${index}.`)
+
+/** What the second convolution sees of the first: columns of bands, of channels each. */
+export function convolutionOf({ bands, channels }: ConformerConfig, index: 0 | 1) {
+  const bandsIn = index === 0 ? bands : bands / 2
+  return { bandsIn, channelsIn: index === 0 ? 1 : channels[0], channels: channels[index] }
+}
+
+/** [tokens, width] */
+function subsampled(config: ConformerConfig): Node {
+  const { bands, width, epsilon } = config
+  const own = named("", "model.subsample_conv_projection.")
+  const given = hiddenIn(SEEN_FRAMES * bands + 2)
+  const convolved = (x: Node, index: 0 | 1, frame = "") => {
+    const { bandsIn, channels } = convolutionOf(config, index)
+    const tensor = `layer${index}.spread${frame}.weight`
+    return linear(x, own(`conv${index}${frame}`, tensor, (bandsIn / 2) * channels, x.columns))
+  }
+  const even = (x: Node, index: 0 | 1) => {
+    const weights = own(`conv${index}_norm`, `layer${index}.norm.weight`, config.channels[index])
+    return apply("above", norm(x, weights, epsilon, { kind: "layer" }), 0)
+  }
+  const flags = [0, undefined, 1].map((side) =>
+    side === undefined ? side : slice(given, SEEN_FRAMES * bands + side, 1),
+  )
+  const parts = flags.map((flag, frame) => {
+    const row = even(convolved(slice(given, 2 * frame * bands, TAPS * bands), 0), 0)
+    return convolved(flag ? multiply(row, flag) : row, 1, `${frame}`) // its columns are many: one by one
+  })
+  const x = even(parts.reduce(add), 1)
+  return linear(x, own("input", "input_proj_linear.weight", width, x.columns))
+}
+
+function layer(config: ConformerConfig, x: Node, index: number): Node {
+  const { most, epsilon } = config
+  const own = layerOf(index)
+  const cut = (x: Node) => apply("clip", x, most)
+  const even = (x: Node, name: string, by = USUAL) =>
+    norm(x, own(name, `${name}.weight`, x.columns), by)
+  const half = (x: Node, name: string) => {
+    const inner = 4 * x.columns
+    const read = even(cut(x), `${name}.pre_layer_norm`)
+    const up = apply(config.activation, projection(config, own, read, `${name}.ffw_layer_1`, inner))
+    const made = cut(projection(config, own, up, `${name}.ffw_layer_2`, x.columns))
+    return add(scaled(even(made, `${name}.post_layer_norm`), config.residual), x)
+  }
+  const first = half(x, "feed_forward1")
+  const mixed = attended(config, own, even(cut(first), "norm_pre_attn"))
+  const sum = add(even(cut(mixed), "norm_post_attn"), first)
+  const opened = even(sum, "lconv1d.pre_layer_norm", epsilon)
+  const convolved = cut(gatedConvolution(config, own, opened))
+  const activated = apply(config.activation, even(convolved, "lconv1d.conv_norm", epsilon))
+  const light = add(projection(config, own, activated, "lconv1d.linear_end", x.columns), sum)
+  return even(cut(half(light, "feed_forward2")), "norm_out")
+}
+
+function projection(
+  { bounded }: ConformerConfig,
+  own: Named,
+  x: Node,
+  name: string,
+  rows: number,
+): Node {
+  const matrix = own(name, `${name}.weight`, rows, x.columns)
+  return within(
+    bounded,
+    linear(within(bounded, x, own, name, "input"), matrix),
+    own,
+    name,
+    "output",
+  )
+}
+
+/** Nobody reads what a layer keeps of its rows behind it: all have one place, and so have all that convolve. */
+const [ATTENTION, CONVOLUTION] = [0, 1]
+
+function gatedConvolution(config: ConformerConfig, own: Named, x: Node): Node {
+  const { columns } = x
+  const both = projection(config, own, x, "lconv1d.linear_start", 2 * columns)
+  const gated = multiply(slice(both, 0, columns), apply("sigmoid", slice(both, columns, columns)))
+  const count = config.taps
+  const taps = own("conv_taps", "lconv1d.depthwise_conv1d.weight", count * columns)
+  return convolve(gated, taps, { layer: CONVOLUTION, count, heads: headsFor(columns) })
+}
+
+/** Of a head, the columns that stand for distances: pairs of so many frequencies, the first of which is 0. */
+export function turningPairs({ window }: Pick<ConformerConfig, "window">): number {
+  const least = Math.ceil((window + 1) / 2) // of as many cosines as there are distances, and all sines but the first
+  return 8 * Math.ceil(least / 8) // heads of 128 and 16 columns
+}
+
+/** What scores are multiplied with: transformers has a part of it in queries, and a part in keys alone. */
+export function scalesOf({ headDim }: Pick<ConformerConfig, "headDim">) {
+  return { query: headDim ** -0.5 / Math.LN2, key: Math.log(1 + Math.E) / Math.LN2 }
+}
+
+function attended(config: ConformerConfig, own: Named, x: Node): Node {
+  const { heads, headDim, window, cap } = config
+  const pairs = turningPairs(config)
+  const [turned, wide] = [2 * pairs, 2 * pairs + headDim]
+  const period = turned - 1
+  const frequencies = Array.from({ length: pairs }, (_, k) => (2 * Math.PI * k) / period)
+  const project = (name: string) => projection(config, own, x, `self_attn.${name}_proj`, x.columns)
+  const q = weigh(project("q"), own("scales", "self_attn.scales.weight", x.columns))
+  const relative = own("relative", "self_attn.relative.weight", heads * turned, headDim)
+  const distances = headLinear(q, { ...relative, exact: true }, heads)
+  const shared = named("", "model.relative.")
+  const one = { ...shared("ones", "ones.weight", 1, heads * turned), exact: true as const }
+  const ones = embed(one)
+  const order = shared("interleaved", "interleaved.weight", heads * wide)
+  const joined = (first: Node, x: Node) => reorder(concat(first, x), order)
+  const placed = (x: Node) => rope(x, wide, { frequencies, factor: 1 })
+  const [query, key] = [placed(joined(distances, q)), placed(joined(ones, project("k")))]
+  const { query: ofQuery, key: ofKey } = scalesOf(config)
+  const mixed = attention(query, key, joined(ones, project("v")), {
+    layer: ATTENTION,
+    heads,
+    kvHeads: heads,
+    headDim: wide,
+    scale: ofQuery * ofKey,
+    cap,
+    window,
+    sinks: 0,
+  })
+  const apart = reorder(mixed, shared("apart", "apart.weight", heads * wide))
+  const values = slice(apart, heads * turned, heads * headDim)
+  return projection(config, own, values, "self_attn.post", x.columns)
+}
+
+export function conformerShapes(config: ConformerConfig): Shapes & { taken: number } {
+  const { bands, width, layers, heads, headDim, rows, projector } = config
+  return {
+    vocabulary: width,
+    hidden: projector.width,
+    taken: SEEN_FRAMES * bands + 2,
+    layers,
+    heads,
+    kvHeads: heads,
+    headDim,
+    intermediate: 4 * width,
+    context: rows,
+  }
+}

@@ -1,0 +1,244 @@
+// Models that see and hear, and one that hears by a matrix alone: each sense makes of pictures and recordings what transformers' makes of them, and a server answers prompts that
+// have both with its tokens (test/golden/senses).
+
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, describe, expect, onTestFinished, test } from "vitest"
+import { preparing } from "../../src/app/towers.ts"
+import { openRecordings } from "../../src/audio/recordings.ts"
+import { mostRows as mostRowsHeard } from "../../src/audio/tiles.ts"
+import { compile } from "../../src/compiler/compile.ts"
+import { traitsOf } from "../../src/compiler/targets/prepare.ts"
+import { createTower, towerLimits } from "../../src/engine/tower.ts"
+import { openImages } from "../../src/images/images.ts"
+import { mostRows } from "../../src/images/patches.ts"
+import { compileFolder } from "../../src/model/compile-folder.ts"
+import { type Model, openModel } from "../../src/model/model.ts"
+import { sensesOf } from "../../src/model/sense.ts"
+import { loadParameters } from "../../src/model/weights/weights.ts"
+import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
+import { fromSources, run } from "../sinter.ts"
+import { answersWith } from "./answers.ts"
+import { goldenFolder, readTensors } from "./golden.ts"
+import { opening } from "./pictures.ts"
+import { sound, wavOf } from "./recordings.ts"
+
+type Json = Record<string, unknown>
+
+const names = readdirSync(goldenFolder("senses", "."), { withFileTypes: true })
+  .filter((entry) => entry.isDirectory())
+  .map(({ name }) => name)
+const folder = goldenFolder("senses", "gemma4")
+const scratch = mkdtempSync(join(tmpdir(), "sinter-senses-"))
+afterAll(() => rmSync(scratch, { recursive: true }))
+
+interface Prompt {
+  parts: string[]
+  pictures: string[]
+  sounds: { samples: number; seed: number }[]
+}
+
+function goldenPrompts(name: string) {
+  const folder = goldenFolder("senses", name)
+  const tensors = readTensors(join(folder, "golden.safetensors"))
+  const { prompts } = JSON.parse(readFileSync(join(folder, "golden.json"), "utf8"))
+  return (prompts as Prompt[]).map(({ parts, pictures, sounds }, i) => {
+    const images = pictures.map((file) => readFileSync(join(folder, file)))
+    const recordings = sounds.map(({ samples, seed }) => wavOf(sound(samples, seed)))
+    const files: Record<string, Buffer[]> = { image: [...images], audio: [...recordings] }
+    return {
+      parts,
+      images,
+      recordings,
+      bytes: parts.flatMap((part) => files[part]?.shift() ?? []),
+      seen: new Float32Array(tensors(`images.${i}`)),
+      heard: new Float32Array(tensors(`recordings.${i}`)),
+      ids: [...new Int32Array(tensors(`prompt.${i}`))],
+      greedy: [...new Int32Array(tensors(`greedy.${i}`))],
+    }
+  })
+}
+
+const nobody = { client: "" }
+
+const sensesIn: Record<string, string[]> = {
+  gemma4: ["vision", "hearing"],
+  "gemma4-unified": ["hearing"],
+}
+
+/** That rows of all pictures and of all recordings are those of transformers' towers. */
+async function judge(
+  golden: string,
+  on: keyof typeof opening,
+  path = goldenFolder("senses", golden),
+): Promise<void> {
+  const model = await openModel(path, { sees: true })
+  onTestFinished(() => model.close())
+  expect([model.blind, model.deaf]).toEqual([undefined, undefined])
+  const { sums } = on === "vulkan" ? traitsOf(on) : {}
+  const senses = sensesOf<NonNullable<Model["vision" | "hearing"]>>(model)
+  expect(senses.map(({ name }) => name)).toEqual(sensesIn[golden])
+  for (const { name, sense } of senses) {
+    const { graph, format, weights } = sense
+    const plan = compile(graph, { format, activations: "float", kv: "f32", ...(sums && { sums }) })
+    const [rows, of] =
+      "images" in sense
+        ? [mostRows(sense.images), openImages(sense.images)]
+        : [mostRowsHeard(sense.audio), openRecordings(sense.audio)]
+    onTestFinished(() => of.close())
+    const program = await opening[on](plan, towerLimits(plan.groups.length, rows))
+    const tower = createTower(program)
+    onTestFinished(() => tower.close())
+    await loadParameters(weights, program.manifest, program)
+    const prepare = preparing(of, tower)
+    for (const { images, recordings, seen, heard } of goldenPrompts(golden)) {
+      const [files, truth] = name === "vision" ? [images, seen] : [recordings, heard]
+      const made: number[] = []
+      for (const bytes of files)
+        made.push(...(await (await prepare(bytes, name, nobody)).encode(nobody)))
+      expect(made).toHaveLength(truth.length)
+      const { factor } = sense.config.projector
+      const worst = made.reduce((most, x, i) => Math.max(most, Math.abs(x / factor - truth[i]!)), 0)
+      expect(worst).toBeLessThan(2e-4)
+    }
+  }
+}
+
+describe.each(names)("%s", (name) => {
+  test.each(["reference", "cpu"] as const)("sees and hears on %s", (on) => judge(name, on), 240_000)
+})
+
+const { isSkipped, why } = lackOf("vulkan")
+
+test.skipIf(isSkipped)(
+  `sees and hears on vulkan${why}`,
+  async () => {
+    for (const name of names) await judge(name, "vulkan")
+  },
+  GPU_MILLISECONDS,
+)
+
+test("a compiled folder has a folder for each sense, which sees and hears what its source does", async () => {
+  for (const name of names) {
+    const model = await openModel(goldenFolder("senses", name), { sees: true })
+    onTestFinished(() => model.close())
+    const output = join(scratch, `compiled-${name}`)
+    await compileFolder(model, output, { format: "q4f16_1" })
+    expect(readdirSync(output)).toEqual(expect.arrayContaining(sensesIn[name]!))
+    await judge(name, "cpu", output)
+  }
+}, 240_000)
+
+const serving = {
+  overrides: { max_total_seq_length: 512, prefill_chunk_size: 80, kv_dtype: "f32" },
+  sent: (bytes: Buffer) => {
+    const data = bytes.toString("base64")
+    return bytes.toString("latin1", 0, 4) === "RIFF"
+      ? { type: "input_audio", input_audio: { data, format: "wav" } }
+      : { type: "image_url", image_url: { url: `data:image/png;base64,${data}` } }
+  },
+} as const
+
+describe.each(names)("%s answers as transformers does", (name) => {
+  const model = goldenFolder("senses", name)
+  answersWith({ model, prompts: goldenPrompts(name), ...serving, media: ["image", "audio"] })
+})
+
+/** A golden folder with other words in a file. */
+function changed(from: string, file: string, change: (json: Json) => void): string {
+  const other = mkdtempSync(join(scratch, "changed-"))
+  cpSync(from, other, { recursive: true })
+  const json = JSON.parse(readFileSync(join(other, file), "utf8"))
+  change(json)
+  writeFileSync(join(other, file), JSON.stringify(json))
+  return other
+}
+
+async function openChanged(
+  file: string,
+  change: (json: Json) => void,
+  from = folder,
+): Promise<Model> {
+  const model = await openModel(changed(from, file, change), { sees: true })
+  onTestFinished(() => model.close())
+  return model
+}
+
+test.each<[string, unknown, string]>([
+  ["attention_chunk_size", 12, "is 12; only attention_context_left - 1 is known"],
+  ["attention_context_right", 1, "is 1; only 0 is known"],
+  ["attention_invalid_logits_value", -1, "is -1, which hides nothing"],
+  ["subsampling_conv_channels", [18, 4], "is not a multiple of 4"],
+  ["hidden_act", "mish", 'is "mish"; known: silu'],
+  ["num_attention_heads", 3, "is 3, which does not divide 32"],
+  ["num_hidden_layers", 900, "makes 900 layers, but the weights are"],
+  ["conv_kernel_size", 5, "depthwise_conv1d.weight"],
+])("a tower whose %s is %j is left out, and it sees all the same", async (field, value, why) => {
+  const model = await openChanged("config.json", (json) =>
+    Object.assign(json.audio_config as Json, { [field]: value }),
+  )
+  expect(model.deaf).toContain(why)
+  expect(model.hearing).toBeUndefined()
+  expect(model.vision).toBeDefined()
+})
+
+test.each<[string, unknown, string]>([
+  ["feature_size", 128, "is 128; only 16 is known of this model"],
+  ["sampling_rate", 8000, "is 8000; only 16000"],
+  ["dither", 0.1, "is 0.1; only 0 is known"],
+  ["hop_length_ms", 20, "is another than 10"],
+  ["per_bin_mean", [1, 2], "has 2 numbers for 16 bands"],
+  ["max_frequency", -1, "is -1, which is not above min_frequency"],
+])("an extractor whose %s is %j is left out", async (field, value, why) => {
+  const model = await openChanged("processor_config.json", (json) =>
+    Object.assign(json.feature_extractor as Json, { [field]: value }),
+  )
+  expect(model.deaf).toContain(why)
+  expect(model.vision).toBeDefined()
+})
+
+test("a model of which only what it hears with is known hears", async () => {
+  const model = await openChanged("config.json", (json) =>
+    Object.assign(json.vision_config as Json, { attention_bias: true }),
+  )
+  expect(model.blind).toContain("attention_bias is true")
+  expect(model.hearing).toBeDefined()
+  expect(model.config.embedding.sees).toBe(true)
+  expect(model.config.layerInputs!.instead).toBe(7) // the padding's
+})
+
+const unified = goldenFolder("senses", "gemma4-unified")
+
+test.each<[string, string, Json, string]>([
+  ["config.json", "audio_config", { hidden_size: 640 }, "is another number than audio_samples"],
+  ["config.json", "audio_config", { rms_norm_eps: 0 }, "rms_norm_eps is 0"],
+  ["processor_config.json", "feature_extractor", { audio_samples_per_token: 640 }, "only 320"],
+  ["processor_config.json", "feature_extractor", { padding_value: 1 }, "is 1; only 0 is known"],
+])("samples as %s has them in %s, with %j, are left out", async (file, part, other, why) => {
+  const model = await openChanged(file, (json) => Object.assign(json[part] as Json, other), unified)
+  expect(model.deaf).toContain(why)
+})
+
+test("a recording is at most as long as the processor's rows", async () => {
+  const change = (rows: number) => (json: Json) => Object.assign(json, { audio_seq_length: rows })
+  const mostOf = async (rows: number) => {
+    const { hearing } = await openChanged("processor_config.json", change(rows), unified)
+    return [hearing!.audio.most, mostRowsHeard(hearing!.audio)]
+  }
+  expect(await mostOf(100)).toEqual([2, 100]) // of 320 samples
+  expect(await mostOf(2000)).toEqual([15, 750])
+})
+
+test("inspect says what becomes of images and of recordings, and shows either tower", async () => {
+  const shown = async (path: string, ...options: string[]) =>
+    (await run(["inspect", path, ...options], "", fromSources)).out
+  const summary = await shown(folder)
+  expect(summary).toMatch(/^images +gemma4_vision, /m)
+  expect(summary).toMatch(/^audio +gemma4_audio, /m)
+  expect(summary).toMatch(/^recording +at most 30 seconds and 750 rows$/m)
+  const plan = ["--show", "plan"]
+  expect(await shown(folder, "--tower", ...plan)).toMatch(/^plan gemma4_vision\n/)
+  expect(await shown(folder, "--audio-tower", ...plan)).toMatch(/^plan gemma4_audio\n/)
+  expect(await shown(unified, "--tower", ...plan)).toMatch(/^plan gemma4_unified_audio\n/)
+}, 120_000)
