@@ -7,9 +7,17 @@ import { decode } from "./decode.ts"
 
 const folder = new URL("../../test/golden/audio/", import.meta.url)
 const read = (name: string) => new Uint8Array(readFileSync(new URL(name, folder)))
-const { files } = JSON.parse(readFileSync(new URL("golden.json", folder), "utf8")) as {
-  files: Record<string, { rate: number; samples: number; sha256: string; s16?: string }>
+interface Truth {
+  rate: number
+  samples: number
+  s16?: string
 }
+
+const golden = JSON.parse(readFileSync(new URL("golden.json", folder), "utf8")) as {
+  files: Record<string, Truth & { sha256: string }>
+  recorded: Truth
+}
+const { files } = golden
 const named = (ending: string) => Object.keys(files).filter((name) => name.endsWith(ending))
 
 test.each([...named(".wav"), ...named(".flac")])("%s has libsndfile's samples", async (name) => {
@@ -20,15 +28,23 @@ test.each([...named(".wav"), ...named(".flac")])("%s has libsndfile's samples", 
   expect(createHash("sha256").update(sound.samples).digest("hex")).toBe(sha256)
 })
 
-test.each(named(".mp3"))(
-  "%s has libsndfile's samples but for the last of 16 bits",
-  async (name) => {
-    const sound = await decode(read(name), 60)
-    if ("refusal" in sound) throw new Error(sound.refusal)
-    const { rate, samples, s16 } = files[name]!
-    expect([sound.rate, sound.samples.length]).toEqual([rate, samples])
-    const truth = new Int16Array(Uint8Array.from(Buffer.from(s16!, "base64")).buffer)
-    const far = sound.samples.map((sample, at) => Math.abs(sample * 32767 - truth[at]!))
-    expect(Math.max(...far)).toBeLessThan(1)
-  },
+/** @param most in 16 bits */
+async function judge(name: string, { rate, samples, s16 }: Truth, most: number): Promise<void> {
+  const sound = await decode(read(name), 60)
+  if ("refusal" in sound) throw new Error(sound.refusal)
+  expect([sound.rate, sound.samples.length]).toEqual([rate, samples])
+  const truth = new Int16Array(Uint8Array.from(Buffer.from(s16!, "base64")).buffer)
+  const far = sound.samples.map((sample, at) => Math.abs(sample * 32767 - truth[at]!))
+  expect(Math.max(...far)).toBeLessThan(most)
+}
+
+test.each(named(".mp3"))("%s has libsndfile's samples but for the last of 16 bits", (name) =>
+  judge(name, files[name]!, 1),
 )
+
+test.each(named(".ogg"))("%s has libsndfile's samples but for 2 of 65,536", (name) =>
+  judge(name, files[name]!, 2),
+)
+
+test("what a browser recorded has the browser's samples", () =>
+  judge("recorded.webm", golden.recorded, 2))

@@ -4,7 +4,7 @@
 //
 // Samples are doubles: products of a prediction take up to 52 bits.
 
-import type { Sound } from "./audio.ts"
+import { Broken, type Decoded, orRefusal } from "./broken.ts"
 import { lengthProblem, rateProblem, tooLong } from "./limits.ts"
 
 interface Stream {
@@ -15,21 +15,12 @@ interface Stream {
   total: number
 }
 
-class Broken extends Error {}
-
 /** @returns its channels' mean, or why there is none, as the rest of a sentence that begins with what it is about */
-export function decodeFlac(bytes: Uint8Array, most: number): Sound | { refusal: string } {
-  try {
-    return decoded(new Bits(bytes), most)
-  } catch (error) {
-    if (!(error instanceof Broken)) throw error
-    return {
-      refusal: `is a FLAC that cannot be decoded (${error.message}); send it whole and valid`,
-    }
-  }
+export function decodeFlac(bytes: Uint8Array, most: number): Promise<Decoded> {
+  return orRefusal("a FLAC", () => decoded(new Bits(bytes), most))
 }
 
-function decoded(bits: Bits, most: number): Sound | { refusal: string } {
+function decoded(bits: Bits, most: number): Decoded {
   bits.read(32) // "fLaC"
   const stream = metadata(bits)
   const { rate, total } = stream

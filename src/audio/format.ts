@@ -1,18 +1,21 @@
 // Which format bytes are of, by how they begin and by nothing else: no name, no media type.
 
-export type AudioFormat = "WAV" | "MP3" | "FLAC"
+export type AudioFormat = "WAV" | "MP3" | "FLAC" | "Ogg" | "WebM"
+
+/** As sentences have them. */
+export const FORMATS = "WAV, MP3, FLAC, Ogg or WebM"
 
 const READ: Record<AudioFormat, RegExp> = {
   WAV: /^(?:RIFF|RF64).{4}WAVE/s,
   FLAC: /^fLaC/,
+  Ogg: /^OggS/,
+  WebM: /^\x1aE\xdf\xa3/,
   MP3: /^(?:ID3|\xff[\xe2\xe3\xf2\xf3\xfa\xfb])/, // a tag, or a frame of layer 3
 }
 
 /** What else people send, so that they are told what it is. */
 const REFUSED: Record<string, RegExp> = {
-  "Ogg (Vorbis or Opus)": /^OggS/,
   "MP4 (M4A)": /^.{4}ftyp/s,
-  WebM: /^\x1aE\xdf\xa3/,
   AIFF: /^FORM.{4}AIF[FC]/s,
   AAC: /^(?:\xff[\xf0\xf1\xf8\xf9]|ADIF)/,
   "MPEG audio of layer 1 or 2": /^\xff[\xe4-\xe7\xf4-\xf7\xfc-\xff]/,
@@ -37,5 +40,5 @@ export function formatOf(bytes: Uint8Array): AudioFormat | { refusal: string } {
   const other = Object.keys(REFUSED).find((name) => REFUSED[name]!.test(text))
   const what =
     bytes.length === 0 ? "is empty" : other ? `is ${other}` : "is no recording that is known"
-  return { refusal: `${what}; send WAV, MP3 or FLAC` }
+  return { refusal: `${what}; send ${FORMATS}` }
 }

@@ -5,30 +5,20 @@
 //
 // http://www.mp3-tech.org/programmer/frame_header.html, http://gabriel.mp3-tech.org/mp3infotag.html, https://id3.org/id3v2.4.0-structure
 
-import { type MPEGDecodedAudio, MPEGDecoder } from "mpg123-decoder"
-import type { Sound } from "./audio.ts"
+import { MPEGDecoder } from "mpg123-decoder"
+import { attentively, Broken, type Decoded, meanOf, orRefusal } from "./broken.ts"
 import { lengthProblem, tooLong } from "./limits.ts"
 
-class Broken extends Error {}
-
 /** @returns its channels' mean, or why there is none, as the rest of a sentence that begins with what it is about */
-export async function decodeMp3(
-  bytes: Uint8Array,
-  most: number,
-): Promise<Sound | { refusal: string }> {
-  try {
+export function decodeMp3(bytes: Uint8Array, most: number): Promise<Decoded> {
+  return orRefusal("an MP3", async () => {
     const { starts, rate, size } = framesOf(bytes)
     // What is taken away is less than a second.
     if (((starts.length - 1) * size) / rate > most + 1) return { refusal: tooLong(most) }
     const samples = await decoded(bytes, starts, rate)
     const refusal = lengthProblem(samples.length / rate, most)
     return refusal === undefined ? { rate, samples } : { refusal }
-  } catch (error) {
-    if (!(error instanceof Broken)) throw error
-    return {
-      refusal: `is an MP3 that cannot be decoded (${error.message}); send it whole and valid`,
-    }
-  }
+  })
 }
 
 interface Frames {
@@ -144,10 +134,11 @@ async function decoded(bytes: Uint8Array, starts: number[], rate: number): Promi
   const parts: Float32Array[] = []
   for (let frame = 0; frame + 1 < starts.length; frame += AT_ONCE) {
     const end = starts[Math.min(frame + AT_ONCE, starts.length - 1)]
-    const part = shown(decoder, bytes.subarray(starts[frame], end))
+    const frames = bytes.subarray(starts[frame], end)
+    const part = attentively(() => decoder.decode(frames))
     if (part.samplesDecoded > 0 && part.sampleRate !== rate)
       throw new Broken(`a frame has ${part.sampleRate} samples a second instead of ${rate}`)
-    parts.push(mean(part.channelData))
+    parts.push(meanOf(part.channelData)) // two, also of one
   }
   const samples = new Float32Array(parts.reduce((sum, { length }) => sum + length, 0))
   let at = 0
@@ -156,23 +147,4 @@ async function decoded(bytes: Uint8Array, starts: number[], rate: number): Promi
     at += part.length
   }
   return samples
-}
-
-function shown(decoder: MPEGDecoder, frames: Uint8Array): MPEGDecodedAudio {
-  const { error } = console
-  console.error = (said: unknown) => {
-    throw new Error(String(said))
-  }
-  try {
-    return decoder.decode(frames)
-  } catch (cause) {
-    throw new Broken((cause as Error).message)
-  } finally {
-    console.error = error
-  }
-}
-
-/** The decoder has two, also of one. */
-function mean([left, right]: Float32Array[]): Float32Array {
-  return left!.map((sample, at) => (sample + right![at]!) / 2)
 }

@@ -66,12 +66,16 @@ test("a recording comes as tiles, text and as many soft tokens as rows come out"
 })
 
 test("what is none is refused by the name of its field, and the next is heard", async () => {
-  const bad = recordings.prepare(new TextEncoder().encode("OggS"), "messages[0].content[1]", nobody)
+  const bad = recordings.prepare(
+    new TextEncoder().encode("FORM1234AIFF"),
+    "messages[0].content[1]",
+    nobody,
+  )
   const good = recordings.prepare(wav(sound(1600), 16_000), "audio", nobody)
   await expect(bad).rejects.toMatchObject({
     code: "invalid_value",
     param: "messages[0].content[1]",
-    message: "messages[0].content[1] is Ogg (Vorbis or Opus); send WAV, MP3 or FLAC.",
+    message: "messages[0].content[1] is AIFF; send WAV, MP3, FLAC, Ogg or WebM.",
   })
   expect((await good).rows).toBe(2) // 10 frames, 5 rows
 })

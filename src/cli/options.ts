@@ -2,6 +2,7 @@
 // docs/options.md are made from it. An option is listed only when it works.
 
 import { appDefaults } from "../app/defaults.ts"
+import { FORMATS } from "../audio/format.ts"
 import { formats, type FormatName as ToolFormat } from "../chat/formats/formats.ts"
 import { libraryTargets, targetNames, targets } from "../compiler/targets/targets.ts"
 import { defaultHttpOptions, defaultTimeouts } from "../http/service.ts"
@@ -454,7 +455,7 @@ export const runOptions = {
     many: true,
     absent: [] as string[],
     shown: "none",
-    help: "A recording that the prompt is about, for a model that hears: WAV, MP3 or FLAC. Given several times, they come in that order.",
+    help: `A recording that the prompt is about, for a model that hears: ${FORMATS}. Given several times, they come in that order.`,
     read: text,
   },
 } as const satisfies Record<string, Option>

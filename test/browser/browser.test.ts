@@ -293,7 +293,7 @@ describe.skipIf(isLeftOut(chromium))(needsChromium, () => {
         sound.forEach((value, i) => (stereo[22 + 2 * i] = value * 32000))
         const chosen = new DataTransfer()
         chosen.items.add(new File(["GIF8"], "a.gif", { type: "image/gif" }))
-        chosen.items.add(new File([stereo], "b.ogg", { type: "audio/ogg" }))
+        chosen.items.add(new File([stereo], "b.m4a", { type: "audio/mp4" }))
         chosen.items.add(new File(["none"], "c.bmp", { type: "image/bmp" }))
         chosen.items.add(new File(["none"], "d.pdf", { type: "application/pdf" }))
         document.dispatchEvent(new DragEvent("drop", { dataTransfer: chosen, cancelable: true }))
@@ -302,7 +302,7 @@ describe.skipIf(isLeftOut(chromium))(needsChromium, () => {
       expect(await texts("#held .bad")).toEqual([
         "c.bmp: this browser cannot read it as an image. d.pdf: this model takes images and recordings.",
       ])
-      expect(await page.evaluate("attached.map(({ name }) => name)")).toEqual(["a.gif", "b.ogg"])
+      expect(await page.evaluate("attached.map(({ name }) => name)")).toEqual(["a.gif", "b.m4a"])
       await say("What is it?")
       await until(isDone)
       const parts = (at: number) => (asked[at] as ChatRequest).messages.at(-1)!.parts!
@@ -338,8 +338,8 @@ describe.skipIf(isLeftOut(chromium))(needsChromium, () => {
       await until(isDone)
       const [kept, spoken] = parts(2) as [Media, Media]
       expect(kept.audio).toEqual(recording.audio)
-      expect(Buffer.from(spoken.audio!).toString("latin1", 0, 4)).toBe("RIFF")
-      expect(spoken.audio!.length).toBeGreaterThan(44 + 1000)
+      expect(Buffer.from(spoken.audio!).readUInt32BE()).toBe(0x1a45dfa3) // WebM
+      expect(spoken.audio!.length).toBeGreaterThan(200)
       await page.evaluate("forget(current)")
       await until(`inStore("readonly", (store) => store.count()).then((count) => count === 0)`)
     })

@@ -206,6 +206,25 @@ def write_mp3s():
     return list(MP3S)
 
 
+OGGS = {
+    "stereo-opus.ogg": ("OPUS", 2, 48000, 0.5),
+    "mono-opus.ogg": ("OPUS", 1, 16000, 0.3),
+    "six-opus.ogg": ("OPUS", 6, 48000, 0.1),
+    "short-opus.ogg": ("OPUS", 1, 48000, 0.005),
+    "stereo-vorbis.ogg": ("VORBIS", 2, 44100, 0.4),
+    "mono-vorbis.ogg": ("VORBIS", 1, 8000, 0.3),
+}
+
+
+def write_oggs():
+    for name, (subtype, channels, rate, seconds) in OGGS.items():
+        count = round(rate * seconds)
+        turns = np.arange(count)[:, None] * (330 + 110 * np.arange(channels)) / rate
+        tone = np.sin(2 * np.pi * turns) * 0.5 / (1 + np.arange(channels))
+        soundfile.write(HERE / name, tone, rate, format="OGG", subtype=subtype)
+    return list(OGGS)
+
+
 def of_file(name):
     if name == "s32.flac": # libsndfile reads none
         subprocess.run(["flac", "-f", "-s", "-d", "-o", WAV, HERE / name], check=True)
@@ -214,13 +233,13 @@ def of_file(name):
     WAV.unlink(missing_ok=True)
     mean = samples.mean(axis=1).astype("<f4")
     told = {"rate": rate, "samples": len(mean), "sha256": hashlib.sha256(mean.tobytes()).hexdigest()}
-    if name.endswith(".mp3"): # in 16 bits: decoders differ in the last of them
+    if name.endswith((".mp3", ".ogg")): # in 16 bits: decoders differ in the last of them
         told["s16"] = base64.b64encode(np.round(mean * 32767).astype("<i2").tobytes()).decode()
     return told
 
 
 def files():
-    return {name: of_file(name) for name in [*write_wavs(), *write_flacs(), *write_mp3s()]}
+    return {name: of_file(name) for name in [*write_wavs(), *write_flacs(), *write_mp3s(), *write_oggs()]}
 
 
 def versions():
