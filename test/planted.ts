@@ -3753,7 +3753,7 @@ export const planted: readonly PlantedFault[] = [
   },
   {
     what: "a broadcast's earlier hours count",
-    file: "src/audio/ogg.ts",
+    file: "src/audio/ogg-sound.ts",
     text: "position - Math.max(0, first.position - firstSamples)",
     fault: "position",
     test: "src/audio/hostile.test.ts",

@@ -5,7 +5,7 @@ import type { Decoded } from "./broken.ts"
 import { decodeFlac } from "./flac.ts"
 import { formatOf } from "./format.ts"
 import { decodeMp3 } from "./mp3.ts"
-import { decodeOgg } from "./ogg.ts"
+import { decodeOgg } from "./ogg-sound.ts"
 import { decodeWav } from "./wav.ts"
 import { decodeWebm } from "./webm.ts"
 

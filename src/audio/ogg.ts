@@ -3,13 +3,14 @@
 //
 // RFC 3533; RFC 7845 for Opus; the Vorbis I specification, annex A.
 
-import { Broken, type Decoded, orRefusal } from "./broken.ts"
-import { decodeOpus } from "./opus.ts"
-import { decodeVorbis } from "./vorbis.ts"
+import { Broken } from "./broken.ts"
 
 export interface OggStream {
+  kind: Kind
   /** Its pages, whole. */
   pages: Uint8Array[]
+  /** What comes ahead of the sound. */
+  headers: Uint8Array[]
   packets: Uint8Array[]
   /** How many of `packets` are whole behind the first page of sound, and what position that page ends at. */
   first: { packets: number; position: number } | undefined
@@ -17,12 +18,13 @@ export interface OggStream {
   position: number
 }
 
+/** By what is in a stream, how that begins, and how many packets come ahead of the sound. */
 const KINDS = {
-  opus: { begins: "OpusHead", headers: 2, decode: decodeOpusIn },
-  vorbis: { begins: "\x01vorbis", headers: 3, decode: decodeVorbis },
+  opus: { begins: "OpusHead", headers: 2 },
+  vorbis: { begins: "\x01vorbis", headers: 3 },
 } as const
 
-type Kind = (typeof KINDS)[keyof typeof KINDS]
+type Kind = keyof typeof KINDS
 
 /** What else streams begin with. */
 const OTHERS: Record<string, string> = {
@@ -31,29 +33,11 @@ const OTHERS: Record<string, string> = {
   "\x80theora": "Theora",
 }
 
-export function decodeOgg(bytes: Uint8Array, most: number): Promise<Decoded> {
-  return orRefusal("an Ogg", () => {
-    const { kind, stream } = streamIn(bytes)
-    return kind.decode(stream, most)
-  })
-}
-
-/** Its last page may say that fewer samples are meant than the packets hold, and its first that some came before. */
-function decodeOpusIn({ packets, first, position }: OggStream, most: number): Promise<Decoded> {
-  const [head, , ...sounds] = packets
-  return decodeOpus({ head: head!, packets: sounds, most }, ({ samplesOf, total }) => {
-    if (!first) return total
-    const firstSamples = sounds
-      .slice(0, first.packets - KINDS.opus.headers)
-      .reduce((sum, packet) => sum + samplesOf(packet), 0)
-    return position - Math.max(0, first.position - firstSamples)
-  })
-}
-
 interface Page {
   bytes: Uint8Array
   isContinued: boolean
   isFirst: boolean
+  isLast: boolean
   position: bigint // -1: no packet ends here
   serial: number
   number: number
@@ -64,45 +48,58 @@ interface Page {
 
 const NOWHERE = -1n
 
-function streamIn(bytes: Uint8Array): { kind: Kind; stream: OggStream } {
-  let kind: Kind | undefined
-  let serial = 0
-  let number = 0
-  let rest: Uint8Array[] = [] // of a packet that is not whole
-  let isEnded = false
-  const stream: OggStream = { pages: [], packets: [], first: undefined, position: 0 }
+/** @throws Broken */
+export function streamIn(bytes: Uint8Array): OggStream {
+  let found: { kind: Kind; serial: number } | undefined
   let other = "no sound that is known"
+  const pages: Page[] = []
   for (const page of pagesOf(bytes)) {
     if (page.isFirst) {
-      const found = kindOf(page.content)
-      if (typeof found === "string") other = found
-      else if (!kind) [kind, serial, number] = [found, page.serial, page.number]
-      else if (isEnded) throw new Broken("it is several recordings, one behind the other")
+      const kind = kindOf(page.content)
+      if (!kind) other = otherOf(page.content) ?? other
+      else if (!found) found = { kind, serial: page.serial }
+      else if (pages.at(-1)!.isLast)
+        throw new Broken("it is several recordings, one behind the other")
     }
-    if (!kind || page.serial !== serial) continue
-    if (page.number !== number++) throw new Broken(`its page ${number - 1} is not there`)
-    isEnded = (page.bytes[5]! & 4) !== 0
-    stream.pages.push(page.bytes)
-    if (page.isContinued !== rest.length > 0)
-      throw new Broken(`its page ${number - 1} does not go on`)
-    rest = takePackets(page, rest, stream.packets)
-    if (page.position === NOWHERE) continue
-    stream.position = Number(page.position)
-    if (stream.packets.length > kind.headers)
-      stream.first ??= { packets: stream.packets.length, position: stream.position }
+    if (page.serial === found?.serial) pages.push(page)
   }
-  if (!kind) throw new Broken(`it has ${other}, and Opus and Vorbis are read`)
-  if (rest.length > 0) throw new Broken("it is cut off in a packet")
-  if (stream.packets.length < kind.headers) throw new Broken("it is cut off before its sound")
-  return { kind, stream }
+  if (found) return joinedPages(found.kind, pages)
+  throw new Broken(`it has ${other}, and Opus and Vorbis are read`)
 }
 
-function kindOf(content: Uint8Array): Kind | string {
-  const text = Buffer.from(content.subarray(0, 8)).toString("latin1")
-  const found = Object.values(KINDS).find(({ begins }) => text.startsWith(begins))
-  const other = Object.keys(OTHERS).find((begins) => text.startsWith(begins))
-  return found ?? (other === undefined ? "no sound that is known" : OTHERS[other]!)
+function joinedPages(kind: Kind, pages: readonly Page[]): OggStream {
+  const { headers } = KINDS[kind]
+  const packets: Uint8Array[] = []
+  let first: OggStream["first"]
+  let position = 0
+  let rest: Uint8Array[] = [] // of a packet that is not whole
+  for (const [i, page] of pages.entries()) {
+    const { number, isContinued } = page
+    if (number !== pages[0]!.number + i) throw new Broken(`its page ${i} is not there`)
+    if (isContinued !== rest.length > 0) throw new Broken(`its page ${i} does not go on`)
+    rest = takePackets(page, rest, packets)
+    if (page.position === NOWHERE) continue
+    position = Number(page.position)
+    if (packets.length > headers) first ??= { packets: packets.length - headers, position }
+  }
+  if (rest.length > 0) throw new Broken("it is cut off in a packet")
+  if (packets.length < headers) throw new Broken("it is cut off before its sound")
+  const whole = pages.map(({ bytes }) => bytes)
+  return { kind, pages: whole, headers: packets.splice(0, headers), packets, first, position }
 }
+
+function kindOf(content: Uint8Array): Kind | undefined {
+  const kinds = Object.keys(KINDS) as Kind[]
+  return kinds.find((kind) => beginsWith(content, KINDS[kind].begins))
+}
+
+function otherOf(content: Uint8Array): string | undefined {
+  const begins = Object.keys(OTHERS).find((begins) => beginsWith(content, begins))
+  return begins && OTHERS[begins]
+}
+
+const beginsWith = (content: Uint8Array, text: string) =>
+  Buffer.from(content.subarray(0, text.length)).toString("latin1") === text
 
 /** @returns what is left of the last, which goes on in the next page */
 function takePackets(page: Page, before: Uint8Array[], packets: Uint8Array[]): Uint8Array[] {
@@ -143,6 +140,7 @@ function* pagesOf(bytes: Uint8Array): Generator<Page> {
       bytes: whole,
       isContinued: (bytes[at + 5]! & 1) !== 0,
       isFirst: (bytes[at + 5]! & 2) !== 0,
+      isLast: (bytes[at + 5]! & 4) !== 0,
       position: view.getBigInt64(at + 6, true),
       serial: view.getUint32(at + 14, true),
       number: view.getUint32(at + 18, true),

@@ -10,10 +10,10 @@ import type { OggStream } from "./ogg.ts"
 const AT_ONCE = 64 << 10
 
 export async function decodeVorbis(
-  { pages, packets, position }: OggStream,
+  { pages, headers, position }: OggStream,
   most: number,
 ): Promise<Decoded> {
-  const rate = rateOf(packets[0]!)
+  const rate = rateOf(headers[0]!)
   const refusal = rateProblem(rate) ?? lengthProblem(position / rate, most)
   if (refusal !== undefined) return { refusal }
   const decoder = new OggVorbisDecoder()
