@@ -2993,7 +2993,7 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "what lies beyond the edge of a second is heard",
     file: "src/audio/chunks.ts",
-    text: "const isFrame = frame >= 0 && frame < CHUNK && at < count",
+    text: "const isFrame = frame >= 0 && at < end",
     fault: "const isFrame = at >= 0 && at < count",
     test: "test/model/hearing.test.ts",
   },
@@ -3014,9 +3014,52 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "short recordings are not filled with silence",
     file: "src/audio/chunks.ts",
-    text: "Math.max(samples.length, LEAST)",
+    text: "Math.max(samples.length, isFilled ? LEAST : 0)",
     fault: "Math.max(samples.length, 400)",
     test: "test/model/hearing.test.ts",
+  },
+  {
+    what: "a recording of less than a second is filled to one for Omni, too",
+    file: "src/audio/chunks.ts",
+    text: "const isWhole = isFilled || frames.length > second",
+    fault: "const isWhole = true",
+    test: "test/model/senses.test.ts",
+  },
+  // ---- what hears pieces of two seconds
+  {
+    what: "the first convolution has a row behind a piece of Omni's",
+    file: "src/model/hearing/tower.ts",
+    text: "rows[2] = multiply(rows[2]!, mark(1))",
+    fault: "rows[2] = add(rows[2]!, mark(1))",
+    test: "test/model/senses.test.ts",
+  },
+  {
+    what: "there is a row behind every piece for Omni",
+    file: "src/audio/tiles.ts",
+    text: "Number(2 * row + 1 < count)",
+    fault: "1",
+    test: "src/audio/tiles.test.ts",
+  },
+  {
+    what: "silence always stands behind a recording of Omni's",
+    file: "src/audio/tiles.ts",
+    text: "filled.set(samples, isLate ? filled.length - length : 0)",
+    fault: "filled.set(samples)",
+    test: "src/audio/tiles.test.ts",
+  },
+  {
+    what: "pieces of Omni's have no places",
+    file: "src/model/hearing/families.ts",
+    text: '"positions.weight": { name: "positions", sines: true },',
+    fault: '"positions.weight": { name: "positions", constant: 0 },',
+    test: "test/model/senses.test.ts",
+  },
+  {
+    what: "rows of Omni's recordings are as wide as its tower's, whatever the text model takes in",
+    file: "src/app/towers.ts",
+    text: "to: takenColumns(graph.shapes) }",
+    fault: "to: hidden }",
+    test: "test/model/senses.test.ts",
   },
   {
     what: "what a weight repeats is written as often into a compiled folder",

@@ -23,6 +23,7 @@ import { answersWith } from "./answers.ts"
 import { goldenFolder, readTensors } from "./golden.ts"
 import { opening } from "./pictures.ts"
 import { sound, wavOf } from "./recordings.ts"
+import { read, write } from "./tensor-file.ts"
 
 type Json = Record<string, unknown>
 
@@ -65,6 +66,8 @@ const nobody = { client: "" }
 const sensesIn: Record<string, string[]> = {
   gemma4: ["vision", "hearing"],
   "gemma4-unified": ["hearing"],
+  "qwen2-5-omni": ["vision", "hearing"],
+  "qwen3-omni": ["vision", "hearing"],
 }
 
 /** That rows of all pictures and of all recordings are those of transformers' towers. */
@@ -219,6 +222,62 @@ test.each<[string, string, Json, string]>([
   const model = await openChanged(file, (json) => Object.assign(json[part] as Json, other), unified)
   expect(model.deaf).toContain(why)
 })
+
+const omni25 = goldenFolder("senses", "qwen2-5-omni")
+const omni3 = goldenFolder("senses", "qwen3-omni")
+const inThinker = (part: string, other: Json) => (json: Json) =>
+  Object.assign((json.thinker_config as Record<string, Json>)[part]!, other)
+
+test.each<[string, string, string, Json, string]>([
+  ["pieces", omni25, "audio_config", { n_window: 50 }, "n_window is 50; only 100 is known"],
+  ["seconds", omni3, "audio_config", { n_window: 100 }, "n_window is 100; only 50 is known"],
+  ["windows", omni3, "audio_config", { n_window_infer: 250 }, "is 250, which is no multiple"],
+  ["positions", omni25, "audio_config", { max_source_positions: 750 }, "is 750; only 1500"],
+])("Omni of other %s is deaf, and sees all the same", async (_, from, part, other, why) => {
+  const model = await openChanged("config.json", inThinker(part, other), from)
+  expect(model.deaf).toContain(why)
+  expect(model.vision).toBeDefined()
+})
+
+test.each<[string, string, Json, string]>([
+  ["seconds", omni3, { padding_side: "left" }, 'is "left"; known of this model: right'],
+  ["pieces", omni25, { padding_side: "both" }, 'is "both"; known of this model: right'],
+  ["pieces", omni25, { sampling_rate: 8000 }, "is 8000; only 16000"],
+])("an extractor of %s that %j is left out", async (_, from, other, why) => {
+  const change = (json: Json) => Object.assign(json, other)
+  const model = await openChanged("preprocessor_config.json", change, from)
+  expect(model.deaf).toContain(why)
+})
+
+test("Omni 2.5 hears as many seconds as its extractor fills, and what is before a recording as it fills it", async () => {
+  const audioOf = async (other: Json) => {
+    const change = (json: Json) => Object.assign(json, other)
+    const { hearing } = await openChanged("preprocessor_config.json", change, omni25)
+    return hearing!.audio
+  }
+  expect(await audioOf({})).toMatchObject({ cutting: "pieces", window: 2, most: 20 })
+  expect(await audioOf({ chunk_length: 300 })).toMatchObject({ most: 300 })
+  expect(await audioOf({ padding_side: "left" })).toMatchObject({ isLate: true })
+})
+
+test.each([
+  ["qwen2-5-omni", "qwen2_5_omni_thinker"],
+  ["qwen3-omni", "qwen3_omni_moe_thinker"],
+])(
+  "what thinks in %s sees and hears alone",
+  async (name, model_type) => {
+    const alone = changed(goldenFolder("senses", name), "config.json", (json) => {
+      const thinker = json.thinker_config as Json
+      for (const key of Object.keys(json)) delete json[key]
+      Object.assign(json, thinker, { model_type })
+    })
+    const file = join(alone, "model.safetensors")
+    const own = [...read(file)].filter(([tensor]) => tensor.startsWith("thinker."))
+    write(file, new Map(own.map(([tensor, stored]) => [tensor.replace("thinker.", ""), stored])))
+    await judge(name, "cpu", alone)
+  },
+  120_000,
+)
 
 test("a recording is at most as long as the processor's rows", async () => {
   const change = (rows: number) => (json: Json) => Object.assign(json, { audio_seq_length: rows })

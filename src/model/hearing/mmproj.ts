@@ -121,7 +121,7 @@ export async function openHearingMmproj(beside: Beside): Promise<HearingMmproj |
     const extractor = new Fields({ feature_size: config.bands }, file.broken)
     const processor = new Fields({}, file.broken)
     const close = () => closing.close()
-    const audio = readAudioProcessing(fields, extractor, processor)
+    const audio = readAudioProcessing(fields, { extractor, processor, tokens: processor })
     return {
       fields,
       extractor: projector.written ? undefined : extractor,
