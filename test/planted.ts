@@ -3055,6 +3055,13 @@ export const planted: readonly PlantedFault[] = [
     test: "test/model/senses.test.ts",
   },
   {
+    what: "places of Omni's pieces are other ones of its mmproj file",
+    file: "src/model/hearing/mmproj.ts",
+    text: "rows: { of, from: 0, run: rows, every: of }",
+    fault: "rows: { of, from: 1, run: rows, every: of }",
+    test: "test/model/senses.test.ts",
+  },
+  {
     what: "rows of Omni's recordings are as wide as its tower's, whatever the text model takes in",
     file: "src/app/towers.ts",
     text: "to: takenColumns(graph.shapes) }",

@@ -31,6 +31,7 @@ const names = readdirSync(goldenFolder("senses", "."), { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
   .map(({ name }) => name)
 const folder = goldenFolder("senses", "gemma4")
+const omni25 = goldenFolder("senses", "qwen2-5-omni")
 const scratch = mkdtempSync(join(tmpdir(), "sinter-senses-"))
 afterAll(() => rmSync(scratch, { recursive: true }))
 
@@ -83,8 +84,9 @@ async function judge(
   const senses = sensesOf<NonNullable<Model["vision" | "hearing"]>>(model)
   expect(senses.map(({ name }) => name)).toEqual(sensesIn[golden])
   for (const { name, sense } of senses) {
-    const { graph, format, weights } = sense
-    const plan = compile(graph, { format, activations: "float", kv: "f32", ...(sums && { sums }) })
+    const { graph, format, codecOf, weights } = sense
+    const exact = { activations: "float", kv: "f32", ...(sums && { sums }) } as const
+    const plan = compile(graph, { format, ...exact, ...(codecOf && { codecOf }) })
     const [rows, of] =
       "images" in sense
         ? [mostRows(sense.images), openImages(sense.images)]
@@ -146,6 +148,31 @@ const serving = {
 describe.each(names)("%s answers as transformers does", (name) => {
   const model = goldenFolder("senses", name)
   answersWith({ model, prompts: goldenPrompts(name), ...serving, media: ["image", "audio"] })
+})
+
+const besideIt = join(goldenFolder("gguf", "senses"), "qwen2-5-omni")
+
+describe("Qwen 2.5 Omni in GGUF, with one file that it sees and hears with", () => {
+  test("sees and hears", () => judge("qwen2-5-omni", "cpu", besideIt), 120_000)
+
+  const prompts = goldenPrompts("qwen2-5-omni")
+  answersWith({ model: besideIt, prompts, ...serving, media: ["image", "audio"] })
+
+  test("recordings and images are prepared as those of its folder", async () => {
+    const [file, published] = [
+      await openModel(besideIt, { sees: true }),
+      await openModel(omni25, { sees: true }),
+    ]
+    onTestFinished(async () => {
+      await file.close()
+      await published.close()
+    })
+    const { images } = published.vision!
+    const [mean, std] = [images.mean.map(Math.fround), images.std.map(Math.fround)]
+    expect(file.vision!.images).toEqual({ ...images, mean, std })
+    expect(file.hearing!.audio).toEqual({ ...published.hearing!.audio, most: 300 })
+    expect(file.hearing!.config.softToken).toBe(published.hearing!.config.softToken)
+  })
 })
 
 /** A golden folder with other words in a file. */
@@ -223,7 +250,6 @@ test.each<[string, string, Json, string]>([
   expect(model.deaf).toContain(why)
 })
 
-const omni25 = goldenFolder("senses", "qwen2-5-omni")
 const omni3 = goldenFolder("senses", "qwen3-omni")
 const inThinker = (part: string, other: Json) => (json: Json) =>
   Object.assign((json.thinker_config as Record<string, Json>)[part]!, other)

@@ -42,6 +42,8 @@ interface Qwen {
   sections: readonly number[]
   interleaved: boolean
   softToken: number
+  /** Its text, where no tokenizer names it; absent: that of most. */
+  soft?: string
 }
 
 /** What stands before their numbers, and what a merger's parts are called. */
@@ -139,6 +141,7 @@ const qwen25Omni: Qwen = {
     "self_attn.k_proj": "attn.k",
     "self_attn.v_proj": "attn.v",
   },
+  soft: "<|IMAGE|>",
 }
 
 /** By the `model_type` of the whole. */
@@ -180,13 +183,18 @@ export interface QwenPatches {
   window?: number
   /** Of the square of places that positions are learned for; absent: none are. */
   places?: number
+  /** The text of its soft token, where no tokenizer names it; absent: that of most. */
+  soft?: string
 }
 
 /** @returns nothing where the tower is not known */
 export function readQwenPatches(fields: Fields): QwenPatches | undefined {
   const found = familyOf(fields)
   if (!found) return undefined
-  const { vision } = found
+  const {
+    vision,
+    family: { soft },
+  } = found
   const patch = oneSide(vision, "patch_size", { most: MAX_PATCH })
   const joined = vision.count("spatial_merge_size", undefined, 1, MAX_JOINED)
   const frames = oneSide(vision, "temporal_patch_size", { most: MAX_PATCH })
@@ -195,7 +203,13 @@ export function readQwenPatches(fields: Fields): QwenPatches | undefined {
   if (colours !== 3) throw vision.wrong("in_channels", `is ${colours}; images have 3 colours`)
   const window = vision.has("window_size") ? windowOf(vision, patch, joined) : undefined
   const places = found.family.hasPlaces ? squareSide(vision, "num_position_embeddings") : undefined
-  return { patch, joined, ...(window && { window }), ...(places && { places }) }
+  return {
+    patch,
+    joined,
+    ...(window && { window }),
+    ...(places && { places }),
+    ...(soft && { soft }),
+  }
 }
 
 /** That a patch is of. */
