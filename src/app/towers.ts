@@ -20,6 +20,7 @@ import type { Hearing } from "../model/hearing/open-hearing.ts"
 import type { Model } from "../model/model.ts"
 import type { WeightSource } from "../model/packed-copy.ts"
 import type { Sight } from "../model/vision/open-vision.ts"
+import { takenColumns } from "../runtime/manifest.ts"
 import type { LoadableProgram, ProgramLimits } from "../runtime/program.ts"
 import { type Caller, Lane } from "../worker/lane.ts"
 import { planOf } from "./plan.ts"
@@ -135,7 +136,7 @@ export interface OpenTower extends ChatMedium, Pick<Tower, "stats"> {
 /** @param load reads the weights into the program */
 export async function openTower(
   { medium, program: prepared, limits }: PreparedTower,
-  { name }: Pick<Model, "name">,
+  { name, graph }: Pick<Model, "name" | "graph">,
   { signal, load, log, onLost }: Opening,
 ): Promise<OpenTower> {
   return openWhole(async (closing) => {
@@ -145,13 +146,15 @@ export async function openTower(
     const hash = await load({ path, name, configuration, format, weights, part }, program)
     const tower = closing.add(createTower(program, { log, onLost }))
     const source = closing.add(medium.open(log))
+    const { hidden } = program.manifest.shapes
     return {
       kind,
       mark,
       soft: { text: soft, id: sense.config.softToken },
       prepare: preparing(source, tower, {
         ...("newline" in sense && sense.newline && { newline: sense.newline }),
-        largest: mostRows * program.manifest.shapes.hidden * 4,
+        largest: mostRows * hidden * 4,
+        wider: { from: hidden, to: takenColumns(graph.shapes) },
       }),
       beside: tower,
       stats: () => tower.stats(),
@@ -167,16 +170,36 @@ interface Read extends Omit<SeenImage, "tiles"> {
   features: Float32Array
 }
 
+/** Rows as wide as those that the text model takes in, zeros behind what they have: recordings bring nothing that layers leave. */
+function widened(rows: Float32Array, { from, to }: Wider): Float32Array {
+  if (from === to) return rows
+  const count = rows.length / from
+  const wider = new Float32Array(count * to)
+  for (let row = 0; row < count; row++)
+    wider.set(rows.subarray(row * from, (row + 1) * from), row * to)
+  return wider
+}
+
+interface Wider {
+  from: number // columns
+  to: number // columns
+}
+
 /**
  * All that a request brings is prepared before the first of it is read. Tiles are kept until then as far as there is room, and those
  * that are gone are cut once more. Of equal images or recordings one is worked on at a time, and the others find what came of it.
  * @param newline the row that ends a line of an image
  * @param largest bytes that come of one at the most
+ * @param wider what the tower's rows have, and what the text model takes in; absent: the same
  */
 export function preparing(
   source: Pick<Preparing, "prepare">,
   tower: Tower,
-  { newline = new Float32Array(0), largest = 0 }: { newline?: Float32Array; largest?: number } = {},
+  {
+    newline = new Float32Array(0),
+    largest = 0,
+    wider = { from: 1, to: 1 },
+  }: { newline?: Float32Array; largest?: number; wider?: Wider } = {},
 ): ChatMedium["prepare"] {
   const cut = new LruMap<SeenImage>(MAX_TILES, bytesOf)
   const most = Math.max(MIN_KEPT, KEPT * largest)
@@ -185,7 +208,7 @@ export function preparing(
   return async (bytes, field, caller) => {
     const hash = hex(await crypto.subtle.digest("SHA-256", bytes as Uint8Array<ArrayBuffer>))
     const ready = known.get(hash)
-    if (ready) return { hash, ...ready, encode: async () => ready.features }
+    if (ready) return { hash, ...ready, encode: async () => widened(ready.features, wider) }
     const see = async (caller: Caller) => cut.put(hash, await source.prepare(bytes, field, caller))
     const encode = (caller: Caller) =>
       alone(hash, caller, async () => {
@@ -208,7 +231,7 @@ export function preparing(
     )
     const image = { text, rows, ...(grid && { grid }) }
     const told = { ...image, ...(arrangement && { arrangement }) }
-    return { hash, ...image, encode }
+    return { hash, ...image, encode: async (caller) => widened(await encode(caller), wider) }
   }
 }
 

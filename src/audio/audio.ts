@@ -9,6 +9,8 @@ export type Cutting =
   | "padded"
   /** Each 30 seconds by themselves, and of the last as much as there is (Audio Flamingo 3, GLM-ASR). */
   | "windows"
+  /** A few seconds each, with nothing around them; the loudest band of all of a recording bounds each (Qwen 2.5 Omni). */
+  | "pieces"
 
 /** What every model's processor says. */
 interface Preparing {
@@ -28,6 +30,10 @@ interface Preparing {
 /** How sound becomes what a Whisper-like tower takes, as a model's processor does it. */
 export interface WhisperProcessing extends Preparing {
   cutting: Cutting
+  /** Seconds of a window; absent: 30. */
+  window?: number
+  /** Silence stands before a recording, as much as fills its last frame, and none behind it. */
+  isLate?: true
   /** So many of the encoder's rows become one. */
   joined: number
   /** The tower turns heads and looks no places up. */
@@ -36,11 +42,13 @@ export interface WhisperProcessing extends Preparing {
   isFull?: true
 }
 
-/** The same for a tower whose filters look at one second at a time, in height, too (Qwen3-ASR): chunks.ts. */
+/** The same for a tower whose filters look at one second at a time, in height, too (Qwen3-ASR, Qwen 3 Omni): chunks.ts. */
 export interface ChunkProcessing extends Preparing {
   cutting: "chunks"
   /** Seconds of a window, whose rows see each other and no others. */
   window: number
+  /** Silence fills half a second at the least, and what lacks of a second's frames counts as there. */
+  isFilled?: true
   /** Columns of a row between the layers. */
   width: number
 }
@@ -93,8 +101,8 @@ export interface HeardRecording {
 export interface Tile {
   /**
    * What a tower's convolutions see of each row. Two of three taps: where the second has stride 2 five frames, and whether there is a row
-   * before, [rows, 5 * bands + 1]; where both have, seven, and whether there is a row before, and behind, [rows, 7 * bands + 2]. Those of
-   * chunks are told in chunks.ts; samples are as they are, [rows, samples].
+   * before, [rows, 5 * bands + 1]; of pieces, whether there is one behind, too, [rows, 5 * bands + 2]. Those of chunks are told in chunks.ts;
+   * samples are as they are, [rows, samples].
    */
   given: Float32Array
   places: Int32Array // [rows] 0, 1, 2, …; zeros where nobody looks them up

@@ -10,6 +10,7 @@ const golden = JSON.parse(
   readFileSync(new URL("../../test/golden/audio/golden.json", import.meta.url), "utf8"),
 ) as {
   heard: Record<string, Heard>
+  filled: Filled[]
   padded: [samples: number, tokens: number][]
   joined: [frames: number, rows: number, two: number, four: number][]
 }
@@ -19,6 +20,16 @@ interface Heard {
   bands: number
   tokens: number | null
   windows: { mean: number; square: number; frames: number[]; features: string }[]
+}
+
+interface Filled {
+  samples: number
+  side: "left" | "right"
+  tokens: number
+  length: number
+  square: number
+  frames: number[]
+  features: string
 }
 
 const plain = { most: 3600, mark: "", soft: "", before: "", after: "" }
@@ -63,6 +74,68 @@ test.each(Object.keys(golden.heard))("%s: transformers' features", (name) => {
   const out = windows.map((each) => tileOf(each, each.frames, processing).wanted.length)
   const all = out.reduce((sum, each) => sum + each, 0)
   expect(all).toBe(tokens ?? golden.padded.find(([count]) => count === samples)![1])
+})
+
+const pieces = { ...plain, cutting: "pieces", window: 2, joined: 2, most: 20 } as const
+
+test.each(golden.filled)(
+  "pieces of $samples samples, silence to the $side of which is not heard but at an edge",
+  ({ samples, side, tokens, length, square, frames: shown, features }) => {
+    const bands = 128
+    const processing = { ...pieces, bands, ...(side === "left" && { isLate: true as const }) }
+    const windows = windowsOf(sound(samples), processing)
+    const frames = windows.flatMap((each) => [...each.frames])
+    expect(frames.length).toBe(length * bands)
+    const squares = frames.reduce((sum, each) => sum + each * each, 0)
+    expect(squares / frames.length).toBeCloseTo(square, 6)
+    const numbers = numbersOf(features)
+    shown.forEach((frame, row) => {
+      for (let band = 0; band < bands; band++) {
+        const far = frames[frame * bands + band]! - numbers[row * bands + band]!
+        expect(Math.abs(far)).toBeLessThan(NEAR)
+      }
+    })
+    expect(windows.every(({ rows }) => rows <= mostRows(processing))).toBe(true)
+    const out = windows.map((each) => tileOf(each, each.frames, processing).wanted.length)
+    expect(out.reduce((sum, each) => sum + each, 0)).toBe(tokens)
+  },
+)
+
+test("of a piece's last row it is told whether the first convolution has a row behind it", () => {
+  const processing = { ...pieces, bands: 2 }
+  const marksOf = (frames: number) => {
+    const rows = Math.floor((frames - 1) / 2) + 1
+    const { given } = tileOf({ rows, own: rows }, new Float32Array(2 * frames), processing)
+    return Array.from({ length: rows }, (_, row) => [
+      ...given.subarray(12 * row + 10, 12 * row + 12),
+    ])
+  }
+  expect(marksOf(5)).toEqual([
+    [0, 1],
+    [1, 1],
+    [1, 0],
+  ])
+  expect(marksOf(4)).toEqual([
+    [0, 1],
+    [1, 1],
+  ])
+})
+
+test("what is too short for a row of pieces is refused", () => {
+  const rowsOf = (samples: number, late?: true) => {
+    const processing = { ...pieces, bands: 80, ...(late && { isLate: late }) }
+    expect(samples < leastSamples(processing)).toBe(
+      windowsOf(new Float32Array(samples), processing).length === 0,
+    )
+  }
+  for (const samples of [320, 321]) rowsOf(samples)
+  for (const samples of [479, 480]) rowsOf(samples, true)
+})
+
+test("seconds that silence does not fill need an edge to reflect", () => {
+  const seconds = { ...plain, bands: 8, cutting: "chunks", window: 8, width: 4 } as const
+  expect(leastSamples(seconds)).toBe(201)
+  expect(leastSamples({ ...seconds, isFilled: true })).toBe(1)
 })
 
 test("Voxtral's silence is heard, too: as many rows as mistral_common has tokens", () => {

@@ -1,10 +1,10 @@
 // Sound at 16 kHz as windows, and a window as a tile of a tower. Of those like Whisper's it has 30 seconds: 3,000 frames, of which the
-// encoder has a row for every two. Counted as the processors and models of transformers count: processing_qwen2_audio.py, processing_voxtral.py,
-// processing_audioflamingo3.py, processing_glmasr.py.
+// encoder has a row for every two, or of two (Qwen 2.5 Omni). Counted as the processors and models of transformers count:
+// processing_qwen2_audio.py, processing_voxtral.py, processing_audioflamingo3.py, processing_glmasr.py, processing_qwen2_5_omni.py.
 
 import type { AudioProcessing, SamplesProcessing, Tile, WhisperProcessing } from "./audio.ts"
 import { chunkRows, chunkTile, chunkWindows } from "./chunks.ts"
-import { featuresOf, HOP, RATE } from "./features.ts"
+import { featuresOf, HOP, LENGTH, RATE } from "./features.ts"
 import { leastOf } from "./spectrum.ts"
 import { eachRow, rowsIn, subsampledTile, subsampledWindow } from "./subsampled.ts"
 
@@ -35,6 +35,7 @@ export function mostRows(processing: AudioProcessing): number {
     case "samples":
       return Math.ceil((processing.most * RATE) / processing.bands)
     default: {
+      if (processing.cutting === "pieces") return ownRows(windowSeconds(processing) * RATE)
       const isWhole = processing.cutting === "padded" || processing.isFull
       return isWhole ? rowsOf(FRAMES) : ownRows(mostSeconds(processing) * RATE)
     }
@@ -43,7 +44,12 @@ export function mostRows(processing: AudioProcessing): number {
 
 /** Of one tile at the most, in seconds. */
 export const windowSeconds = (processing: AudioProcessing): number =>
-  processing.cutting === "chunks" ? processing.window : Math.min(WINDOW, processing.most)
+  processing.cutting === "chunks"
+    ? processing.window
+    : Math.min(wholeWindow(processing), processing.most)
+
+const wholeWindow = (processing: AudioProcessing): number =>
+  ("window" in processing ? processing.window : undefined) ?? WINDOW
 
 /** Rows that come of it. */
 export function mostWindowRows(processing: AudioProcessing): number {
@@ -58,20 +64,23 @@ export function mostSeconds({ cutting, most }: AudioProcessing): number {
 /** Rows that come of a recording at the most. */
 export function mostRecordingRows(processing: AudioProcessing): number {
   if (processing.cutting === "chunks") return chunkRows(processing.most * (RATE / HOP))
-  return Math.ceil(mostSeconds(processing) / WINDOW) * mostWindowRows(processing)
+  return Math.ceil(mostSeconds(processing) / wholeWindow(processing)) * mostWindowRows(processing)
 }
 
 /** Fewer samples are refused: no row would come out. */
 export function leastSamples(processing: AudioProcessing): number {
   switch (processing.cutting) {
-    case "padded":
     case "chunks":
+      return processing.isFilled ? 1 : LENGTH / 2 + 1 // an edge is reflected
+    case "padded":
     case "samples":
       return 1
     case "subsampled":
       return leastOf(processing.spectrum)
-    default:
-      return (2 * processing.joined - 2) * HOP + 1
+    default: {
+      const frames = 2 * processing.joined - 1
+      return processing.isLate ? frames * HOP : (frames - 1) * HOP + 1
+    }
   }
 }
 
@@ -84,6 +93,8 @@ export function windowsOf(samples: Float32Array, processing: AudioProcessing): W
       return [subsampledWindow(samples, processing)]
     case "samples":
       return [samplesWindow(samples, processing)]
+    case "pieces":
+      return pieceWindows(samples, processing)
     default:
       return whisperWindows(samples, processing)
   }
@@ -106,6 +117,33 @@ function whisperWindows(samples: Float32Array, processing: WhisperProcessing): W
     windows.push({ rows, own, frames: frames.slice(first, first + seen * bands) })
   }
   return windows
+}
+
+function pieceWindows(samples: Float32Array, processing: WhisperProcessing): Window[] {
+  const { bands, joined } = processing
+  const frames = filledFrames(samples, processing)
+  const size = windowSeconds(processing) * (RATE / HOP) * bands
+  const windows: Window[] = []
+  for (let from = 0; from < frames.length; from += size) {
+    const piece = frames.slice(from, from + size)
+    const rows = rowsOf(piece.length / bands)
+    if (rows >= joined) windows.push({ rows, own: rows, frames: piece })
+  }
+  return windows
+}
+
+/** Those of a recording's frames where silence fills the longest that is heard: so much of it as they see. */
+function filledFrames(
+  samples: Float32Array,
+  { bands, most, isLate }: Pick<WhisperProcessing, "bands" | "most" | "isLate">,
+): Float32Array {
+  const { length } = samples
+  const count = isLate ? Math.floor(length / HOP) : Math.ceil(length / HOP)
+  const all = Math.min(count + Math.ceil(LENGTH / HOP) + 1, (most * RATE) / HOP) * HOP
+  const filled = new Float32Array(Math.max(length, all))
+  filled.set(samples, isLate ? filled.length - length : 0)
+  const frames = featuresOf(filled, bands)
+  return isLate ? frames.subarray(frames.length - count * bands) : frames.subarray(0, count * bands)
 }
 
 /** Silence fills the last row. */
@@ -140,15 +178,18 @@ export function tileOf(span: Span, frames: Float32Array, processing: AudioProces
 function whisperTile(
   { rows, own }: Span,
   frames: Float32Array,
-  { bands, joined, isTurned }: WhisperProcessing,
+  { bands, joined, isTurned, cutting }: WhisperProcessing,
 ): Tile {
-  const columns = 5 * bands + 1
+  const isPiece = cutting === "pieces"
+  const columns = 5 * bands + (isPiece ? 2 : 1)
   const given = new Float32Array(rows * columns)
+  const count = frames.length / bands
   for (let row = 0; row < rows; row++) {
     const from = (2 * row - 2) * bands
     const seen = frames.subarray(Math.max(0, from), from + 5 * bands)
     given.set(seen, row * columns + Math.max(0, -from))
-    given[(row + 1) * columns - 1] = Math.min(row, 1)
+    given[row * columns + 5 * bands] = Math.min(row, 1)
+    if (isPiece) given[(row + 1) * columns - 1] = Number(2 * row + 1 < count)
   }
   return {
     given,

@@ -30,6 +30,16 @@ const QWEN3_ASR = {
   max_position_embeddings: 65536,
 }
 
+const QWEN2_5_OMNI = {
+  vocab_size: 152064,
+  hidden_size: 3584,
+  intermediate_size: 18944,
+  num_hidden_layers: 28,
+  num_attention_heads: 28,
+  num_key_value_heads: 4,
+  rope_theta: 1e6,
+}
+
 /** Qwen 2's have the fields of their text model outside, as they were published. */
 export const seeing: Readonly<Record<string, Seeing>> = {
   aya_vision: { models: "Aya Vision", texts: ["cohere2", "cohere"], tied: true },
@@ -113,11 +123,27 @@ export const seeing: Readonly<Record<string, Seeing>> = {
   qwen2_audio: { models: "Qwen 2 Audio", texts: ["qwen2"] },
   qwen2_vl: { models: "Qwen 2 VL", texts: ["qwen2"] },
   qwen2_5_vl: { models: "Qwen 2.5 VL", texts: ["qwen2"] },
+  qwen2_5_omni: { models: "Qwen 2.5 Omni", texts: ["qwen2"], absent: QWEN2_5_OMNI },
+  qwen2_5_omni_thinker: {
+    models: "Qwen 2.5 Omni's thinker alone",
+    texts: ["qwen2"],
+    absent: QWEN2_5_OMNI,
+  },
   qwen3_asr: {
     models: "Qwen 3 ASR 0.6B and 1.7B",
     texts: ["qwen3"],
     tied: true,
     absent: QWEN3_ASR,
+  },
+  qwen3_omni_moe: {
+    models: "Qwen 3 Omni 30B-A3B",
+    texts: ["qwen3_moe"],
+    absent: { norm_topk_prob: true, rope_theta: 1e6 },
+  },
+  qwen3_omni_moe_thinker: {
+    models: "Qwen 3 Omni's thinker alone",
+    texts: ["qwen3_moe"],
+    absent: { norm_topk_prob: true, rope_theta: 1e6 },
   },
   qwen3_vl: { models: "Qwen 3 VL, dense", texts: ["qwen3"] },
   qwen3_vl_moe: {

@@ -23,6 +23,7 @@ import { answersWith } from "./answers.ts"
 import { goldenFolder, readTensors } from "./golden.ts"
 import { opening } from "./pictures.ts"
 import { sound, wavOf } from "./recordings.ts"
+import { read, write } from "./tensor-file.ts"
 
 type Json = Record<string, unknown>
 
@@ -30,6 +31,7 @@ const names = readdirSync(goldenFolder("senses", "."), { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
   .map(({ name }) => name)
 const folder = goldenFolder("senses", "gemma4")
+const omni25 = goldenFolder("senses", "qwen2-5-omni")
 const scratch = mkdtempSync(join(tmpdir(), "sinter-senses-"))
 afterAll(() => rmSync(scratch, { recursive: true }))
 
@@ -65,6 +67,8 @@ const nobody = { client: "" }
 const sensesIn: Record<string, string[]> = {
   gemma4: ["vision", "hearing"],
   "gemma4-unified": ["hearing"],
+  "qwen2-5-omni": ["vision", "hearing"],
+  "qwen3-omni": ["vision", "hearing"],
 }
 
 /** That rows of all pictures and of all recordings are those of transformers' towers. */
@@ -80,8 +84,9 @@ async function judge(
   const senses = sensesOf<NonNullable<Model["vision" | "hearing"]>>(model)
   expect(senses.map(({ name }) => name)).toEqual(sensesIn[golden])
   for (const { name, sense } of senses) {
-    const { graph, format, weights } = sense
-    const plan = compile(graph, { format, activations: "float", kv: "f32", ...(sums && { sums }) })
+    const { graph, format, codecOf, weights } = sense
+    const exact = { activations: "float", kv: "f32", ...(sums && { sums }) } as const
+    const plan = compile(graph, { format, ...exact, ...(codecOf && { codecOf }) })
     const [rows, of] =
       "images" in sense
         ? [mostRows(sense.images), openImages(sense.images)]
@@ -143,6 +148,31 @@ const serving = {
 describe.each(names)("%s answers as transformers does", (name) => {
   const model = goldenFolder("senses", name)
   answersWith({ model, prompts: goldenPrompts(name), ...serving, media: ["image", "audio"] })
+})
+
+const besideIt = join(goldenFolder("gguf", "senses"), "qwen2-5-omni")
+
+describe("Qwen 2.5 Omni in GGUF, with one file that it sees and hears with", () => {
+  test("sees and hears", () => judge("qwen2-5-omni", "cpu", besideIt), 120_000)
+
+  const prompts = goldenPrompts("qwen2-5-omni")
+  answersWith({ model: besideIt, prompts, ...serving, media: ["image", "audio"] })
+
+  test("recordings and images are prepared as those of its folder", async () => {
+    const [file, published] = [
+      await openModel(besideIt, { sees: true }),
+      await openModel(omni25, { sees: true }),
+    ]
+    onTestFinished(async () => {
+      await file.close()
+      await published.close()
+    })
+    const { images } = published.vision!
+    const [mean, std] = [images.mean.map(Math.fround), images.std.map(Math.fround)]
+    expect(file.vision!.images).toEqual({ ...images, mean, std })
+    expect(file.hearing!.audio).toEqual({ ...published.hearing!.audio, most: 300 })
+    expect(file.hearing!.config.softToken).toBe(published.hearing!.config.softToken)
+  })
 })
 
 /** A golden folder with other words in a file. */
@@ -219,6 +249,61 @@ test.each<[string, string, Json, string]>([
   const model = await openChanged(file, (json) => Object.assign(json[part] as Json, other), unified)
   expect(model.deaf).toContain(why)
 })
+
+const omni3 = goldenFolder("senses", "qwen3-omni")
+const inThinker = (part: string, other: Json) => (json: Json) =>
+  Object.assign((json.thinker_config as Record<string, Json>)[part]!, other)
+
+test.each<[string, string, string, Json, string]>([
+  ["pieces", omni25, "audio_config", { n_window: 50 }, "n_window is 50; only 100 is known"],
+  ["seconds", omni3, "audio_config", { n_window: 100 }, "n_window is 100; only 50 is known"],
+  ["windows", omni3, "audio_config", { n_window_infer: 250 }, "is 250, which is no multiple"],
+  ["positions", omni25, "audio_config", { max_source_positions: 750 }, "is 750; only 1500"],
+])("Omni of other %s is deaf, and sees all the same", async (_, from, part, other, why) => {
+  const model = await openChanged("config.json", inThinker(part, other), from)
+  expect(model.deaf).toContain(why)
+  expect(model.vision).toBeDefined()
+})
+
+test.each<[string, string, Json, string]>([
+  ["seconds", omni3, { padding_side: "left" }, 'is "left"; known of this model: right'],
+  ["pieces", omni25, { padding_side: "both" }, 'is "both"; known of this model: right'],
+  ["pieces", omni25, { sampling_rate: 8000 }, "is 8000; only 16000"],
+])("an extractor of %s that %j is left out", async (_, from, other, why) => {
+  const change = (json: Json) => Object.assign(json, other)
+  const model = await openChanged("preprocessor_config.json", change, from)
+  expect(model.deaf).toContain(why)
+})
+
+test("Omni 2.5 hears as many seconds as its extractor fills, and what is before a recording as it fills it", async () => {
+  const audioOf = async (other: Json) => {
+    const change = (json: Json) => Object.assign(json, other)
+    const { hearing } = await openChanged("preprocessor_config.json", change, omni25)
+    return hearing!.audio
+  }
+  expect(await audioOf({})).toMatchObject({ cutting: "pieces", window: 2, most: 20 })
+  expect(await audioOf({ chunk_length: 300 })).toMatchObject({ most: 300 })
+  expect(await audioOf({ padding_side: "left" })).toMatchObject({ isLate: true })
+})
+
+test.each([
+  ["qwen2-5-omni", "qwen2_5_omni_thinker"],
+  ["qwen3-omni", "qwen3_omni_moe_thinker"],
+])(
+  "what thinks in %s sees and hears alone",
+  async (name, model_type) => {
+    const alone = changed(goldenFolder("senses", name), "config.json", (json) => {
+      const thinker = json.thinker_config as Json
+      for (const key of Object.keys(json)) delete json[key]
+      Object.assign(json, thinker, { model_type })
+    })
+    const file = join(alone, "model.safetensors")
+    const own = [...read(file)].filter(([tensor]) => tensor.startsWith("thinker."))
+    write(file, new Map(own.map(([tensor, stored]) => [tensor.replace("thinker.", ""), stored])))
+    await judge(name, "cpu", alone)
+  },
+  120_000,
+)
 
 test("a recording is at most as long as the processor's rows", async () => {
   const change = (rows: number) => (json: Json) => Object.assign(json, { audio_seq_length: rows })

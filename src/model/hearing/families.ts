@@ -2,8 +2,8 @@
 // model, and how recordings are made ready for it. A family that is not known hears nothing: its model is served as the text model
 // inside of it. Of a known one, what would change the mathematics is read or refused.
 //
-// Sources: configuration_*.py, modeling_*.py and processing_*.py of transformers (audioflamingo3, glmasr, qwen2_audio, qwen3_asr,
-// voxtral), feature_extraction_whisper.py; and qwen_asr/ of QwenLM/Qwen3-ASR, whose folders have other names.
+// Sources: configuration_*.py, modeling_*.py and processing_*.py of transformers (audioflamingo3, glmasr, qwen2_audio, qwen2_5_omni,
+// qwen3_asr, qwen3_omni_moe, voxtral), feature_extraction_whisper.py; and qwen_asr/ of QwenLM/Qwen3-ASR, whose folders have other names.
 
 import type { AudioProcessing, Cutting } from "../../audio/audio.ts"
 import { chunkRows, LEAST } from "../../audio/chunks.ts"
@@ -25,6 +25,10 @@ interface Family {
   isTurned?: true
   /** It hears a second at a time (chunks.ts), and is so large where that is not said. */
   chunked?: Json
+  /** Silence fills half a second, and what lacks of a second's frames counts as there. */
+  isFilled?: true
+  /** The projector lies in the encoder wherever it was published. */
+  isInside?: true
   joined: number
   by: HearingConfig["by"]
   /** Two matrices; else there is one. */
@@ -37,16 +41,20 @@ interface Family {
   cutting: Cutting | "chunks"
   isFull?: true
   /** Seconds. */
-  most: (processor: Fields) => number
+  most: (files: AudioFiles) => number
   /** The token of a row, which stands in the chat template's text, too. */
-  soft: (processor: Fields) => string
+  soft: (files: AudioFiles) => string
   before: string
   /** What its processor asks it to do for a transcription, where it is not said, or what its reply begins with. */
   transcription?: string | OpenedTranscription
   parts: Naming["parts"]
 }
 
+/** Fields of the files that tell of recordings: of the feature extractor, the processor and the tokenizer. */
+export type AudioFiles = Readonly<Record<"extractor" | "processor" | "tokens", Fields>>
+
 const WINDOW = 30 // seconds
+const PIECE = 2 // seconds
 const RATE = 16_000
 const HOP = 160
 const FRAMES = RATE / HOP // of a second
@@ -88,8 +96,60 @@ const MEAN_NORM: Naming["parts"] = {
   "projector_norm.bias": { name: "layer_norm.bias", apart: true },
 }
 
-const audioToken = (otherwise: string) => (processor: Fields) =>
-  processor.text("audio_token", otherwise)
+const audioToken =
+  (otherwise: string): Family["soft"] =>
+  ({ processor }) =>
+    processor.text("audio_token", otherwise)
+
+/** Of Omni's, whose tokenizers name it. */
+const tokenizersToken =
+  (otherwise: string): Family["soft"] =>
+  ({ tokens }) =>
+    tokens.text("audio_token", otherwise)
+
+const qwen25Omni: Family = {
+  encoders: ["qwen2_5_omni_audio_encoder"],
+  isInside: true,
+  joined: 2,
+  by: "mean",
+  isDeep: false,
+  hasBias: () => true,
+  softToken: 151646,
+  cutting: "pieces",
+  most: ({ extractor }) => extractor.count("chunk_length", 300),
+  soft: tokenizersToken("<|AUDIO|>"),
+  before: "",
+  parts: {
+    ...whisperParts,
+    "positions.weight": { name: "positions", sines: true },
+    "projector_norm.weight": { name: "ln_post.weight", apart: true },
+    "projector_norm.bias": { name: "ln_post.bias", apart: true },
+    linear_1: "proj",
+  },
+}
+
+const qwen3Omni: Family = {
+  encoders: ["qwen3_omni_moe_audio_encoder"],
+  isInside: true,
+  chunked: {
+    hidden_size: 1280,
+    num_hidden_layers: 32,
+    num_attention_heads: 20,
+    intermediate_size: 5120,
+    hidden_act: "gelu",
+  },
+  joined: 1,
+  by: "columns",
+  isDeep: true,
+  inner: (_, width) => width,
+  hasBias: () => true,
+  softToken: 151646,
+  cutting: "chunks",
+  most: () => 2400, // what its makers say it hears
+  soft: tokenizersToken("<|audio_pad|>"),
+  before: "",
+  parts: { ...whisperParts, norm: "ln_post" },
+}
 
 /** By the `model_type` of the whole. */
 const families = {
@@ -101,7 +161,7 @@ const families = {
     hasBias: (fields) => fields.flag("projector_bias", true),
     softToken: 151669,
     cutting: "windows",
-    most: (processor) => processor.count("max_audio_len", 600),
+    most: ({ processor }) => processor.count("max_audio_len", 600),
     soft: audioToken("<sound>"),
     before: "",
     transcription: "Transcribe the input speech.",
@@ -118,7 +178,7 @@ const families = {
     softToken: 59260,
     cutting: "windows",
     isFull: true,
-    most: (processor) => processor.count("max_audio_len", 655),
+    most: ({ processor }) => processor.count("max_audio_len", 655),
     soft: audioToken("<|pad|>"),
     before: "",
     transcription: "Please transcribe this audio into text",
@@ -137,7 +197,12 @@ const families = {
     before: "",
     parts: { ...whisperParts, ...MEAN_NORM, linear_1: "linear" },
   },
+  qwen2_5_omni: qwen25Omni,
+  qwen2_5_omni_thinker: qwen25Omni,
+  qwen3_omni_moe: qwen3Omni,
+  qwen3_omni_moe_thinker: qwen3Omni,
   qwen3_asr: {
+    isFilled: true,
     encoders: ["qwen3_asr_encoder", "qwen3_asr_audio_encoder"],
     chunked: {
       hidden_size: 1024,
@@ -203,14 +268,17 @@ export function readHearing(fields: Fields, text: ModelConfig): HearingConfig | 
   const isMean = family.by === "mean"
   const bands = audio.count("num_mel_bins", 128)
   const chunks = family.chunked && readChunks(audio, bands)
+  const isPiece = family.cutting === "pieces"
+  if (isPiece) checkPieces(audio)
   return {
     architecture: family.encoders[0],
     bands,
-    rows: chunks ? chunkRows(chunks.window * FRAMES) : ROWS,
+    rows: chunks ? chunkRows(chunks.window * FRAMES) : isPiece ? (PIECE * FRAMES) / 2 : ROWS,
     width,
     blocks,
     hasPlaces: !(family.isTurned || chunks),
     ...(chunks && { channels: chunks.channels }),
+    ...(isPiece && { isPiece }),
     lastNorm: isMean ? undefined : norm,
     joined: family.joined,
     by: family.by,
@@ -225,9 +293,16 @@ export function readHearing(fields: Fields, text: ModelConfig): HearingConfig | 
   }
 }
 
-function whisperNaming({ parts }: Family, bands: number, width: number): Naming {
+function checkPieces(audio: Fields): void {
+  const half = (PIECE * FRAMES) / 2
+  const told = audio.count("n_window", half)
+  if (told !== half)
+    throw audio.wrong("n_window", `is ${told}; only ${half} is known, of half a piece`)
+}
+
+function whisperNaming({ isInside, parts }: Family, bands: number, width: number): Naming {
   return {
-    roots: rootsOf("model.", ""),
+    roots: isInside ? INSIDE : rootsOf("model.", ""),
     layers: "layers.",
     parts: {
       embed_tokens: "conv1", // by which the tower is found
@@ -240,16 +315,21 @@ function whisperNaming({ parts }: Family, bands: number, width: number): Naming 
 }
 
 /** As their makers published them, the projector lies in the tower. */
-function chunkNaming(fields: Fields, { parts }: Family, chunks: Chunks): Naming {
+function chunkNaming(fields: Fields, { isInside, parts }: Family, chunks: Chunks): Naming {
   const all = { ...chunkParts(chunks, (number) => `conv2d${number}`, [chunks.channels]), ...parts }
-  if (!fields.has(THINKER)) return { roots: rootsOf("model.", ""), layers: "layers.", parts: all }
-  const root = `${THINKING}audio_tower.`
+  if (!isInside && !fields.has(THINKER))
+    return { roots: rootsOf("model.", ""), layers: "layers.", parts: all }
   return {
-    roots: [{ root, head: root, apart: root }],
+    roots: INSIDE,
     layers: "layers.",
     parts: { ...all, linear_1: "proj1", linear_2: "proj2" },
   }
 }
+
+const INSIDE: Naming["roots"] = [THINKING, "model.", ""].map((place) => {
+  const root = `${place}audio_tower.`
+  return { root, head: root, apart: root }
+})
 
 const rootsOf = (...roots: readonly string[]): Naming["roots"] =>
   roots.map((root) => ({
@@ -331,26 +411,20 @@ function softTokenOf(fields: Fields, { softToken }: Family, { shapes }: ModelCon
   return fields.count(name, softToken, 0, shapes.vocabulary - 1)
 }
 
-/**
- * How recordings are made ready, of a family that is known.
- * @param extractor fields of its feature extractor
- * @param processor those of its processor
- */
-export function readAudioProcessing(
-  fields: Fields,
-  extractor: Fields,
-  processor: Fields,
-): AudioProcessing {
+/** How recordings are made ready, of a family that is known. */
+export function readAudioProcessing(fields: Fields, files: AudioFiles): AudioProcessing {
   const { family, audio } = familyOf(fields)!
+  const { extractor } = files
+  const most = family.most(files)
   const bands = audio.count("num_mel_bins", 128)
   for (const [name, { is, otherwise }] of Object.entries({
-    feature_size: { is: bands, otherwise: family.chunked ? 128 : 80 },
+    feature_size: { is: bands, otherwise: family.isFilled ? 128 : 80 },
     sampling_rate: { is: RATE, otherwise: RATE },
     hop_length: { is: HOP, otherwise: HOP },
-    chunk_length: { is: WINDOW, otherwise: WINDOW },
+    ...(!family.isInside && { chunk_length: { is: WINDOW, otherwise: WINDOW } }), // Omni's fill as many seconds, or none
     n_fft: { is: 400, otherwise: 400 },
-    ...(family.chunked && { n_window: { is: FRAMES / 2, otherwise: FRAMES / 2 } }),
-    ...(family.chunked && { min_length: { is: LEAST, otherwise: LEAST } }),
+    ...(family.isFilled && { n_window: { is: FRAMES / 2, otherwise: FRAMES / 2 } }),
+    ...(family.isFilled && { min_length: { is: LEAST, otherwise: LEAST } }),
   })) {
     const told = extractor.count(name, otherwise)
     if (told !== is) throw extractor.wrong(name, `is ${told}; only ${is} is known of this model`)
@@ -360,18 +434,29 @@ export function readAudioProcessing(
       throw extractor.wrong(name, `is ${extractor.number(name)}; only 0 is known`)
   if (extractor.flag("do_normalize", false))
     throw extractor.wrong("do_normalize", "is true; only false is known")
-  const soft = family.soft(processor)
-  const most = family.most(processor)
+  const side = extractor.text("padding_side", "right")
+  const isLate = family.cutting === "pieces" && side === "left"
+  if (side !== "right" && !isLate)
+    throw extractor.wrong("padding_side", `is "${side}"; known of this model: right`)
+  const soft = family.soft(files)
   const prepared = { bands, most, mark: soft, soft, before: family.before, after: "" }
   const { cutting } = family
   if (cutting === "chunks") {
     const { width } = readEncoder(audio, family)
-    return { ...prepared, cutting, window: readChunks(audio, bands).window, width }
+    return {
+      ...prepared,
+      cutting,
+      window: readChunks(audio, bands).window,
+      ...(family.isFilled && { isFilled: true }),
+      width,
+    }
   }
   return {
     ...prepared,
     cutting,
     joined: family.joined,
+    ...(cutting === "pieces" && { window: PIECE }),
+    ...(isLate && { isLate }),
     ...(family.isFull && { isFull: true }),
     ...(family.isTurned && { isTurned: true }),
   }

@@ -9,7 +9,7 @@ import type { AudioProcessing } from "../../audio/audio.ts"
 import { openWhole } from "../../closing.ts"
 import { Fields } from "../fields.ts"
 import { type Beside, type ClipFile, openClip } from "../gguf/clip-file.ts"
-import type { Naming } from "../weights/names.ts"
+import type { Naming, Part } from "../weights/names.ts"
 import type { Weights } from "../weights/weights.ts"
 import { chunkParts } from "./chunks.ts"
 import {
@@ -24,7 +24,7 @@ import type { OpenedTranscription } from "./transcripts.ts"
 
 interface Projector {
   /** The `model_type` of the whole. */
-  model: "audioflamingo3" | "qwen2_audio" | "qwen3_asr" | "voxtral"
+  model: "audioflamingo3" | "qwen2_5_omni" | "qwen2_audio" | "qwen3_asr" | "voxtral"
   /** Tokens that a vocabulary has for recordings, the soft one first. */
   around: readonly [string, ...string[]]
   /** So many rows side by side become one; absent: the file does not say it. */
@@ -55,6 +55,12 @@ const projectors = {
     around: ["<sound>"],
     parts: { ...TWO, ...MEAN },
     last: "mm.a.mlp.2.weight",
+  },
+  "qwen2.5o": {
+    model: "qwen2_5_omni",
+    around: ["<|AUDIO|>", "<|audio_bos|>", "<|audio_eos|>"],
+    parts: { linear_1: "fc", ...MEAN },
+    last: "mm.a.fc.weight",
   },
   qwen2a: {
     model: "qwen2_audio",
@@ -121,7 +127,7 @@ export async function openHearingMmproj(beside: Beside): Promise<HearingMmproj |
     const extractor = new Fields({ feature_size: config.bands }, file.broken)
     const processor = new Fields({}, file.broken)
     const close = () => closing.close()
-    const audio = readAudioProcessing(fields, extractor, processor)
+    const audio = readAudioProcessing(fields, { extractor, processor, tokens: processor })
     return {
       fields,
       extractor: projector.written ? undefined : extractor,
@@ -156,10 +162,18 @@ function wordsOf(file: ClipFile, { model, around, stacked }: Projector, beside: 
   return new Fields(words, file.broken)
 }
 
+const PLACES = "position_embd.weight"
+
+/** As many as there are rows in a window; of pieces, files have those of 30 seconds. */
+function firstPlaces(file: ClipFile, rows: number): Part {
+  const [, of = 0] = file.dims(`a.${PLACES}`)
+  return { name: PLACES, rows: { of, from: 0, run: rows, every: of } }
+}
+
 /** Which tensors the graph's are. */
 function namingOf(
   file: ClipFile,
-  { width, bands, channels }: HearingConfig,
+  { width, bands, rows, channels }: HearingConfig,
   { parts }: Projector,
 ): Naming {
   const taps = (name: string, channels: number) => ({
@@ -179,7 +193,7 @@ function namingOf(
             conv2: "conv1d.2",
             "conv2.weight": taps("conv1d.2", width),
           }),
-      positions: "position_embd",
+      ...(!channels && { "positions.weight": firstPlaces(file, rows) }),
       norm: "post_ln",
       input_layernorm: "ln1",
       "self_attn.q_proj": "attn_q",

@@ -18,7 +18,7 @@ import {
 } from "../sense.ts"
 import { type ConformerConfig, conformer, conformerShapes } from "./conformer.ts"
 import { withComputed } from "./conformer-weights.ts"
-import { readAudioProcessing, readHearing, readTranscription } from "./families.ts"
+import { type AudioFiles, readAudioProcessing, readHearing, readTranscription } from "./families.ts"
 import { readGemma4Audio, readGemma4Hearing } from "./gemma4.ts"
 import {
   readUnifiedAudio,
@@ -91,9 +91,7 @@ export async function hearingBeside(beside: Beside): Promise<Hearing | undefined
 interface Ear extends Reading {
   config: Hearing["config"]
   /** By what files of its processor say. */
-  prepared(
-    files: Record<"extractor" | "processor" | "tokens", Fields>,
-  ): Pick<Hearing, "audio" | "transcription">
+  prepared(files: AudioFiles): Pick<Hearing, "audio" | "transcription">
 }
 
 /** In MLC's layout nothing of a tower is joined. */
@@ -128,9 +126,9 @@ function earOf({ fields, told }: Told, text: ModelConfig): Ear | undefined {
       config,
       naming: told === PARAMS ? paramsHearingNaming(config) : config.naming,
       ...whisperReading(config),
-      prepared: ({ extractor, processor }) => ({
-        audio: readAudioProcessing(fields, extractor, processor),
-        transcription: readTranscription(fields, processor),
+      prepared: (files) => ({
+        audio: readAudioProcessing(fields, files),
+        transcription: readTranscription(fields, files.processor),
       }),
     }
   )

@@ -4,9 +4,10 @@
 //
 // Two convolutions of three taps come first, the second of which leaves out every other row. Row t needs rows 2t - 1 to 2t + 1 of the
 // first one, and these frames 2t - 2 to 2t + 2: each row computes its three by itself, half as much again as there are. Row -1 is
-// nothing, not what the first one makes of silence, and so the last column that goes in is 0 for it.
+// nothing, not what the first one makes of silence, and so a column that goes in is 0 for it. Of pieces the row behind the last is nothing, too,
+// where the last has only two, and one more column says so.
 //
-// Sources: modeling_whisper.py and modeling_qwen3_asr.py of transformers.
+// Sources: modeling_whisper.py, modeling_qwen2_5_omni.py and modeling_qwen3_asr.py of transformers.
 
 import { chunkLayout } from "../../audio/chunks.ts"
 import {
@@ -44,6 +45,8 @@ export interface HearingConfig {
   hasPlaces: boolean
   /** It hears a second at a time, by convolutions with so many channels. */
   channels?: number
+  /** What it hears at once is a piece, with nothing around it. */
+  isPiece?: true
   /** Behind the last layer; of rows of which a mean is taken it is the projector's. */
   lastNorm: NormKind | undefined
   /** So many rows become one: side by side, or as their mean. */
@@ -81,28 +84,31 @@ export function hearingTower(config: HearingConfig): Graph {
 }
 
 /** [tokens, width] */
-function convolutions({ bands, width }: HearingConfig): Node {
+function convolutions(config: HearingConfig): Node {
+  const { bands, width, isPiece } = config
   const own = named("", "model.")
-  const given = hiddenIn(FRAMES * bands + 1)
+  const given = hiddenIn(hearingShapes(config).taken)
   const first = own("conv1", "conv1.weight", width, TAPS * bands)
   const firstBias = own("conv1_bias", "conv1.bias", width)
   const rows = Array.from({ length: TAPS }, (_, row) =>
     apply("gelu", linear(slice(given, row * bands, TAPS * bands), first, firstBias)),
   )
-  rows[0] = multiply(rows[0]!, slice(given, FRAMES * bands, 1))
+  const mark = (at: number) => slice(given, FRAMES * bands + at, 1)
+  rows[0] = multiply(rows[0]!, mark(0))
+  if (isPiece) rows[2] = multiply(rows[2]!, mark(1))
   const second = own("conv2", "conv2.weight", width, TAPS * width)
   const secondBias = own("conv2_bias", "conv2.bias", width)
   return apply("gelu", linear(rows.reduce(concat), second, secondBias))
 }
 
 export function hearingShapes(config: HearingConfig): Shapes & { taken: number } {
-  const { blocks, bands, rows, width, hasPlaces, channels, projector } = config
+  const { blocks, bands, rows, width, hasPlaces, channels, isPiece, projector } = config
   const { attention, mlp } = blocks[0]!
   const { heads, kvHeads, headDim } = attention
   return {
     vocabulary: hasPlaces ? rows : width,
     hidden: projector.width,
-    taken: channels ? chunkLayout(bands, width).columns : FRAMES * bands + 1,
+    taken: channels ? chunkLayout(bands, width).columns : FRAMES * bands + (isPiece ? 2 : 1),
     layers: blocks.length,
     heads,
     kvHeads,

@@ -45,7 +45,7 @@ export function fittingFamily(config: Fields): Fitting | undefined {
   return glm4v && asGlm4v(glm4v)
 }
 
-const asQwen = (patches: QwenPatches): Fitting => ({
+const asQwen = ({ soft: usual = "<|image_pad|>", ...patches }: QwenPatches): Fitting => ({
   processors: ["Qwen2VLImageProcessor", "Qwen3VLImageProcessor"],
   patches,
   repeated: {
@@ -54,7 +54,7 @@ const asQwen = (patches: QwenPatches): Fitting => ({
     temporal_patch_size: { is: 2, otherwise: 2 },
   },
   words(tokens) {
-    const soft = tokens("image_token", "<|image_pad|>")
+    const soft = tokens("image_token", usual)
     return { isPlaced: true, mark: soft, soft, wording: plain }
   },
 })

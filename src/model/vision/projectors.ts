@@ -331,17 +331,8 @@ const projectors = {
       return { ...qwenVision(file), embed_dim: width, mlp_ratio: (innerOf(file) + 0.5) / width }
     },
   },
-  "qwen2.5vl_merger": {
-    ...ofQwen({ min: 56 * 56, max: 28 * 28 * MAX_ROWS }),
-    model: () => "qwen2_5_vl",
-    unread: ["v.position_embd.weight"],
-    vision: (file) => ({
-      ...qwenVision(file),
-      intermediate_size: innerOf(file),
-      window_size: file.countIfThere("window_size"),
-      fullatt_block_indexes: seeingAll(file),
-    }),
-  },
+  "qwen2.5vl_merger": qwen25("qwen2_5_vl"),
+  "qwen2.5o": { ...qwen25("qwen2_5_omni"), around: ["<|vision_bos|>", "<|vision_eos|>"] }, // and what hears
   qwen3vl_merger: {
     ...ofQwen({ min: 1 << 16, max: 1 << 24 }),
     model: (_, text) => qwen3Models[text.text("model_type")] ?? "qwen3_vl",
@@ -469,6 +460,20 @@ function ofQwen(area: Record<"min" | "max", number>) {
     parts: qwenParts,
     last: { tensor: "mm.2.weight", dim: 1 },
   } as const
+}
+
+function qwen25(model: string) {
+  return {
+    ...ofQwen({ min: 56 * 56, max: 28 * 28 * MAX_ROWS }),
+    model: () => model,
+    unread: ["v.position_embd.weight"],
+    vision: (file: ClipFile) => ({
+      ...qwenVision(file),
+      intermediate_size: innerOf(file),
+      window_size: file.countIfThere("window_size"),
+      fullatt_block_indexes: seeingAll(file),
+    }),
+  }
 }
 
 const qwen3Models: Readonly<Record<string, string>> = {

@@ -1,16 +1,17 @@
-// Towers of Qwen that sees: Qwen 2 VL, 2.5 VL, 3 VL and 3.5. They take images of any proportions, whose patches are turned by height
+// Towers of Qwen that sees: Qwen 2 VL, 2.5 VL, 3 VL and 3.5, and what 2.5 Omni and 3 Omni see with. They take images of any proportions, whose patches are turned by height
 // and width. A patch is two frames of a video; an image is the same frame twice. In 2.5 most layers see a window of the image. In 3
 // positions are learned besides, and what some layers leave goes to the text model as well, which adds it behind its first layers.
 // The text model turns its tokens by time, height and width.
 //
-// Sources: configuration_*.py and modeling_*.py of transformers (qwen2_vl, qwen2_5_vl, qwen3_vl, qwen3_5).
+// Sources: configuration_*.py and modeling_*.py of transformers (qwen2_vl, qwen2_5_vl, qwen2_5_omni, qwen3_vl,
+// qwen3_omni_moe, qwen3_5).
 
 import type { Axis } from "../../runtime/rotation.ts"
 import { type Block, NORMS, type NormKind, withAttention, withBlocks, withMlp } from "../block.ts"
 import { MAX_LAYERS, type ModelConfig, readDecoder, seeingBothWays } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
-import { textFields } from "../seeing.ts"
+import { THINKING, textFields } from "../seeing.ts"
 import { joinedRows, type Naming } from "../weights/names.ts"
 import { oneSide, squareSide } from "./sides.ts"
 import { placesParts, STACKED, type Stacked, type TowerConfig } from "./tower.ts"
@@ -35,10 +36,20 @@ interface Qwen {
   intermediate(vision: Fields, width: number): number
   /** The names of its tensors that differ. */
   names: Naming["parts"]
+  /** Those of the mergers of layers that lead to the text model's first ones. */
+  stacked?: StackedNames
   /** Which of the text model's pairs turn by which coordinate, where it is not said how many of each there are. */
   sections: readonly number[]
   interleaved: boolean
   softToken: number
+  /** Its text, where no tokenizer names it; absent: that of most. */
+  soft?: string
+}
+
+/** What stands before their numbers, and what a merger's parts are called. */
+interface StackedNames {
+  list: string
+  parts: Readonly<Record<"projector_norm" | "linear_1" | "linear_2", string>>
 }
 
 const COMMON = {
@@ -85,7 +96,53 @@ const qwen35: Qwen = {
   softToken: 248056,
 }
 
+const OMNI_MERGER = { projector_norm: "ln_q", linear_1: "mlp.0", linear_2: "mlp.2" }
+
+const qwen3Omni: Qwen = {
+  ...qwen3,
+  towers: ["qwen3_omni_moe_vision_encoder"],
+  names: { ...qwen3.names, norm: "merger.ln_q", linear_1: "mlp.0", linear_2: "mlp.2" },
+  stacked: { list: "merger_list", parts: OMNI_MERGER },
+}
+
 const MERGER = { norm: "merger.ln_q", linear_1: "mlp.0", linear_2: "mlp.2" }
+
+const qwen25: Qwen = {
+  towers: ["qwen2_5_vl_vision", "qwen2_5_vl"],
+  absent: {
+    ...COMMON,
+    hidden_size: 3584,
+    depth: 32,
+    patch_size: 14,
+    hidden_act: "silu",
+    intermediate_size: 3420,
+    window_size: 112,
+    fullatt_block_indexes: [7, 15, 23, 31],
+  },
+  norm: { kind: "rms", bias: false },
+  gated: true,
+  patchBias: false,
+  hasPlaces: false,
+  width: "hidden_size",
+  intermediate: (vision) => vision.count("intermediate_size"),
+  names: MERGER,
+  sections: [16, 24, 24],
+  interleaved: false,
+  softToken: 151655,
+}
+
+/** Queries, keys and values lie in matrices of their own. */
+const qwen25Omni: Qwen = {
+  ...qwen25,
+  towers: ["qwen2_5_omni_vision_encoder"],
+  names: {
+    ...MERGER,
+    "self_attn.q_proj": "attn.q",
+    "self_attn.k_proj": "attn.k",
+    "self_attn.v_proj": "attn.v",
+  },
+  soft: "<|IMAGE|>",
+}
 
 /** By the `model_type` of the whole. */
 const families: Readonly<Record<string, Qwen>> = {
@@ -103,29 +160,11 @@ const families: Readonly<Record<string, Qwen>> = {
     interleaved: false,
     softToken: 151655,
   },
-  qwen2_5_vl: {
-    towers: ["qwen2_5_vl_vision", "qwen2_5_vl"],
-    absent: {
-      ...COMMON,
-      hidden_size: 3584,
-      depth: 32,
-      patch_size: 14,
-      hidden_act: "silu",
-      intermediate_size: 3420,
-      window_size: 112,
-      fullatt_block_indexes: [7, 15, 23, 31],
-    },
-    norm: { kind: "rms", bias: false },
-    gated: true,
-    patchBias: false,
-    hasPlaces: false,
-    width: "hidden_size",
-    intermediate: (vision) => vision.count("intermediate_size"),
-    names: MERGER,
-    sections: [16, 24, 24],
-    interleaved: false,
-    softToken: 151655,
-  },
+  qwen2_5_vl: qwen25,
+  qwen2_5_omni: qwen25Omni,
+  qwen2_5_omni_thinker: qwen25Omni,
+  qwen3_omni_moe: qwen3Omni,
+  qwen3_omni_moe_thinker: qwen3Omni,
   qwen3_vl: qwen3,
   qwen3_vl_moe: qwen3,
   qwen3_5: qwen35,
@@ -144,13 +183,18 @@ export interface QwenPatches {
   window?: number
   /** Of the square of places that positions are learned for; absent: none are. */
   places?: number
+  /** The text of its soft token, where no tokenizer names it; absent: that of most. */
+  soft?: string
 }
 
 /** @returns nothing where the tower is not known */
 export function readQwenPatches(fields: Fields): QwenPatches | undefined {
   const found = familyOf(fields)
   if (!found) return undefined
-  const { vision } = found
+  const {
+    vision,
+    family: { soft },
+  } = found
   const patch = oneSide(vision, "patch_size", { most: MAX_PATCH })
   const joined = vision.count("spatial_merge_size", undefined, 1, MAX_JOINED)
   const frames = oneSide(vision, "temporal_patch_size", { most: MAX_PATCH })
@@ -159,7 +203,13 @@ export function readQwenPatches(fields: Fields): QwenPatches | undefined {
   if (colours !== 3) throw vision.wrong("in_channels", `is ${colours}; images have 3 colours`)
   const window = vision.has("window_size") ? windowOf(vision, patch, joined) : undefined
   const places = found.family.hasPlaces ? squareSide(vision, "num_position_embeddings") : undefined
-  return { patch, joined, ...(window && { window }), ...(places && { places }) }
+  return {
+    patch,
+    joined,
+    ...(window && { window }),
+    ...(places && { places }),
+    ...(soft && { soft }),
+  }
 }
 
 /** That a patch is of. */
@@ -240,7 +290,7 @@ export function readQwen(fields: Fields, text: ModelConfig): TowerConfig | undef
       ...{ bias, factor: 1, width: hidden },
     },
     stacked,
-    softToken: fields.count("image_token_id", family.softToken, 0, vocabulary - 1),
+    softToken: fields.count(softTokenField(fields), family.softToken, 0, vocabulary - 1),
     axes: axesOf(fields, family, text),
     naming: {
       roots: ROOTS.map((root) => ({ root, head: `${root}merger.` })),
@@ -249,14 +299,18 @@ export function readQwen(fields: Fields, text: ModelConfig): TowerConfig | undef
         ...partsOf(width, patch),
         ...(places && placesParts("pos_embed.weight", places * places, width)),
         ...family.names,
-        ...stackedParts(stacked.length),
+        ...stackedParts(stacked.length, family.stacked),
       },
     },
   }
 }
 
-/** As transformers 5 has it, as it was published, and as MLX has it. */
-const ROOTS = ["model.visual.", "visual.", "vision_tower."]
+/** Under either name that configurations have for it. */
+const softTokenField = (fields: Fields) =>
+  fields.has("image_token_index") ? "image_token_index" : "image_token_id"
+
+/** As transformers 5 has it, as it was published, as MLX has it, and as a part of what thinks. */
+const ROOTS = ["model.visual.", "visual.", "vision_tower.", `${THINKING}visual.`]
 
 /** Of every norm, whatever the configuration says. */
 const EPSILON = 1e-6
@@ -335,13 +389,20 @@ export function axesOf(
 }
 
 /** Each has a merger, all of one kind. */
-function stackedParts(count: number): Naming["parts"] {
-  const names = { projector_norm: "norm", linear_1: "linear_fc1", linear_2: "linear_fc2" }
+function stackedParts(count: number, { list, parts } = USUAL_STACKED): Naming["parts"] {
   return Object.fromEntries(
-    Array.from({ length: count }, (_, i) => `${STACKED}.${i}`).flatMap((list) =>
-      Object.entries(names).map(([name, own]) => [`${list}.${name}`, `${list}.${own}`]),
+    Array.from({ length: count }, (_, i) => i).flatMap((i) =>
+      Object.entries(parts).map(([name, own]) => [
+        `${STACKED}.${i}.${name}`,
+        `${list}.${i}.${own}`,
+      ]),
     ),
   )
+}
+
+const USUAL_STACKED: StackedNames = {
+  list: STACKED,
+  parts: { projector_norm: "norm", linear_1: "linear_fc1", linear_2: "linear_fc2" },
 }
 
 /** Queries, keys and values lie in one matrix. */

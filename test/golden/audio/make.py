@@ -25,6 +25,7 @@ from transformers.models.audioflamingo3.modeling_audioflamingo3 import AudioFlam
 from transformers.models.audioflamingo3.processing_audioflamingo3 import AudioFlamingo3Processor
 from transformers.models.glmasr.processing_glmasr import GlmAsrProcessor
 from transformers.models.qwen2_audio.processing_qwen2_audio import Qwen2AudioProcessor
+from transformers.models.qwen2_5_omni.processing_qwen2_5_omni import Qwen2_5OmniProcessor
 from transformers.models.voxtral.processing_voxtral import VoxtralProcessor
 
 HERE = Path(__file__).parent
@@ -107,6 +108,32 @@ def heard():
                 for each in windows
             ],
         }
+    return told
+
+
+def filled():
+    """Features of a recording in silence of 20 seconds, before it or behind it, and how many tokens Qwen2.5-Omni's processor writes."""
+    told = []
+    for side in ("right", "left"):
+        for count in (33333, 319999):
+            made = processor(Qwen2_5OmniProcessor, 128)
+            made.feature_extractor = WhisperFeatureExtractor(feature_size=128, chunk_length=20, padding_side=side)
+            made.feature_extractor._torch_extract_fbank_features = made.feature_extractor._np_extract_fbank_features
+            inputs, _ = made._process_audio([sound(count)], **options(Qwen2_5OmniProcessor))
+            each = np.asarray(inputs["input_features"])[0][:, np.asarray(inputs["feature_attention_mask"])[0].astype(bool)]
+            length = each.shape[1]
+            frames = [0, 1, length // 2, length - 2, length - 1]
+            told.append(
+                {
+                    "samples": count,
+                    "side": side,
+                    "tokens": int(inputs["num_audio_tokens"][0]),
+                    "length": length,
+                    "square": float((each.astype(np.float64) ** 2).mean()),
+                    "frames": frames,
+                    "features": base64.b64encode(each[:, frames].T.astype("<f4").tobytes()).decode(),
+                }
+            )
     return told
 
 
@@ -253,7 +280,7 @@ def versions():
     }
 
 
-MAKERS = {"made": versions, "files": files, "heard": heard, "joined": joined, "padded": padded}
+MAKERS = {"made": versions, "files": files, "heard": heard, "filled": filled, "joined": joined, "padded": padded}
 
 
 def main():

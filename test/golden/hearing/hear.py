@@ -168,7 +168,7 @@ def class_of(config):
     return getattr(transformers, config["architectures"][0])
 
 
-def make_weights(config, seed, folder):
+def make_weights(config, seed, folder, draw_part=draw_part):
     """A model in bf16, whose logits have a standard deviation of 3."""
     generator = torch.Generator().manual_seed(seed)
     given = {k: v for k, v in config.items() if k not in ("model_type", "architectures")}
