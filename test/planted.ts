@@ -801,7 +801,14 @@ export const planted: readonly PlantedFault[] = [
     what: "the audit looks at one group alone",
     file: "src/engine/memory.ts",
     text: "for (const pool of this.#pools) pool.audit(sequences)",
-    fault: "this.#widest.audit(sequences)",
+    fault: "this.#trail.audit(sequences)",
+    test: "src/engine/groups.test.ts",
+  },
+  {
+    what: "prefixes are looked for in a window where there is nothing else",
+    file: "src/engine/memory.ts",
+    text: "first!.window < all.window",
+    fault: "first!.window < 0",
     test: "src/engine/groups.test.ts",
   },
   {

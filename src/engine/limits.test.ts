@@ -2,7 +2,7 @@ import { expect, test } from "vitest"
 import { uniform } from "../../test/random.ts"
 import { type KvGroup, reachOf } from "../runtime/manifest.ts"
 import { BLOCK } from "../runtime/program.ts"
-import { chooseLimits, type Demand, type EngineLimits } from "./limits.ts"
+import { chooseLimits, type Demand, type EngineLimits, trailBlocks } from "./limits.ts"
 
 const MIB = 2 ** 20
 
@@ -80,8 +80,11 @@ test("a sliding window stands for the context in total and chunk, and has room t
     kv: { dtype: "f32", groups: [group(MIB, 1024)] },
   } as const
   expect(numbers({ manifest })).toEqual([4096, 4, 1024, 1024])
-  const { program } = chooseLimits(demand({ manifest }))
+  const limits = chooseLimits(demand({ manifest }))
+  const { program } = limits
   expect(program.blocks[0]! * 16).toBeGreaterThanOrEqual(1024 + program.tokens)
+  // Where its tokens are remembered, beyond the window, there is room for every sequence.
+  expect(trailBlocks(limits) * BLOCK).toBe(4 * 4096)
 })
 
 test("layers with a window get what windows and a step need, the others the rest", () => {
@@ -184,11 +187,11 @@ test("a window that memory has no room for: no sequence is longer than what fits
   } as const
   for (const available of [120, 150, 190, 196, 197, 198, 199, 200, 201, 300]) {
     const limits = chooseLimits(demand({ manifest, available: available * MIB }))
-    const needed = limits.context.value > 1024 ? 1024 + limits.program.tokens + BLOCK : 0
+    const needed = limits.context.value > 1024 ? 1024 + limits.program.tokens + 2 * BLOCK : 0
     expect(limits.program.blocks[0]! * BLOCK).toBeGreaterThanOrEqual(
       Math.max(needed, Math.min(limits.context.value, 1024)),
     )
-    expect(limits.context.value).toBe(available < 198 ? limits.total.value : 4096)
+    expect(limits.context.value).toBe(available < 199 ? limits.total.value : 4096)
   }
 })
 
@@ -348,7 +351,7 @@ test("whatever a mode chooses can be had, down to the least there is", () => {
     // The engine can run the longest sequence, sliding or not, and every sequence has a place in a step.
     const blocks = program.blocks[0]! - Math.min(sequences.value, limits.drafts)
     const slides = window !== undefined && limits.context.value > window
-    const held = slides ? window + program.tokens + BLOCK : limits.context.value
+    const held = slides ? window + program.tokens + 2 * BLOCK : limits.context.value
     expect(blocks * BLOCK).toBeGreaterThanOrEqual(held)
     expect(blocks * BLOCK).toBeGreaterThanOrEqual(total.value)
     for (const [i, { window = Number.POSITIVE_INFINITY }] of of.manifest.kv.groups.entries()) {

@@ -111,7 +111,11 @@ const FORCED = 16 // drafts of tokens that a constraint leaves no choice about h
 const SERVER_SHARE = 0.85 // of the memory: `server` takes what there is and keeps 15 % free
 /** Blocks that a window cuts at either end, and one that is seen by whoever goes on after the last full block. */
 const CUT = 3
+/** Positions that a window has beside a step's: it slides over whole blocks, and whoever goes on after the last full one sees one more. */
+const MOVING = 2 * BLOCK
 const KEPT_STATES = 8 // of prefixes, or one for each sequence if that is more
+/** Blocks whose tokens are remembered though no group keeps all: some 200 bytes each of the host's memory once it is used. */
+const MAX_TRAIL = 2 ** 17
 const MEMORY_ALLOWS = "what memory allows"
 
 /** @throws `memory_short`, `option_invalid` */
@@ -178,7 +182,7 @@ function layOut(demand: Demand, context: number, sequences: number, most: number
   const spares = spareBlocks(sequences, drafts)
   const { value: room, why } = blocksThatFit(demand, step, spares)
   // A window slides over whole blocks while a step adds to them: one sequence needs that much room to move at all.
-  const moving = blocksOf(step.tokens + BLOCK)
+  const moving = blocksOf(step.tokens + MOVING)
   const canSlide = (requested?.value ?? (room - moving) * BLOCK) >= span.value
   const slides = widest?.window !== undefined && span.value < context && canSlide
   const fits = (slides ? room - moving : room) * BLOCK
@@ -264,6 +268,15 @@ function chooseWindow({ manifest, overrides }: Demand): Context {
     option: "--overrides context_window_size",
     problem: `the model was made for at most ${most} tokens, ${requested.value} were asked for.`,
   })
+}
+
+/** Blocks of what is remembered of all sequences together where no group of the program keeps all. */
+export function trailBlocks({
+  context,
+  sequences,
+}: Pick<EngineLimits, "context" | "sequences">): number {
+  const one = blocksOf(context.value)
+  return Math.max(one, Math.min(sequences.value * one, MAX_TRAIL))
 }
 
 /** What the specification calls the model's context window size, or sliding window size. */
