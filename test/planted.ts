@@ -812,6 +812,13 @@ export const planted: readonly PlantedFault[] = [
     test: "src/engine/groups.test.ts",
   },
   {
+    what: "steps of a model of states are as short as its convolutions' window",
+    file: "src/engine/limits.ts",
+    text: "window < context && !isOfStates(manifest)",
+    fault: "window < context",
+    test: "src/engine/limits.test.ts",
+  },
+  {
     what: "a group with a window gets blocks for one sequence",
     file: "src/engine/limits.ts",
     text: "return sequences * (sinks + blocksOf(window)",

@@ -128,7 +128,7 @@ class Loop implements Engine {
     const { sinks } = manifest
     const memory = new Memory({
       groups,
-      trail: trailBlocks(options.limits),
+      trail: trailBlocks(manifest, options.limits),
       spares: spareBlocks(sequences, room),
       sinks,
       recycled: options.recycledSequences ?? Number.POSITIVE_INFINITY,

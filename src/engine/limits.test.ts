@@ -74,6 +74,43 @@ test("states: three for each sequence and some for prefixes; where they do not f
   expect(server.memory.kv + server.memory.weights).toBeLessThan(850 * MIB)
 })
 
+test("states and what convolutions look back: a sequence takes as much however long it is", () => {
+  const state: KvGroup = { ...group(10 * MIB), kvHeads: 0, state: 10 }
+  const kv = { dtype: "f32", groups: [group(2 * MIB, 4), state] } as const
+  const manifest = { ...demand().manifest, kv }
+  expect(numbers({ manifest })).toEqual([4096, 4, 4096, 4096])
+  // Of each of 4 sequences a block of the window, 3 at its ends, 4 for others to come; 32 for a step's 512 tokens.
+  expect(chooseLimits(demand({ manifest })).program).toMatchObject({
+    blocks: [4 * (1 + 3 + 4) + 32, 4 * 3 + 8],
+    tokens: 512,
+  })
+  const server = { manifest, mode: "server", available: 100_000 * MIB } as const
+  expect(numbers(server)).toEqual([4096, 128, 128 * 4096, 4096])
+  const limits = chooseLimits(demand(server))
+  expect(trailBlocks(manifest, limits) * BLOCK).toBe(128 * 4096)
+  // Memory that has no room for that: shorter steps, then fewer sequences.
+  const few = chooseLimits(demand({ ...server, available: 1000 * MIB }))
+  expect(few.sequences).toMatchObject({ of: 128, why: "what memory allows" })
+  expect(few.memory.kv + few.memory.weights).toBeLessThan(850 * MIB)
+  expect(() => chooseLimits(demand({ manifest, available: 160 * MIB }))).toThrow("needs at least")
+  const mostBlocks = { value: 50, why: "what it can address" }
+  const addressed = chooseLimits(demand({ manifest, traits: { ...demand().traits, mostBlocks } }))
+  expect(addressed.program.blocks[0]).toBe(4 * (1 + 3 + 4) + 16)
+  const overrides = { max_total_seq_length: 1000 }
+  const short = chooseLimits(demand({ manifest, overrides }))
+  expect(short.context).toMatchObject({ value: 1000, bound: "max_total_seq_length" })
+  expect(trailBlocks(manifest, short)).toBe(63)
+  // So long that less is remembered than all could hold: of one sequence all.
+  for (const context of [2 ** 16, 2 ** 22]) {
+    const long = { ...manifest, shapes: { ...manifest.shapes, context } }
+    const total = chooseLimits(demand({ ...server, manifest: long })).total
+    expect(total).toEqual({
+      value: 2 ** Math.max(21, Math.log2(context)),
+      why: "server: what is remembered",
+    })
+  }
+})
+
 test("a sliding window stands for the context in total and chunk, and has room to move", () => {
   const manifest = {
     ...demand().manifest,
@@ -84,7 +121,7 @@ test("a sliding window stands for the context in total and chunk, and has room t
   const { program } = limits
   expect(program.blocks[0]! * 16).toBeGreaterThanOrEqual(1024 + program.tokens)
   // Where its tokens are remembered, beyond the window, there is room for every sequence.
-  expect(trailBlocks(limits) * BLOCK).toBe(4 * 4096)
+  expect(trailBlocks(manifest, limits) * BLOCK).toBe(4 * 4096)
 })
 
 test("layers with a window get what windows and a step need, the others the rest", () => {
