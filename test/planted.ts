@@ -805,6 +805,13 @@ export const planted: readonly PlantedFault[] = [
     test: "src/engine/groups.test.ts",
   },
   {
+    what: "a tower keeps its keys and values as the cache does",
+    file: "src/app/plan.ts",
+    text: "planOf(tower, tower.format, {}, traits, dump)",
+    fault: 'planOf(tower, tower.format, { kv_dtype: "q8" }, traits, dump)',
+    test: "src/app/prepared-model.test.ts",
+  },
+  {
     what: "prefixes are looked for in a window where there is nothing else",
     file: "src/engine/memory.ts",
     text: "first!.window < all.window",
