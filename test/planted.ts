@@ -2212,6 +2212,13 @@ export const planted: readonly PlantedFault[] = [
 
   // ---- kernels of products and weights
   {
+    what: "of rows that are wanted, queries are turned by the places of others",
+    file: "src/compiler/targets/gpu/kernels/heads.ts",
+    text: "(tokens?.load(row) ?? row)",
+    fault: "row",
+    test: "src/compiler/targets/gpu/kernels/heads.test.ts",
+  },
+  {
     what: "a kernel that says nothing of it begins without those before it",
     file: "src/compiler/targets/gpu/print/c.ts",
     text: "kind !== each",
