@@ -18,7 +18,7 @@ import { type Activity, defaultHttpOptions, type HttpOptions } from "./http/serv
 import { createLog } from "./log.ts"
 import { version } from "./version.ts"
 
-export { planOf } from "./app/plan.ts"
+export { planOf, towerPlanOf } from "./app/plan.ts"
 export type { Summary }
 
 export interface AppOptions extends Partial<Omit<ModelsOptions, "models">> {

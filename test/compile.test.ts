@@ -527,8 +527,9 @@ compiling(
     const output = join(scratch, "seeing")
     const dump = join(scratch, "dump-seeing")
     const options = ["--quantization", "q4f16_1", "--output", output, "--dump", dump]
+    const kept = ["--overrides", "kv_dtype=q8"]
     const compiled = await run(
-      ["compile", seeing, ...options, "--target", "cpu,vulkan,opencl,metal"],
+      ["compile", seeing, ...options, ...kept, "--target", "cpu,vulkan,opencl,metal"],
       "",
       built,
       cache,
@@ -549,6 +550,9 @@ compiling(
       expect(readdirSync(join(folder, "lib")).sort()).toEqual(libraries)
     for (const folder of [dump, join(dump, "vision")])
       expect(readdirSync(join(folder, "vulkan"))).toContain("8-plan.txt")
+    const keptIn = (folder: string) =>
+      /^ {2}kv (\w+)$/m.exec(readFileSync(join(folder, "vulkan", "8-plan.txt"), "utf8"))![1]
+    expect([keptIn(dump), keptIn(join(dump, "vision"))]).toEqual(["q8", "f32"])
 
     const exact = join(scratch, "seeing-exact")
     const { code } = await run(["compile", seeing, "--output", exact], "", built, cache)

@@ -419,13 +419,16 @@ export function expectedReply(
 /** How likely each token of the prompt but the first was, computed from the tokens alone. */
 export function expectedScores(
   { prompt }: GenerationRequest,
-  { sinks = 0, ...visible }: Visible = {},
+  { sinks = 0, hasStates, ...visible }: Visible = {},
 ): number[] {
   const windows = windowsOf(visible)
   const states: number[] = []
+  let carried = 0
   return Array.from(prompt.subarray(1), (next, position) => {
     const token = prompt[position]!
-    states.push(stateOf(position, token, windows, sinks, (seen) => states[seen]!))
+    const state = stateOf(position, token, windows, sinks, (seen) => states[seen]!)
+    carried = carriedOn(carried, token)
+    states.push(hasStates ? mix(state, carried) : state)
     const logits = [...logitsOf(states[position]!)]
     return logits[next]! - Math.log(logits.reduce((sum, logit) => sum + Math.exp(logit), 0))
   })

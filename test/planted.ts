@@ -801,8 +801,29 @@ export const planted: readonly PlantedFault[] = [
     what: "the audit looks at one group alone",
     file: "src/engine/memory.ts",
     text: "for (const pool of this.#pools) pool.audit(sequences)",
-    fault: "this.#widest.audit(sequences)",
+    fault: "this.#trail.audit(sequences)",
     test: "src/engine/groups.test.ts",
+  },
+  {
+    what: "a tower keeps its keys and values as the cache does",
+    file: "src/app/plan.ts",
+    text: "planOf(tower, tower.format, {}, traits, dump)",
+    fault: 'planOf(tower, tower.format, { kv_dtype: "q8" }, traits, dump)',
+    test: "src/app/prepared-model.test.ts",
+  },
+  {
+    what: "prefixes are looked for in a window where there is nothing else",
+    file: "src/engine/memory.ts",
+    text: "first!.window < all.window",
+    fault: "first!.window < 0",
+    test: "src/engine/groups.test.ts",
+  },
+  {
+    what: "steps of a model of states are as short as its convolutions' window",
+    file: "src/engine/limits.ts",
+    text: "window < context && !isOfStates(manifest)",
+    fault: "window < context",
+    test: "src/engine/limits.test.ts",
   },
   {
     what: "a group with a window gets blocks for one sequence",
@@ -2190,6 +2211,13 @@ export const planted: readonly PlantedFault[] = [
   },
 
   // ---- kernels of products and weights
+  {
+    what: "of rows that are wanted, queries are turned by the places of others",
+    file: "src/compiler/targets/gpu/kernels/heads.ts",
+    text: "(tokens?.load(row) ?? row)",
+    fault: "row",
+    test: "src/compiler/targets/gpu/kernels/heads.test.ts",
+  },
   {
     what: "a kernel that says nothing of it begins without those before it",
     file: "src/compiler/targets/gpu/print/c.ts",

@@ -29,3 +29,13 @@ export function planOf(
     ...(dump ? { dump } : {}),
   })
 }
+
+/**
+ * What to compile of what a model sees or hears with. Its keys and values last for one step, so their type is the usual one whatever
+ * the cache has: `kv_dtype` would save no memory and cost it its accuracy.
+ */
+export const towerPlanOf = (
+  tower: { graph: Graph; codecOf?: CodecOf; format: FormatName },
+  traits: PlanTraits,
+  dump?: CompileOptions["dump"],
+): Plan => planOf(tower, tower.format, {}, traits, dump)

@@ -7,6 +7,8 @@ import { type PreparedModel, prepareModel } from "./prepared-model.ts"
 
 type Json = Record<string, unknown>
 
+const log = pino({ level: "silent" })
+
 /** A copy of tiny, one of its files changed. */
 function changed(file: string, change: (json: Json) => void): string {
   const folder = mkdtempSync(join(tmpdir(), "sinter-prepared-"))
@@ -42,6 +44,15 @@ test("added tokens that the model has no row for are left out, and the log is to
   ])
 })
 
+test("kv_dtype is of the cache: what sees or hears keeps its keys and values as usual", async () => {
+  const model = join(import.meta.dirname, "../../test/golden/senses/gemma4")
+  const overrides = { kv_dtype: "q8" } as const
+  const prepared = await prepareModel({ model, target: "reference", overrides, log })
+  onTestFinished(() => prepared.close())
+  expect(prepared.program.manifest.kv.dtype).toBe("q8")
+  expect(prepared.towers.map(({ program }) => program.manifest.kv.dtype)).toEqual(["f32", "f32"])
+})
+
 test("a GGUF file that does not say how texts are cut is told of", async () => {
   const folder = mkdtempSync(join(tmpdir(), "sinter-prepared-"))
   onTestFinished(() => rmSync(folder, { recursive: true }))
@@ -57,7 +68,6 @@ test("a GGUF file that does not say how texts are cut is told of", async () => {
   ])
 })
 
-const log = pino({ level: "silent" })
 const inTwo = {
   model: join(import.meta.dirname, "../../models/tiny"),
   device: { name: "vulkan", id: 0 },

@@ -7,7 +7,6 @@ import type { ChatMedium } from "../chat/media.ts"
 import { openWhole } from "../closing.ts"
 import { type ProgramWish, parameterCount, prepareProgram } from "../compiler/targets/prepare.ts"
 import type { PlanTraits, Prepared } from "../compiler/targets/target.ts"
-import type { Overrides } from "../engine/limits.ts"
 import { type Beside, createTower, type Tower, towerLimits } from "../engine/tower.ts"
 import type { Problem } from "../errors.ts"
 import { arranged } from "../images/arrangement.ts"
@@ -23,7 +22,7 @@ import type { Sight } from "../model/vision/open-vision.ts"
 import { takenColumns } from "../runtime/manifest.ts"
 import type { LoadableProgram, ProgramLimits } from "../runtime/program.ts"
 import { type Caller, Lane } from "../worker/lane.ts"
-import { planOf } from "./plan.ts"
+import { towerPlanOf } from "./plan.ts"
 
 export interface Opening {
   signal: AbortSignal
@@ -96,10 +95,9 @@ function mediumOf(sense: Sight | Hearing): Medium {
 export async function prepareTower(
   sense: Sight | Hearing,
   wish: ProgramWish,
-  overrides: Overrides,
   traits: PlanTraits,
 ): Promise<PreparedTower> {
-  const plan = planOf(sense, sense.format, overrides, traits)
+  const plan = towerPlanOf(sense, traits)
   const program = await prepareProgram(plan, wish)
   const { groups } = program.manifest.kv
   const medium = mediumOf(sense)

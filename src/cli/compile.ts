@@ -6,10 +6,10 @@ import { renameSync, rmSync, writeFileSync } from "node:fs"
 import { dirname, join, parse, resolve } from "node:path"
 import { findModel } from "../app/find-model.ts"
 import { checkTexts } from "../app/texts.ts"
-import { planOf } from "../app.ts"
+import { planOf, towerPlanOf } from "../app.ts"
 import { openWhole } from "../closing.ts"
 import { libraryPath, rememberBuild } from "../compiler/targets/prepare.ts"
-import type { Build, LibraryKind } from "../compiler/targets/target.ts"
+import type { Build, LibraryKind, PlanTraits } from "../compiler/targets/target.ts"
 import { targets } from "../compiler/targets/targets.ts"
 import type { Overrides } from "../engine/limits.ts"
 import { systemProblem, systemWords } from "../errors.ts"
@@ -52,14 +52,18 @@ export async function compile(name: string, options: Values<typeof compileOption
     })
     const senses = sensesOf<Sense>(source)
     const programs = [
-      { of: source, format, shards, folderIn: (folder: string) => folder, dumped: "" },
+      {
+        plan: (traits: PlanTraits, dump?: Dump) =>
+          planOf(source, format, options["--overrides"], traits, dump),
+        ...{ shards, folderIn: (folder: string) => folder, dumped: "" },
+      },
       ...senses.map(towerProgram),
     ]
-    const libraries = programs.flatMap(({ of, format, shards, folderIn, dumped }) =>
+    const libraries = programs.flatMap(({ plan: planFor, shards, folderIn, dumped }) =>
       kinds.map(({ library, traits, variants }) => {
         const own = wanted.length > 1 ? parse(library.file).name : ""
         const dump = dumper(options["--dump"], join(dumped, own))
-        const plan = planOf(of, format, options["--overrides"], traits, dump)
+        const plan = planFor(traits, dump)
         const build = () => library.prepare(plan, shards, undefined, variants)
         return { library, build, dump, folderIn }
       }),
@@ -91,7 +95,8 @@ const does = { vision: "sees", hearing: "hears" } as const
 /** It runs on one device, whatever its model does. */
 function towerProgram({ name, sense }: { name: SenseName; sense: Sense }) {
   const folderIn = (folder: string) => senseFolder(folder, name)
-  return { of: sense, format: sense.format, shards: 1, folderIn, dumped: name }
+  const plan = (traits: PlanTraits, dump?: Dump) => towerPlanOf(sense, traits, dump)
+  return { plan, shards: 1, folderIn, dumped: name }
 }
 
 /** A model, or heads of one. */

@@ -4,7 +4,7 @@
 
 import { basename } from "node:path"
 import { findModel } from "../app/find-model.ts"
-import { planOf } from "../app.ts"
+import { planOf, towerPlanOf } from "../app.ts"
 import { mostRecordingRows, mostWindowRows, windowSeconds } from "../audio/tiles.ts"
 import { type Graph, type Node, printGraph } from "../compiler/graph/graph.ts"
 import { type Plan, printPlan } from "../compiler/plan.ts"
@@ -48,7 +48,9 @@ export async function inspect(name: string, options: Values<typeof inspectOption
     if (!isTower) checkFormat(model, format)
     const target = targets[options["--target"]]
     const { tensor_parallel_shards: shards }: Overrides = options["--overrides"]
-    const plan = planOf(of, format, options["--overrides"], target.traits)
+    const plan = isTower
+      ? towerPlanOf(of, target.traits)
+      : planOf(of, format, options["--overrides"], target.traits)
     const library = () => target.library!.prepare(plan, target.divides && !isTower ? shards : 1)
     const making = async (): Promise<Making> => ({
       weights: await readOrigin(new Folder(model.path)),
@@ -59,8 +61,7 @@ export async function inspect(name: string, options: Values<typeof inspectOption
         const kv = await target.library!.kv(plan)
         const costs = await target.library!.costs?.(plan)
         const plans: Partial<Record<SenseName, Plan>> = {}
-        for (const { name, sense } of senses)
-          plans[name] = planOf(sense, sense.format, {}, target.traits)
+        for (const { name, sense } of senses) plans[name] = towerPlanOf(sense, target.traits)
         return summary(of, plan, {
           kv,
           making: await making(),

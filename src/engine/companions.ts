@@ -1,4 +1,4 @@
-// What blocks of the other KV groups hold. A prefix is found by its tokens in the first group (prefix-cache.ts), whose serials
+// What blocks hold of the KV groups that follow. A prefix is found by its tokens in the trail (prefix-cache.ts), whose serials
 // name it for good; a block here holds keys and values of the same sixteen tokens, in other layers. Of a group that slides
 // only some of a prefix's blocks are here, and that is enough for whoever goes on where they end.
 
@@ -6,11 +6,16 @@ import type { Contents } from "./blocks.ts"
 import { type Serial, UNKNOWN } from "./prefix-cache.ts"
 
 export class Companions implements Contents {
-  readonly #serials: Float64Array // [blocks]  of the first group's block; UNKNOWN: nothing is remembered
+  readonly #serials: Float64Array // [blocks]  of the trail's block; UNKNOWN: nothing is remembered
   readonly #blockOf = new Map<Serial, number>()
 
   constructor(blocks: number) {
     this.#serials = new Float64Array(blocks)
+  }
+
+  /** How many blocks it knows. */
+  get size(): number {
+    return this.#blockOf.size
   }
 
   has(block: number): boolean {

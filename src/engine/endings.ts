@@ -69,7 +69,7 @@ export class Endings {
         cached: sequenceGroup.cached,
         reply: sequence.replyTokens,
         unread,
-        blocks: sequence.widest.blocks.length,
+        blocks: sequence.trail.blocks.length,
       },
     )
     this.#parts.scheduler.remove(sequence)

@@ -16,7 +16,7 @@ import { type CancelWord, type Program, ProgramLost, type StepOutput } from "../
 import { Batch, type Part } from "./batch.ts"
 import { Endings, failure } from "./endings.ts"
 import type { Generation, GenerationMedia, GenerationRequest } from "./generation.ts"
-import { type Context, type EngineLimits, spareBlocks } from "./limits.ts"
+import { type Context, type EngineLimits, spareBlocks, trailBlocks } from "./limits.ts"
 import { Memory } from "./memory.ts"
 import { Outbox } from "./outbox.ts"
 import { timeBeside } from "./pace.ts"
@@ -128,12 +128,13 @@ class Loop implements Engine {
     const { sinks } = manifest
     const memory = new Memory({
       groups,
+      trail: trailBlocks(manifest, options.limits),
       spares: spareBlocks(sequences, room),
       sinks,
       recycled: options.recycledSequences ?? Number.POSITIVE_INFINITY,
     })
     const { context } = options.limits
-    if (!manifest.kv.groups[0]!.window && context.value > memory.room) {
+    if (context.value > memory.room) {
       throw new Error(`internal: room for ${memory.room} tokens is none for ${context.value}`)
     }
     this.#program = program
@@ -234,7 +235,7 @@ class Loop implements Engine {
       waiting,
       blocksUsed: memory.used,
       blocks: memory.total,
-      blocksRemembered: memory.cache.size,
+      blocksRemembered: memory.remembered,
       cachedTokens: memory.cachedTokens,
       preemptions,
       ...this.#counts,
@@ -328,8 +329,8 @@ class Loop implements Engine {
       },
       () => this.#stop(sequence),
     )
-    const { groups } = this.#scheduler.memory
-    const sequence = new Sequence(sequenceGroup, choice, outbox, groups)
+    const { holdings } = this.#scheduler.memory
+    const sequence = new Sequence(sequenceGroup, choice, outbox, holdings)
     return sequence
   }
 

@@ -88,12 +88,36 @@ test("where a group runs out somebody is put back, whatever the others have left
   isClean()
 })
 
-function sequenceOf(sequenceGroup: SequenceGroup, { groups }: Memory): Sequence {
+test("where every layer slides a conversation is found, too, and none of its blocks twice", async () => {
+  const all = { context: 1024, window: 40 }
+  const { engine, program, isClean } = setUp({ ...all, blocks: 16, tokens: 48, sequences: 2 })
+  const used: number[] = []
+  program.before = () => {
+    used.push(engine.stats().blocksUsed)
+    return undefined
+  }
+  const input = request(300, { maxTokens: 100 })
+  const first = engine.generate(input)
+  const { tokens } = await collect(first.choices[0]!)
+  expect(tokens).toEqual(expectedReply(input, 0, all).tokens)
+  const prompt = Int32Array.from([...input.prompt, ...tokens, 1, 2, 3])
+  const next = request(prompt.length, { prompt })
+  const second = engine.generate(next)
+  expect((await collect(second.choices[0]!)).tokens).toEqual(expectedReply(next, 0, all).tokens)
+  expect([first.cachedTokens, second.cachedTokens]).toEqual([0, 384])
+  const { blocks, blocksRemembered } = engine.stats()
+  expect(blocks).toBe(16)
+  expect(Math.max(...used)).toBeLessThanOrEqual(Math.ceil((40 + 48) / 16) + 1)
+  expect(blocksRemembered).toBeLessThanOrEqual(16)
+  isClean()
+})
+
+function sequenceOf(sequenceGroup: SequenceGroup, { holdings }: Memory): Sequence {
   const outbox = new Outbox(
     () => {},
     () => {},
   )
-  return new Sequence(sequenceGroup, 0, outbox, groups)
+  return new Sequence(sequenceGroup, 0, outbox, holdings)
 }
 
 test("what slid away before it was vouched for is nobody's once somebody took it", () => {
@@ -101,7 +125,10 @@ test("what slid away before it was vouched for is nobody's once somebody took it
     { blocks: 20, window: Number.POSITIVE_INFINITY },
     { blocks: 6, window: 20 },
   ]
-  const memory = new Memory({ groups, spares: 0, sinks: 0, recycled: Number.POSITIVE_INFINITY })
+  const memory = new Memory({
+    ...{ groups, trail: 0, spares: 0, sinks: 0 },
+    recycled: Number.POSITIVE_INFINITY,
+  })
   const { prompt } = request(96)
   const [first, other, late] = [prompt, request(16).prompt, prompt.slice(0, 20)].map((tokens, i) =>
     sequenceOf(new SequenceGroup(request(1, { prompt: tokens }), 100, i, 0, 0), memory),
@@ -124,7 +151,7 @@ test("the audit looks at every group", () => {
     { blocks: 8, window: Number.POSITIVE_INFINITY },
     { blocks: 6, window: 20 },
   ]
-  const memory = new Memory({ groups, spares: 1, sinks: 0, recycled: 0 })
+  const memory = new Memory({ groups, trail: 0, spares: 1, sinks: 0, recycled: 0 })
   const sequences = [40, 30].map((length, i) => {
     const sequenceGroup = new SequenceGroup(request(length, { sampling: plain }), 100, i, 0, 0)
     const sequence = sequenceOf(sequenceGroup, memory)

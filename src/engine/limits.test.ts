@@ -2,7 +2,7 @@ import { expect, test } from "vitest"
 import { uniform } from "../../test/random.ts"
 import { type KvGroup, reachOf } from "../runtime/manifest.ts"
 import { BLOCK } from "../runtime/program.ts"
-import { chooseLimits, type Demand, type EngineLimits } from "./limits.ts"
+import { chooseLimits, type Demand, type EngineLimits, trailBlocks } from "./limits.ts"
 
 const MIB = 2 ** 20
 
@@ -74,14 +74,54 @@ test("states: three for each sequence and some for prefixes; where they do not f
   expect(server.memory.kv + server.memory.weights).toBeLessThan(850 * MIB)
 })
 
+test("states and what convolutions look back: a sequence takes as much however long it is", () => {
+  const state: KvGroup = { ...group(10 * MIB), kvHeads: 0, state: 10 }
+  const kv = { dtype: "f32", groups: [group(2 * MIB, 4), state] } as const
+  const manifest = { ...demand().manifest, kv }
+  expect(numbers({ manifest })).toEqual([4096, 4, 4096, 4096])
+  // Of each of 4 sequences a block of the window, 3 at its ends, 4 for others to come; 32 for a step's 512 tokens.
+  expect(chooseLimits(demand({ manifest })).program).toMatchObject({
+    blocks: [4 * (1 + 3 + 4) + 32, 4 * 3 + 8],
+    tokens: 512,
+  })
+  const server = { manifest, mode: "server", available: 100_000 * MIB } as const
+  expect(numbers(server)).toEqual([4096, 128, 128 * 4096, 4096])
+  const limits = chooseLimits(demand(server))
+  expect(trailBlocks(manifest, limits) * BLOCK).toBe(128 * 4096)
+  // Memory that has no room for that: shorter steps, then fewer sequences.
+  const few = chooseLimits(demand({ ...server, available: 1000 * MIB }))
+  expect(few.sequences).toMatchObject({ of: 128, why: "what memory allows" })
+  expect(few.memory.kv + few.memory.weights).toBeLessThan(850 * MIB)
+  expect(() => chooseLimits(demand({ manifest, available: 160 * MIB }))).toThrow("needs at least")
+  const mostBlocks = { value: 50, why: "what it can address" }
+  const addressed = chooseLimits(demand({ manifest, traits: { ...demand().traits, mostBlocks } }))
+  expect(addressed.program.blocks[0]).toBe(4 * (1 + 3 + 4) + 16)
+  const overrides = { max_total_seq_length: 1000 }
+  const short = chooseLimits(demand({ manifest, overrides }))
+  expect(short.context).toMatchObject({ value: 1000, bound: "max_total_seq_length" })
+  expect(trailBlocks(manifest, short)).toBe(63)
+  // So long that less is remembered than all could hold: of one sequence all.
+  for (const context of [2 ** 16, 2 ** 22]) {
+    const long = { ...manifest, shapes: { ...manifest.shapes, context } }
+    const total = chooseLimits(demand({ ...server, manifest: long })).total
+    expect(total).toEqual({
+      value: 2 ** Math.max(21, Math.log2(context)),
+      why: "server: what is remembered",
+    })
+  }
+})
+
 test("a sliding window stands for the context in total and chunk, and has room to move", () => {
   const manifest = {
     ...demand().manifest,
     kv: { dtype: "f32", groups: [group(MIB, 1024)] },
   } as const
   expect(numbers({ manifest })).toEqual([4096, 4, 1024, 1024])
-  const { program } = chooseLimits(demand({ manifest }))
+  const limits = chooseLimits(demand({ manifest }))
+  const { program } = limits
   expect(program.blocks[0]! * 16).toBeGreaterThanOrEqual(1024 + program.tokens)
+  // Where its tokens are remembered, beyond the window, there is room for every sequence.
+  expect(trailBlocks(manifest, limits) * BLOCK).toBe(4 * 4096)
 })
 
 test("layers with a window get what windows and a step need, the others the rest", () => {
@@ -184,11 +224,11 @@ test("a window that memory has no room for: no sequence is longer than what fits
   } as const
   for (const available of [120, 150, 190, 196, 197, 198, 199, 200, 201, 300]) {
     const limits = chooseLimits(demand({ manifest, available: available * MIB }))
-    const needed = limits.context.value > 1024 ? 1024 + limits.program.tokens + BLOCK : 0
+    const needed = limits.context.value > 1024 ? 1024 + limits.program.tokens + 2 * BLOCK : 0
     expect(limits.program.blocks[0]! * BLOCK).toBeGreaterThanOrEqual(
       Math.max(needed, Math.min(limits.context.value, 1024)),
     )
-    expect(limits.context.value).toBe(available < 198 ? limits.total.value : 4096)
+    expect(limits.context.value).toBe(available < 199 ? limits.total.value : 4096)
   }
 })
 
@@ -348,7 +388,7 @@ test("whatever a mode chooses can be had, down to the least there is", () => {
     // The engine can run the longest sequence, sliding or not, and every sequence has a place in a step.
     const blocks = program.blocks[0]! - Math.min(sequences.value, limits.drafts)
     const slides = window !== undefined && limits.context.value > window
-    const held = slides ? window + program.tokens + BLOCK : limits.context.value
+    const held = slides ? window + program.tokens + 2 * BLOCK : limits.context.value
     expect(blocks * BLOCK).toBeGreaterThanOrEqual(held)
     expect(blocks * BLOCK).toBeGreaterThanOrEqual(total.value)
     for (const [i, { window = Number.POSITIVE_INFINITY }] of of.manifest.kv.groups.entries()) {

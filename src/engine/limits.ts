@@ -111,7 +111,11 @@ const FORCED = 16 // drafts of tokens that a constraint leaves no choice about h
 const SERVER_SHARE = 0.85 // of the memory: `server` takes what there is and keeps 15 % free
 /** Blocks that a window cuts at either end, and one that is seen by whoever goes on after the last full block. */
 const CUT = 3
+/** Positions that a window has beside a step's: it slides over whole blocks, and whoever goes on after the last full one sees one more. */
+const MOVING = 2 * BLOCK
 const KEPT_STATES = 8 // of prefixes, or one for each sequence if that is more
+/** Blocks whose tokens are remembered though no group keeps all: some 200 bytes each of the host's memory once it is used. */
+const MAX_TRAIL = 2 ** 17
 const MEMORY_ALLOWS = "what memory allows"
 
 /** @throws `memory_short`, `option_invalid` */
@@ -176,9 +180,10 @@ function layOut(demand: Demand, context: number, sequences: number, most: number
     rows: Math.max(sequences, MIN_ROWS) + drafts,
   }
   const spares = spareBlocks(sequences, drafts)
+  if (isOfStates(manifest)) return layOutStates(demand, span, step, drafts)
   const { value: room, why } = blocksThatFit(demand, step, spares)
   // A window slides over whole blocks while a step adds to them: one sequence needs that much room to move at all.
-  const moving = blocksOf(step.tokens + BLOCK)
+  const moving = blocksOf(step.tokens + MOVING)
   const canSlide = (requested?.value ?? (room - moving) * BLOCK) >= span.value
   const slides = widest?.window !== undefined && span.value < context && canSlide
   const fits = (slides ? room - moving : room) * BLOCK
@@ -199,6 +204,27 @@ function layOut(demand: Demand, context: number, sequences: number, most: number
   const fit = fits < least ? "not" : fits < enough ? "barely" : "well"
   return { total, slides, drafts, program, fit, why }
 }
+
+/** However long a sequence is, it has its states, and as many blocks as convolutions look back. */
+function layOutStates(demand: Demand, span: Chosen, step: StepLimits, drafts: number): Layout {
+  const { mode, overrides, traits } = demand
+  const { sequences } = step
+  const spares = spareBlocks(sequences, drafts)
+  const remembered = { value: Math.max(span.value, MAX_TRAIL * BLOCK), why: "what is remembered" }
+  const total =
+    overridden(overrides, "max_total_seq_length") ?? chooseTotal(mode, span, sequences, remembered)
+  const most = mostOf(demand, step)
+  const blocks = most.map((m, group) => (isState(demand.manifest, group) ? m : m + spares))
+  const program = { ...step, blocks }
+  const { mostBlocks = { value: blocks[0]!, why: MEMORY_ALLOWS } } = traits
+  const isAddressed = blocks[0]! <= mostBlocks.value
+  const fit = isAddressed && fits(memoryShares(demand, program)) ? "well" : "not"
+  return { total, slides: false, drafts, program, fit, why: mostBlocks.why }
+}
+
+const fits = ({ weights, kv, activations, buffers, draft, available, host }: MemoryShares) =>
+  weights + kv + activations + buffers + draft <= available &&
+  (host === undefined || host.taken <= host.available)
 
 function limitsOf(
   demand: Demand,
@@ -266,10 +292,26 @@ function chooseWindow({ manifest, overrides }: Demand): Context {
   })
 }
 
+/** Blocks of what is remembered of all sequences together where no group of the program keeps all. */
+export function trailBlocks(
+  manifest: Pick<Manifest, "kv">,
+  { context, total, sequences }: Pick<EngineLimits, "context" | "total" | "sequences">,
+): number {
+  if (isOfStates(manifest)) return blocksOf(total.value)
+  const one = blocksOf(context.value)
+  return Math.max(one, Math.min(sequences.value * one, MAX_TRAIL))
+}
+
+/** Whether states are all that reaches further back than a window. */
+const isOfStates = ({ kv: { groups } }: Pick<Manifest, "kv">) =>
+  groups.every(({ window, state }) => window !== undefined || state !== undefined) &&
+  groups.some(({ state }) => state !== undefined)
+
 /** What the specification calls the model's context window size, or sliding window size. */
 function spanOf({ manifest, mode }: Demand, context: number): Chosen {
   const [{ window } = {}] = manifest.kv.groups
-  if (window && window < context) return { value: window, why: `${mode}: the sliding window` }
+  if (window && window < context && !isOfStates(manifest))
+    return { value: window, why: `${mode}: the sliding window` }
   return { value: context, why: `${mode}: the context` }
 }
 
@@ -285,7 +327,7 @@ function chooseTotal(mode: Mode, span: Chosen, sequences: number, { value, why }
   const wanted = mode === "server" ? sequences * span.value : span.value
   if (value < wanted) return { value, why: `${mode}: ${why}` }
   if (mode !== "server") return span
-  return { value, why: `server: ${sequences} sequences of full length` }
+  return { value: wanted, why: `server: ${sequences} sequences of full length` }
 }
 
 /** Of `available`, what may be taken. */
@@ -295,13 +337,17 @@ function shareOf({ mode, overrides }: Demand): number {
 
 type StepLimits = Omit<ProgramLimits, "blocks">
 
-/** The most blocks beside spare ones that a KV group can use: a group that slides needs no more than its windows and a step. */
+/**
+ * The most blocks beside spare ones that a KV group can use: a group that slides needs no more than its windows and a step. The
+ * first one's window slides over whatever there is, but where there are states.
+ */
 function mostOf({ manifest }: Demand, { sequences, tokens }: StepLimits): number[] {
   const { groups } = manifest.kv
   const sinks = blocksOf(manifest.sinks)
   return groups.map(({ window, state }, group) => {
     if (state !== undefined) return sequences * STATES + Math.max(sequences, KEPT_STATES)
-    if (group === 0 || window === undefined) return Number.POSITIVE_INFINITY
+    if (window === undefined || (group === 0 && !isOfStates(manifest)))
+      return Number.POSITIVE_INFINITY
     return sequences * (sinks + blocksOf(window) + CUT + HEADROOM) + blocksOf(tokens)
   })
 }

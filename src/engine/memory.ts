@@ -1,7 +1,8 @@
 // What sequences hold: taking blocks, sharing those that somebody has computed, copying a shared one before writing into
 // it, giving up those that slid out of a window. Every KV group has a pool of its own (pool.ts), and a sequence gets only
-// what is free in all of them. The first group looks furthest back: prefixes are found in it, and the others follow as far
-// as they have what is seen after it. States (states.ts) follow as blocks do.
+// what is free in all of them. Prefixes are found in the *trail*, which reaches back to their first block: the first group, or
+// where that has a window, too, a pool of the engine's own, of numbers behind which no bytes lie. The others follow as far as
+// they have what is seen after a prefix, states (states.ts) as blocks do.
 
 import { BLOCK } from "../runtime/program.ts"
 import type { Blocks } from "./blocks.ts"
@@ -14,6 +15,8 @@ import { lastBoundary, States } from "./states.ts"
 export interface MemoryShape {
   /** Whoever looks furthest back first; windows in positions, a token's own included, Infinity: all. */
   groups: readonly { blocks: number; window: number; isState?: boolean }[]
+  /** How many blocks the trail has where it is none of these. */
+  trail: number
   /** How many blocks of each group are kept for drafts. */
   spares: number
   /** Positions kept at the start whatever the windows. */
@@ -34,8 +37,11 @@ export class Memory {
   /** Positions that all sequences together compute again for their states' sake. */
   replays = 0
   readonly #recycling: number
-  readonly #widest: Pool
+  readonly #trail: Pool
   readonly #followers: readonly Follower[]
+  /** Of each of the program's groups. */
+  readonly #groups: readonly (Pool | States)[]
+  /** These and the trail. */
   readonly #pools: readonly (Pool | States)[]
   /** Those of blocks, which may be lent. */
   readonly #lenders: readonly Pool[]
@@ -44,49 +50,61 @@ export class Memory {
   readonly #recycled: { block: number; serial: Serial }[][] = []
   readonly #listed = new Map<Serial, number>()
 
-  constructor({ groups, spares, sinks, recycled }: MemoryShape) {
-    const [widest, ...others] = groups.map((each, group) => ({ ...each, group, spares, sinks }))
+  constructor({ groups, trail, spares, sinks, recycled }: MemoryShape) {
+    const shapes = groups.map((each, group) => ({ ...each, group, spares, sinks }))
+    const all = { window: Number.POSITIVE_INFINITY, spares, sinks }
+    const [first] = shapes
+    const isApart = first!.window < all.window
+    const shape = isApart ? { ...all, group: groups.length, blocks: trail + spares } : first!
     this.#recycling = recycled
-    this.cache = new PrefixCache(widest!.blocks)
-    this.#widest = new Pool(widest!, this.cache)
-    this.#followers = others.map((shape) => {
+    this.cache = new PrefixCache(shape.blocks)
+    this.#trail = new Pool(shape, this.cache)
+    this.#followers = shapes.slice(isApart ? 0 : 1).map((shape) => {
       const companions = new Companions(shape.blocks)
       const pool = shape.isState
         ? new States(shape.group, shape.blocks, companions)
         : new Pool(shape, companions)
       return { pool, companions }
     })
-    this.#pools = [this.#widest, ...this.#followers.map(({ pool }) => pool)]
+    const following = this.#followers.map(({ pool }) => pool)
+    this.#groups = isApart ? following : [this.#trail, ...following]
+    this.#pools = isApart ? [...following, this.#trail] : this.#groups
     this.#lenders = this.#pools.filter((pool) => pool instanceof Pool)
     this.#states = this.#pools.filter((pool) => pool instanceof States)
   }
 
-  /** Of the group that looks furthest back. */
+  /** Of the program's first group: what drafters go by. */
   get blocks(): Blocks {
-    return this.#widest.blocks
+    return this.#groups[0]!.blocks
   }
 
-  /** How many positions that group has room for. */
+  /** How many positions may be held by all sequences together. */
   get room(): number {
-    return this.#widest.total * BLOCK
+    return this.#trail.total * BLOCK
   }
 
-  get groups(): number {
-    return this.#pools.length
+  /** What a sequence holds something of, and which of them is the trail. */
+  get holdings(): { count: number; trail: number } {
+    return { count: this.#pools.length, trail: this.#pools.indexOf(this.#trail) }
   }
 
   /** Blocks of all groups that sequences hold, of how many: spare ones are neither. */
   get used(): number {
-    return this.#pools.reduce((sum, { used }) => sum + used, 0)
+    return this.#groups.reduce((sum, { used }) => sum + used, 0)
   }
 
   get total(): number {
-    return this.#pools.reduce((sum, { total }) => sum + total, 0)
+    return this.#groups.reduce((sum, { total }) => sum + total, 0)
+  }
+
+  /** How many blocks of the first group can be found. */
+  get remembered(): number {
+    return (this.#groups[0] === this.#trail ? this.cache : this.#followers[0]!.companions).size
   }
 
   /** Block copies that the program must make before the next step, in order; of each group. */
   get copies(): readonly { from: readonly number[]; to: readonly number[] }[] {
-    return this.#pools.map(({ copies }) => copies)
+    return this.#groups.map(({ copies }) => copies)
   }
 
   /** The copies have been made. */
@@ -109,11 +127,11 @@ export class Memory {
    * where blocks end that somebody has of the same beginning.
    */
   stop(sequence: Sequence, end: number): number {
-    const { computed, shared, remaining, widest } = sequence
+    const { computed, shared, remaining, trail } = sequence
     if (!this.#hasStates || remaining === 1 || !this.#mayShare(sequence)) return end
     const known = this.#known(sequence, sequence.length - 1)
     const branch = (shared + known.length) * BLOCK
-    const last = known.at(-1) ?? widest.blocks[shared - 1]
+    const last = known.at(-1) ?? trail.blocks[shared - 1]
     if (last !== undefined && branch === computed)
       for (const states of this.#states) states.offer(sequence, this.cache.serial(last))
     return Math.min(end, ...[branch, lastBoundary(sequence)].filter((at) => at > computed))
@@ -128,7 +146,7 @@ export class Memory {
     this.settle(sequence)
     for (const pool of this.#pools) {
       const copied = pool.grow(sequence, length)
-      if (copied && pool === this.#widest)
+      if (copied && pool === this.#trail)
         sequence.shared = Math.min(sequence.shared, Math.floor(sequence.computed / BLOCK))
     }
   }
@@ -150,7 +168,7 @@ export class Memory {
    * all groups or in none, whose blocks are of the same positions.
    */
   settle(sequence: Sequence): void {
-    const { blocks, spare } = sequence.widest
+    const { blocks, spare } = sequence.trail
     if (spare === undefined || sequence.computed <= blocks.length * BLOCK) {
       for (const pool of this.#lenders) pool.takeBack(sequence)
     } else if (this.#lenders.every((pool) => pool.blocks.free > 0)) {
@@ -173,7 +191,7 @@ export class Memory {
     const { sequenceGroup, shared } = sequence
     const length = sequenceGroup.isScored ? sequence.length : sequenceGroup.scored + 1
     const found = this.#find(sequence, length)
-    for (const [i, block] of found.entries()) this.#widest.share(sequence, shared + i, block)
+    for (const [i, block] of found.entries()) this.#trail.share(sequence, shared + i, block)
     sequence.shared += found.length
     const reached = Math.min(sequence.shared * BLOCK, length - 1)
     if (found.length > 0) this.#follow(sequence, reached)
@@ -182,11 +200,11 @@ export class Memory {
     this.#credit(sequence)
   }
 
-  /** Blocks of the first group that hold the sequence's next tokens: as many as every group can go on after. */
+  /** Blocks of the trail that hold the sequence's next tokens: as many as every group can go on after. */
   #find(sequence: Sequence, length: number): number[] {
     const { shared } = sequence
     const found = this.#known(sequence, length)
-    const { blocks } = sequence.widest
+    const { blocks } = sequence.trail
     const serialAt = (at: number) =>
       this.cache.serial(at < shared ? blocks[at]! : found[at - shared]!)
     while (found.length > 0) {
@@ -199,7 +217,7 @@ export class Memory {
     return found
   }
 
-  /** Blocks of the first group that hold what comes behind the sequence's shared ones. */
+  /** Blocks of the trail that hold what comes behind the sequence's shared ones. */
   #known(sequence: Sequence, length: number): number[] {
     const { shared, keys } = sequence
     const known: number[] = []
@@ -222,9 +240,9 @@ export class Memory {
     return undefined
   }
 
-  /** What the first group has taken over the others take over too. */
+  /** What the trail has taken over the others take over too. */
   #follow(sequence: Sequence, reached: number): void {
-    const { blocks } = sequence.widest
+    const { blocks } = sequence.trail
     const serialAt = (at: number) => this.cache.serial(blocks[at]!)
     const prefix = { reached, count: sequence.shared, serialAt }
     for (const { pool, companions } of this.#followers) pool.adopt(sequence, prefix, companions)
@@ -236,7 +254,7 @@ export class Memory {
     if (this.#recycling === 0 || (shared + 1) * BLOCK > length) return undefined
     const parent = this.#parent(sequence, shared)
     const isThere = this.cache.find(parent, keys, shared * BLOCK) !== undefined
-    if (isThere && this.#followers.length > 0) return { kind: "forgotten" } // by a group that slides
+    if (isThere && this.#followers.length > 0) return { kind: "forgotten" } // by a group that follows
     return this.cache.miss(parent, keys, shared * BLOCK)
   }
 
@@ -247,7 +265,7 @@ export class Memory {
     const isHeld = this.#lenders.every((pool) => pool.canFork(sibling, computed))
     if (sibling.computed < prompt || !isHeld || this.#hasStates) return false
     for (const pool of this.#lenders) pool.fork(sequence, sibling, prompt)
-    sequence.shared = Math.min(sibling.shared, sequence.widest.blocks.length)
+    sequence.shared = Math.min(sibling.shared, sequence.trail.blocks.length)
     sequence.computed = computed
     sequence.verified = Math.min(sibling.verified, computed)
     return true
@@ -255,7 +273,6 @@ export class Memory {
 
   /** Gives up blocks that no later token can see. */
   slide(sequence: Sequence): void {
-    this.#widest.slide(sequence)
     const { shared, sequenceGroup } = sequence
     const prompt = { from: shared, end: Math.floor(sequenceGroup.promptTokens / BLOCK) }
     const publishable = this.#mayShare(sequence) ? prompt : undefined
@@ -276,14 +293,14 @@ export class Memory {
   publish(sequence: Sequence, length: number): void {
     if (!this.#mayShare(sequence)) return
     const { keys } = sequence
-    const { blocks } = sequence.widest
+    const { blocks } = sequence.trail
     const end = Math.min(length, sequence.verified)
     for (let at = sequence.shared; (at + 1) * BLOCK <= end; at++) {
       const parent = this.#parent(sequence, at)
       if (parent === UNKNOWN) return
       const own = blocks[at]!
       const block = this.cache.enter(parent, keys, at * BLOCK, own)
-      if (block !== own) this.#widest.share(sequence, at, block)
+      if (block !== own) this.#trail.share(sequence, at, block)
       const serial = this.cache.serial(block)
       for (const { pool, companions } of this.#followers)
         pool.publish(sequence, at, serial, companions)
@@ -296,10 +313,9 @@ export class Memory {
     this.publish(sequence, length)
     const recycled = this.#recycling
     if (recycled === Number.POSITIVE_INFINITY || sequence.shared === 0) return
-    const { widest } = sequence
-    const kept = widest.blocks
+    const { trail } = sequence
+    const kept = trail.blocks
       .slice(0, sequence.shared)
-      .filter((_, at) => this.#widest.isHeld(widest, at))
       .map((block) => ({ block, serial: this.cache.serial(block) }))
     for (const { serial } of kept) this.#listed.set(serial, (this.#listed.get(serial) ?? 0) + 1)
     this.#recycled.push(kept)
@@ -321,14 +337,13 @@ export class Memory {
       throw new Error(`internal: ${this.replays} replays, not ${replays}`)
   }
 
-  /** A prefix is found from its first block on. */
-  #mayShare({ widest, sequenceGroup }: Sequence): boolean {
-    return this.#recycling !== 0 && widest.gone === 0 && !sequenceGroup.request.readHidden
+  #mayShare({ sequenceGroup }: Sequence): boolean {
+    return this.#recycling !== 0 && !sequenceGroup.request.readHidden
   }
 
   #parent(sequence: Sequence, at: number): Serial {
     if (at === 0) return this.cache.root(sequence.sequenceGroup.request.scope)
-    return this.cache.serial(sequence.widest.blocks[at - 1]!)
+    return this.cache.serial(sequence.trail.blocks[at - 1]!)
   }
 
   /** Prompt tokens that nobody of the sequence group had to compute. */

@@ -264,7 +264,7 @@ export class Pool {
   }
 }
 
-/** Positions that somebody has computed: `count` blocks of the first group, by their serials. */
+/** Positions that somebody has computed: `count` blocks of the trail, by their serials. */
 export interface Prefix {
   reached: number
   count: number

@@ -230,11 +230,11 @@ export class Scheduler {
 
   #takeOver(next: Sequence): void {
     const { live, promptTokens } = next.sequenceGroup
-    if (next.widest.blocks.length === 0) {
+    if (next.trail.blocks.length === 0) {
       const sibling = live.find((each) => each.computed >= promptTokens)
       if (!sibling || !this.memory.fork(next, sibling)) this.memory.adopt(next)
     }
-    if (next.widest.blocks.length > 0) this.#parked.add(next)
+    if (next.trail.blocks.length > 0) this.#parked.add(next)
   }
 
   /** Blocks for all its tokens beside what those who run still need; whoever is alone needs no reserve. */
@@ -314,7 +314,7 @@ export class Scheduler {
     }
     if (!victim) {
       for (const each of this.#running) {
-        if (!precedes(needy, each) || each.widest.blocks.length === 0 || !mayPreempt(each)) continue
+        if (!precedes(needy, each) || each.trail.blocks.length === 0 || !mayPreempt(each)) continue
         if (!victim || precedes(victim, each)) victim = each
       }
       if (!victim) return false
@@ -344,12 +344,12 @@ export class Scheduler {
     this.#log?.debug({ request: request.id, ...counts }, "prefix")
   }
 
-  #mark({ sequenceGroup, choice, computed, widest }: Sequence, name: string): void {
+  #mark({ sequenceGroup, choice, computed, trail }: Sequence, name: string): void {
     this.#trace?.mark(sequenceGroup.request.id, name, {
       choice,
       computed,
       cached: sequenceGroup.cached,
-      blocks: widest.blocks.length,
+      blocks: trail.blocks.length,
     })
   }
 }

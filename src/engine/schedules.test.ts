@@ -79,7 +79,7 @@ async function read(
   generation: Generation,
   choice: number,
   pick: Random,
-  visible: { window?: number; windows?: (number | undefined)[]; sinks?: number; context: number },
+  visible: Pick<Kinds, "window" | "windows" | "hasStates"> & { sinks?: number; context: number },
 ): Promise<number> {
   const expected = expectedReply(asked, choice, visible)
   const leavesAfter = pick(6) === 0 ? pick(30) : Number.POSITIVE_INFINITY
@@ -127,6 +127,15 @@ test.each(seeds)("schedule %i of several KV groups", async (seed) => {
   await run(pick, { windows })
 })
 
+/** Nothing keeps all: states, and what convolutions look back. */
+test.each(seeds.slice(0, SCHEDULES / 2))(
+  "schedule %i of states and short windows",
+  async (seed) => {
+    const pick = random(seed + 4 * SCHEDULES)
+    await run(pick, { window: 1 + pick(8), hasStates: true })
+  },
+)
+
 /** Steps are handed over while others run. */
 test.each(seeds)("schedule %i, chained", async (seed) => {
   const pick = random(seed + 2 * SCHEDULES)
@@ -146,6 +155,7 @@ test.each(seeds.slice(0, SCHEDULES / 2))("schedule %i, with images", async (seed
 interface Kinds {
   window?: number
   windows?: (number | undefined)[]
+  hasStates?: true
   chains?: "told" | "drawn"
   sees?: true
   mutual?: true

@@ -156,15 +156,23 @@ export class Sequence {
   /** When its first token was drawn, for traces. */
   firstAt: number | undefined
 
-  /** Of each KV group blocks of the same positions. */
+  /** Of each KV group, and of the trail where that is none of them, blocks of the same positions. */
   readonly held: readonly Holding[]
-  /** How many of the first blocks stand in the prefix cache. */
+  /** How many of the trail's first blocks stand in the prefix cache. */
   shared = 0
 
   /** What its constraint threw behind so many drafted tokens; the sequence fails when that row is drawn. */
   fault: { behind: number; error: unknown } | undefined
 
-  constructor(sequenceGroup: SequenceGroup, choice: number, outbox: Outbox, groups: number) {
+  /** The one by which its prefix is found (memory.ts). */
+  readonly trail: Holding
+
+  constructor(
+    sequenceGroup: SequenceGroup,
+    choice: number,
+    outbox: Outbox,
+    { count, trail }: { count: number; trail: number },
+  ) {
     const { prompt, constraint } = sequenceGroup.request
     this.sequenceGroup = sequenceGroup
     this.choice = choice
@@ -173,16 +181,17 @@ export class Sequence {
     this.length = prompt.length
     this.tokens = prompt
     this.keys = sequenceGroup.promptKeys
-    this.held = Array.from({ length: groups }, () => ({
+    this.held = Array.from({ length: count }, () => ({
       blocks: [],
       gone: 0,
       spare: undefined,
       left: new Map(),
       states: noStates(),
     }))
+    this.trail = this.held[trail]!
   }
 
-  /** Of the group that looks furthest back: what drafters go by. */
+  /** Of the program's group that looks furthest back: what drafters go by. */
   get widest(): Holding {
     return this.held[0]!
   }

@@ -66,6 +66,41 @@ describe("a prefix goes on from a state that was kept", () => {
   })
 })
 
+describe("where states are all that reaches far back", () => {
+  const convolved = { ...visible, window: 4 }
+  const replyTo = (asked: GenerationRequest) => expectedReply(asked, 0, convolved).tokens
+
+  test("whoever goes on with a conversation finds its end, in company", async () => {
+    const { engine, isClean } = setUp({ ...shape, ...convolved, blocks: 64, states: 20 })
+    const inputs = [200, 130, 65].map((length) => request(length, { maxTokens: 100 }))
+    const next = inputs.map((input) => {
+      const prompt = Int32Array.from([...input.prompt, ...replyTo(input), 1, 2, 3])
+      return request(prompt.length, { prompt })
+    })
+    const cached = []
+    for (const turn of [inputs, next]) {
+      const generations = turn.map((each) => engine.generate(each))
+      const said = await Promise.all(generations.map(({ choices }) => collect(choices[0]!)))
+      expect(said.map(({ tokens }) => tokens)).toEqual(turn.map(replyTo))
+      cached.push(generations.map(({ cachedTokens }) => cachedTokens))
+    }
+    expect(cached).toEqual([
+      [0, 0, 0],
+      [288, 224, 160],
+    ])
+    isClean()
+  })
+
+  test("what is counted are blocks that hold something", async () => {
+    const { engine, program } = setUp({ ...shape, ...convolved, blocks: 64, states: 20 })
+    await collect(engine.generate(request(200, { maxTokens: 20 })).choices[0]!)
+    const { blocks, blocksRemembered } = engine.stats()
+    expect(blocks).toBe(program.limits.blocks[0]! + program.limits.blocks[1]!)
+    expect(blocksRemembered).toBeGreaterThan(0)
+    expect(blocksRemembered).toBeLessThanOrEqual(64)
+  })
+})
+
 test("a step that was given up is taken again from the same state", async () => {
   const { engine, program, isClean } = setUp({ ...shape, turns: 3 })
   const inputs = [60, 90].map((length) => request(length, { maxTokens: 30 }))

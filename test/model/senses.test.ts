@@ -322,8 +322,10 @@ test("inspect says what becomes of images and of recordings, and shows either to
   expect(summary).toMatch(/^images +gemma4_vision, /m)
   expect(summary).toMatch(/^audio +gemma4_audio, /m)
   expect(summary).toMatch(/^recording +at most 30 seconds and 750 rows$/m)
-  const plan = ["--show", "plan"]
-  expect(await shown(folder, "--tower", ...plan)).toMatch(/^plan gemma4_vision\n/)
+  const plan = ["--overrides", "kv_dtype=q8", "--show", "plan"]
+  const tower = await shown(folder, "--tower", ...plan)
+  expect(tower).toMatch(/^plan gemma4_vision\n/)
+  expect(tower).toMatch(/^ {2}kv f32$/m)
   expect(await shown(folder, "--audio-tower", ...plan)).toMatch(/^plan gemma4_audio\n/)
   expect(await shown(unified, "--tower", ...plan)).toMatch(/^plan gemma4_unified_audio\n/)
 }, 120_000)

@@ -5,7 +5,7 @@
 import type { Plan, ProductInput, Step, View } from "../../plan.ts"
 import { isRowStep, joins, type RowStep, runs, viewsRead } from "../runs.ts"
 import { routedLaunch, sumsOf } from "./kernels/experts.ts"
-import { headCodes } from "./kernels/heads.ts"
+import { headCodes, headTurning } from "./kernels/heads.ts"
 import { endingOf } from "./kernels/matmul.ts"
 import { piecesOf } from "./kernels/rows.ts"
 
@@ -59,7 +59,7 @@ function isFree(plan: Plan, { run, before: [before], behind: [behind] }: Unit): 
   if (before?.op === "attend" && piecesOf(plan, before, steps as RowStep[], [])) return false
   if (before?.op === "matmul" && endingOf(plan, before, steps)) return false
   if (before?.op === "headMatmul" && headCodes(plan, before, steps)) return false
-  return !routedLaunch(plan, behind, steps)
+  return !routedLaunch(plan, behind, steps) && !headTurning(plan, steps, behind)
 }
 
 function mayFollow({ steps }: Plan, { run }: Unit, other: Unit): boolean {

@@ -20,7 +20,7 @@ import { attendChoices, waitingOf } from "./kernels/attend.ts"
 import { copiesOf } from "./kernels/copy.ts"
 import { type DeltaStep, deltaLaunches } from "./kernels/delta.ts"
 import { expertsChoices, MOST_ROUTED, routedLaunch } from "./kernels/experts.ts"
-import { headChoices, headCodes, mergesHeads } from "./kernels/heads.ts"
+import { headChoices, headCodes, headTurning, mergesHeads } from "./kernels/heads.ts"
 import { blockBytesOf } from "./kernels/kv.ts"
 import { endingOf, MOST_FEW, matmulChoices } from "./kernels/matmul.ts"
 import { MOST_MERGED } from "./kernels/merge.ts"
@@ -263,7 +263,7 @@ class TapeMaker {
       case "expertSums":
         return expertsChoices(plan, step, before)
       case "headMatmul":
-        return this.#headChoices(step, before[0], behind)
+        return this.#headChoices(step, before, behind)
       case "attend": {
         const isMerged = this.#pieces(step, behind) || mergesHeads(plan, step, behind[0])
         return attendChoices(plan, step, this.#units, isMerged ? MOST_MERGED : undefined)
@@ -277,13 +277,16 @@ class TapeMaker {
 
   #headChoices(
     step: Step & { op: "headMatmul" },
-    before: Step | undefined,
+    before: readonly Step[],
     behind: readonly Step[],
   ): Choice[] {
     const plan = this.#plan
-    const isMerged = before?.op === "attend" && mergesHeads(plan, before, step)
-    const waiting = isMerged ? waitingOf(plan, before, this.#units) : undefined
-    return headChoices(plan, step, waiting, headCodes(plan, step, behind))
+    const [first] = before
+    const isMerged = first?.op === "attend" && mergesHeads(plan, first, step)
+    const waiting = isMerged ? waitingOf(plan, first, this.#units) : undefined
+    const codes = headCodes(plan, step, behind)
+    const rope = headTurning(plan, before, step)
+    return headChoices(plan, step, { waiting, codes, rope })
   }
 
   /** None of as many rows as the launches before or behind do a run for. */
@@ -293,8 +296,8 @@ class TapeMaker {
     behind: Step | undefined,
   ): Choice[] {
     const plan = this.#plan
-    if (before?.op === "headMatmul" && headCodes(plan, before, run))
-      return [{ most: undefined, launches: [] }]
+    const isHeads = before?.op === "headMatmul" && headCodes(plan, before, run)
+    if (isHeads || headTurning(plan, run, behind)) return [{ most: undefined, launches: [] }]
     const all = rowChoices(plan, run, this.#pieces(before, run))
     const isRounded = before?.op === "matmul" && endingOf(plan, before, run) !== undefined
     const most = isRounded ? MOST_FEW : routedLaunch(plan, behind, run) ? MOST_ROUTED : undefined

@@ -2,6 +2,7 @@
 // remembered, and back. Each product is one sum, in the order of the columns, by a thread; of several rows a group takes some
 // together, so that the matrix is read once for them.
 //
+// On the way there a product may turn what it keeps of each head as it goes, in the place of a kernel for that alone.
 // On the way back a group merges the softmaxes of its head's spans first, where any wait (merge.ts), and may round what it makes.
 
 import { type CodecName, isGroupCodec, isWideCodec } from "../../../../runtime/format.ts"
@@ -25,10 +26,12 @@ import { strideOf } from "../layout.ts"
 import type { Attend, Waiting } from "./attend.ts"
 import { roundedWord } from "./codes.ts"
 import { MERGE_THREADS, Merge, MOST_MERGED, workOf } from "./merge.ts"
+import { turnedPair } from "./numbers.ts"
 import { canRound } from "./products.ts"
 import { columnValue, numbersOf, weightBindings, weightBuffers, weightRow } from "./weights.ts"
 
 type HeadMatmul = Extract<Step, { op: "headMatmul" }>
+type Rope = Extract<Step, { op: "rope" }>
 
 const THREADS = MERGE_THREADS
 const TOGETHER = 4
@@ -66,15 +69,36 @@ export function headCodes(
   return isReadBehind(plan, plan.steps.indexOf(next), output) ? undefined : next.output
 }
 
-/**
- * @param waiting what the step before leaves, if the product merges that
- * @param codes what becomes of its rows
- */
+/** The turning of what a product keeps of each head, if that is all the run before it does and nobody else reads that. */
+export function headTurning(
+  plan: Plan,
+  run: readonly Step[],
+  step: Step | undefined,
+): Rope | undefined {
+  const [rope, ...others] = run
+  if (rope?.op !== "rope" || others.length > 0) return undefined
+  if (step?.op !== "headMatmul" || step.rows !== rope.rows) return undefined
+  const { view, headDim, ropeTable } = rope
+  const { buffer, from, columns } = step.input
+  if (buffer !== view.buffer || from !== view.from || columns !== view.columns) return undefined
+  if (ropeTable.columns !== step.kept || headDim * step.heads !== columns) return undefined
+  return isReadBehind(plan, plan.steps.indexOf(step), view) ? undefined : rope
+}
+
+/** What a product does beside its own. */
+interface Also {
+  /** What the step before leaves, which it merges. */
+  waiting?: Waiting | undefined
+  /** What becomes of its rows. */
+  codes?: Codes | undefined
+  /** How it turns what it keeps. */
+  rope?: Rope | undefined
+}
+
 export function headChoices(
   plan: Plan,
   step: HeadMatmul,
-  waiting?: Waiting,
-  codes?: Codes,
+  { waiting, codes, rope }: Also = {},
 ): Choice[] {
   const { rows, input, weight, heads, kept, output } = step
   const { codec, columns } = plan.parameters[weight]!
@@ -88,17 +112,19 @@ export function headChoices(
     most,
     launches: [
       {
-        kernel: product(codec, together, kept, merged && columns, codes?.group),
+        kernel: product(codec, together, kept, merged && columns, codes?.group, rope?.rows),
         operands: [
           { kind: "step", region: { name: "count", of: rows } },
           { kind: "buffer", buffer: input.buffer, from: input.from },
           ...weightBindings(plan, weight),
           ...to,
           ...(merged ? waitingBindings(merged) : []),
+          ...(rope ? turningBindings(rope) : []),
           columns,
           made - kept,
           stride(input.buffer),
           ...strides,
+          ...(rope ? [stride(rope.ropeTable.buffer)] : []),
         ],
         groups: [Math.ceil(Math.max(made - kept, kept) / THREADS), { rows, per: together }, heads],
       },
@@ -117,10 +143,18 @@ const waitingBindings = ({ of, items, partials }: Waiting): Binding[] => [
   partials,
 ]
 
+const turningBindings = ({ rows, ropeTable: { buffer, from } }: Rope): Binding[] => [
+  { kind: "buffer", buffer, from },
+  ...(rows === "tokens"
+    ? []
+    : [{ kind: "step", region: { name: "tokensOf", set: rows } } as const]),
+]
+
 /**
  * Groups: [64 columns of a head each, `together` rows each, heads].
  * @param merged columns of a head, if softmaxes may wait to be merged
  * @param rounds columns that have one scale, if rows are rounded
+ * @param turned which rows they are whose kept columns are turned; absent: these are copied
  */
 function headProduct(
   codec: CodecName,
@@ -128,9 +162,10 @@ function headProduct(
   kept: number,
   merged: number | undefined,
   rounds: number | undefined,
+  turned: Step["rows"] | undefined,
 ): Kernel {
   const packed = isGroupCodec(codec) ? "_unpacked" : ""
-  const more = `${merged ? "_merged" : ""}${rounds ? `_codes${rounds}` : ""}`
+  const more = `${merged ? "_merged" : ""}${rounds ? `_codes${rounds}` : ""}${turned ? `_turned_${turned}` : ""}`
   return kernel(`heads${together}_${codec}${packed}_kept${kept}${more}`, THREADS, (k) => {
     const count = k.buffer("count", "u32", "read").load(0)
     const input = k.buffer("input", "f32", "read")
@@ -141,10 +176,13 @@ function headProduct(
     const waiting = merged ? k.buffer("waiting", "u32", "read") : undefined
     const items = merged ? k.buffer("items", "u32", "read") : undefined
     const partials = merged ? k.buffer("partials", "f32", "read") : undefined
+    const turns = turned ? k.buffer("turns", "f32", "read") : undefined
+    const tokens = turned && turned !== "tokens" ? k.buffer("tokens", "u32", "read") : undefined
     const columns = k.word("columns")
     const outputs = k.word("outputs")
     const [inputStride, outputStride] = [k.word("inputStride"), k.word("outputStride")]
     const scaleStride = rounds ? k.word("scaleStride") : undefined
+    const turnStride = turns && k.word("turnStride")
     const numbers = numbersOf(k, codec)
 
     const head = k.group(2)
@@ -182,14 +220,26 @@ function headProduct(
           if (made) made.store(k.lane.add(r * THREADS), sum.now)
           else k.if(rows[r]!.lt(count), () => output!.store(to(rows[r]!).add(column), sum.now))
       })
-      if (kept > 0)
-        k.if(column.lt(u32(kept)), () => {
-          for (const [r, row] of rows.entries())
-            k.if(row.lt(count), () => {
-              const value = input.load(begins[r]!.add(column))
-              output!.store(to(row).add(outputs).add(column), value)
-            })
-        })
+      if (kept === 0) return
+      const half = kept / 2
+      k.if(column.lt(u32(turns ? half : kept)), () => {
+        for (const [r, row] of rows.entries())
+          k.if(row.lt(count), () => {
+            const from = k.let(begins[r]!.add(column))
+            const behind = k.let(to(row).add(outputs).add(column))
+            if (!turns) return output!.store(behind, input.load(from))
+            const angle = k.let((tokens?.load(row) ?? row).mul(turnStride!).add(column))
+            const [cos, sin] = [turns.load(angle), turns.load(angle.add(half))]
+            const [first, second] = turnedPair(
+              input.load(from),
+              input.load(from.add(half)),
+              cos,
+              sin,
+            )
+            output!.store(behind, first)
+            output!.store(behind.add(half), second)
+          })
+      })
     })
     if (!made) return
     k.barrier()

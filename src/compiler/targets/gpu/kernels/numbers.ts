@@ -139,6 +139,11 @@ export function cap(k: Builder, x: Value, by: number): Value {
   return fma(tanh, bound, own.mul(0))
 }
 
+/** Two elements of a head, turned by an angle: every product is rounded. */
+export function turnedPair(a: Value, b: Value, cos: Value, sin: Value): [Value, Value] {
+  return [a.mul(cos).sub(b.mul(sin)), b.mul(cos).add(a.mul(sin))]
+}
+
 export function scale(_: Builder, x: Value, by: number): Value {
   return x.mul(by)
 }

@@ -63,7 +63,7 @@ import {
   valueIndex,
 } from "./kv.ts"
 import { MERGE_THREADS, Merge, MOST_MERGED, workOf } from "./merge.ts"
-import { inTurns, LaneSums, nearestBrain, type Term } from "./numbers.ts"
+import { inTurns, LaneSums, nearestBrain, type Term, turnedPair } from "./numbers.ts"
 import { addFloats, groupsAhead, groupsOfPart, sumOfTree } from "./products.ts"
 import { NONE, type RowPairs, route } from "./route.ts"
 import type { Units } from "./tiles.ts"
@@ -697,8 +697,9 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
         const [cos, sin] = [table.load(i), table.load(i.add(half))]
         const [a, b] = [x.load(first), x.load(first.add(half))]
         return () => {
-          x.store(first, a.mul(cos).sub(b.mul(sin)))
-          x.store(first.add(half), b.mul(cos).add(a.mul(sin)))
+          const [one, other] = turnedPair(a, b, cos, sin)
+          x.store(first, one)
+          x.store(first.add(half), other)
         }
       })
     },
