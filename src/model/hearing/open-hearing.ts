@@ -80,7 +80,8 @@ export async function hearingBeside(beside: Beside): Promise<Hearing | undefined
     if (!mmproj) return undefined
     closing.add(mmproj)
     const { fields, extractor, config, audio, transcription } = mmproj
-    const sense = senseBeside(beside, mmproj, whisperReading(config))
+    const reading = "taps" in config ? conformerReading(config) : whisperReading(config)
+    const sense = senseBeside(beside, mmproj, reading)
     const files = extractor && { [PLAIN]: fields.json, [EXTRACTOR]: extractor.json }
     const hearing = { ...sense, config, audio, transcription, close: () => closing.close() }
     return { ...hearing, ...(files && { files }) }
@@ -106,10 +107,7 @@ function earOf({ fields, told }: Told, text: ModelConfig): Ear | undefined {
     return {
       config: own,
       naming: own.naming,
-      names: { shapes: conformerShapes(own), ...APART },
-      layers: { count: own.layers, field: LAYERS },
-      graph: () => conformer(own),
-      computed: (stored) => withComputed(stored, own),
+      ...conformerReading(own),
       prepared: ({ extractor, tokens }) => ({ audio: readGemma4Audio(fields, extractor, tokens) }),
     }
   const plain = readUnifiedHearing(fields, text)
@@ -141,5 +139,14 @@ function whisperReading(config: HearingConfig): Omit<Reading, "naming"> {
     names: { shapes: hearingShapes(config), ...APART },
     layers: { count: config.blocks.length, field: LAYERS },
     graph: () => hearingTower(config),
+  }
+}
+
+function conformerReading(config: ConformerConfig): Omit<Reading, "naming"> {
+  return {
+    names: { shapes: conformerShapes(config), ...APART },
+    layers: { count: config.layers, field: LAYERS },
+    graph: () => conformer(config),
+    computed: (stored) => withComputed(stored, config),
   }
 }
