@@ -232,12 +232,23 @@ const projectors = {
       }
     },
     vision: (file) => ({ num_patches: file.dims(PLACES)[1] }),
-    // Files do not say how large tiles are: in all that were published 32 patches a side.
-    image: (file) => ({
-      encoder_patch_size: file.count("patch_size"),
-      downsample_factor: file.count(SCALE),
-      tile_size: 32 * file.count("patch_size"),
-    }),
+    // Ollama's files say how images are cut. Others do not say how large tiles are: in all that were published 32 patches a side.
+    image(file) {
+      if (!file.flag("use_image_special_tokens", true))
+        throw file.wrong("use_image_special_tokens", "is false; only true is known")
+      return {
+        encoder_patch_size: file.count("patch_size"),
+        downsample_factor: file.count(SCALE),
+        tile_size: file.countIfThere("tile_size") ?? 32 * file.count("patch_size"),
+        min_tiles: file.countIfThere("min_tiles"),
+        max_tiles: file.countIfThere("max_tiles"),
+        min_image_tokens: file.countIfThere("min_image_tokens"),
+        max_image_tokens: file.countIfThere("max_image_tokens"),
+        max_pixels_tolerance: file.numberIfThere("max_pixels_tolerance"),
+        do_image_splitting: file.flag("do_image_splitting", true),
+        use_thumbnail: file.flag("use_thumbnail", true),
+      }
+    },
     parts: (_, { side, width }) => ({
       ...placesParts("position_embd.weight", side * side, width),
       projector_norm: "input_norm",
@@ -312,7 +323,7 @@ const projectors = {
     parts: (file, tower) => {
       const { merge } = tower
       return {
-        ...(!file.keys.flag(`clip.vision.${TURNS_HALVES}`, false) && neighbourParts(tower)),
+        ...(!file.flag(TURNS_HALVES, false) && neighbourParts(tower)),
         "mlp.gate_proj": "ffn_gate",
         merging_norm: "input_norm",
         "merging.weight": { name: "patch_merger.weight", turnedColumns: merge.side ** 2 },
