@@ -3104,6 +3104,13 @@ export const planted: readonly PlantedFault[] = [
     test: "test/model/gguf.test.ts",
   },
   {
+    what: "Granite Vision's mmproj files are read with the activation that their converter names",
+    file: "src/model/vision/projectors.ts",
+    text: '(hasClass(file) ? {} : { hidden_act: "gelu_pytorch_tanh" })',
+    fault: "(hasClass(file) ? {} : {})",
+    test: "test/model/mmproj.test.ts",
+  },
+  {
     what: "of a matrix of GGUF that is stored turned around rows are taken as they lie",
     file: "src/model/gguf/weights.ts",
     text: "return rowsOf({ codec, read, readPart }, source, columns, addend)",

@@ -118,6 +118,7 @@ const scratch = mkdtempSync(join(tmpdir(), "sinter-mmproj-"))
 afterAll(() => rmSync(scratch, { recursive: true }))
 
 const MMPROJ: Readonly<Record<string, string>> = {
+  "granite-vision": "mmproj-model-f16.gguf",
   "llava-clip": "mmproj-model-f16.gguf",
   "llava-next": "mmproj-model-f16.gguf",
 }
@@ -273,6 +274,12 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
     "llava-next",
     ({ pairs }) => pairs.set("clip.vision.mm_patch_merge_type", string("flat")),
     'clip.vision.mm_patch_merge_type is "flat"; known with image_grid_pinpoints: spatial_unpad',
+  ],
+  [
+    "a layer that there is not",
+    "granite-vision",
+    ({ pairs }) => pairs.set("clip.vision.feature_layer", int32s([1, 4])),
+    "vision_feature_layer holds 4, which is none of 3 layers",
   ],
   [
     "a width without a height",

@@ -68,9 +68,10 @@ function wordsOf(
   beside: Beside,
 ): { fields: Fields; image: Fields } {
   const { keys, broken } = file
+  const { tower } = projector
   refuseUnknown(file)
   const vision_config = {
-    model_type: projector.tower,
+    model_type: typeof tower === "function" ? tower(file) : tower,
     hidden_size: file.count("embedding_length"),
     intermediate_size: file.countIfThere("feed_forward_length"),
     num_hidden_layers: file.layers(),

@@ -15,7 +15,7 @@ export interface Projector {
   /** The `model_type` of the whole. @param text the fields of the text model's file */
   model(file: ClipFile, text: Fields): string
   /** That of its tower; absent: the family's own. */
-  tower?: string
+  tower?: string | ((file: ClipFile) => string)
   /** What `clip.use_gelu` means: converters do not tell one from the other. */
   gelu: "gelu" | "gelu_pytorch_tanh"
   /** Tokens around images, by which a vocabulary is known to be of this kind. */
@@ -43,17 +43,23 @@ const MERGER = "mm.patch_merger.weight"
 const projectors = {
   mlp: {
     model: (file) => (hasGrids(file) ? "llava_next" : "llava"),
-    tower: "clip_vision_model",
+    tower: (file) => (hasClass(file) ? "clip_vision_model" : "siglip_vision_model"),
     gelu: "gelu",
     around: [],
     mayBeSwapped: true,
-    fields: (file) => ({ vision_feature_layer: layersOf(file), ...gridsOf(file) }),
+    fields: (file) => ({
+      vision_feature_layer: layersOf(file),
+      ...(!hasClass(file) && { vision_feature_select_strategy: "full" }),
+      ...gridsOf(file),
+    }),
+    // Converters say of SigLIP's activation that it is not CLIP's other one.
+    vision: (file): Json => (hasClass(file) ? {} : { hidden_act: "gelu_pytorch_tanh" }),
     image(file) {
       const side = file.count("image_size")
       return { size: { shortest_edge: side }, crop_size: square(side), ...gridsOf(file) }
     },
     parts: (_, tower) => ({
-      ...withClass(tower),
+      ...(tower.hasClass && withClass(tower)),
       linear_1: "0",
       linear_2: "2",
       "newline.weight": { name: "image_newline", apart: true },
@@ -397,11 +403,13 @@ function gridsOf(file: ClipFile): Json {
   return { image_grid_pinpoints: heights.map((height, i) => [height, flat[2 * i]!]) }
 }
 
+/** Of CLIP, and not of SigLIP, with which Granite sees. */
+const hasClass = (file: ClipFile) => file.has("v.class_embd")
+
 /** As many as there are: the last one that is not read is not written. The key counts from 1. */
-function layersOf(file: ClipFile): number {
+function layersOf(file: ClipFile): number | readonly number[] {
   const layers = file.keys.countsIfThere("clip.vision.feature_layer") ?? [file.layers()]
-  if (layers.length === 1) return layers[0]!
-  throw file.wrong("feature_layer", `is [${layers.join(", ")}]; one layer is read`)
+  return layers.length === 1 ? layers[0]! : layers
 }
 
 /** Patches are told their bias with their positions. */
