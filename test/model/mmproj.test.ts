@@ -101,6 +101,28 @@ test("Kimi VL sees what Kimi K2.5 does", async () => {
   expect(images.cutting).toEqual({ kind: "shrink", area, longest: 510 * 4, most: 5120 * 4 * 4 })
 })
 
+describe("Qwen 2.5 Omni", () => {
+  const omni = folderOf("qwen2-5-omni")
+
+  test("sees what Qwen 2.5 VL does", async () => {
+    const { vision, deaf } = await opened(omni)
+    const { images, graph } = (await opened(folderOf("qwen2-5-vl"))).vision!
+    expect(vision!.images).toEqual({ ...images, mark: "<|IMAGE|>", soft: "<|IMAGE|>" })
+    expect(printGraph(vision!.graph)).toBe(printGraph(graph))
+    expect(deaf).toContain('clip.projector_type is "qwen2.5o"; known of what hears: ')
+  })
+
+  answersAsGolden("qwen2-5-vl", omni)
+
+  test("its file does not belong to Qwen 2.5 VL", async () => {
+    const mmproj = mmprojOf("qwen2-5-omni")
+    const files = { "model.gguf": modelOf("qwen2-5-vl"), "mmproj-f16.gguf": mmproj }
+    expect((await opened(folderWith(files))).blind).toMatch(
+      /model\.gguf has no token <\|vision_bos\|>, which it reads around images/,
+    )
+  })
+})
+
 test("images are prepared as the folder says, in the words of its family", async () => {
   const file = await opened(folderOf("smolvlm"))
   const folder = await opened(goldenFolder("vision", "smolvlm"))
@@ -215,13 +237,7 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
     "another projector",
     "smolvlm",
     ({ pairs }) => pairs.set("clip.projector_type", string("ldp")),
-    'clip.projector_type is "ldp"; known: mlp, idefics3, internvl, llama4, janus_pro, kimivl, kimik25, lfm2, gemma3, gemma4v, pixtral, qwen2vl_merger, qwen2.5vl_merger, qwen3vl_merger',
-  ],
-  [
-    "Qwen that hears, too",
-    "qwen2-5-vl",
-    ({ pairs }) => pairs.set("clip.projector_type", string("qwen2.5o")),
-    'clip.projector_type is "qwen2.5o"; known: ',
+    'clip.projector_type is "ldp"; known: mlp, idefics3, internvl, llama4, janus_pro, kimivl, kimik25, lfm2, gemma3, gemma4v, pixtral, qwen2vl_merger, qwen2.5vl_merger, qwen2.5o, qwen3vl_merger',
   ],
   [
     "half of a patch's matrix",

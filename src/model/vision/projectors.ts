@@ -20,6 +20,8 @@ export interface Projector {
   gelu: "gelu" | "gelu_pytorch_tanh"
   /** Tokens around images, by which a vocabulary is known to be of this kind. */
   around: readonly string[]
+  /** What its templates write in the place of an image; absent: as the family's. */
+  soft?: string
   /** The text model turns tokens by height and width, too, and says which pairs. */
   turnsByAxes?: true
   /** Older converters wrote up and down for each other. */
@@ -39,6 +41,18 @@ export interface Projector {
 const SCALE = "projector.scale_factor"
 const PLACES = "v.position_embd.weight"
 const MERGER = "mm.patch_merger.weight"
+
+const qwen25 = {
+  ...ofQwen({ min: 56 * 56, max: 28 * 28 * MAX_ROWS }),
+  model: () => "qwen2_5_vl",
+  unread: ["v.position_embd.weight"],
+  vision: (file) => ({
+    ...qwenVision(file),
+    intermediate_size: innerOf(file),
+    window_size: file.countIfThere("window_size"),
+    fullatt_block_indexes: seeingAll(file),
+  }),
+} as const satisfies Projector
 
 const projectors = {
   mlp: {
@@ -348,16 +362,12 @@ const projectors = {
       return { ...qwenVision(file), embed_dim: width, mlp_ratio: (innerOf(file) + 0.5) / width }
     },
   },
-  "qwen2.5vl_merger": {
-    ...ofQwen({ min: 56 * 56, max: 28 * 28 * MAX_ROWS }),
-    model: () => "qwen2_5_vl",
-    unread: ["v.position_embd.weight"],
-    vision: (file) => ({
-      ...qwenVision(file),
-      intermediate_size: innerOf(file),
-      window_size: file.countIfThere("window_size"),
-      fullatt_block_indexes: seeingAll(file),
-    }),
+  "qwen2.5vl_merger": qwen25,
+  // Qwen 2.5 Omni's eyes are those of 2.5 VL.
+  "qwen2.5o": {
+    ...qwen25,
+    around: ["<|vision_bos|>", "<|vision_eos|>"],
+    soft: "<|IMAGE|>",
   },
   qwen3vl_merger: {
     ...ofQwen({ min: 1 << 16, max: 1 << 24 }),

@@ -36,8 +36,10 @@ LEGACY = {
     "llava-clip": ("CLIPVisionModel", []),
     "llava-next": ("CLIPVisionModel", []),
 }
-# Kimi VL is what Kimi K2.5 sees pictures with, under other names.
+# Kimi VL is what Kimi K2.5 sees pictures with, and Qwen 2.5 Omni what Qwen 2.5 VL does, under other names.
 KIMI = ["kimi-vl"]
+OMNI = ["qwen2-5-omni"]
+OTHERS = {"kimi-vl": "kimi-k25", "qwen2-5-omni": "qwen2-5-vl"}
 KIMI_NAMES = {"mm_projector.proj.0.": "multi_modal_projector.linear_1.", "mm_projector.proj.2.": "multi_modal_projector.linear_2."}
 PICTURED = ["janus", "kimi-k25", "lfm2-vl", "llama4", "llava-pixtral", "mistral3", "qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen3-vl-moe", "qwen3-5"]
 ALONE = {"qwen3-5": ["--no-mtp"]}  # without a layer that guesses ahead
@@ -50,7 +52,10 @@ TOKENS = {
     },
     "internvl": {"<|python_tag|>": "<IMG_CONTEXT>", "<|start_header_id|>": "<img>", "<|end_header_id|>": "</img>"},
     "llava-clip": {"<|python_tag|>": "<image>"},
+    "qwen2-5-omni": {"<|vision_start|>": "<|vision_bos|>", "<|vision_end|>": "<|vision_eos|>", "<|image_pad|>": "<|IMAGE|>"},
 }
+# It hears, too, with an encoder of which there is nothing here but a table that its converter computes.
+EAR = dict(d_model=4, encoder_layers=1, encoder_attention_heads=1, encoder_ffn_dim=4, num_mel_bins=8)
 # The tokenizers here are nobody's: the converter is told by which rule they cut. And it takes numbers of a projector's matrices,
 # which go up to 3, for those of layers. Of Gemma 3 it does not write which layers have a window: in published ones all but each sixth;
 # and of Gemma 4 not how many patches become one row: in published ones 3 x 3.
@@ -130,7 +135,7 @@ def convert(llama, folder, output, *options):
 
 def published(name, folder):
     """The golden folder as one that was published."""
-    source = VISION / ("kimi-k25" if name in KIMI else name)
+    source = VISION / OTHERS.get(name, name)
     for file in source.glob("*.json"):
         text = file.read_text()
         for old, new in TOKENS.get(name, {}).items():
@@ -156,6 +161,8 @@ def published(name, folder):
         config |= dict(architectures=["KimiVLForConditionalGeneration"], model_type="kimi_vl")
         for old, new in {**KIMI_NAMES, "mm_projector.": "multi_modal_projector."}.items():
             weights = {key.replace(old, new) if key.startswith(old) else key: w for key, w in weights.items()}
+    if name in OMNI:
+        config, weights = thinking(config, weights)
     if name == "internvl":  # its converter reads names of transformers 5
         weights = {f"model.{key}" if not key.startswith("language_model") else key: w for key, w in weights.items()}
     if name == "qwen3-vl-moe":  # experts' matrices were published turned around, and transformers 5 turns them
@@ -164,6 +171,17 @@ def published(name, folder):
         added = json.loads((VISION / name / "tokenizer_config.json").read_text())["added_tokens_decoder"]
         config["text_config"]["vocab_size"] = 1 + max(map(int, added))
     return config, weights
+
+
+def thinking(config, weights):
+    """Qwen 2.5 VL as Qwen 2.5 Omni was published: all of it inside of a thinker, each of an encoder's matrices by itself."""
+    text = {key: value for key, value in config.items() if key not in ("architectures", "model_type", "vision_config")}
+    thinker = dict(text_config=text, vision_config=config["vision_config"], audio_config=EAR)
+    named = {}
+    for key, weight in weights.items():
+        parts = zip("qkv", weight.chunk(3)) if ".qkv." in key else [("qkv", weight)]
+        named |= {"thinker." + key.replace("qkv", part): own.contiguous() for part, own in parts}
+    return dict(architectures=["Qwen2_5OmniModel"], model_type="qwen2_5_omni", thinker_config=thinker), named
 
 
 def modern(llama, name, output):
@@ -200,6 +218,6 @@ def legacy(llama, name, output):
 
 if __name__ == "__main__":
     llama, *names = sys.argv[1:]
-    for name in names or [*TEXT, *PICTURED, *KIMI]:
+    for name in names or [*TEXT, *PICTURED, *KIMI, *OMNI]:
         (HERE / name).mkdir(exist_ok=True)
         (legacy if name in LEGACY else modern)(llama, name, HERE / name)
