@@ -530,13 +530,27 @@ test.each([
   },
 )
 
-test("compiled as it is, it stays one file", async () => {
-  const model = await opened(asOllama("gemma3"))
-  const output = join(scratch, "compiled")
+test.each(["gemma3", BOTH])("%s compiled as it is stays one file", async (name) => {
+  const model = await opened(asOllama(name))
+  const output = join(scratch, `compiled-${name}`)
   await compileFolder({ ...model, format: "gguf" }, output, { format: "gguf" })
-  expect(readdirSync(output).filter((name) => name.endsWith(".gguf")).length).toBe(1)
+  expect(readdirSync(output).filter((file) => file.endsWith(".gguf")).length).toBe(1)
   const compiled = await opened(output)
   expect(printGraph(compiled.vision!.graph)).toBe(printGraph(model.vision!.graph))
+  expect(compiled.hearing && printGraph(compiled.hearing.graph)).toBe(
+    model.hearing && printGraph(model.hearing.graph),
+  )
+})
+
+test("packed anew, what it sees and hears with has folders of its own", async () => {
+  const model = await opened(asOllama(BOTH))
+  const output = join(scratch, "packed")
+  await compileFolder(model, output, { format: "q4f16_1" })
+  expect(readdirSync(output)).toEqual(expect.arrayContaining(["vision", "hearing"]))
+  const packed = await opened(output)
+  expect([packed.blind, packed.deaf]).toEqual([undefined, undefined])
+  expect(printGraph(packed.hearing!.graph)).toBe(printGraph(model.hearing!.graph))
+  expect(packed.hearing!.audio).toEqual(model.hearing!.audio)
 })
 
 test.each<[string, string, (parts: GgufFileParts) => void, string]>([
