@@ -3077,14 +3077,14 @@ export const planted: readonly PlantedFault[] = [
   },
   {
     what: "Gemma 4's mmproj files: norms around convolutions are taken by their names",
-    file: "src/model/hearing/conformer-mmproj.ts",
+    file: "src/model/hearing/gemma4-mmproj.ts",
     text: '"lconv1d.pre_layer_norm": "conv_norm"',
     fault: '"lconv1d.pre_layer_norm": "norm_conv"',
     test: "test/model/senses-mmproj.test.ts",
   },
   {
     what: "Gemma 4's mmproj files: a softplus is taken of what is stored as one",
-    file: "src/model/hearing/conformer-mmproj.ts",
+    file: "src/model/hearing/gemma4-mmproj.ts",
     text: '"self_attn.per_dim_scale": "per_dim_scale"',
     fault: '"self_attn.per_dim_scale": { name: "per_dim_scale", softplus: true }',
     test: "test/model/senses-mmproj.test.ts",

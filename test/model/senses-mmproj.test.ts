@@ -37,11 +37,11 @@ const USUAL = {
   gradient_clipping: 1e10,
 }
 
-function published(): string {
+function published(name: string, usual: Record<string, number>): string {
   const folder = mkdtempSync(join(scratch, "folder-"))
-  cpSync(goldenFolder("senses", "gemma4"), folder, { recursive: true })
+  cpSync(goldenFolder("senses", name), folder, { recursive: true })
   const config = JSON.parse(readFileSync(join(folder, "config.json"), "utf8"))
-  Object.assign(config.audio_config, USUAL)
+  Object.assign(config.audio_config, usual)
   config.text_config.pad_token_id = 0
   writeFileSync(join(folder, "config.json"), JSON.stringify(config))
   return folder
@@ -59,8 +59,12 @@ async function valuesOf({ graph, weights }: Sense): Promise<Map<string, Float32A
   return values
 }
 
-test("what hears in a file is what its folder has", async () => {
-  const [file, folder] = [await opened(pair), await opened(published())]
+test.each([
+  { name: "gemma4", usual: USUAL, tokens: [328, 0] },
+  { name: "gemma4-unified", usual: { rms_norm_eps: 1e-6 }, tokens: [328, undefined] },
+])("what $name hears with in a file is what its folder has", async ({ name, usual, tokens }) => {
+  const file = await opened(join(goldenFolder("gguf", "senses"), name))
+  const folder = await opened(published(name, usual))
   expect([file.deaf, folder.deaf]).toEqual([undefined, undefined])
   const [own, its] = [file.hearing!, folder.hearing!]
   expect(printGraph(own.graph)).toBe(printGraph(its.graph))
@@ -75,7 +79,7 @@ test("what hears in a file is what its folder has", async () => {
   }
   expect(own.audio).toEqual(its.audio)
   const { softToken, instead } = own.config as { softToken: number; instead?: number }
-  expect([softToken, instead]).toEqual([328, 0])
+  expect([softToken, instead]).toEqual(tokens)
 })
 
 test("a compiled folder has what hears, and its numbers", async () => {

@@ -13,7 +13,6 @@ import type { Naming } from "../weights/names.ts"
 import type { Weights } from "../weights/weights.ts"
 import { chunkParts } from "./chunks.ts"
 import type { ConformerConfig } from "./conformer.ts"
-import { CONFORMER, conformerFields, conformerNaming } from "./conformer-mmproj.ts"
 import {
   EPSILON,
   encoderOf,
@@ -22,6 +21,15 @@ import {
   readTranscription,
 } from "./families.ts"
 import { readGemma4Audio, readGemma4Hearing } from "./gemma4.ts"
+import {
+  CONFORMER,
+  conformerFields,
+  conformerNaming,
+  SAMPLES,
+  samplesFields,
+  samplesNaming,
+} from "./gemma4-mmproj.ts"
+import { readUnifiedAudio, readUnifiedHearing, type SamplesConfig } from "./gemma4-unified.ts"
 import type { HearingConfig } from "./tower.ts"
 import type { OpenedTranscription } from "./transcripts.ts"
 
@@ -86,11 +94,12 @@ const projectors = {
 export const hearingMmprojNames = [
   ...(Object.keys(projectors) as (keyof typeof projectors)[]),
   CONFORMER,
+  SAMPLES,
 ] as const
 
-function projectorOf(file: ClipFile): Projector | typeof CONFORMER {
+function projectorOf(file: ClipFile): Projector | typeof CONFORMER | typeof SAMPLES {
   const { key, name } = file.projector()
-  if (name === CONFORMER) return name
+  if (name === CONFORMER || name === SAMPLES) return name
   if (name !== undefined && Object.hasOwn(projectors, name))
     return projectors[name as keyof typeof projectors]
   const known = hearingMmprojNames.join(", ")
@@ -101,7 +110,7 @@ interface Read {
   fields: Fields
   /** Of a preprocessor_config.json; absent: no folder could say what stands around a recording. */
   extractor: Fields | undefined
-  config: HearingConfig | ConformerConfig
+  config: HearingConfig | ConformerConfig | SamplesConfig
   audio: AudioProcessing
   transcription: string | OpenedTranscription | undefined
 }
@@ -123,12 +132,16 @@ export async function openHearingMmproj(beside: Beside): Promise<HearingMmproj |
       return undefined
     }
     const projector = projectorOf(file)
-    const read =
-      projector === CONFORMER ? readConformer(file, beside) : readEncoder(file, projector, beside)
-    const { unread } = projector === CONFORMER ? {} : projector
+    const read = readBy(projector, file, beside)
+    const unread = typeof projector === "string" ? [] : projector.unread
     const close = () => closing.close()
     return { ...read, weights: file.weights(read.config.naming, close, unread), close }
   })
+}
+
+function readBy(projector: ReturnType<typeof projectorOf>, file: ClipFile, beside: Beside): Read {
+  if (projector === CONFORMER) return readConformer(file, beside)
+  return projector === SAMPLES ? readSamples(file, beside) : readEncoder(file, projector, beside)
 }
 
 function readEncoder(file: ClipFile, projector: Projector, beside: Beside): Read {
@@ -157,6 +170,22 @@ function readConformer(file: ClipFile, beside: Beside): Read {
     extractor,
     config: { ...config, naming: conformerNaming(config) },
     audio: readGemma4Audio(fields, extractor, new Fields({}, file.broken)),
+    transcription: undefined,
+  }
+}
+
+function readSamples(file: ClipFile, beside: Beside): Read {
+  const fields = samplesFields(file, beside)
+  const config = readUnifiedHearing(fields, beside.config)!
+  const { samples } = config
+  const said = { feature_size: samples, audio_samples_per_token: samples }
+  const extractor = new Fields(said, file.broken)
+  const nothing = new Fields({}, file.broken)
+  return {
+    fields,
+    extractor,
+    config: { ...config, naming: samplesNaming },
+    audio: readUnifiedAudio(fields, { extractor, processor: nothing, tokens: nothing }),
     transcription: undefined,
   }
 }

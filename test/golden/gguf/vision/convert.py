@@ -167,7 +167,7 @@ def published(name, folder):
         weights = {f"model.{key}" if not key.startswith("language_model") else key: w for key, w in weights.items()}
     if name == "qwen3-vl-moe":  # experts' matrices were published turned around, and transformers 5 turns them
         weights = {key: w.transpose(1, 2).contiguous() if ".experts." in key else w for key, w in weights.items()}
-    if name == "gemma4":  # its converter leaves rows out that no token has
+    if name.startswith("gemma4"):  # its converter leaves rows out that no token has
         added = json.loads((VISION / name / "tokenizer_config.json").read_text())["added_tokens_decoder"]
         config["text_config"]["vocab_size"] = 1 + max(map(int, added))
     return config, weights

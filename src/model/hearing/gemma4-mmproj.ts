@@ -1,15 +1,19 @@
-// What Gemma 4 hears with, as llama.cpp's converter writes it (`gemma4a`), in the words of a config.json. Most sizes are those of tensors.
-// What such a file does not say is as it was published: how many rows a row sees, where scores and rows are cut off, what halves of
-// MLPs are multiplied with. What its norms add, some files say wrongly (tools/mtmd/clip.cpp there), and so nobody asks them.
+// What Gemma 4 hears with, as llama.cpp's converter writes it, in the words of a config.json: a conformer (`gemma4a`), or of 12B a matrix
+// over samples (`gemma4ua`). Most sizes are those of tensors. What such a file does not say is as it was published: how many rows a row
+// sees, where scores and rows are cut off, what halves of MLPs are multiplied with. What norms add, some files say wrongly
+// (tools/mtmd/clip.cpp there), and so nobody asks them.
 
 import { Fields } from "../fields.ts"
+import type { Json } from "../folder.ts"
 import type { Beside, ClipFile } from "../gguf/clip-file.ts"
 import { boundParts, GEMMA4 } from "../vision/gemma4.ts"
 import type { Naming } from "../weights/names.ts"
 import type { ConformerConfig } from "./conformer.ts"
+import { GEMMA4_UNIFIED } from "./gemma4-unified.ts"
 
-/** What the projector type of such a file is. */
+/** What the projector type of such files is. */
 export const CONFORMER = "gemma4a"
+export const SAMPLES = "gemma4ua"
 
 /** Tokens that the vocabulary has, the soft one first. */
 const AROUND = ["<|audio|>", "<|audio>", "<audio|>"] as const
@@ -17,9 +21,38 @@ const AROUND = ["<|audio|>", "<|audio>", "<audio|>"] as const
 const LAST = "mm.a.input_projection.weight"
 
 /** @throws where it belongs to another model */
-export function conformerFields(file: ClipFile, beside: Beside): Fields {
+function wholeOf(
+  file: ClipFile,
+  beside: Beside,
+  own: { model_type: string; audio_config: Json },
+): Fields {
   file.checkTokens(AROUND, "recordings", beside)
   file.checkWidth({ tensor: LAST, dim: 1 }, beside)
+  const audio_token_id = beside.readTokenIds()(AROUND[0])
+  return new Fields(
+    { ...own, audio_token_id, text_config: { model_type: "gemma4_text" } },
+    file.broken,
+  )
+}
+
+/** @throws where it belongs to another model, or is broken */
+export const samplesFields = (file: ClipFile, beside: Beside): Fields =>
+  wholeOf(file, beside, {
+    model_type: GEMMA4_UNIFIED,
+    audio_config: { audio_embed_dim: file.dims(LAST)[0] },
+  })
+
+export const samplesNaming: Naming = {
+  roots: [{ root: "mm.a.", head: "mm.a." }],
+  layers: "blk.",
+  parts: {
+    linear_1: "input_projection",
+    projector_norm: { name: "projector_norm", constant: 1 },
+  },
+}
+
+/** @throws where it belongs to another model, or is broken */
+export function conformerFields(file: ClipFile, beside: Beside): Fields {
   const channels = [0, 1].map((index) => file.dims(`a.conv1d.${index}.weight`)[3] ?? 0)
   const bands = file.countIfThere("num_mel_bins") ?? channels[0]!
   if (bands !== channels[0])
@@ -36,9 +69,7 @@ export function conformerFields(file: ClipFile, beside: Beside): Fields {
     output_proj_dims: file.dims("a.pre_encode.out.weight")[1],
     use_clipped_linears: file.has("a.blk.0.attn_q.input_max"),
   }
-  const audio_token_id = beside.readTokenIds()(AROUND[0])
-  const text_config = { model_type: "gemma4_text" }
-  return new Fields({ model_type: GEMMA4, audio_config, audio_token_id, text_config }, file.broken)
+  return wholeOf(file, beside, { model_type: GEMMA4, audio_config })
 }
 
 const MATRICES = {
