@@ -2,7 +2,6 @@
 // dialects differ, which headers mean what) stand here once.
 
 import type { TSchema } from "typebox"
-import { FORMATS } from "../audio/format.ts"
 import { MAX_AUDIO, MAX_IMAGE } from "../chat/media.ts"
 import { errors } from "../errors.ts"
 import { CLIENTS } from "./apis/chat/dialects/choose.ts"
@@ -98,7 +97,7 @@ results of tools, as PNG, JPEG, WebP or GIF of at most ${MAX_IMAGE / 2 ** 20} Mi
 
 ## Audio
 
-A model that hears has \`audio\` among its \`capabilities\`. It takes recordings where another takes images, as ${FORMATS} of at most
+A model that hears has \`audio\` among its \`capabilities\`. It takes recordings where another takes images, as WAV, MP3, FLAC, Ogg or WebM of at most
 ${MAX_AUDIO / 2 ** 20} MiB ([how they are prepared](audio.md)):
 
 | API | A recording is |

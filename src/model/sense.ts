@@ -173,16 +173,23 @@ export async function openSense(
 /** The same of a file beside a GGUF model, or of that model's own. */
 export function senseBeside(
   { folder, file }: Pick<Beside, "folder" | "file">,
-  { fields, weights }: { fields: Fields; weights: Weights },
-  { names, layers, beside = [], graph: make }: Omit<Reading, "naming"> & Pick<Sense, "beside">,
+  { fields, weights: stored }: { fields: Fields; weights: Weights },
+  {
+    names,
+    layers,
+    beside = [],
+    graph: make,
+    computed = (stored) => stored,
+  }: Omit<Reading, "naming"> & Pick<Sense, "beside">,
 ): Omit<Sense, "close"> {
+  const weights = computed(stored)
   checkLayers(fields, layers, weights)
   const graph = make()
   const tensorsBeside = beside.flatMap(({ sources }) => sources.map(({ tensor }) => tensor))
   weights.refuseOthers?.([...readTensors(graph, weights), ...tensorsBeside])
   const broken = (what: string) => folder.broken(file, what)
-  const stored = storedFormat(graph, weights, "gguf", broken, true) // converters keep some matrices in f32
-  return { path: folder.path, configuration: file, graph, ...stored, weights, names }
+  const format = storedFormat(graph, weights, "gguf", broken, true) // converters keep some matrices in f32
+  return { path: folder.path, configuration: file, graph, ...format, weights, names }
 }
 
 /** Before anything is made for each layer: every layer has tensors of its own. */

@@ -313,18 +313,53 @@ test.each(Object.entries(byOllama))(
   },
 )
 
-test("no text of Ollama's files of Gemma 3 begins with a blank", async () => {
-  const folder = join(root, "llama-q4_0") // whose vocabulary says so
-  const { pairs, handle } = await readContainer(new Folder(folder), ggufIn(folder)!)
-  await handle.close()
-  const count = (pairs.get("tokenizer.ggml.tokens") as unknown[]).length
-  const textOf = (pairs: ReadonlyMap<string, Value>) =>
-    readTokenizer(new Keys(pairs, (what) => new Folder(root).broken("x.gguf", what)), count).json
-  const silent = new Map(pairs)
-  expect(silent.delete("tokenizer.ggml.add_space_prefix")).toBe(true)
-  expect(textOf(silent)).not.toBe(textOf(pairs))
-  silent.set("general.architecture", "gemma3").set("tokenizer.ggml.add_unknown_token", false)
-  expect(textOf(silent)).toBe(textOf(pairs))
+test.each(["gemma3", "gemma4"])(
+  "no text of Ollama's files of %s begins with a blank",
+  async (architecture) => {
+    const folder = join(root, "llama-q4_0") // whose vocabulary says so
+    const { pairs, handle } = await readContainer(new Folder(folder), ggufIn(folder)!)
+    await handle.close()
+    const count = (pairs.get("tokenizer.ggml.tokens") as unknown[]).length
+    const textOf = (pairs: ReadonlyMap<string, Value>) =>
+      readTokenizer(new Keys(pairs, (what) => new Folder(root).broken("x.gguf", what)), count).json
+    const silent = new Map(pairs)
+    expect(silent.delete("tokenizer.ggml.add_space_prefix")).toBe(true)
+    expect(textOf(silent)).not.toBe(textOf(pairs))
+    silent.set("general.architecture", architecture).set("tokenizer.ggml.add_unknown_token", false)
+    expect(textOf(silent)).toBe(textOf(pairs))
+    const usual = textOf(silent)
+    silent.set("tokenizer.ggml.add_bos_token", false)
+    expect(textOf(silent) === usual).toBe(architecture === "gemma4") // which llama.cpp begins all the same
+  },
+)
+
+test("experts of Gemma 4 are read as Ollama's files have them: gates and ups apart, scales beside the router", async () => {
+  const path = changedFile(convertedFile("gemma4-experts"), (bytes) =>
+    rewritten(bytes, ({ tensors }) => {
+      for (const [name, tensor] of [...tensors]) {
+        if (name.endsWith("ffn_down_exps.scale")) {
+          tensors.delete(name)
+          const router = name.replace("ffn_down_exps.scale", "ffn_gate_inp.per_expert_scale")
+          tensors.set(router, tensor)
+        }
+        if (!name.includes("ffn_gate_up_exps")) continue
+        const [columns, rows, experts] = tensor.dims as [number, number, number]
+        const half = tensor.data.length / experts / 2
+        tensors.delete(name)
+        for (const [i, part] of ["gate", "up"].entries()) {
+          const data = Array.from({ length: experts }, (_, expert) =>
+            tensor.data.subarray((2 * expert + i) * half, (2 * expert + i + 1) * half),
+          )
+          const own = { ...tensor, dims: [columns, rows / 2, experts], data: Buffer.concat(data) }
+          tensors.set(name.replace("gate_up", part), own)
+        }
+      }
+    }),
+  )
+  const prompts = readGolden(join(models, "gemma4-experts"))
+  const ours = await logitsOf(path, prompts)
+  for (const [i, { logits }] of prompts.entries())
+    expect(worstDifference(ours[i]!, logits)).toBeLessThan(1e-3)
 })
 
 test("a key that changes the mathematics and is not known of the architecture is refused", async () => {

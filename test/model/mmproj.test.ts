@@ -118,6 +118,7 @@ const scratch = mkdtempSync(join(tmpdir(), "sinter-mmproj-"))
 afterAll(() => rmSync(scratch, { recursive: true }))
 
 const MMPROJ: Readonly<Record<string, string>> = {
+  "granite-vision": "mmproj-model-f16.gguf",
   "llava-clip": "mmproj-model-f16.gguf",
   "llava-next": "mmproj-model-f16.gguf",
 }
@@ -217,12 +218,6 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
     'clip.projector_type is "ldp"; known: mlp, idefics3, internvl, llama4, janus_pro, kimivl, kimik25, lfm2, gemma3, gemma4v, pixtral, qwen2vl_merger, qwen2.5vl_merger, qwen2.5o, qwen3vl_merger',
   ],
   [
-    "Qwen that hears, too",
-    "qwen2-5-vl",
-    ({ pairs }) => pairs.set("clip.projector_type", string("qwen2.5o")),
-    'clip.projector_type is "qwen2.5o"; known: ',
-  ],
-  [
     "half of a patch's matrix",
     "qwen2-vl",
     ({ tensors }) => tensors.delete("v.patch_embd.weight.1"),
@@ -273,6 +268,12 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
     "llava-next",
     ({ pairs }) => pairs.set("clip.vision.mm_patch_merge_type", string("flat")),
     'clip.vision.mm_patch_merge_type is "flat"; known with image_grid_pinpoints: spatial_unpad',
+  ],
+  [
+    "a layer that there is not",
+    "granite-vision",
+    ({ pairs }) => pairs.set("clip.vision.feature_layer", int32s([1, 4])),
+    "vision_feature_layer holds 4, which is none of 3 layers",
   ],
   [
     "a width without a height",

@@ -1,10 +1,18 @@
 // Files that hold text model and tower, as Ollama's converter writes them, are what the pairs of llama.cpp's converter are
 // (test/golden/gguf/vision), bit by bit: their tensors and keys are given the names here that Ollama's have
-// (convert/convert_gemma3.go, convert_llama4.go, convert_mistral.go, convert_qwen25vl.go, convert_qwen3next.go, convert_qwen3vl.go
-// there).
+// (convert/convert_gemma3.go, convert_gemma4.go, convert_lfm2_vl.go, convert_llama4.go, convert_mistral.go, convert_qwen25vl.go,
+// convert_qwen3next.go, convert_qwen3vl.go there). One pair hears, too (test/golden/gguf/senses).
 
 import { createHash } from "node:crypto"
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, expect, onTestFinished, test } from "vitest"
@@ -16,6 +24,7 @@ import { type Model, openModel } from "../../src/model/model.ts"
 import {
   bool,
   float32,
+  float32s,
   type GgufFileParts,
   type GgufTensor,
   int32s,
@@ -28,9 +37,34 @@ import { goldenFolder } from "./golden.ts"
 const scratch = mkdtempSync(join(tmpdir(), "sinter-ollama-sight-"))
 afterAll(() => rmSync(scratch, { recursive: true }))
 
+const MMPROJ = "mmproj-model-bf16.gguf"
+
 const pairOf = (name: string) => {
-  const folder = join(goldenFolder("gguf", "vision"), name)
-  return { model: join(folder, "model.gguf"), mmproj: join(folder, "mmproj-model-bf16.gguf") }
+  const folder = name === BOTH ? withPlaces() : join(goldenFolder("gguf", "vision"), name)
+  return { model: join(folder, "model.gguf"), mmproj: join(folder, MMPROJ) }
+}
+
+/** A pair that sees and hears, whose matrices have bounds. */
+const BOTH = "gemma4-senses"
+
+/** Its tower has places for images of fewer rows than usual: here for more, which say nothing. */
+function withPlaces(): string {
+  const folder = join(scratch, BOTH)
+  if (existsSync(folder)) return folder
+  const golden = join(goldenFolder("gguf", "senses"), "gemma4")
+  cpSync(golden, folder, { recursive: true })
+  const more = rewritten(readFileSync(join(golden, MMPROJ)), ({ tensors }) => {
+    const { type, dims, data } = tensors.get("v.position_embd.weight")!
+    const [width, places] = dims as [number, number]
+    const [few, most] = [places, 600].map((count) => 4 * width * count)
+    const tables = [0, few!].map((at) =>
+      Buffer.concat([data.subarray(at, at + few!), Buffer.alloc(most! - few!)]),
+    )
+    const table = { type, dims: [width, 600, 2], data: Buffer.concat(tables) }
+    tensors.set("v.position_embd.weight", table)
+  })
+  writeFileSync(join(folder, MMPROJ), more)
+  return folder
 }
 
 async function opened(path: string): Promise<Model> {
@@ -49,6 +83,8 @@ interface Layout {
   keys: Record<string, Buffer>
   rest?: (parts: GgufFileParts) => void
 }
+
+const BYTES: GgufTensor = { type: "F32", dims: [1], data: Buffer.alloc(4) }
 
 const BLOCKS = { embedding_length: 48, block_count: 3, "attention.head_count": 4, patch_size: 4 }
 
@@ -129,7 +165,56 @@ function untangled({ tensors }: GgufFileParts): void {
     }
 }
 
+const gemma4Keys = {
+  ...ofVision({ embedding_length: 32, block_count: 2, "attention.head_count": 4, patch_size: 2 }),
+  ...ofVision({ feed_forward_length: 40, num_channels: 3, "projector.scale_factor": 2 }),
+  "vision.attention.layer_norm_epsilon": float32(1e-6),
+}
+
 const layouts: Record<string, Layout> = {
+  gemma4: { architecture: "gemma4", names: [], keys: gemma4Keys },
+  [BOTH]: {
+    architecture: "gemma4",
+    names: [
+      ["a.pre_encode.out", "mm.a.fc"],
+      [/^a\.input_projection/, "a.pre_encode.out"],
+      [/^(a\..*)\.ln2/, "$1.layer_pre_norm"],
+      [/^(a\..*)attn_post_norm/, "$1ln2"],
+      ["attn_pre_norm", "ln1"],
+      ["attn_k_rel", "linear_pos"],
+    ],
+    keys: {
+      ...gemma4Keys,
+      "audio.block_count": uint32(2),
+      "audio.embedding_length": uint32(32),
+      "audio.feed_forward_length": uint32(128),
+      "audio.attention.head_count": uint32(4),
+      "audio.attention.layer_norm_epsilon": float32(1e-6),
+      "audio.conv_kernel_size": uint32(4),
+    },
+    rest: ({ tensors }) => tensors.set("model.vision_tower.another", BYTES),
+  },
+  "lfm2-vl": {
+    architecture: "lfm2",
+    names: [["mm.input_norm", "mm.layer_norm"]],
+    keys: {
+      ...ofVision({ ...BLOCKS, feed_forward_length: 56, image_size: 64, num_channels: 3 }),
+      ...ofVision({ "projector.scale_factor": 2, tile_size: 128, min_tiles: 2, max_tiles: 10 }),
+      ...ofVision({ min_image_tokens: 64, max_image_tokens: 256, image_token_id: 319 }),
+      "vision.attention.layer_norm_epsilon": float32(1e-6),
+      "vision.max_pixels_tolerance": float32(2),
+      "vision.projector.use_layernorm": bool(true),
+      "vision.do_image_splitting": bool(true),
+      "vision.use_thumbnail": bool(true),
+      "vision.use_image_special_tokens": bool(true),
+      "vision.image_mean": float32s([0.5, 0.5, 0.5]),
+      "vision.image_std": float32s([0.5, 0.5, 0.5]),
+    },
+    rest({ tensors }) {
+      tensors.set("output_norm.weight", tensors.get("token_embd_norm.weight")!)
+      tensors.delete("token_embd_norm.weight")
+    },
+  },
   llama4: {
     architecture: "llama4",
     names: [
@@ -262,7 +347,9 @@ function asOllama(name: string, change: (parts: GgufFileParts) => void = () => {
       )
     for (const [key, value] of [...pairs]) {
       const [, before = "", rest = ""] =
-        /^(gemma3|llama4|mistral3|qwen2vl|qwen35|qwen3vl|qwen3vlmoe)\.(.+)$/.exec(key) ?? []
+        /^(gemma3|gemma4|lfm2|llama4|mistral3|qwen2vl|qwen35|qwen3vl|qwen3vlmoe)\.(.+)$/.exec(
+          key,
+        ) ?? []
       if (before === "") continue
       pairs.delete(key)
       if (rest !== "rope.dimension_sections") pairs.set(`${architecture}.${rest}`, value)
@@ -308,8 +395,66 @@ test.each(Object.keys(layouts))(
     const usual = { least: 56 * 56, most: 1280 * 8 * 8 } // of Qwen 2.5's, which says nothing of it
     const cutting = { ...other.images.cutting, ...(name === "qwen2-5-vl" && usual) }
     expect(inFloats(own.images)).toEqual({ ...inFloats(other.images), cutting })
+    expect(one.deaf).toBeUndefined()
+    expect(one.hearing === undefined).toBe(name !== BOTH)
+    if (!one.hearing) return
+    expect(printGraph(one.hearing.graph)).toBe(printGraph(two.hearing!.graph))
+    expect(await valuesOf(one.hearing)).toEqual(await valuesOf(two.hearing!))
+    expect(one.hearing.audio).toEqual(two.hearing!.audio)
   },
 )
+
+/** Least and most of what each matrix reads and gives, layer by layer, and four numbers that nobody reads. */
+function listBounds({ tensors }: GgufFileParts): void {
+  const matrices = ["attn_q", "attn_k", "attn_v", "attn_out", "ffn_gate", "ffn_up", "ffn_down"]
+  const ends = ["input_min", "input_max", "output_min", "output_max"]
+  const names = [0, 1].flatMap((layer) =>
+    matrices.flatMap((matrix) => ends.map((end) => `v.blk.${layer}.${matrix}.${end}`)),
+  )
+  const data = Buffer.concat([...names.map((name) => tensors.get(name)!.data), Buffer.alloc(16)])
+  for (const name of names) tensors.delete(name)
+  tensors.set("v.clamp_data", { type: "F32", dims: [names.length + 4], data })
+}
+
+test("bounds of Gemma 4's matrices may lie in one list, which counts where there are no others", async () => {
+  const [usual, listed] = [await opened(asOllama(BOTH)), await opened(asOllama(BOTH, listBounds))]
+  expect(listed.blind).toBeUndefined()
+  expect(printGraph(listed.vision!.graph)).toBe(printGraph(usual.vision!.graph))
+  expect(await valuesOf(listed.vision!)).toEqual(await valuesOf(usual.vision!))
+  const beside = asOllama(BOTH, ({ tensors }) => tensors.set("v.clamp_data", BYTES))
+  expect(await valuesOf((await opened(beside)).vision!)).toEqual(await valuesOf(usual.vision!))
+})
+
+test("what of Gemma 4 cannot be read of one sense does not matter to the other", async () => {
+  const blind = asOllama(BOTH, ({ tensors }) => tensors.delete("v.blk.1.ln1.weight"))
+  const deaf = asOllama(BOTH, ({ tensors }) => tensors.delete("mm.a.fc.bias"))
+  const [sees, hears] = [await opened(deaf), await opened(blind)]
+  expect([sees.blind, hears.deaf]).toEqual([undefined, undefined])
+  expect(sees.deaf).toContain("there is no tensor a.pre_encode.out.bias")
+  expect(hears.blind).toContain("there is no tensor v.blk.1.ln1.weight")
+})
+
+test("images of LFM2-VL are cut as Ollama's files say", async () => {
+  const path = asOllama("lfm2-vl", ({ pairs }) => {
+    pairs.set("lfm2.vision.tile_size", uint32(64))
+    pairs.set("lfm2.vision.max_tiles", uint32(6))
+    pairs.set("lfm2.vision.min_tiles", uint32(3))
+    pairs.set("lfm2.vision.max_image_tokens", uint32(128))
+    pairs.set("lfm2.vision.min_image_tokens", uint32(16))
+    pairs.set("lfm2.vision.max_pixels_tolerance", float32(1.5))
+  })
+  const { images } = (await opened(path)).vision!
+  expect(images.cutting).toEqual({
+    kind: "fit",
+    least: 16 * 8 * 8,
+    most: 128 * 8 * 8,
+    tiles: { above: 1.5 * 128 * 8 * 8, least: 3, most: 6, edge: 64 },
+  })
+  const whole = asOllama("lfm2-vl", ({ pairs }) =>
+    pairs.set("lfm2.vision.do_image_splitting", bool(false)),
+  )
+  expect((await opened(whole)).vision!.images.cutting).not.toHaveProperty("tiles")
+})
 
 test("a tower inside goes before one beside, and not before one that is named", async () => {
   const path = asOllama("gemma3")
@@ -385,13 +530,27 @@ test.each([
   },
 )
 
-test("compiled as it is, it stays one file", async () => {
-  const model = await opened(asOllama("gemma3"))
-  const output = join(scratch, "compiled")
+test.each(["gemma3", BOTH])("%s compiled as it is stays one file", async (name) => {
+  const model = await opened(asOllama(name))
+  const output = join(scratch, `compiled-${name}`)
   await compileFolder({ ...model, format: "gguf" }, output, { format: "gguf" })
-  expect(readdirSync(output).filter((name) => name.endsWith(".gguf")).length).toBe(1)
+  expect(readdirSync(output).filter((file) => file.endsWith(".gguf")).length).toBe(1)
   const compiled = await opened(output)
   expect(printGraph(compiled.vision!.graph)).toBe(printGraph(model.vision!.graph))
+  expect(compiled.hearing && printGraph(compiled.hearing.graph)).toBe(
+    model.hearing && printGraph(model.hearing.graph),
+  )
+})
+
+test("packed anew, what it sees and hears with has folders of its own", async () => {
+  const model = await opened(asOllama(BOTH))
+  const output = join(scratch, "packed")
+  await compileFolder(model, output, { format: "q4f16_1" })
+  expect(readdirSync(output)).toEqual(expect.arrayContaining(["vision", "hearing"]))
+  const packed = await opened(output)
+  expect([packed.blind, packed.deaf]).toEqual([undefined, undefined])
+  expect(printGraph(packed.hearing!.graph)).toBe(printGraph(model.hearing!.graph))
+  expect(packed.hearing!.audio).toEqual(model.hearing!.audio)
 })
 
 test.each<[string, string, (parts: GgufFileParts) => void, string]>([
@@ -430,6 +589,28 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
     "qwen3-vl-moe",
     ({ pairs }) => pairs.set("qwen3vlmoe.vision.deepstack_visual_indexes", int32s([3])),
     "names layer 3 of 3",
+  ],
+  [
+    "a list of bounds of another length",
+    BOTH,
+    (parts) => {
+      listBounds(parts)
+      const list = parts.tensors.get("v.clamp_data")!
+      parts.tensors.set("v.clamp_data", { ...list, dims: [56], data: list.data.subarray(16) })
+    },
+    "tensor v.clamp_data is no list of type F32 of 28 numbers a layer and 4 more",
+  ],
+  [
+    "images without tokens around them",
+    "lfm2-vl",
+    ({ pairs }) => pairs.set("lfm2.vision.use_image_special_tokens", bool(false)),
+    "clip.vision.use_image_special_tokens is false; only true is known",
+  ],
+  [
+    "no thumbnail",
+    "lfm2-vl",
+    ({ pairs }) => pairs.set("lfm2.vision.use_thumbnail", bool(false)),
+    "use_thumbnail is false, which is not known",
   ],
   [
     "more layers than any tower has",

@@ -144,6 +144,7 @@ const withScansAndExperts = {
 /** LFM2. Layers without heads of keys have convolutions. */
 const withConvolutions = {
   varies: true,
+  sees: true,
   fields: (file, { rms_norm_eps, num_hidden_layers: layers }) => ({
     norm_eps: rms_norm_eps,
     block_auto_adjust_ff_dim: false,

@@ -10,7 +10,7 @@ import { type Naming, sourcesOf } from "../weights/names.ts"
 import type { Weights } from "../weights/weights.ts"
 import { type Container, readContainer, type StoredTensor } from "./container.ts"
 import { isMmproj, Keys } from "./keys.ts"
-import { towerInside } from "./tower-inside.ts"
+import { isOfEar, towerInside } from "./tower-inside.ts"
 import { ggufWeights } from "./weights.ts"
 
 /** The file, and what the model that it lies beside is. */
@@ -46,15 +46,12 @@ export async function openClip({ folder, file }: Beside, closing: Closing): Prom
   const hears = keys.flag("clip.has_audio_encoder", false)
   const sees = keys.flag("clip.has_vision_encoder", !hears) // older ones do not say it
   const part = (name: ClipPart) => {
-    const isOwn = (tensor: string) => !(sees && hears) || AUDIO.test(tensor) === (name === "audio")
+    const isOwn = (tensor: string) => !(sees && hears) || isOfEar(tensor) === (name === "audio")
     const tensors = container.tensors.filter((tensor) => isOwn(tensor.name))
     return new ClipFile(folder, file, { ...container, tensors }, name)
   }
   return { ...(sees && { vision: part("vision") }), ...(hears && { audio: part("audio") }) }
 }
-
-/** Names of the tensors of what hears. */
-const AUDIO = /^(mm\.)?a\./
 
 export class ClipFile {
   readonly keys: Keys
@@ -100,6 +97,10 @@ export class ClipFile {
 
   numberIfThere(rest: string): number | undefined {
     return this.keys.numberIfThere(`clip.${this.#part}.${rest}`)
+  }
+
+  flag(rest: string, otherwise: boolean): boolean {
+    return this.keys.flag(`clip.${this.#part}.${rest}`, otherwise)
   }
 
   /** Each has tensors of its own, so that nothing is made for more of them. */

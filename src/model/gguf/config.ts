@@ -24,7 +24,7 @@ export interface GgufArchitecture {
   varies?: true
   /** Its last layers guess tokens further ahead. They are not read. */
   guessesAhead?: true
-  /** Its files may hold what sees beside the text model. */
+  /** Its files may hold what sees and hears beside the text model. */
   sees?: true
   /** Tensors that have other names than most architectures give them. */
   parts?: (tensors: Pick<Tensors, "has">, config: ModelConfig, file: GgufFile) => Naming["parts"]

@@ -56,12 +56,19 @@ export const gemmaArchitectures: Readonly<Record<string, GgufArchitecture>> = {
   gemma4: {
     model: "gemma4_text",
     varies: true,
+    sees: true,
     fields: gemma4Fields,
-    parts: () => ({
+    parts: ({ has }) => ({
       "self_attn.v_norm": { name: "attn_v_norm", constant: 1 },
       ...layerInputParts,
       "router.scale": { name: "ffn_gate_inp.scale", bare: true },
-      "router.per_expert_scale": { name: "ffn_down_exps.scale", bare: true },
+      "router.per_expert_scale": {
+        // Ollama's files may have it beside the router.
+        name: has("blk.0.ffn_down_exps.scale")
+          ? "ffn_down_exps.scale"
+          : "ffn_gate_inp.per_expert_scale",
+        bare: true,
+      },
       pre_feedforward_layernorm_2: "pre_ffw_norm_2",
       post_feedforward_layernorm_1: "post_ffw_norm_1",
       post_feedforward_layernorm_2: "post_ffw_norm_2",

@@ -16,7 +16,7 @@ import { configOf, type GgufArchitecture, GgufFile, type Tensors } from "./confi
 import { type Container, readContainer, type StoredTensor } from "./container.ts"
 import { isMmproj, Keys } from "./keys.ts"
 import { addedTokensIn, readTokenizer } from "./tokenizer.ts"
-import { holdsTower } from "./tower-inside.ts"
+import { holdsTower, isOfTower } from "./tower-inside.ts"
 import { ggufWeights } from "./weights.ts"
 
 export interface GgufModel {
@@ -182,7 +182,10 @@ async function divisorsOf(
   return short && long && { short, long }
 }
 
-/** Neither what guesses ahead, behind the last layer or by Ollama's name for it, nor what sees, where an architecture has those. */
+/**
+ * Neither what guesses ahead, behind the last layer or by Ollama's name for it, nor what sees or hears, some of it under the names that
+ * it was published with, where an architecture has those.
+ */
 function readOf(
   { guessesAhead, sees }: GgufArchitecture,
   { shapes }: ModelConfig,
@@ -190,7 +193,7 @@ function readOf(
   return (name) =>
     !(guessesAhead && Number(/^blk\.(\d+)\./.exec(name)?.[1] ?? 0) >= shapes.layers) &&
     !(guessesAhead && name.startsWith("mtp.")) &&
-    !(sees && /^(v|mm)\./.test(name))
+    !(sees && (isOfTower(name) || name.startsWith("model.vision_tower.")))
 }
 
 /** Norms of single heads lie in one tensor, head after head. */

@@ -69,7 +69,10 @@ export function readTokenizer(keys: Keys, vocabulary: number): TokenizerTexts {
   const ids = specialIds(keys, usual, lists)
   const begins = around ?? (kind !== "gpt2" || begun.has(pre))
   const adds = {
-    begin: keys.flag("tokenizer.ggml.add_bos_token", begins),
+    // Files of Gemma 4 may say false, and the model was taught with it; llama.cpp, too, adds it whatever they say.
+    begin:
+      keys.flag("tokenizer.ggml.add_bos_token", begins) ||
+      (kind !== "gpt2" && isOf(keys, "gemma4")),
     end: keys.flag("tokenizer.ggml.add_eos_token", around ?? false),
   }
   const parts = partsOf(keys, lists, pre)
@@ -144,9 +147,14 @@ function guessedPre(keys: Keys, { tokens }: Lists): string {
   return pres.get(keys.textIfThere("general.architecture") ?? "") ?? "default"
 }
 
-/** Ollama's files of Gemma 3 list tokens of pictures, too, which have no rows, and do not say that no text begins with a blank. */
-const isGemmaByOllama = (keys: Keys) =>
-  keys.textIfThere("general.architecture") === "gemma3" && isByOllama(keys)
+const isOf = (keys: Keys, ...architectures: string[]) =>
+  architectures.includes(keys.textIfThere("general.architecture") ?? "")
+
+/**
+ * Ollama's files of Gemma 3 list tokens of pictures, too, which have no rows; and none of these says that no text begins with a
+ * blank.
+ */
+const isGemmaByOllama = (keys: Keys) => isOf(keys, "gemma3", "gemma4") && isByOllama(keys)
 
 function readLists(keys: Keys, vocabulary: number): Lists {
   const listed = keys.texts("tokenizer.ggml.tokens")

@@ -1,8 +1,9 @@
 // A tower in the text model's own file, as Ollama's converter puts it there: its keys stand beside the model's, and it names tensors
 // otherwise than llama.cpp. What is given out are keys and tensors as an mmproj file has them, so that one reader knows both.
 //
-// Sources: convert/convert_gemma3.go, convert_llama4.go, convert_mistral.go, convert_qwen25vl.go, convert_qwen3next.go (which writes
-// Qwen 3.5) and convert_qwen3vl.go of Ollama, and llama/compat there, through which its own llama.cpp reads such files.
+// Sources: convert/convert_gemma3.go, convert_gemma4.go, convert_lfm2_vl.go, convert_llama4.go, convert_mistral.go, convert_qwen25vl.go,
+// convert_qwen3next.go (which writes Qwen 3.5) and convert_qwen3vl.go of Ollama, and llama/compat there, through which its own llama.cpp
+// reads such files.
 
 import type { Problem } from "../../errors.ts"
 import type { Container, StoredTensor, Value } from "./container.ts"
@@ -16,6 +17,10 @@ interface Inside {
   names: readonly (readonly [string, string])[]
   /** What is said in other words, or not at all: keys under `clip.vision`. */
   more(own: Own): Readonly<Record<string, Value | undefined>>
+  /** What hears, where there may be such tensors; its keys are called as those of an mmproj file. */
+  hears?: Pick<Inside, "projector" | "names">
+  /** Matrices whose bounds may lie in one list, layer by layer, if nowhere else. */
+  bounded?: readonly string[]
 }
 
 /** The value of a key of the file's own architecture. */
@@ -61,6 +66,13 @@ const qwen3vl: Inside = {
   },
 }
 
+const lfm2: Inside = {
+  projector: "lfm2",
+  activation: "clip.use_gelu",
+  names: [["mm.layer_norm", "mm.input_norm"]],
+  more: () => ({}),
+}
+
 /** By the architecture that such files have. */
 const towers: Readonly<Record<string, Inside>> = {
   gemma3: {
@@ -85,6 +97,26 @@ const towers: Readonly<Record<string, Inside>> = {
       return { "projector.scale_factor": Number.isFinite(factor) ? factor : undefined }
     },
   },
+  gemma4: {
+    projector: "gemma4v",
+    activation: "clip.use_gelu",
+    names: [],
+    more: () => ({}),
+    hears: {
+      projector: "gemma4a",
+      names: [
+        ["a.pre_encode.out", "a.input_projection"],
+        ["mm.a.fc", "a.pre_encode.out"],
+        [".ln1", ".attn_pre_norm"],
+        [".ln2", ".attn_post_norm"],
+        [".layer_pre_norm", ".ln2"],
+        [".linear_pos", ".attn_k_rel"],
+      ],
+    },
+    bounded: ["attn_q", "attn_k", "attn_v", "attn_out", "ffn_gate", "ffn_up", "ffn_down"],
+  },
+  lfm2,
+  lfm2moe: lfm2,
   llama4: {
     projector: "llama4",
     activation: "clip.use_gelu",
@@ -167,8 +199,11 @@ function withLayer(name: string, layers: readonly number[]): string {
   })
 }
 
-/** Of the tower, or of its projector. */
-const isOfTower = (name: string) => /^(v|mm)\./.test(name)
+/** Of a tower, or of its projector. */
+export const isOfTower = (name: string) => /^(v|a|mm)\./.test(name)
+
+/** Of what hears alone. */
+export const isOfEar = (name: string) => /^(mm\.)?a\./.test(name)
 
 /** Whether a file of that architecture holds a tower that is known. */
 export const holdsTower = (architecture: string, names: Iterable<string>) =>
@@ -193,39 +228,80 @@ export function towerInside(
   })
   return {
     ...container,
-    pairs: pairsOf(pairs, `${architecture}.vision.`, inside, own),
-    tensors: tensorsOf(tensors, inside, stackedIn(own)),
+    pairs: new Map<string, Value>([
+      ...pairsOf(pairs, architecture, inside, own),
+      ...(inside.hears ? sensesOf(names, inside.hears.projector) : []),
+    ]),
+    tensors: [
+      ...tensorsOf(tensors, inside, stackedIn(own)),
+      ...boundsOf(tensors, inside.bounded ?? [], broken),
+    ],
   }
 }
 
-function pairsOf(pairs: Pairs, before: string, inside: Inside, own: Own): Container["pairs"] {
+function pairsOf(pairs: Pairs, architecture: string, inside: Inside, own: Own): [string, Value][] {
+  const parts = inside.hears ? "vision|audio" : "vision"
+  const ofPart = new RegExp(`^${architecture}\\.(?=(${parts})\\.)`)
   const stated = [...pairs].flatMap(([key, value]): [string, Value][] =>
-    key.startsWith(before) ? [[`clip.vision.${key.slice(before.length)}`, value]] : [],
+    ofPart.test(key) ? [[key.replace(ofPart, "clip."), value]] : [],
   )
   const more = Object.entries(inside.more(own)).flatMap(([rest, value]): [string, Value][] =>
     value === undefined ? [] : [[`clip.vision.${rest}`, value]],
   )
-  return new Map<string, Value>([
+  return [
     ["general.architecture", "clip"],
-    ["clip.projector_type", inside.projector],
+    ["clip.vision.projector_type", inside.projector],
     [inside.activation, true],
     ...stated,
     ...more,
-  ])
+  ]
+}
+
+/** Which of both there are. @param projector of what hears */
+function sensesOf(names: readonly string[], projector: string): [string, Value][] {
+  return [
+    ["clip.has_vision_encoder", names.some((name) => isOfTower(name) && !isOfEar(name))],
+    ["clip.has_audio_encoder", names.some(isOfEar)],
+    ["clip.audio.projector_type", projector],
+  ]
 }
 
 function tensorsOf(
   tensors: readonly StoredTensor[],
-  { names }: Inside,
+  { names, hears }: Inside,
   layers: readonly number[],
 ): StoredTensor[] {
   return tensors
-    .filter(({ name }) => isOfTower(name))
-    .map((tensor) => ({
-      ...tensor,
-      name: withLayer(
-        names.reduce((name, [from, to]) => name.replace(from, to), tensor.name),
-        layers,
-      ),
-    }))
+    .filter(({ name }) => isOfTower(name) && name !== BOUNDS)
+    .map((tensor) => {
+      const own = hears && isOfEar(tensor.name) ? hears.names : names
+      const name = own.reduce((name, [from, to]) => name.replace(from, to), tensor.name)
+      return { ...tensor, name: withLayer(name, layers) }
+    })
+}
+
+const BOUNDS = "v.clamp_data"
+const ENDS = ["input_min", "input_max", "output_min", "output_max"]
+
+/** Of each matrix of each layer, and behind those of the projector, which have no meaning. */
+function boundsOf(
+  tensors: readonly StoredTensor[],
+  matrices: readonly string[],
+  broken: (what: string) => Problem,
+): StoredTensor[] {
+  const list = tensors.find(({ name }) => name === BOUNDS)
+  if (!list || tensors.some(({ name }) => /^v\..*\.input_max$/.test(name))) return []
+  const each = matrices.length * ENDS.length
+  const [count = 0] = list.dims
+  const layers = Math.floor(count / each)
+  if (list.type !== "F32" || list.dims.length !== 1 || count !== layers * each + ENDS.length)
+    throw broken(`tensor ${BOUNDS} is no list of type F32 of ${each} numbers a layer and 4 more`)
+  return Array.from({ length: layers * each }, (_, i) => {
+    const [layer, matrix] = [
+      Math.floor(i / each),
+      matrices[Math.floor(i / ENDS.length) % matrices.length],
+    ]
+    const name = `v.blk.${layer}.${matrix}.${ENDS[i % ENDS.length]}`
+    return { ...list, name, dims: [1], position: list.position + 4 * i }
+  })
 }

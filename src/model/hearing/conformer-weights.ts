@@ -11,19 +11,43 @@ export function withComputed(stored: Weights, config: ConformerConfig): Weights 
   return {
     ...stored,
     tensor(name, rows, columns) {
-      const [, convolution, frame] = /\.layer([01])\.spread([0-2]?)\.weight$/.exec(name) ?? []
-      if (convolution !== undefined) {
-        const index = Number(convolution) as 0 | 1
-        return spread(stored, config, { index, frames: frame ? [Number(frame)] : ALL, name })
+      const { kind, from, frame, layer } = computedFrom(name)
+      if (kind === "spread") {
+        const index = Number(layer) as 0 | 1
+        return spread(stored, config, { index, frames: frame ? [Number(frame)] : ALL, from })
       }
-      const [, layer] = /^model\.layers\.(\d+)\.self_attn\.relative\.weight$/.exec(name) ?? []
-      if (layer !== undefined) return relativeKeys(stored, config, Number(layer))
-      if (name.endsWith(".self_attn.scales.weight")) return scales(stored, config, name)
-      const [, constant] = /^model\.relative\.(\w+)\.weight$/.exec(name) ?? []
-      if (constant === undefined) return stored.tensor(name, rows, columns)
-      return floats(async () => constantOf(constant, config), columns)
+      if (kind === "relative") return relativeKeys(stored, config, from)
+      if (kind === "scales") return scales(stored, config, from)
+      if (kind === "stored") return stored.tensor(name, rows, columns)
+      return floats(async () => constantOf(from, config), columns)
     },
+    ...(stored.refuseOthers && {
+      refuseOthers: (names) => stored.refuseOthers!(names.map((name) => computedFrom(name).from)),
+    }),
   }
+}
+
+interface Computed {
+  kind: "spread" | "relative" | "scales" | "constant" | "stored"
+  /** The stored tensor that it is made of; of a constant, what it is called. */
+  from: string
+  /** Of a convolution. */
+  layer?: string
+  frame?: string
+}
+
+function computedFrom(name: string): Computed {
+  const [, layer, frame] = /\.layer([01])\.spread([0-2]?)\.weight$/.exec(name) ?? []
+  if (layer !== undefined)
+    return { kind: "spread", from: name.replace(/spread\d?/, "conv"), layer, frame: frame! }
+  if (/^model\.layers\.\d+\.self_attn\.relative\.weight$/.test(name))
+    return { kind: "relative", from: name.replace("relative", "relative_k_proj") }
+  if (name.endsWith(".self_attn.scales.weight"))
+    return { kind: "scales", from: name.replace("scales", "per_dim_scale") }
+  const [, constant] = /^model\.relative\.(\w+)\.weight$/.exec(name) ?? []
+  return constant === undefined
+    ? { kind: "stored", from: name }
+    : { kind: "constant", from: constant }
 }
 
 /** One that is made whole, and is small. */
@@ -47,11 +71,11 @@ const ALL = [0, 1, 2]
 function spread(
   stored: Weights,
   config: ConformerConfig,
-  { index, frames, name }: { index: 0 | 1; frames: readonly number[]; name: string },
+  { index, frames, from }: { index: 0 | 1; frames: readonly number[]; from: string },
 ): Tensor {
   const { bandsIn, channelsIn, channels } = convolutionOf(config, index)
   const filter = channelsIn * TAPS * TAPS
-  const filters = stored.tensor(name.replace(/spread\d?/, "conv"), channels, filter)
+  const filters = stored.tensor(from, channels, filter)
   const codec: FloatType = isGroupCodec(filters.codec) ? "f32" : (filters.codec as FloatType)
   const size = floatBytes[codec]
   return {
@@ -67,9 +91,9 @@ function spread(
             const bandIn = 2 * band + tap - 1
             if (bandIn < 0 || bandIn >= bandsIn) continue
             for (let channelIn = 0; channelIn < channelsIn; channelIn++) {
-              const from = channel * filter + (channelIn * TAPS + frame) * TAPS + tap
+              const element = channel * filter + (channelIn * TAPS + frame) * TAPS + tap
               const to = row * columns + (at * bandsIn + bandIn) * channelsIn + channelIn
-              values.set(own.subarray(from * size, (from + 1) * size), to * size)
+              values.set(own.subarray(element * size, (element + 1) * size), to * size)
             }
           }
       }
@@ -79,8 +103,8 @@ function spread(
 }
 
 /** Of a query's columns: each head has the same. */
-function scales(stored: Weights, { heads, headDim }: ConformerConfig, name: string): Tensor {
-  const ofHead = stored.tensor(name.replace("scales", "per_dim_scale"), headDim, 1)
+function scales(stored: Weights, { heads, headDim }: ConformerConfig, from: string): Tensor {
+  const ofHead = stored.tensor(from, headDim, 1)
   return floats(async () => {
     const { values } = convert(await ofHead.read(0, headDim), 1, ofHead.codec, "f32")
     const own = widen(values, "f32")
@@ -92,12 +116,11 @@ function scales(stored: Weights, { heads, headDim }: ConformerConfig, name: stri
  * What of a head's query stands for distances: of each row r that is learned for one, sums over distances of r times a cosine and less r
  * times a sine, so that turned by as much as keys lie back they are r again.
  */
-function relativeKeys(stored: Weights, config: ConformerConfig, layer: number): Tensor {
+function relativeKeys(stored: Weights, config: ConformerConfig, from: string): Tensor {
   const { heads, headDim, width, window } = config
   const pairs = turningPairs(config)
   const period = 2 * pairs - 1
-  const name = `model.layers.${layer}.self_attn.relative_k_proj.weight`
-  const matrix = stored.tensor(name, width, width)
+  const matrix = stored.tensor(from, width, width)
   return floats(async () => {
     const all = convert(await matrix.read(0, width), width, matrix.codec, "f32")
     const rows = distanceRows(widen(all.values, "f32"), width, window) // [window, width]

@@ -3,7 +3,7 @@
 // recordings are prepared but how many bands there are. A projector that is not known is refused by its name: of GLM-ASR's (`glma`)
 // llama.cpp has another encoder, without the turned heads of the published one.
 //
-// Keys and tensors: tools/mtmd/clip-impl.h and conversion/ultravox.py and qwen3vl.py of llama.cpp.
+// Keys and tensors: tools/mtmd/clip-impl.h and conversion/gemma.py, ultravox.py and qwen3vl.py of llama.cpp.
 
 import type { AudioProcessing } from "../../audio/audio.ts"
 import { openWhole } from "../../closing.ts"
@@ -12,6 +12,7 @@ import { type Beside, type ClipFile, openClip } from "../gguf/clip-file.ts"
 import type { Naming, Part } from "../weights/names.ts"
 import type { Weights } from "../weights/weights.ts"
 import { chunkParts } from "./chunks.ts"
+import type { ConformerConfig } from "./conformer.ts"
 import {
   EPSILON,
   encoderOf,
@@ -19,6 +20,16 @@ import {
   readHearing,
   readTranscription,
 } from "./families.ts"
+import { readGemma4Audio, readGemma4Hearing } from "./gemma4.ts"
+import {
+  CONFORMER,
+  conformerFields,
+  conformerNaming,
+  SAMPLES,
+  samplesFields,
+  samplesNaming,
+} from "./gemma4-mmproj.ts"
+import { readUnifiedAudio, readUnifiedHearing, type SamplesConfig } from "./gemma4-unified.ts"
 import type { HearingConfig } from "./tower.ts"
 import type { OpenedTranscription } from "./transcripts.ts"
 
@@ -86,23 +97,31 @@ const projectors = {
 } as const satisfies Record<string, Projector>
 
 /** What the projector type of a file that hears may be. */
-export const hearingMmprojNames = Object.keys(projectors) as readonly (keyof typeof projectors)[]
+export const hearingMmprojNames = [
+  ...(Object.keys(projectors) as (keyof typeof projectors)[]),
+  CONFORMER,
+  SAMPLES,
+] as const
 
-function projectorOf(file: ClipFile): Projector {
+function projectorOf(file: ClipFile): Projector | typeof CONFORMER | typeof SAMPLES {
   const { key, name } = file.projector()
+  if (name === CONFORMER || name === SAMPLES) return name
   if (name !== undefined && Object.hasOwn(projectors, name))
     return projectors[name as keyof typeof projectors]
   const known = hearingMmprojNames.join(", ")
   throw file.keys.wrong(key, `is ${JSON.stringify(name)}; known of what hears: ${known}`)
 }
 
-export interface HearingMmproj {
+interface Read {
   fields: Fields
   /** Of a preprocessor_config.json; absent: no folder could say what stands around a recording. */
   extractor: Fields | undefined
-  config: HearingConfig
+  config: HearingConfig | ConformerConfig | SamplesConfig
   audio: AudioProcessing
   transcription: string | OpenedTranscription | undefined
+}
+
+export interface HearingMmproj extends Read {
   weights: Weights
   close(): Promise<void>
 }
@@ -119,25 +138,62 @@ export async function openHearingMmproj(beside: Beside): Promise<HearingMmproj |
       return undefined
     }
     const projector = projectorOf(file)
-    file.checkTokens(projector.around, "recordings", beside)
-    const fields = wordsOf(file, projector, beside)
-    const read = readHearing(fields, beside.config)!
-    file.checkWidth({ tensor: projector.last, dim: 1 }, beside)
-    const config = { ...read, naming: namingOf(file, read, projector) }
-    const extractor = new Fields({ feature_size: config.bands }, file.broken)
-    const processor = new Fields({}, file.broken)
+    const read = readBy(projector, file, beside)
+    const unread = typeof projector === "string" ? [] : projector.unread
     const close = () => closing.close()
-    const audio = readAudioProcessing(fields, { extractor, processor, tokens: processor })
-    return {
-      fields,
-      extractor: projector.written ? undefined : extractor,
-      config,
-      audio: { ...audio, ...projector.written },
-      transcription: readTranscription(fields, processor),
-      weights: file.weights(config.naming, close, projector.unread),
-      close,
-    }
+    return { ...read, weights: file.weights(read.config.naming, close, unread), close }
   })
+}
+
+function readBy(projector: ReturnType<typeof projectorOf>, file: ClipFile, beside: Beside): Read {
+  if (projector === CONFORMER) return readConformer(file, beside)
+  return projector === SAMPLES ? readSamples(file, beside) : readEncoder(file, projector, beside)
+}
+
+function readEncoder(file: ClipFile, projector: Projector, beside: Beside): Read {
+  file.checkTokens(projector.around, "recordings", beside)
+  const fields = wordsOf(file, projector, beside)
+  const config = readHearing(fields, beside.config)!
+  file.checkWidth({ tensor: projector.last, dim: 1 }, beside)
+  const extractor = new Fields({ feature_size: config.bands }, file.broken)
+  const processor = new Fields({}, file.broken)
+  const audio = readAudioProcessing(fields, { extractor, processor, tokens: processor })
+  return {
+    fields,
+    extractor: projector.written ? undefined : extractor,
+    config: { ...config, naming: namingOf(file, config, projector) },
+    audio: { ...audio, ...projector.written },
+    transcription: readTranscription(fields, processor),
+  }
+}
+
+function readConformer(file: ClipFile, beside: Beside): Read {
+  const fields = conformerFields(file, beside)
+  const config = readGemma4Hearing(fields, beside.config)!
+  const extractor = new Fields({ feature_size: config.bands }, file.broken)
+  return {
+    fields,
+    extractor,
+    config: { ...config, naming: conformerNaming(config) },
+    audio: readGemma4Audio(fields, extractor, new Fields({}, file.broken)),
+    transcription: undefined,
+  }
+}
+
+function readSamples(file: ClipFile, beside: Beside): Read {
+  const fields = samplesFields(file, beside)
+  const config = readUnifiedHearing(fields, beside.config)!
+  const { samples } = config
+  const said = { feature_size: samples, audio_samples_per_token: samples }
+  const extractor = new Fields(said, file.broken)
+  const nothing = new Fields({}, file.broken)
+  return {
+    fields,
+    extractor,
+    config: { ...config, naming: samplesNaming },
+    audio: readUnifiedAudio(fields, { extractor, processor: nothing, tokens: nothing }),
+    transcription: undefined,
+  }
 }
 
 /** What the file says, in the words of a config.json. */

@@ -80,7 +80,7 @@ export async function hearingBeside(beside: Beside): Promise<Hearing | undefined
     if (!mmproj) return undefined
     closing.add(mmproj)
     const { fields, extractor, config, audio, transcription } = mmproj
-    const sense = senseBeside(beside, mmproj, whisperReading(config))
+    const sense = senseBeside(beside, mmproj, readingOf(config))
     const files = extractor && { [PLAIN]: fields.json, [EXTRACTOR]: extractor.json }
     const hearing = { ...sense, config, audio, transcription, close: () => closing.close() }
     return { ...hearing, ...(files && { files }) }
@@ -104,10 +104,7 @@ function earOf({ fields, told }: Told, text: ModelConfig): Ear | undefined {
     return {
       config: own,
       naming: own.naming,
-      names: { shapes: conformerShapes(own), ...APART },
-      layers: { count: own.layers, field: LAYERS },
-      graph: () => conformer(own),
-      computed: (stored) => withComputed(stored, own),
+      ...conformerReading(own),
       prepared: ({ extractor, tokens }) => ({ audio: readGemma4Audio(fields, extractor, tokens) }),
     }
   const plain = readUnifiedHearing(fields, text)
@@ -115,9 +112,7 @@ function earOf({ fields, told }: Told, text: ModelConfig): Ear | undefined {
     return {
       config: plain,
       naming: plain.naming,
-      names: { shapes: samplesShapes(plain), ...APART },
-      layers: { count: 0, field: LAYERS },
-      graph: () => samplesProjection(plain),
+      ...samplesReading(plain),
       prepared: (files) => ({ audio: readUnifiedAudio(fields, files) }),
     }
   const config = readHearing(fields, text)
@@ -134,10 +129,32 @@ function earOf({ fields, told }: Told, text: ModelConfig): Ear | undefined {
   )
 }
 
+function readingOf(config: Hearing["config"]): Omit<Reading, "naming"> {
+  if ("taps" in config) return conformerReading(config)
+  return "samples" in config ? samplesReading(config) : whisperReading(config)
+}
+
 function whisperReading(config: HearingConfig): Omit<Reading, "naming"> {
   return {
     names: { shapes: hearingShapes(config), ...APART },
     layers: { count: config.blocks.length, field: LAYERS },
     graph: () => hearingTower(config),
+  }
+}
+
+function conformerReading(config: ConformerConfig): Omit<Reading, "naming"> {
+  return {
+    names: { shapes: conformerShapes(config), ...APART },
+    layers: { count: config.layers, field: LAYERS },
+    graph: () => conformer(config),
+    computed: (stored) => withComputed(stored, config),
+  }
+}
+
+function samplesReading(config: SamplesConfig): Omit<Reading, "naming"> {
+  return {
+    names: { shapes: samplesShapes(config), ...APART },
+    layers: { count: 0, field: LAYERS },
+    graph: () => samplesProjection(config),
   }
 }

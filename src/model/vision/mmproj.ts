@@ -42,7 +42,10 @@ export async function openMmproj(beside: Beside): Promise<Mmproj | undefined> {
     const { fields, image } = wordsOf(mmproj, projector, beside)
     const processor = new Fields({}, mmproj.broken) // it has no words for images
     const texts = { processor, tokens: (_: string, usual: string) => usual }
-    const usual = processingBy(fields, image, texts)!
+    const family = processingBy(fields, image, texts)!
+    const usual = projector.soft
+      ? { ...family, mark: projector.soft, soft: projector.soft }
+      : family
     const soft = softTokenOf(mmproj, projector, beside, usual)
     const own = fields.over({ image_token_id: soft.id })
     const tower = readTower(own, beside.config)!
@@ -52,7 +55,7 @@ export async function openMmproj(beside: Beside): Promise<Mmproj | undefined> {
     const close = () => closing.close()
     return {
       fields: own,
-      image: soft.text === usual.soft ? image : undefined,
+      image: soft.text === family.soft ? image : undefined,
       config,
       images: { ...usual, soft: soft.text },
       weights: mmproj.weights(config.naming, close, projector.unread),
@@ -68,9 +71,10 @@ function wordsOf(
   beside: Beside,
 ): { fields: Fields; image: Fields } {
   const { keys, broken } = file
+  const { tower } = projector
   refuseUnknown(file)
   const vision_config = {
-    model_type: projector.tower,
+    model_type: typeof tower === "function" ? tower(file) : tower,
     hidden_size: file.count("embedding_length"),
     intermediate_size: file.countIfThere("feed_forward_length"),
     num_hidden_layers: file.layers(),

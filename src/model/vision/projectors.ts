@@ -15,11 +15,13 @@ export interface Projector {
   /** The `model_type` of the whole. @param text the fields of the text model's file */
   model(file: ClipFile, text: Fields): string
   /** That of its tower; absent: the family's own. */
-  tower?: string
+  tower?: string | ((file: ClipFile) => string)
   /** What `clip.use_gelu` means: converters do not tell one from the other. */
   gelu: "gelu" | "gelu_pytorch_tanh"
   /** Tokens around images, by which a vocabulary is known to be of this kind. */
   around: readonly string[]
+  /** What its templates write in the place of an image; absent: as the family's. */
+  soft?: string
   /** The text model turns tokens by height and width, too, and says which pairs. */
   turnsByAxes?: true
   /** Older converters wrote up and down for each other. */
@@ -43,17 +45,23 @@ const MERGER = "mm.patch_merger.weight"
 const projectors = {
   mlp: {
     model: (file) => (hasGrids(file) ? "llava_next" : "llava"),
-    tower: "clip_vision_model",
+    tower: (file) => (hasClass(file) ? "clip_vision_model" : "siglip_vision_model"),
     gelu: "gelu",
     around: [],
     mayBeSwapped: true,
-    fields: (file) => ({ vision_feature_layer: layersOf(file), ...gridsOf(file) }),
+    fields: (file) => ({
+      vision_feature_layer: layersOf(file),
+      ...(!hasClass(file) && { vision_feature_select_strategy: "full" }),
+      ...gridsOf(file),
+    }),
+    // Converters say of SigLIP's activation that it is not CLIP's other one.
+    vision: (file): Json => (hasClass(file) ? {} : { hidden_act: "gelu_pytorch_tanh" }),
     image(file) {
       const side = file.count("image_size")
       return { size: { shortest_edge: side }, crop_size: square(side), ...gridsOf(file) }
     },
     parts: (_, tower) => ({
-      ...withClass(tower),
+      ...(tower.hasClass && withClass(tower)),
       linear_1: "0",
       linear_2: "2",
       "newline.weight": { name: "image_newline", apart: true },
@@ -232,12 +240,23 @@ const projectors = {
       }
     },
     vision: (file) => ({ num_patches: file.dims(PLACES)[1] }),
-    // Files do not say how large tiles are: in all that were published 32 patches a side.
-    image: (file) => ({
-      encoder_patch_size: file.count("patch_size"),
-      downsample_factor: file.count(SCALE),
-      tile_size: 32 * file.count("patch_size"),
-    }),
+    // Ollama's files say how images are cut. Others do not say how large tiles are: in all that were published 32 patches a side.
+    image(file) {
+      if (!file.flag("use_image_special_tokens", true))
+        throw file.wrong("use_image_special_tokens", "is false; only true is known")
+      return {
+        encoder_patch_size: file.count("patch_size"),
+        downsample_factor: file.count(SCALE),
+        tile_size: file.countIfThere("tile_size") ?? 32 * file.count("patch_size"),
+        min_tiles: file.countIfThere("min_tiles"),
+        max_tiles: file.countIfThere("max_tiles"),
+        min_image_tokens: file.countIfThere("min_image_tokens"),
+        max_image_tokens: file.countIfThere("max_image_tokens"),
+        max_pixels_tolerance: file.numberIfThere("max_pixels_tolerance"),
+        do_image_splitting: file.flag("do_image_splitting", true),
+        use_thumbnail: file.flag("use_thumbnail", true),
+      }
+    },
     parts: (_, { side, width }) => ({
       ...placesParts("position_embd.weight", side * side, width),
       projector_norm: "input_norm",
@@ -312,7 +331,7 @@ const projectors = {
     parts: (file, tower) => {
       const { merge } = tower
       return {
-        ...(!file.keys.flag(`clip.vision.${TURNS_HALVES}`, false) && neighbourParts(tower)),
+        ...(!file.flag(TURNS_HALVES, false) && neighbourParts(tower)),
         "mlp.gate_proj": "ffn_gate",
         merging_norm: "input_norm",
         "merging.weight": { name: "patch_merger.weight", turnedColumns: merge.side ** 2 },
@@ -377,11 +396,13 @@ function gridsOf(file: ClipFile): Json {
   return { image_grid_pinpoints: heights.map((height, i) => [height, flat[2 * i]!]) }
 }
 
+/** Of CLIP, and not of SigLIP, with which Granite sees. */
+const hasClass = (file: ClipFile) => file.has("v.class_embd")
+
 /** As many as there are: the last one that is not read is not written. The key counts from 1. */
-function layersOf(file: ClipFile): number {
+function layersOf(file: ClipFile): number | readonly number[] {
   const layers = file.keys.countsIfThere("clip.vision.feature_layer") ?? [file.layers()]
-  if (layers.length === 1) return layers[0]!
-  throw file.wrong("feature_layer", `is [${layers.join(", ")}]; one layer is read`)
+  return layers.length === 1 ? layers[0]! : layers
 }
 
 /** Patches are told their bias with their positions. */

@@ -1,7 +1,6 @@
 // A recording, and what is said in it. The request is a form.
 
 import type { Static } from "typebox"
-import { FORMATS } from "../../../audio/format.ts"
 import { MAX_AUDIO } from "../../../chat/media.ts"
 import { Type } from "../../type.ts"
 import { flag, optional, text } from "../fields.ts"
@@ -11,7 +10,7 @@ export const TranscriptionRequest = Type.Object(
     file: Type.Unsafe<Uint8Array>({
       type: "string",
       format: "binary",
-      description: `The recording: ${FORMATS} of at most ${MAX_AUDIO / 2 ** 20} MiB. What it is called does not count.`,
+      description: `The recording: WAV, MP3, FLAC, Ogg or WebM of at most ${MAX_AUDIO / 2 ** 20} MiB. What it is called does not count.`,
     }),
     model: Type.String({
       description: "One of the names that GET /v1/models lists, of a model that hears.",

@@ -24,12 +24,18 @@ HALVES = dict(image_mean=[0.5, 0.5, 0.5], image_std=[0.5, 0.5, 0.5])
 TEXT = {
     "gemma3": None,
     "gemma4": None,
+    "granite-vision": "GraniteForCausalLM",
     "internvl": "Qwen2ForCausalLM",
     "llava-clip": "LlamaForCausalLM",
     "llava-next": "MistralForCausalLM",
     "smolvlm": "VLlama3ForCausalLM",
 }
-LEGACY = ["llava-clip", "llava-next"]
+# Which encoder is inside, and what the converter is told of it.
+LEGACY = {
+    "granite-vision": ("SiglipVisionModel", ["--clip-model-is-siglip"]),
+    "llava-clip": ("CLIPVisionModel", []),
+    "llava-next": ("CLIPVisionModel", []),
+}
 # Kimi VL is what Kimi K2.5 sees pictures with, under other names.
 KIMI = ["kimi-vl"]
 KIMI_NAMES = {"mm_projector.proj.0.": "multi_modal_projector.linear_1.", "mm_projector.proj.2.": "multi_modal_projector.linear_2."}
@@ -96,7 +102,7 @@ lfm2.LFM2VLModel.modify_tensors = by_colour
 sys.argv[:2] = ["convert"]
 convert_hf_to_gguf.main()
 """
-# The older converter reads transformers' CLIP as it was before version 5: the tower is a part of it.
+# The older converter reads transformers' encoders as they were before version 5: the tower is a part of them.
 RUN_LEGACY = """
 import runpy, sys
 import torch
@@ -105,9 +111,10 @@ class Whole(torch.nn.Module):
     def __init__(self, tower):
         super().__init__()
         self.vision_model = tower
-own = transformers.CLIPVisionModel.from_pretrained
-transformers.CLIPVisionModel.from_pretrained = lambda folder: Whole(own(folder).float())
-sys.argv[:1] = []
+kind = getattr(transformers, sys.argv[1])
+own = kind.from_pretrained
+kind.from_pretrained = lambda folder: Whole(own(folder).float())
+sys.argv[:2] = []
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
@@ -153,7 +160,7 @@ def published(name, folder):
         weights = {f"model.{key}" if not key.startswith("language_model") else key: w for key, w in weights.items()}
     if name == "qwen3-vl-moe":  # experts' matrices were published turned around, and transformers 5 turns them
         weights = {key: w.transpose(1, 2).contiguous() if ".experts." in key else w for key, w in weights.items()}
-    if name == "gemma4":  # its converter leaves rows out that no token has
+    if name.startswith("gemma4"):  # its converter leaves rows out that no token has
         added = json.loads((VISION / name / "tokenizer_config.json").read_text())["added_tokens_decoder"]
         config["text_config"]["vocab_size"] = 1 + max(map(int, added))
     return config, weights
@@ -180,12 +187,15 @@ def legacy(llama, name, output):
         tower = {key.removeprefix("vision_tower."): w for key, w in weights.items() if key.startswith("vision_tower.")}
         grids = config.get("image_grid_pinpoints", [])  # which LLaVA's own configuration has with widths first
         own = dict(image_grid_pinpoints=[size[::-1] for size in grids], mm_patch_merge_type="spatial_unpad", image_aspect_ratio="anyres")
-        write(eye, {**config["vision_config"], **(own if grids else {}), "architectures": ["CLIPVisionModel"]}, tower)
+        encoder, flags = LEGACY[name]
+        layers = config["vision_feature_layer"]
+        own |= dict(projection_dim=0, vision_feature_layer=layers) if isinstance(layers, list) else {}
+        write(eye, {**config["vision_config"], **(own if grids else {}), "architectures": [encoder]}, tower)
         projector = {key: w.float() for key, w in weights.items() if key.startswith(("multi_modal_projector.", "image_newline"))}
         torch.save(projector, eye / "llava.projector")
         script = Path(llama) / "tools/mtmd/legacy-models/convert_image_encoder_to_gguf.py"
         options = ["-m", eye, "--llava-projector", eye / "llava.projector", "--output-dir", output]
-        subprocess.run([sys.executable, "-c", RUN_LEGACY, script, *options, "--clip-model-is-vision"], check=True)
+        subprocess.run([sys.executable, "-c", RUN_LEGACY, encoder, script, *options, *flags, "--clip-model-is-vision"], check=True)
 
 
 if __name__ == "__main__":
