@@ -201,8 +201,8 @@ test("of a folder of models those are served that can be; the others are named, 
   onTestFinished(() => rmSync(folder, { recursive: true }))
   for (const name of ["tiny", "tiny-eagle", "tiny-medusa"])
     symlinkSync(resolve("models", name), join(folder, name))
-  mkdirSync(join(folder, "mamba"))
-  writeFileSync(join(folder, "mamba/config.json"), '{"model_type": "mamba"}')
+  mkdirSync(join(folder, "rwkv7"))
+  writeFileSync(join(folder, "rwkv7/config.json"), '{"model_type": "rwkv7"}')
   const own = await serve([folder, "--log-level", "warn"])
   const { data } = await new OpenAI({ baseURL: `${own.url}/v1`, apiKey: "none" }).models.list()
   expect(data.map(({ id }) => id)).toEqual([join(folder, "tiny"), "tiny"])
@@ -212,7 +212,7 @@ test("of a folder of models those are served that can be; the others are named, 
     0,
     [
       expect.stringMatching(
-        /mamba is passed over: .+config\.json: model_type is "mamba", which is/,
+        /rwkv7 is passed over: .+config\.json: model_type is "rwkv7", which is/,
       ),
       expect.stringMatching(
         /tiny-eagle is passed over: it holds an EAGLE head, .+--additional-mod/,
@@ -222,10 +222,10 @@ test("of a folder of models those are served that can be; the others are named, 
       ),
     ],
   ])
-  const refused = /^sinter: .+config\.json: model_type is "mamba", which is not known.+\n$/
-  const typed = await run(["serve", join(folder, "tiny"), join(folder, "mamba")])
+  const refused = /^sinter: .+config\.json: model_type is "rwkv7", which is not known.+\n$/
+  const typed = await run(["serve", join(folder, "tiny"), join(folder, "rwkv7")])
   expect([typed.code, typed.err]).toEqual([2, expect.stringMatching(refused)])
-  renameSync(join(folder, "tiny"), join(folder, "mamba/tiny"))
+  renameSync(join(folder, "tiny"), join(folder, "rwkv7/tiny"))
   const none = await run(["serve", folder])
   expect([none.code, none.err]).toEqual([2, expect.stringMatching(refused)])
 })

@@ -481,7 +481,7 @@ function decoderFields({ shapes, blocks, embedding, head }: ModelConfig, fields:
     num_key_value_heads: shapes.kvHeads,
     ...(kind === "rms" && { rms_norm_eps: epsilon }),
     vocab_size: shapes.vocabulary,
-    head_dim: shapes.headDim,
+    head_dim: fields.head_dim ?? shapes.headDim, // of Mamba 2 it is that of a state
     tie_word_embeddings: head.tied,
     ...baseOf(fields),
     max_position_embeddings: shapes.context + (embedding.positions?.skipped ?? 0),

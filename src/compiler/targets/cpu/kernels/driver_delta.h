@@ -149,7 +149,8 @@ static void delta_item(void *context, int64_t index, int32_t thread) {
                 query_at = (d->selective ? before_keys + keys : 0) + key,
                 key_at = (d->selective ? before_keys : keys) + key,
                 value_at = (d->selective ? 0 : 2 * keys) + head * d->value_dim;
-  const float *rates = m->weights[d->decay], *skips = m->weights[d->skip];
+  const float *rates = (const float *)m->weights[d->decay],
+              *skips = (const float *)m->weights[d->skip];
   const int64_t is_common = !d->given && !d->by_number;
   const float decay = is_common ? rates[head] : 0,
               bias = is_common ? ((float *)m->weights[d->bias])[head] : 0,
