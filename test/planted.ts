@@ -807,8 +807,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a tower keeps its keys and values as the cache does",
     file: "src/app/plan.ts",
-    text: "planOf(tower, tower.format, {}, traits, dump)",
-    fault: 'planOf(tower, tower.format, { kv_dtype: "q8" }, traits, dump)',
+    text: 'kv_dtype === "f32" ? { kv_dtype } : {}',
+    fault: "{ kv_dtype }",
     test: "src/app/prepared-model.test.ts",
   },
   {

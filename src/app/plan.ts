@@ -31,11 +31,15 @@ export function planOf(
 }
 
 /**
- * What to compile of what a model sees or hears with. Its keys and values last for one step, so their type is the usual one whatever
- * the cache has: `kv_dtype` would save no memory and cost it its accuracy.
+ * What to compile of what a model sees or hears with. Its keys and values last for one step, so their type is the usual one, or f32
+ * where the cache has that: a coarser `kv_dtype` would save no memory and cost it its accuracy.
  */
-export const towerPlanOf = (
+export function towerPlanOf(
   tower: { graph: Graph; codecOf?: CodecOf; format: FormatName },
+  { kv_dtype }: Overrides,
   traits: PlanTraits,
   dump?: CompileOptions["dump"],
-): Plan => planOf(tower, tower.format, {}, traits, dump)
+): Plan {
+  const finest: Overrides = kv_dtype === "f32" ? { kv_dtype } : {}
+  return planOf(tower, tower.format, finest, traits, dump)
+}

@@ -127,7 +127,7 @@ export async function prepareModel(
     const titles: Partial<Record<SenseName, string>> = {}
     for (const { name, sense } of sensesOf<Sight | Hearing>(files)) {
       const wish = { ...alone, folder: senseFolder(files.path, name) }
-      const tower = await prepareTower(sense, wish, traits)
+      const tower = await prepareTower(sense, wish, overrides, traits)
       towers.push(tower)
       titles[name] = tower.title
     }

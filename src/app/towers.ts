@@ -7,6 +7,7 @@ import type { ChatMedium } from "../chat/media.ts"
 import { openWhole } from "../closing.ts"
 import { type ProgramWish, parameterCount, prepareProgram } from "../compiler/targets/prepare.ts"
 import type { PlanTraits, Prepared } from "../compiler/targets/target.ts"
+import type { Overrides } from "../engine/limits.ts"
 import { type Beside, createTower, type Tower, towerLimits } from "../engine/tower.ts"
 import type { Problem } from "../errors.ts"
 import { arranged } from "../images/arrangement.ts"
@@ -95,9 +96,10 @@ function mediumOf(sense: Sight | Hearing): Medium {
 export async function prepareTower(
   sense: Sight | Hearing,
   wish: ProgramWish,
+  overrides: Overrides,
   traits: PlanTraits,
 ): Promise<PreparedTower> {
-  const plan = towerPlanOf(sense, traits)
+  const plan = towerPlanOf(sense, overrides, traits)
   const program = await prepareProgram(plan, wish)
   const { groups } = program.manifest.kv
   const medium = mediumOf(sense)

@@ -57,7 +57,7 @@ export async function compile(name: string, options: Values<typeof compileOption
           planOf(source, format, options["--overrides"], traits, dump),
         ...{ shards, folderIn: (folder: string) => folder, dumped: "" },
       },
-      ...senses.map(towerProgram),
+      ...senses.map((each) => towerProgram(each, options["--overrides"])),
     ]
     const libraries = programs.flatMap(({ plan: planFor, shards, folderIn, dumped }) =>
       kinds.map(({ library, traits, variants }) => {
@@ -93,9 +93,9 @@ export async function compile(name: string, options: Values<typeof compileOption
 const does = { vision: "sees", hearing: "hears" } as const
 
 /** It runs on one device, whatever its model does. */
-function towerProgram({ name, sense }: { name: SenseName; sense: Sense }) {
+function towerProgram({ name, sense }: { name: SenseName; sense: Sense }, overrides: Overrides) {
   const folderIn = (folder: string) => senseFolder(folder, name)
-  const plan = (traits: PlanTraits, dump?: Dump) => towerPlanOf(sense, traits, dump)
+  const plan = (traits: PlanTraits, dump?: Dump) => towerPlanOf(sense, overrides, traits, dump)
   return { plan, shards: 1, folderIn, dumped: name }
 }
 

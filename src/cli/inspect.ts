@@ -49,7 +49,7 @@ export async function inspect(name: string, options: Values<typeof inspectOption
     const target = targets[options["--target"]]
     const { tensor_parallel_shards: shards }: Overrides = options["--overrides"]
     const plan = isTower
-      ? towerPlanOf(of, target.traits)
+      ? towerPlanOf(of, options["--overrides"], target.traits)
       : planOf(of, format, options["--overrides"], target.traits)
     const library = () => target.library!.prepare(plan, target.divides && !isTower ? shards : 1)
     const making = async (): Promise<Making> => ({
@@ -61,7 +61,8 @@ export async function inspect(name: string, options: Values<typeof inspectOption
         const kv = await target.library!.kv(plan)
         const costs = await target.library!.costs?.(plan)
         const plans: Partial<Record<SenseName, Plan>> = {}
-        for (const { name, sense } of senses) plans[name] = towerPlanOf(sense, target.traits)
+        for (const { name, sense } of senses)
+          plans[name] = towerPlanOf(sense, options["--overrides"], target.traits)
         return summary(of, plan, {
           kv,
           making: await making(),
