@@ -317,6 +317,9 @@ describe.skipIf(isLeftOut(chromium))(needsChromium, () => {
         expect(Math.abs(wav.readInt16LE(44 + 2 * i) - expected(i))).toBeLessThan(20)
 
       // As kept: what the page asks next is what it asked, from its store.
+      const holds = (count: number) =>
+        until(`inStore("readonly", (store) => store.count()).then((count) => count === ${count})`)
+      await holds(2)
       await page.open(url)
       await until(
         "document.querySelector('article audio')?.src && document.querySelector('article img')?.src",
@@ -341,7 +344,7 @@ describe.skipIf(isLeftOut(chromium))(needsChromium, () => {
       expect(Buffer.from(spoken.audio!).readUInt32BE()).toBe(0x1a45dfa3) // WebM
       expect(spoken.audio!.length).toBeGreaterThan(200)
       await page.evaluate("forget(current)")
-      await until(`inStore("readonly", (store) => store.count()).then((count) => count === 0)`)
+      await holds(0)
     })
 
     test("two tabs keep each other's conversations", async () => {
