@@ -56,7 +56,7 @@ export const overrideFields = {
   kv_dtype: {
     type: "enum",
     read: oneOf(...kvTypes),
-    help: "The type of cached keys and values: f32, f16, bf16 or q8 (8 bits with a scale for each head). Otherwise f32 for float formats and f16 for packed ones.",
+    help: "The type of cached keys and values: f32, f16, bf16 or q8 (8 bits with a scale for each head). Otherwise f32 for float formats and f16 for packed ones. What sees or hears has f32 where that is named, and otherwise its own.",
   },
   spec_draft_length: {
     type: "integer",

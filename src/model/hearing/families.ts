@@ -128,27 +128,26 @@ const qwen25Omni: Family = {
   },
 }
 
-const qwen3Omni: Family = {
-  encoders: ["qwen3_omni_moe_audio_encoder"],
-  isInside: true,
-  chunked: {
-    hidden_size: 1280,
-    num_hidden_layers: 32,
-    num_attention_heads: 20,
-    intermediate_size: 5120,
-    hidden_act: "gelu",
-  },
+/** Of Qwen's towers whose filters look at a second at a time. */
+const bySeconds = {
   joined: 1,
   by: "columns",
   isDeep: true,
   inner: (_, width) => width,
   hasBias: () => true,
-  softToken: 151646,
   cutting: "chunks",
-  most: () => 2400, // what its makers say it hears
-  soft: tokenizersToken("<|audio_pad|>"),
   before: "",
   parts: { ...whisperParts, norm: "ln_post" },
+} satisfies Partial<Family>
+
+const qwen3Omni: Family = {
+  ...bySeconds,
+  encoders: ["qwen3_omni_moe_audio_encoder"],
+  isInside: true,
+  chunked: ABSENT,
+  softToken: 151646,
+  most: () => 2400, // what its makers say it hears
+  soft: tokenizersToken("<|audio_pad|>"),
 }
 
 /** By the `model_type` of the whole. */
@@ -202,6 +201,7 @@ const families = {
   qwen3_omni_moe: qwen3Omni,
   qwen3_omni_moe_thinker: qwen3Omni,
   qwen3_asr: {
+    ...bySeconds,
     isFilled: true,
     encoders: ["qwen3_asr_encoder", "qwen3_asr_audio_encoder"],
     chunked: {
@@ -211,18 +211,10 @@ const families = {
       intermediate_size: 4096,
       hidden_act: "gelu",
     },
-    joined: 1,
-    by: "columns",
-    isDeep: true,
-    inner: (_, width) => width,
-    hasBias: () => true,
     softToken: 151676,
-    cutting: "chunks",
     most: () => 1200, // longer ones its makers cut where nobody speaks
     soft: audioToken("<|audio_pad|>"),
-    before: "",
     transcription: qwen3Asr,
-    parts: { ...whisperParts, norm: "ln_post" },
   },
   voxtral: {
     encoders: ["voxtral_encoder"],
