@@ -2,13 +2,15 @@
 // which test/model/hearing.test.ts holds the tokens to transformers'.
 
 import { execFile } from "node:child_process"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { promisify } from "node:util"
 import { Ajv } from "ajv"
 import OpenAI, { toFile } from "openai"
 import { beforeAll, expect, onTestFinished, test } from "vitest"
+import { FORMATS } from "../../src/audio/format.ts"
+import { ModelList } from "../../src/http/apis/models/schema.ts"
 import {
   TranscriptionEvent,
   TranscriptionResponse,
@@ -193,4 +195,30 @@ test("metrics count requests and recordings", async () => {
   const [recordings, requests] = await counts()
   await client.audio.transcriptions.create({ model: "ears", file: await speech() })
   await expect.poll(counts).toEqual([recordings! + 1, requests! + 1])
+})
+
+test("a model that hears is listed as the document of the API says", async () => {
+  const answer = await fetch(`${running.url}/v1/models`)
+  const list = (await answer.json()) as { data: { capabilities: string[] }[] }
+  expect(list.data[0]!.capabilities).toContain("audio")
+  expect(new Ajv().validate(ModelList, list)).toBe(true)
+})
+
+test("the document of the API names the formats that are read", async () => {
+  const document = await (await fetch(`${running.url}/openapi.json`)).text()
+  expect(document).toContain(FORMATS)
+  const manual = readFileSync(join(import.meta.dirname, "../../docs/api.md"), "utf8")
+  expect(manual.match(/WAV, MP3[^.]*? of at most/gs)).toEqual(
+    Array(2).fill(`${FORMATS} of at most`),
+  )
+})
+
+test.each(["stereo-opus.ogg", "mono-vorbis.ogg", "recorded.webm"])("%s is heard", async (name) => {
+  const bytes = readFileSync(join(import.meta.dirname, "../golden/audio", name))
+  const { text, usage } = await client.audio.transcriptions.create({
+    model: "ears",
+    file: await toFile(bytes, name),
+  })
+  expect(text).not.toBe("")
+  expect(usage).toMatchObject({ input_token_details: { audio_tokens: expect.any(Number) } })
 })
