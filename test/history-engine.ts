@@ -12,12 +12,17 @@ import { type HistoryOptions, historyProgram, VOCABULARY } from "./history-progr
 export const plain: SamplingParams = { ...plainSampling, seed: 7n, topLogprobs: 0 }
 
 let requests = 0
+let counted: string | undefined
 
-/** A prompt of its own for every call. */
+/** A prompt of its own for every call of a test: the same ones whatever tests ran before it in this process. */
 export function request(
   length: number,
   changes: Partial<GenerationRequest> = {},
 ): GenerationRequest {
+  const { testPath, currentTestName } = expect.getState()
+  const test = `${testPath} ${currentTestName}`
+  if (test !== counted) requests = 0
+  counted = test
   const id = `r${requests++}`
   const prompt = Int32Array.from({ length }, (_, i) => (i * 31 + requests * 7) % VOCABULARY)
   return {

@@ -34,7 +34,8 @@ async function lineOf(id: string, body: object | string, leave = false) {
 test.each([true, false])(
   "a finished request: counts, times, outcome (stream %s)",
   async (stream) => {
-    const line = await lineOf(`finished-${stream}`, { ...asked, stream, max_tokens: 5 })
+    const held = { ...asked, stream, max_tokens: 5, ignore_eos: true }
+    const line = await lineOf(`finished-${stream}`, held)
     expect(line).toMatchObject({
       status: 200,
       outcome: "answered",
