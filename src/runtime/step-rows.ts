@@ -24,6 +24,8 @@ export interface Visible {
   bidirectional?: true | undefined
   /** Whether it sees as far as the step says. */
   mutual?: true | undefined
+  /** Whether it sees the first so many positions alone. */
+  cross?: number | undefined
   /** Positions that are one work item's, from one multiple to the next; absent: all of them. */
   span: number | undefined
 }
@@ -152,12 +154,13 @@ export class StepRows {
       window = Number.POSITIVE_INFINITY,
       bidirectional,
       mutual,
-    }: Pick<Visible, "window" | "bidirectional" | "mutual">,
+      cross = Number.POSITIVE_INFINITY,
+    }: Partial<Pick<Visible, "window" | "bidirectional" | "mutual" | "cross">>,
   ): number {
     const { positions, starts, seenTo = positions } = this.#input
     if (mutual) return seenTo[token]!
     const position = positions[token]!
-    if (!bidirectional) return position
+    if (!bidirectional) return Math.min(position, cross - 1)
     return Math.min(position + window - 1, positions[starts[this.#sequences[token]! + 1]! - 1]!)
   }
 

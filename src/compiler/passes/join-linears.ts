@@ -1,6 +1,7 @@
 // Products of one input become one product: q, k and v; gate and up. Their matrices are joined row after row, so that the
 // input is read (and quantised) once and the product is wide; the parts are slices of its columns. Matrices of different
-// codecs stay apart.
+// codecs stay apart, and so do those of different layers, which may read what all of them read (Whisper): together they would take a
+// buffer as wide as all layers.
 
 import { linear, slice, stacked } from "../graph/builder.ts"
 import type { CodecOf } from "../graph/codecs.ts"
@@ -33,7 +34,9 @@ function families(graph: Graph, codecOf: CodecOf): Linear[][] {
     const alike = new Map<string, Linear[]>()
     for (const node of all) {
       if (node.op !== "linear" || node.epilogue !== "store") continue
-      const kind = `${node.bias !== undefined} ${codecOf(node.weight)} ${node.weight.exact}`
+      const { name, exact } = node.weight
+      const layer = name.slice(0, name.lastIndexOf("."))
+      const kind = `${layer} ${node.bias !== undefined} ${codecOf(node.weight)} ${exact}`
       alike.set(kind, [...(alike.get(kind) ?? []), node])
     }
     return [...alike.values()].filter((family) => family.length > 1)

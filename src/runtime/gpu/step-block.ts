@@ -256,6 +256,13 @@ export class StepBlock {
           take: ofTokens(rows, tokens, (token) => rows.lastSeen(token, visible)),
         }
       }
+      case "crossSeen": {
+        const { cross } = region
+        return {
+          capacity: tokens,
+          take: ofTokens(rows, tokens, (token) => rows.lastSeen(token, { cross })),
+        }
+      }
       case "seenTo":
         return { capacity: tokens, take: ({ seenTo, positions }) => seenTo ?? positions }
       case "blocks":

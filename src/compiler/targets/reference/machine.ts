@@ -334,8 +334,9 @@ export class Machine {
     const [x, out] = [this.#rows(query), this.#rows(output)]
     const cache = this.#cacheOf(place)
     const tokens = this.#stepRows.tokensOf(rows)
-    const { latent, window, chunked, sinks, bidirectional, mutual } = attention
-    const visible = { group: place.group, window, chunked, sinks, bidirectional, mutual, span }
+    const { latent, window, chunked, sinks, bidirectional, mutual, cross } = attention
+    const seen = { window, chunked, sinks, bidirectional, mutual, cross }
+    const visible = { group: place.group, ...seen, span }
     const items = this.#stepRows.attentionItems(ofTokens(rows), ROWS_AT_ONCE, visible)
     for (let first = 0, next = 0; first < items.length; first = next) {
       const [from, count] = [items[first]!, items[first + 1]!]
