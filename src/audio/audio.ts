@@ -115,7 +115,7 @@ export interface Tile {
 export interface SoughtRecording {
   samples: number // at 16 kHz
   frames: number // that it has, 100 of a second; no window begins behind them
-  windowAt(frame: number): Tile
+  windowAt: (frame: number) => Tile
 }
 
 /** One channel of numbers between -1 and 1. */

@@ -190,6 +190,7 @@ def make(name, folder, seed=1):
     if made["languages"]:
         generation |= dict(
             lang_to_id={f"<|{code}|>": ids[f"<|{code}|>"] for code in made["languages"]},
+            forced_decoder_ids=[[1, None], [2, ids["<|transcribe|>"]]],
             task_to_id=dict(transcribe=ids["<|transcribe|>"], translate=ids["<|translate|>"]),
         )
     write(folder, "generation_config.json", generation)
