@@ -93,7 +93,8 @@ function embedPositions({ shapes: { context, hidden }, embedding }: ModelConfig)
   const table = weight("positions", "model.embed_positions.weight", context - heard, hidden)
   if (heard === 0) return embed(table, "position")
   const zeros = weight("zeros", "model.heard_positions.weight", heard, hidden)
-  return embed(stacked("positions", [zeros, table]), "position")
+  // In floats, whatever the others are in: what is added to a recording's rows is 0.
+  return embed({ ...stacked("positions", [zeros, table]), exact: true }, "position")
 }
 
 /** DeepStack (arXiv 2406.04334): what the first layers leave, and more of what is seen. */
