@@ -1,16 +1,21 @@
 // What a server with a Whisper writes of recordings is what transformers' `generate` writes of them, token by token (test/golden/whisper),
 // in every form, alone and together.
 
-import { readFileSync } from "node:fs"
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Ajv } from "ajv"
 import OpenAI, { toFile } from "openai"
-import { describe, expect, test } from "vitest"
+import { afterAll, describe, expect, onTestFinished, test } from "vitest"
+import { createApp } from "../../src/app.ts"
 import { TranscriptionResponse } from "../../src/http/apis/transcriptions/schema.ts"
+import { compileFolder } from "../../src/model/compile-folder.ts"
+import { openModel } from "../../src/model/model.ts"
 import { formOf } from "../forms.ts"
 import { goldenFolder } from "../model/golden.ts"
 import { sound, wavOf } from "../model/recordings.ts"
 import { eventsOf } from "../parrot.ts"
+import { fromSources, run } from "../sinter.ts"
 import { messages, post, server } from "./server.ts"
 
 interface Golden {
@@ -205,4 +210,101 @@ describe.each(["multilingual", "english"])("%s", (name) => {
         "audio",
       ])
     }, 240_000)
+})
+
+const scratch = mkdtempSync(join(tmpdir(), "sinter-whisper-"))
+afterAll(() => rmSync(scratch, { recursive: true }))
+
+describe("without a server", () => {
+  const [golden] = goldens("multilingual") as [Case]
+  const folder = goldenFolder("whisper", "multilingual")
+  const recording = join(scratch, "speech.wav")
+  writeFileSync(recording, golden.bytes)
+
+  test("sinter run prints what is said, and what else it is told is refused", async () => {
+    const found = goldens("multilingual").find((each) => each.found && !each.timestamps)!
+    writeFileSync(recording, found.bytes)
+    const { out, code } = await run(["run", folder, "--audio", recording], "", fromSources)
+    expect([code, out]).toEqual([0, `${found.text}\n`])
+    for (const [args, why] of [
+      [["--max-tokens", "3", "--audio", recording], "all of it; leave it out"],
+      [["Hello"], "--audio: this model writes down what is said in one recording"],
+    ] as const) {
+      const refused = await run(["run", folder, ...args], "", fromSources)
+      expect([refused.code, refused.err]).toEqual([2, expect.stringContaining(why)])
+    }
+  }, 120_000)
+
+  test("a compiled folder writes what its source does", async () => {
+    const model = await openModel(folder, { sees: true })
+    onTestFinished(() => model.close())
+    const output = join(scratch, "compiled")
+    await compileFolder(model, output, { format: model.format })
+    const app = await createApp({ model: output, overrides })
+    onTestFinished(() => app.close())
+    const { transcripts } = await app.ready
+    const request = { id: "1", scope: "", audio: golden.bytes, field: "file", prompt: undefined }
+    const asked = {
+      ...request,
+      task: "transcribe",
+      language: "de",
+      timed: false,
+      judged: false,
+    } as const
+    const sampling = {
+      temperature: 0,
+      topK: 0,
+      topP: 1,
+      minP: 0,
+      presencePenalty: 0,
+      frequencyPenalty: 0,
+      repetitionPenalty: 1,
+      logitBias: new Map(),
+      seed: 0n,
+      topLogprobs: undefined,
+    }
+    const { events } = await transcripts!.transcribe(
+      { ...asked, sampling },
+      new AbortController().signal,
+    )
+    let text = ""
+    for await (const event of events) if (event.kind === "content") text += event.text
+    expect(text).toBe(golden.text)
+  }, 120_000)
+
+  test.each<[string, (config: Record<string, unknown>) => void, RegExp]>([
+    ["a scale", (config) => (config.scale_embedding = true), /scale_embedding is true/],
+    [
+      "more tokens than rows",
+      (config) => (config.max_target_positions = 1600),
+      /at most 1500 are known/,
+    ],
+    ["other rows", (config) => (config.max_source_positions = 750), /max_source_positions is 750/],
+    [
+      "more layers of an encoder",
+      (config) => (config.encoder_layers = config.num_hidden_layers = 500),
+      /makes 500 layers/,
+    ],
+    ["an activation", (config) => (config.activation_function = "mish"), /is "mish"/],
+  ])("a Whisper of %s is refused by name", async (_, change, why) => {
+    const changed = mkdtempSync(join(scratch, "changed-"))
+    cpSync(folder, changed, { recursive: true })
+    const file = join(changed, "config.json")
+    const config = JSON.parse(readFileSync(file, "utf8"))
+    change(config)
+    writeFileSync(file, JSON.stringify(config))
+    await expect(openModel(changed, { sees: true })).rejects.toThrow(why)
+  })
+
+  test("a tokenizer without a Whisper's tokens is refused by name", async () => {
+    const changed = mkdtempSync(join(scratch, "tokens-"))
+    cpSync(folder, changed, { recursive: true })
+    for (const name of ["tokenizer.json", "tokenizer_config.json"]) {
+      const file = join(changed, name)
+      writeFileSync(file, readFileSync(file, "utf8").replaceAll("<|notimestamps|>", "<|without|>"))
+    }
+    const app = await createApp({ model: changed, overrides })
+    onTestFinished(() => app.close())
+    await expect(app.ready).rejects.toThrow("it has no token <|notimestamps|>")
+  })
 })

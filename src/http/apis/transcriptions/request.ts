@@ -31,13 +31,19 @@ export function readTranscription(
     stop: [],
     ignoreEos: false,
     sampling: {
-      ...readSampling({ temperature: body.temperature ?? 0 }, model, defaults),
+      ...drawing(body, { model, defaults }),
       topLogprobs: isTold ? 0 : undefined,
     },
     templateArguments: {},
     reasoning: "split",
   }
 }
+
+/** The likeliest words, where nothing else is said. */
+const drawing = (
+  body: Pick<TranscriptionRequest, "temperature">,
+  { model, defaults }: Pick<Service, "model" | "defaults">,
+) => readSampling({ temperature: body.temperature ?? 0 }, model, defaults)
 
 function untimed(field: string, cure: string): Problem {
   const words = `${field}: the model does not tell when something is said; ${cure}.`
@@ -48,7 +54,7 @@ function untimed(field: string, cure: string): Problem {
 export function readSpeech(
   body: TranscriptionRequest,
   task: TranscriptRequest["task"],
-  { model, defaults }: Service,
+  service: Service,
   { id, scope }: { id: string; scope: string },
 ): TranscriptRequest {
   const { file, language, prompt, response_format: format, stream } = body
@@ -62,14 +68,13 @@ export function readSpeech(
     throw fault("timestamp_granularities", "needs the response_format verbose_json")
   if (stream && isTimed(format))
     throw fault("stream", `sends text without times; leave it out, or ask for json, not ${format}`)
-  const sampling = readSampling({ temperature: body.temperature ?? 0 }, model, defaults)
   return {
     ...{ id, scope, audio: file, field: "file", task },
     language: language || undefined,
     prompt: prompt || undefined,
     timed: isTimed(format),
     judged: format === "verbose_json",
-    sampling: { ...sampling, topLogprobs: undefined },
+    sampling: { ...drawing(body, service), topLogprobs: undefined },
   }
 }
 
