@@ -120,6 +120,14 @@ export const planted: readonly PlantedFault[] = [
     name: "texts are",
   },
   {
+    what: "a text to go on from is not cut",
+    file: "src/chat/transcripts/transcriber.ts",
+    text: "...words.slice(-(most - 1))",
+    fault: "...words",
+    test: "test/api/whisper.test.ts",
+    name: "of a long text",
+  },
+  {
     what: "a text to go on from is left out",
     file: "src/chat/transcripts/transcriber.ts",
     text: "[tokens.previous, ...words.slice(-(most - 1))]",

@@ -8,10 +8,13 @@ import { Ajv } from "ajv"
 import OpenAI, { toFile } from "openai"
 import { afterAll, describe, expect, onTestFinished, test } from "vitest"
 import { createApp } from "../../src/app.ts"
+import type { Transcripts } from "../../src/chat/conversation.ts"
+import { plainSampling } from "../../src/engine/generation.ts"
 import { TranscriptionResponse } from "../../src/http/apis/transcriptions/schema.ts"
 import { compileFolder } from "../../src/model/compile-folder.ts"
 import { openModel } from "../../src/model/model.ts"
 import { formOf } from "../forms.ts"
+import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
 import { goldenFolder } from "../model/golden.ts"
 import { sound, wavOf } from "../model/recordings.ts"
 import { eventsOf } from "../parrot.ts"
@@ -157,6 +160,17 @@ describe.each(["multilingual", "english"])("%s", (name) => {
     )
   }, 240_000)
 
+  test("of a long text to go on from the last half of a reply's length counts", async () => {
+    const [first] = cases as [Case]
+    const told = async (words: number, begin = "") => {
+      const prompt = begin + "a ".repeat(words)
+      return (await (await send({ ...first, prompt, language: "en" })).json()) as { text: string }
+    }
+    const { text } = await told(40)
+    expect(await told(400, "Oslo, Bergen ")).toMatchObject({ text })
+    expect((await told(2)).text).not.toBe(text)
+  }, 120_000)
+
   test("what it was not made for is refused, and says what it was made for", async () => {
     const [first] = cases as [Case]
     const chat = await post(running, "/v1/chat/completions", { model: "ears", messages })
@@ -215,6 +229,41 @@ describe.each(["multilingual", "english"])("%s", (name) => {
 const scratch = mkdtempSync(join(tmpdir(), "sinter-whisper-"))
 afterAll(() => rmSync(scratch, { recursive: true }))
 
+const { isSkipped, why } = lackOf("vulkan")
+
+test.skipIf(isSkipped)(
+  `a GPU writes the same, and draws again where logits say so${why}`,
+  async () => {
+    const model = goldenFolder("whisper", "multilingual")
+    const device = { name: "vulkan", id: 0 } as const
+    const app = await createApp({ model, device, overrides })
+    onTestFinished(() => app.close())
+    const { transcripts, summary } = await app.ready
+    expect(summary.target).toBe("vulkan")
+    const golden = goldens("multilingual").find(({ timestamps }) => timestamps)!
+    expect(await transcript(transcripts!, golden)).toEqual({
+      text: golden.text,
+      times: golden.segments.map(({ start, end }) => [start, end]),
+    })
+  },
+  GPU_MILLISECONDS,
+)
+
+/** By whoever runs a model in a program of its own. */
+async function transcript(transcripts: Transcripts, { bytes, language, prompt, timestamps }: Case) {
+  const reply = await transcripts.transcribe(
+    {
+      ...{ id: "1", scope: "", audio: bytes, field: "file", task: "transcribe" },
+      ...{ language, prompt, timed: timestamps ?? false, judged: false },
+      sampling: { ...plainSampling, temperature: 0, seed: 0n },
+    },
+    new AbortController().signal,
+  )
+  let text = ""
+  for await (const event of reply.events) if (event.kind === "content") text += event.text
+  return { text, times: reply.segments.map(({ start, end }) => [start, end]) }
+}
+
 describe("without a server", () => {
   const [golden] = goldens("multilingual") as [Case]
   const folder = goldenFolder("whisper", "multilingual")
@@ -243,33 +292,7 @@ describe("without a server", () => {
     const app = await createApp({ model: output, overrides })
     onTestFinished(() => app.close())
     const { transcripts } = await app.ready
-    const request = { id: "1", scope: "", audio: golden.bytes, field: "file", prompt: undefined }
-    const asked = {
-      ...request,
-      task: "transcribe",
-      language: "de",
-      timed: false,
-      judged: false,
-    } as const
-    const sampling = {
-      temperature: 0,
-      topK: 0,
-      topP: 1,
-      minP: 0,
-      presencePenalty: 0,
-      frequencyPenalty: 0,
-      repetitionPenalty: 1,
-      logitBias: new Map(),
-      seed: 0n,
-      topLogprobs: undefined,
-    }
-    const { events } = await transcripts!.transcribe(
-      { ...asked, sampling },
-      new AbortController().signal,
-    )
-    let text = ""
-    for await (const event of events) if (event.kind === "content") text += event.text
-    expect(text).toBe(golden.text)
+    expect((await transcript(transcripts!, golden)).text).toBe(golden.text)
   }, 120_000)
 
   test.each<[string, (config: Record<string, unknown>) => void, RegExp]>([

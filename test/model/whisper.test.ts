@@ -72,13 +72,13 @@ async function heard({ hearing }: Model, on: Device, bytes: Uint8Array): Promise
   return tower.read(ROWS, async () => [windowAt(0)], nobody)
 }
 
-/** Logits of the tokens that stand behind a window's rows, some of which come in each step. */
+/** Logits of the tokens that stand behind a window's rows, or of the last alone; some of all come in each step. */
 async function logitsOf(
   program: LoadableProgram,
   rows: Float32Array,
   tokens: readonly number[],
   steps: readonly number[],
-  first = 0,
+  { first = 0, isLastAlone = false } = {},
 ): Promise<Float32Array> {
   const width = rows.length / ROWS
   const blocks = blocksFor(ROWS + tokens.length, first)
@@ -87,7 +87,8 @@ async function logitsOf(
   for (const end of [...steps, ROWS + tokens.length]) {
     const seen = Math.max(0, Math.min(end, ROWS) - from)
     const own = tokens.slice(Math.max(0, from - ROWS), Math.max(0, end - ROWS))
-    const wanted = own.map((_, i) => seen + i)
+    const all = own.map((_, i) => seen + i)
+    const wanted = isLastAlone ? all.slice(-1) : all
     const given = [...Array.from({ length: seen }, (_, i) => SEEN + i), ...own]
     const input = batch([{ tokens: given, from, blocks, logits: wanted }])
     const hiddenIn = rows.slice(from * width, (from + seen) * width)
@@ -114,7 +115,9 @@ async function judge(name: string, on: Device): Promise<void> {
   expect(worstDifference(whole.subarray(0, vocabulary), first)).toBeLessThan(1e-3)
   expect(worstDifference(whole.subarray(-vocabulary), last)).toBeLessThan(1e-3)
   const steps = [700, ROWS - 1, ROWS, ROWS + 1, ROWS + 7]
-  expect(await logitsOf(program, rows, golden.tokens, steps, 97)).toEqual(whole)
+  expect(await logitsOf(program, rows, golden.tokens, steps, { first: 97 })).toEqual(whole)
+  const alone = await logitsOf(program, rows, golden.tokens, [], { isLastAlone: true })
+  expect(alone).toEqual(whole.slice(-vocabulary))
 }
 
 test.each(["multilingual", "english"])(
