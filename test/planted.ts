@@ -122,7 +122,7 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a text to go on from is not cut",
     file: "src/chat/transcripts/transcriber.ts",
-    text: "...words.slice(-(most - 1))",
+    text: "...words.slice(-most)",
     fault: "...words",
     test: "test/api/whisper.test.ts",
     name: "of a long text",
@@ -130,7 +130,7 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a text to go on from is left out",
     file: "src/chat/transcripts/transcriber.ts",
-    text: "[tokens.previous, ...words.slice(-(most - 1))]",
+    text: "[tokens.previous, ...words.slice(-most)]",
     fault: "[]",
     test: "test/api/whisper.test.ts",
     name: "texts are",

@@ -135,7 +135,7 @@ export function createTranscriber(options: TranscriberOptions, file: string): Tr
     const most = Math.floor((options.context - listener.rows) / 2) - 1
     const text = await tokenizer.encode(foreign(` ${prompt.trim()}`, FROM_REQUEST), caller)
     const words = text.filter((token) => token < tokens.end)
-    return tokens.previous === undefined ? [] : [tokens.previous, ...words.slice(-(most - 1))]
+    return tokens.previous === undefined ? [] : [tokens.previous, ...words.slice(-most)]
   }
 
   /** The likeliest language, as a code. */
