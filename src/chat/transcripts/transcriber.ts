@@ -19,7 +19,7 @@ import type {
 } from "../conversation.ts"
 import { Detokenizer } from "../detokenizer.ts"
 import { foreign } from "../jinja/text.ts"
-import { MediaKeys } from "../media.ts"
+import { MAX_AUDIO, MediaKeys, tooManyBytes } from "../media.ts"
 import { FROM_REQUEST } from "../rendering.ts"
 import type { Tokenizer } from "../tokenizer.ts"
 import { languageCode, languages } from "./languages.ts"
@@ -81,9 +81,9 @@ interface Tokens extends SpeechTokens {
 interface Hearing {
   request: TranscriptRequest
   recording: Recording
-  caller: Caller
-  client: string
-  signal: AbortSignal
+  caller: Caller & { signal: AbortSignal }
+  /** When its request came: all of its windows are of one request's time. */
+  came: number
   /** Before and behind the token with which a prompt begins. */
   before: readonly number[]
   behind: readonly number[]
@@ -101,7 +101,9 @@ export function createTranscriber(options: TranscriberOptions, file: string): Tr
     signal: AbortSignal,
     client = request.scope,
   ): Promise<TranscriptReply> {
+    const came = performance.now()
     const { audio, field, task, prompt } = request
+    if (audio.length > MAX_AUDIO) throw tooManyBytes(field, audio.length, "audio")
     const asked =
       request.language === undefined ? undefined : knownLanguage(request.language, tokens)
     if (task === "translate" && tokens.translate === undefined) {
@@ -113,7 +115,7 @@ export function createTranscriber(options: TranscriberOptions, file: string): Tr
     const before = prompt ? await tokensBefore(prompt, caller) : []
     const recording = await listener.listen(audio, field, caller)
     const usage = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 }
-    const hearing = { request, recording, caller, client, signal, before, behind: [], usage }
+    const hearing = { request, recording, caller, came, before, behind: [], usage }
     const first = await recording.rowsAt(0, caller)
     const language = asked ?? (tokens.languages.size > 0 ? await spoken(first, hearing) : undefined)
     const isTimed = request.timed || recording.samples > 30 * RATE
@@ -160,7 +162,7 @@ export function createTranscriber(options: TranscriberOptions, file: string): Tr
 
   /** A reply's tokens as they come. Leaving ends it. */
   async function* ask(
-    { request, recording, client, signal, before, behind, usage }: Hearing,
+    { request, recording, caller: { client, signal }, came, before, behind, usage }: Hearing,
     frame: number,
     rows: Float32Array,
     sampling: SamplingParams,
@@ -168,19 +170,20 @@ export function createTranscriber(options: TranscriberOptions, file: string): Tr
     maxTokens: number | undefined,
   ): AsyncGenerator<TokenEvent> {
     const { id, scope, field } = request
-    const at = Int32Array.from({ length: listener.rows }, (_, position) => position)
-    const prompt = Int32Array.from([...at.fill(tokens.end), ...before, tokens.start, ...behind])
+    const soft = new Int32Array(listener.rows).fill(tokens.end) // rows stand in their place
+    const prompt = Int32Array.from([...soft, ...before, tokens.start, ...behind])
     const hash = `${recording.hash} ${frame}`
     const generation = await engine.generate(
       {
         ...{ id, scope, client, prompt, field, sampling, maxTokens },
         media: {
-          at: Int32Array.from({ length: listener.rows }, (_, position) => position),
+          at: soft.map((_, position) => position),
           keys: Int32Array.from(keys.of({ hash, rows: listener.rows })),
           rows,
           heard: new Uint8Array(listener.rows).fill(1),
         },
         choices: 1,
+        waited: performance.now() - came,
         stopTokens: new Set([tokens.end]),
         ...(constraint && { constraint }),
       },

@@ -67,7 +67,7 @@ export async function openHearing(
     const extractor = told ?? (await read(EXTRACTOR))
     const prepared = ear.prepared({ extractor, processor, tokens: await read(TOKENIZER) })
     const files = place.extractor && { [PLAIN]: fields.json, [EXTRACTOR]: extractor.json }
-    const speech = ear.config.projector === undefined && (await readSpeechAdvice(model))
+    const speech = ear.config.projector === undefined && (await readSpeechAdvice(model, fields))
     const hearing = { ...sense, config: ear.config, ...prepared, close: () => closing.close() }
     return { ...hearing, ...(files && { files }), ...(speech && { speech }) }
   })

@@ -1,4 +1,5 @@
-// What a Whisper's generation_config.json advises on how it writes: tokens that it is kept from, and where its first segment begins.
+// What a Whisper's generation_config.json advises on how it writes: tokens that it is kept from, and where its first segment begins. Where
+// there is none, config.json may, as older folders have it.
 // Languages and tasks are read from its tokenizer, where fine-tunes have them, too, whose files say nothing else.
 
 import { Fields } from "../fields.ts"
@@ -18,16 +19,13 @@ export interface SpeechAdvice {
 const FILE = "generation_config.json"
 
 /** @throws `model_broken`, naming what in the file is wrong */
-export async function readSpeechAdvice({
-  path,
-  config,
-}: {
-  path: string
-  config: { shapes: { vocabulary: number } }
-}): Promise<SpeechAdvice> {
+export async function readSpeechAdvice(
+  { path, config }: { path: string; config: { shapes: { vocabulary: number } } },
+  described: Fields,
+): Promise<SpeechAdvice> {
   const folder = new Folder(path)
-  const json = (await folder.jsonIfThere(FILE)) ?? {}
-  const fields = new Fields(json, (what) => folder.broken(FILE, what))
+  const json = await folder.jsonIfThere(FILE)
+  const fields = json ? new Fields(json, (what) => folder.broken(FILE, what)) : described
   const { vocabulary } = config.shapes
   const most = "max_initial_timestamp_index"
   return {
