@@ -135,6 +135,14 @@ export const planted: readonly PlantedFault[] = [
     test: "test/api/whisper.test.ts",
     name: "texts are",
   },
+  {
+    what: "cross-attention's keys of all layers are computed before the first layer",
+    file: "src/compiler/passes/order-nodes.ts",
+    text: "if (crossing.has(node) && remembered) own.push(remembered)",
+    fault: "void crossing",
+    test: "test/model/whisper.test.ts",
+    name: "buffers are as many",
+  },
   // ---- the build
   {
     what: "a build that is older than its sources stays",

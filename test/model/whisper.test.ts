@@ -9,6 +9,9 @@ import { mostRows } from "../../src/audio/tiles.ts"
 import { compile } from "../../src/compiler/compile.ts"
 import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { createTower, towerLimits } from "../../src/engine/tower.ts"
+import { readWhisper, WHISPER } from "../../src/model/architectures/whisper.ts"
+import { Fields } from "../../src/model/fields.ts"
+import { decoder } from "../../src/model/layers.ts"
 import { type Model, openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { type LoadableProgram, SEEN } from "../../src/runtime/program.ts"
@@ -129,6 +132,17 @@ test.each(["multilingual", "english"])(
   },
   240_000,
 )
+
+test("buffers are as many whatever the layers: cross keys wait for the layer before", () => {
+  const buffersOf = (decoder_layers: number) => {
+    const fields = new Fields({ ...WHISPER, decoder_layers }, (what) => {
+      throw new Error(what)
+    })
+    const graph = decoder("whisper", readWhisper(fields))
+    return compile(graph, { format: "q0f16", activations: "float", kv: "f16" }).buffers
+  }
+  expect(buffersOf(12)).toEqual(buffersOf(3))
+})
 
 const { isSkipped, why } = lackOf("vulkan")
 
