@@ -202,7 +202,7 @@ function readAhead(folders: readonly string[], encoder: Encoder): void {
 }
 
 function readTokenizer({ texts, config }: Model, encoder: Encoder, log: Log): Promise<Tokenizer> {
-  const { text: json, file, place: path, around, beside, doubt } = texts.tokenizer
+  const { json, file, place: path, around, beside, doubt } = texts.tokenizer
   if (doubt) log.warn(`${file}: ${doubt}`)
   const rows = config.shapes.vocabulary
   const tokenizer = openTokenizer({ json, path, around, beside }, file, rows, encoder)

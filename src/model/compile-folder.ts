@@ -131,7 +131,7 @@ export async function compileFolder(
       await copyFiles(talker, [...COPIED, ...named], directory)
     }
     if (basename(model.texts.tokenizer.file) !== TOKENIZER)
-      await writeFile(join(directory, "tokenizer.json"), model.texts.tokenizer.text)
+      await writeFile(join(directory, "tokenizer.json"), model.texts.tokenizer.json)
     if (basename(model.texts.tokenizer.file) === TEKKEN) await writeNames(model, talker, directory)
     // A conversation that an MLC configuration or a tekken.json stands for goes along as the template that was made of it.
     const template = model.texts.templates.get("default")
@@ -241,7 +241,7 @@ async function writeTexts(model: Model, directory: string): Promise<void> {
       chat_template: named.map(([name, { text }]) => ({ name, template: text })),
     }),
   }
-  await writeFile(join(directory, "tokenizer.json"), texts.tokenizer.text)
+  await writeFile(join(directory, "tokenizer.json"), texts.tokenizer.json)
   await writeFile(join(directory, TOKENIZER_CONFIG), JSON.stringify(config))
   if (pooling) await writePooling(pooling, directory)
 }

@@ -220,7 +220,7 @@ function textsOf(folder: Folder, file: string, keys: Keys, vocabulary: number): 
     if (key.startsWith(PREFIX))
       templates.set(key.slice(PREFIX.length), { file: path, text: keys.text(key) })
   return {
-    tokenizer: { file: path, text: tokenizer.json, doubt: doubtOf(tokenizer.guessedPre) },
+    tokenizer: { file: path, json: tokenizer.json, doubt: doubtOf(tokenizer.guessedPre) },
     templates,
     specialTokens: tokenizer.specialTokens,
     endTokens: tokenizer.endTokens,
