@@ -248,6 +248,27 @@ export const planted: readonly PlantedFault[] = [
     test: "src/engine/riders.test.ts",
   },
   {
+    what: "a step that is handed over goes on from the state that the one before it goes on from",
+    file: "src/engine/batch.ts",
+    text: "[from, to!] : [to, ahead!]",
+    fault: "[from, to!] : [from, ahead!]",
+    test: "src/engine/riders.test.ts",
+  },
+  {
+    what: "of two steps that were taken the second one's state is not gone on from",
+    file: "src/engine/states.ts",
+    text: "held.ahead !== undefined && computed === held.next + 1",
+    fault: "false",
+    test: "src/engine/riders.test.ts",
+  },
+  {
+    what: "who rides takes a state that others may want",
+    file: "src/engine/states.ts",
+    text: "return this.#lacking(running) < this.blocks.free",
+    fault: "return this.blocks.free > 0",
+    test: "src/engine/riders.test.ts",
+  },
+  {
     what: "a step behind another is told the wrong row of it",
     file: "src/runtime/gpu/step-block.ts",
     text: "DRAWN | row",
@@ -2705,8 +2726,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a step goes on from the state that it leaves",
     file: "src/engine/batch.ts",
-    text: "this.#blocks[count] = from ?? to!",
-    fault: "this.#blocks[count] = to!",
+    text: "this.#blocks[count] = read ?? left",
+    fault: "this.#blocks[count] = left",
     test: "src/engine/states.test.ts",
   },
   {

@@ -158,10 +158,9 @@ class Loop implements Engine {
     const [sees, mutual] = [manifest.takes === "some", manifest.mutual ?? false]
     const shape = { limits, vocabulary, taken, groups, sinks, draws: true, sees, mutual }
     this.#batch = new Batch(shape)
-    // A state is left for the step behind, not beside it; and drafts are proposed behind tokens that are known.
-    const isAlone =
-      groups.some(({ isState }) => isState) || (speculative?.mode ?? "disable") !== "disable"
-    if (program.chains && !isAlone) this.#other = new Batch(shape)
+    // Drafts are proposed behind tokens that are known.
+    const drafts = (speculative?.mode ?? "disable") !== "disable"
+    if (program.chains && !drafts) this.#other = new Batch(shape)
     this.#closing.add(program)
     if (speculative) {
       this.#speculation = new Speculation(speculative, { sequences, vocabulary }, memory, options)
