@@ -68,6 +68,7 @@ export const eyes = {
   llama4_vision_model: llama4,
   moonvit: moonVit,
   pixtral,
+  siglip: (vision: Fields) => siglip(vision, SIGLIP), // as MiniCPM-V calls it
   siglip2_vision_model: siglip2,
   siglip_vision_model: (vision: Fields) => siglip(vision, SIGLIP),
   smolvlm: idefics3,
@@ -133,6 +134,18 @@ function siglip2(vision: Fields): Eye {
     side,
     fits: { rows: MAX_PATCHES, frames: 1, interpolated: "before the norm" },
     names: { ...eye.names, parts: { ...eye.names.parts, ...parts } },
+  }
+}
+
+/** SigLIP that takes slices of any proportions: a patch has the nearest of its places. Rows that ask stand behind patches, and nobody sees them. */
+export function slicing(vision: Fields): Eye {
+  const eye = siglip(vision, SIGLIP)
+  return {
+    ...withBlocks(eye, (block) => {
+      const { bidirectional: _, ...attention } = block.attention
+      return { ...block, attention: { ...attention, mutual: true } }
+    }),
+    fits: { rows: MAX_PATCHES, frames: 1, nearest: true },
   }
 }
 

@@ -8,10 +8,11 @@
 import { type ModelConfig, readActivation } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import type { Naming } from "../weights/names.ts"
-import { type Eye, type EyeName, eyes } from "./eyes.ts"
+import { type Eye, type EyeName, eyes, slicing } from "./eyes.ts"
 import { GEMMA4, readGemma4Tower } from "./gemma4.ts"
 import { isGlm4v, readGlm4vTower } from "./glm4v.ts"
 import { kimiKernel } from "./kimi.ts"
+import { MINICPM, miniCpmVision, readResampler, resamplerParts } from "./minicpm.ts"
 import { isQwen, readQwen } from "./qwen.ts"
 import type { Merge, Projector, TowerConfig } from "./tower.ts"
 
@@ -19,6 +20,7 @@ import type { Merge, Projector, TowerConfig } from "./tower.ts"
 interface Ending {
   layersRead: TowerConfig["layersRead"]
   merge: Merge
+  resampler?: TowerConfig["resampler"]
   projector: Omit<Projector, "width">
   /** What its own parts are called, where the configuration decides that. */
   parts?: Naming["parts"]
@@ -27,6 +29,8 @@ interface Ending {
 interface Family {
   /** What its `vision_config` may be; the first where it does not say. */
   towers: readonly [EyeName, ...EyeName[]]
+  /** Another of that name. @param fields of the whole */
+  eye?(fields: Fields): Eye
   /** @param text the model inside */
   ending(fields: Fields, eye: Eye, text: ModelConfig): Ending
   /** Where it is not said. */
@@ -54,8 +58,8 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
   const architecture = vision.text("model_type", "") || family.towers[0]
   const name = family.towers.find((tower) => tower === architecture)
   if (!name) return undefined
-  const eye = eyes[name](vision)
-  const { layersRead, merge, projector, parts } = family.ending(fields, eye, text)
+  const eye = family.eye?.(fields) ?? eyes[name](vision)
+  const { layersRead, merge, resampler, projector, parts } = family.ending(fields, eye, text)
   const { names, ...own } = eye
   return {
     ...own,
@@ -64,6 +68,7 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
     lastNorm: layersRead ? undefined : own.lastNorm,
     layersRead,
     merge,
+    ...(resampler && { resampler }),
     projector: { ...projector, width: text.shapes.hidden },
     softToken: softTokenOf(fields, family, text),
     ...(family.newline && { newline: family.newline }),
@@ -223,6 +228,14 @@ const families = {
     roots: LLAVA.roots,
     parts: NEWLINE,
   },
+  [MINICPM]: {
+    towers: ["siglip_vision_model", "siglip"],
+    eye: (fields) => slicing(miniCpmVision(fields)),
+    ending: miniCpmEnding,
+    softToken: 0,
+    roots: [{ root: "vpm.", head: "resampler." }],
+    parts: {},
+  },
   mistral3: {
     towers: ["pixtral"],
     ending: mistral3Ending,
@@ -353,6 +366,19 @@ function kimiEnding(fields: Fields, eye: Eye): Ending {
       bias: true,
       factor: 1,
     },
+  }
+}
+
+/** What queries have seen is normed and multiplied with a matrix. */
+function miniCpmEnding(fields: Fields, _: Eye, text: ModelConfig): Ending {
+  const resampler = readResampler(fields, text)
+  return {
+    layersRead: undefined,
+    merge: { side: 1, by: "columns" },
+    resampler,
+    parts: resamplerParts(resampler.columns),
+    // Where the text model multiplies rows of tokens, converters have divided that matrix.
+    projector: { norm: resampler.norm, inner: undefined, bias: false, factor: 1 },
   }
 }
 

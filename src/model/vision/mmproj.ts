@@ -137,7 +137,13 @@ function namingOf(file: ClipFile, projector: Projector, tower: TowerConfig): Nam
   const isSwapped = projector.mayBeSwapped && down?.dims[0] === tower.width
   const [up, lower] = isSwapped ? ["ffn_down", "ffn_up"] : ["ffn_up", "ffn_down"]
   return {
-    roots: [{ root: "v.", head: "mm.", apart: file.has("v.image_newline") ? "v." : "model." }],
+    roots: [
+      {
+        root: "v.",
+        head: projector.head ?? "mm.",
+        apart: file.has("v.image_newline") ? "v." : "model.",
+      },
+    ],
     layers: "blk.",
     parts: {
       patch_embedding: "patch_embd",

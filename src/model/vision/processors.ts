@@ -20,6 +20,7 @@ import {
   padded,
   shrunk,
   shrunkTogether,
+  sliced,
   splitUp,
   stretched,
   tiled,
@@ -36,7 +37,7 @@ export interface ImageProcessor {
   /** Each step is rounded to floats of that kind. */
   steps?: "bf16"
   /** The field that says how large a tile is. */
-  field: "size" | "max_image_size" | "max_soft_tokens" | "in_token_limit"
+  field: "size" | "max_image_size" | "max_soft_tokens" | "in_token_limit" | "scale_resolution"
   cutting(image: Fields, grain: Grain): Cuts
   /** Which `do_` fields may be true beside those of all: what they do is known, or nothing. */
   flags: readonly string[]
@@ -156,6 +157,13 @@ export const processors = {
     normal: CLIP,
     field: "in_token_limit",
     cutting: shrunkTogether,
+    flags: [],
+  },
+  MiniCPMVImageProcessor: {
+    filter: "bicubic",
+    normal: HALVES,
+    field: "scale_resolution",
+    cutting: sliced,
     flags: [],
   },
   Lfm2VlImageProcessor: {

@@ -8,6 +8,7 @@ import { TURNS_HALVES } from "../gguf/tower-inside.ts"
 import { joinedRows, type NamedPart, type Naming } from "../weights/names.ts"
 import { classParts } from "./eyes.ts"
 import { boundParts, GEMMA4_CONSTANTS, lineParts } from "./gemma4.ts"
+import { MINICPM, RESAMPLER_CONSTANTS } from "./minicpm.ts"
 import { FRAMES, MAX_ROWS } from "./qwen.ts"
 import { placesParts, STACKED, type TowerConfig } from "./tower.ts"
 
@@ -26,6 +27,8 @@ export interface Projector {
   turnsByAxes?: true
   /** Older converters wrote up and down for each other. */
   mayBeSwapped: boolean
+  /** What stands before the names of its own tensors; absent: mm. */
+  head?: string
   /** Tensors that an older converter wrote and nobody reads. */
   unread?: readonly string[]
   /** @param text as above */
@@ -224,6 +227,39 @@ const projectors = {
     },
     last: { tensor: "mm.2.weight", dim: 1 },
   },
+  resampler: {
+    model: () => MINICPM,
+    gelu: "gelu_pytorch_tanh",
+    around: ["<image>", "</image>", "<slice>", "</slice>", "<image_id>", "</image_id>"],
+    mayBeSwapped: true,
+    head: "resampler.",
+    unread: ["resampler.pos_embed_k", "resampler.pos_embed"], // sines, as they are computed here
+    fields: (file) => ({ query_num: file.dims("resampler.query")[1], ...versionOf(file) }),
+    // The key has the square that a slice is as large as, and not that of places.
+    vision: (file) => ({
+      image_size: Math.sqrt(file.dims(PLACES)[1]!) * file.count("patch_size"),
+    }),
+    image: (file) => ({
+      image_processor_type: "MiniCPMVImageProcessor",
+      patch_size: file.count("patch_size"),
+      scale_resolution: file.count("image_size"),
+      use_image_id: true, // as all were published
+    }),
+    parts: () => ({
+      ...RESAMPLER_CONSTANTS,
+      "queries.weight": { name: "query" },
+      resampler_kv: "kv",
+      resampler_q: "attn.q",
+      resampler_k: "attn.k",
+      resampler_v: "attn.v",
+      resampler_o: "attn.out",
+      query_norm: "ln_q",
+      key_norm: "ln_kv",
+      projector_norm: "ln_post",
+      linear_1: "proj",
+    }),
+    last: { tensor: "resampler.proj.weight", dim: 1 },
+  },
   lfm2: {
     model: () => "lfm2_vl",
     tower: "siglip2_vision_model",
@@ -379,6 +415,14 @@ export function projectorOf(file: ClipFile): Projector {
   const { key, name = "mlp" } = file.projector() // as long as there was no other
   if (Object.hasOwn(projectors, name)) return projectors[name as keyof typeof projectors]
   throw file.keys.wrong(key, `is "${name}"; known: ${mmprojNames.join(", ")}`)
+}
+
+/** MiniCPM-V 2.6, 4.0 and 4.5, and what MiniCPM-o 2.6, 4.0 and 4.5 see with; 2 and 2.5 write slices otherwise. */
+function versionOf({ keys }: ClipFile): Json {
+  const key = "clip.minicpmv_version"
+  const version = keys.countIfThere(key) ?? 2
+  if ([3, 4, 5, 6, 100045].includes(version)) return {}
+  throw keys.wrong(key, `is ${version}; known: 3, 4, 5, 6, 100045`)
 }
 
 const square = (side: number) => ({ height: side, width: side })

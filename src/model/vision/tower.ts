@@ -5,11 +5,14 @@
 //
 // Towers that take images of any proportions have no such table. Where positions are learned, for a square of places, those between
 // are mixed of the four around them: behind a patch's pixels its row has how much each place counts, which is multiplied with them.
-// Where each height and each width has a row of its own, both are added.
+// Where each height and each width has a row of its own, both are added. Or a patch has the nearest of these places, which its token names.
+//
+// With a resampler rows stand behind the patches that ask: learned queries, one each, see all patches and not each other.
 
 import {
   add,
   apply,
+  attention,
   concat,
   embed,
   finish,
@@ -55,6 +58,8 @@ export interface TowerConfig {
   /** Layers whose rows are read as they leave them, side by side, counted from 1; undefined: those of the last, normed. */
   layersRead: readonly number[] | undefined
   merge: Merge
+  /** What comes out are not its patches, but what is asked of them. */
+  resampler?: Resampler
   projector: Projector
   /** What comes out behind the last layer's rows, side by side. */
   stacked?: readonly Stacked[]
@@ -86,6 +91,8 @@ export interface Fits {
   frames: number
   /** Positions are learned: added before the first norm, where there is one, or behind it. */
   interpolated?: "before the norm" | "behind the norm"
+  /** The same, of which a patch has the nearest. */
+  nearest?: true
   /** Of so many heights and as many widths. */
   lines?: number
 }
@@ -104,6 +111,19 @@ export interface Merge {
   /** And a stored row is taken off it, and the rest multiplied with another. */
   standardized?: true
 }
+
+/** Heads of learned queries, each of which sees all patches: their keys are told by line and column where they lie, as sines. */
+export interface Resampler {
+  queries: number
+  /** Of a row, which heads share. */
+  columns: number
+  heads: number
+  /** Of queries, and of what keys and values are made of. */
+  norm: NormKind
+}
+
+/** Of patches to each side of a tile, where these are told by sines. */
+export const MAX_LINES = 512
 
 /** A norm, and one matrix, two or three. */
 export interface Projector {
@@ -158,7 +178,7 @@ export function seeingImages(
 export function tower(config: TowerConfig): Graph {
   const { architecture, width, blocks, firstNorm, lastNorm, layersRead, merge, projector } = config
   const own = named("", "model.")
-  const table = config.fits ? undefined : positionsOf(config)
+  const table = config.fits && !config.fits.nearest ? undefined : positionsOf(config)
   const given = hiddenIn(towerShapes(config).taken)
   const places = table ? embed(table) : learnedPlaces(config, given)
   const isBehind = config.fits?.interpolated === "behind the norm"
@@ -175,8 +195,11 @@ export function tower(config: TowerConfig): Graph {
   const last = lastNorm ? normed(x, lastNorm, own, "norm", "norm") : x
   const read = layersRead?.map((layer) => left[layer - 1]!).reduce(concat) ?? last
   const ending = named("projector.", "")
+  const leading = config.resampler
+    ? resampled(read, config.resampler, ending)
+    : merged(read, merge.side ** 2, merge, ending)
   const hidden = [
-    projected(merged(read, merge.side ** 2, merge, ending), projector, ending),
+    projected(leading, projector, ending),
     ...(config.stacked ?? []).map(({ layer, number }) => {
       const norm = { kind: "layer", bias: true, epsilon: lastNorm!.epsilon } as const
       const ofLayer = named(`stacked.${number}.`, `model.${STACKED}.${number}.`)
@@ -189,6 +212,48 @@ export function tower(config: TowerConfig): Graph {
     table ?? weight("layers.0.o", "model.layers.0.self_attn.o_proj.weight", width, heads * headDim)
   const shapes = towerShapes(config)
   return finish({ architecture, shapes, window: undefined, sinks: 0 }, last, head, { hidden })
+}
+
+/** [rows that ask, columns] what each query has seen. */
+function resampled(x: Node, { queries, columns, heads, norm }: Resampler, own: Named): Node {
+  const project = (name: "q" | "k" | "v" | "o", row: Node) => {
+    const matrix = own(`resampler_${name}`, `resampler_${name}.weight`, columns, columns)
+    return linear(row, matrix, own(`resampler_${name}_bias`, `resampler_${name}.bias`, columns))
+  }
+  const learned = stacked("queries", [
+    own("asking", "queries.weight", queries, columns),
+    own("rest", "queries_rest.weight", MAX_LINES - queries, columns),
+  ])
+  const asking = normed(
+    embed({ ...learned, exact: true }, "height"),
+    norm,
+    own,
+    "ask",
+    "query_norm",
+  )
+  const even = normed(
+    linear(x, own("resampler_kv", "resampler_kv.weight", columns, x.columns)),
+    norm,
+    own,
+    "seen",
+    "key_norm",
+  )
+  const lines = {
+    ...named("", "model.")("lines", "lines.weight", MAX_LINES, columns / 2),
+    exact: true as const,
+  }
+  const places = concat(embed(lines, "width"), embed(lines, "height"))
+  const headDim = columns / heads
+  const seen = attention(
+    project("q", asking),
+    project("k", add(even, places)),
+    project("v", even),
+    {
+      ...{ layer: 1, heads, kvHeads: heads, headDim, scale: headDim ** -0.5 },
+      ...{ cap: undefined, window: undefined, sinks: 0, mutual: true },
+    },
+  )
+  return project("o", select(seen, "hidden"))
 }
 
 /** [tokens, width] patches. @param given the pixels of each, and how much each learned place counts for it */
@@ -243,7 +308,7 @@ export function towerShapes(config: TowerConfig): Shapes & { taken: number } {
   const { heads, kvHeads, headDim } = attention
   const places = side * side + Number(hasClass)
   return {
-    vocabulary: fits ? width : places,
+    vocabulary: fits && !fits.nearest ? width : places,
     hidden: projector.width * (1 + stacked.length),
     taken: COLOURS * patch * patch + (fits?.interpolated ? side * side : 0),
     layers: blocks.length,

@@ -22,12 +22,13 @@ export function constantTensor(value: number, columns: number): Tensor {
 }
 
 /** Sines and cosines of the rows' places. */
-export function sinesTensor(columns: number): Tensor {
+export function sinesTensor(kind: NonNullable<Source["sines"]>, columns: number): Tensor {
   return {
     codec: "f32",
     async read(first, rows) {
       const values = new Float32Array(rows * columns)
-      for (let row = 0; row < rows; row++) values.set(sinesOf(first + row, columns), row * columns)
+      for (let row = 0; row < rows; row++)
+        values.set(sinesOf(first + row, columns, kind === "open"), row * columns)
       return { rows, values: narrow(values, "f32") }
     },
   }

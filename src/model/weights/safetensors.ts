@@ -287,7 +287,7 @@ function partFor({ name, dtype, shape, handle, position }: Located): Part {
 function find(opened: Opened, source: Source, rows: number, columns: number): Tensor {
   const { folder, anyFile, tensors } = opened
   if (source.constant !== undefined) return constantTensor(source.constant, columns)
-  if (source.sines) return sinesTensor(columns)
+  if (source.sines) return sinesTensor(source.sines, columns)
   const packed = findPacked(opened, source, rows, columns)
   if (packed) return rowsOf(packed, source, columns, addendOf(opened, source, columns))
   const tensor = tensors.get(source.tensor)
