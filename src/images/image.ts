@@ -120,6 +120,8 @@ export interface ImageProcessing {
   window?: number
   /** Of a square, so many a side, that positions are learned for; absent: a patch has a place of its own, or none. */
   places?: number
+  /** Patches a side that become one row between layers, and there see each other: they lie one behind the other. */
+  inner?: number
   /** Of such a square, of which a patch has the nearest place. */
   nearest?: number
   /** Behind the patches so many rows ask, and they come out. */

@@ -23,6 +23,7 @@ export type Layout = Pick<
   | "window"
   | "places"
   | "nearest"
+  | "inner"
   | "queries"
   | "spread"
   | "rescale"
@@ -118,14 +119,16 @@ interface Patch {
 /** Which patch each row is of, the class row's left out. */
 function patchOrder(layout: Layout): Patch[] {
   const { columns, lines } = sides(layout)
-  const { joined, window = Math.max(columns, lines) } = layout
+  const { joined, inner = joined, window = Math.max(columns, lines) } = layout
   const order: Patch[] = []
   for (let row = 0; row < lines; row += window)
     for (let from = 0; from < columns; from += window)
       for (let top = row; top < Math.min(row + window, lines); top += joined)
         for (let left = from; left < Math.min(from + window, columns); left += joined)
-          for (let line = top; line < top + joined; line++)
-            for (let column = left; column < left + joined; column++) order.push({ column, line })
+          for (let y = top; y < top + joined; y += inner)
+            for (let x = left; x < left + joined; x += inner)
+              for (let line = y; line < y + inner; line++)
+                for (let column = x; column < x + inner; column++) order.push({ column, line })
   return order
 }
 
@@ -207,6 +210,7 @@ export function tileOf(pixels: Float32Array, layout: Layout): Tile {
   if (!fits(layout.cutting)) return plain
   if (layout.places) shareOut(pixels, layout, layout.places)
   if (layout.queries) return { ...plain, ...asking(layout, layout.queries) }
+  if (layout.inner) return { ...plain, ...merging(layout, layout.inner) }
   const windows = layout.window ? windowsOf(layout, layout.window) : {}
   return { ...plain, coordinates: coordinatesOf(layout), ...windows }
 }
@@ -229,6 +233,14 @@ function asking(layout: Layout, queries: number): Pick<Tile, "coordinates" | "se
   const coordinates = coordinatesOf(layout)
   for (let query = 0; query < queries; query++) coordinates[2 * rows - queries + query] = query
   return { coordinates, seenTo: new Int32Array(rows).fill(rows - queries - 1) }
+}
+
+/** Those that become one see each other, and are told by their number among them in the place of a line. */
+function merging(layout: Layout, inner: number): Omit<Tile, "given" | "places" | "wanted"> {
+  const rows = rowsOf(layout)
+  const coordinates = new Int32Array(3 * rows)
+  for (let row = 0; row < rows; row++) coordinates[rows + row] = row % (inner * inner)
+  return { coordinates, ...windowsOf(layout, inner) }
 }
 
 /** Of each patch, the first and the last row of its window. */

@@ -26,7 +26,7 @@ test.each(others)("the tower of %s on reference", async (name) => {
 })
 
 /** A row that ends lines, beside the graph; a matrix whose columns are turned around; what nobody stores. */
-test.each(["lfm2-vl", "llava-onevision", "minicpm-v", "mistral3"])(
+test.each(["lfm2-vl", "llava-onevision", "minicpm-v", "minicpm-v-4-6", "mistral3"])(
   "the tower of %s, compiled",
   async (name) => {
     const model = await openModel(goldenFolder("vision", name), { sees: true })
@@ -40,10 +40,12 @@ test.each(["lfm2-vl", "llava-onevision", "minicpm-v", "mistral3"])(
 
 const { isSkipped, why } = lackOf("vulkan")
 
-/** Rows that ask, and do not see themselves. */
-test.skipIf(isSkipped)(
-  `the tower of minicpm-v on vulkan${why}`,
-  () => judgeTower("minicpm-v", opening.vulkan, { sums: traitsOf("vulkan").sums }).then(() => {}),
+/** Rows that ask, and do not see themselves; patches that are merged between layers. */
+test.skipIf(isSkipped).each(["minicpm-v", "minicpm-v-4-6"])(
+  `the tower of %s on vulkan${why}`,
+  async (name) => {
+    await judgeTower(name, opening.vulkan, { sums: traitsOf("vulkan").sums })
+  },
   GPU_MILLISECONDS,
 )
 
@@ -80,6 +82,16 @@ describe("MiniCPM-V", () => {
     onTestFinished(() => model.close())
     expect(model.vision).toBeUndefined()
     expect(model.blind).toContain(what)
+  })
+
+  test.each<[string, (vision: Json, config: Json) => void]>([
+    ['downsample_mode is "4x"; known: 16x', (_, config) => (config.downsample_mode = "4x")],
+    ["merger_times is 2; known: 1", (_, config) => (config.merger_times = 2)],
+    ["merge_kernel_size is another than 2", (_, config) => (config.merge_kernel_size = [4, 4])],
+    ["window_kernel_size is another than 2", (vision) => (vision.window_kernel_size = [4, 4])],
+    ["insert_layer_id is 3, not between 0 and 2", (_, config) => (config.insert_layer_id = 3)],
+  ])("4.6 is served blind where %s", async (what, change) => {
+    expect(await blindBy("minicpm-v-4-6", change)).toContain(what)
   })
 
   test("its text model is of a version that is known", async () => {

@@ -66,6 +66,7 @@ export const eyes = {
   janus_vision_model: janus,
   kimi_k25_vision: moonVit,
   llama4_vision_model: llama4,
+  minicpmv4_6_vision: slicing,
   moonvit: moonVit,
   pixtral,
   siglip: (vision: Fields) => siglip(vision, SIGLIP), // as MiniCPM-V calls it
@@ -137,16 +138,18 @@ function siglip2(vision: Fields): Eye {
   }
 }
 
-/** SigLIP that takes slices of any proportions: a patch has the nearest of its places. Rows that ask stand behind patches, and nobody sees them. */
-export function slicing(vision: Fields): Eye {
-  const eye = siglip(vision, SIGLIP)
-  return {
-    ...withBlocks(eye, (block) => {
-      const { bidirectional: _, ...attention } = block.attention
-      return { ...block, attention: { ...attention, mutual: true } }
-    }),
-    fits: { rows: MAX_PATCHES, frames: 1, nearest: true },
-  }
+/** SigLIP that takes slices of any proportions: a patch has the nearest of its places. */
+function slicing(vision: Fields): Eye {
+  const fits = { rows: MAX_PATCHES, frames: 1, nearest: true } as const
+  return { ...siglip(vision, SIGLIP), fits }
+}
+
+/** The same, behind whose patches rows ask that nobody sees. */
+export function asked(vision: Fields): Eye {
+  return withBlocks(slicing(vision), (block) => {
+    const { bidirectional: _, ...attention } = block.attention
+    return { ...block, attention: { ...attention, mutual: true } }
+  })
 }
 
 function clip(vision: Fields): Eye {

@@ -8,17 +8,27 @@
 import { type ModelConfig, readActivation } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import type { Naming } from "../weights/names.ts"
-import { type Eye, type EyeName, eyes, slicing } from "./eyes.ts"
+import { asked, type Eye, type EyeName, eyes } from "./eyes.ts"
 import { GEMMA4, readGemma4Tower } from "./gemma4.ts"
 import { isGlm4v, readGlm4vTower } from "./glm4v.ts"
 import { kimiKernel } from "./kimi.ts"
-import { MINICPM, miniCpmVision, readResampler, resamplerParts } from "./minicpm.ts"
+import {
+  checkMerging,
+  MARKS,
+  MERGED,
+  MINICPM,
+  miniCpmVision,
+  readResampler,
+  resamplerParts,
+} from "./minicpm.ts"
 import { isQwen, readQwen } from "./qwen.ts"
+import { oneSide } from "./sides.ts"
 import type { Merge, Projector, TowerConfig } from "./tower.ts"
 
 /** What stands behind it. */
 interface Ending {
   layersRead: TowerConfig["layersRead"]
+  between?: TowerConfig["between"]
   merge: Merge
   resampler?: TowerConfig["resampler"]
   projector: Omit<Projector, "width">
@@ -59,7 +69,8 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
   const name = family.towers.find((tower) => tower === architecture)
   if (!name) return undefined
   const eye = family.eye?.(fields) ?? eyes[name](vision)
-  const { layersRead, merge, resampler, projector, parts } = family.ending(fields, eye, text)
+  const ending = family.ending(fields, eye, text)
+  const { layersRead, between, merge, resampler, projector, parts } = ending
   const { names, ...own } = eye
   return {
     ...own,
@@ -67,6 +78,7 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
     blocks: layersRead ? own.blocks.slice(0, Math.max(...layersRead)) : own.blocks,
     lastNorm: layersRead ? undefined : own.lastNorm,
     layersRead,
+    ...(between && { between }),
     merge,
     ...(resampler && { resampler }),
     projector: { ...projector, width: text.shapes.hidden },
@@ -230,11 +242,24 @@ const families = {
   },
   [MINICPM]: {
     towers: ["siglip_vision_model", "siglip"],
-    eye: (fields) => slicing(miniCpmVision(fields)),
+    eye: (fields) => asked(miniCpmVision(fields)),
     ending: miniCpmEnding,
     softToken: 0,
     roots: [{ root: "vpm.", head: "resampler." }],
     parts: {},
+  },
+  minicpmv4_6: {
+    towers: ["minicpmv4_6_vision"],
+    ending: mergingEnding,
+    softToken: 248056,
+    roots: rootsOf(["vision_tower."], "merger.mlp.0."),
+    parts: {
+      "vit_merger.input_layernorm": "vit_merger.layer_norm1",
+      "vit_merger.self_attn.o_proj": "vit_merger.self_attn.out_proj",
+      "vit_merger.norm": "vit_merger.pre_norm",
+      ...MARKS,
+      projector_norm: "pre_norm",
+    },
   },
   mistral3: {
     towers: ["pixtral"],
@@ -379,6 +404,28 @@ function miniCpmEnding(fields: Fields, _: Eye, text: ModelConfig): Ending {
     parts: resamplerParts(resampler.columns),
     // Where the text model multiplies rows of tokens, converters have divided that matrix.
     projector: { norm: resampler.norm, inner: undefined, bias: false, factor: 1 },
+  }
+}
+
+/** Patches are merged behind a layer and behind the last one. */
+function mergingEnding(fields: Fields, { width, blocks, lastNorm }: Eye): Ending {
+  const vision = fields.object("vision_config")!
+  checkMerging(fields)
+  const layer = fields.count("insert_layer_id", 6, 0, blocks.length - 1)
+  if (oneSide(vision, "window_kernel_size", { otherwise: 2, most: MAX_JOINED }) !== 2)
+    throw vision.wrong("window_kernel_size", "is another than 2, the only one that is known")
+  const { inner: side, all } = MERGED
+  const every = side ** 2
+  return {
+    layersRead: undefined,
+    between: { layer, side, norm: lastNorm!, columns: every * blocks[0]!.mlp.intermediate },
+    merge: { side: all, by: "columns", every },
+    projector: {
+      norm: { kind: "layer", bias: true, epsilon: 1e-6 },
+      inner: { columns: (all / side) ** 2 * width, activation: "gelu", gated: false },
+      bias: true,
+      factor: 1,
+    },
   }
 }
 

@@ -1,13 +1,15 @@
-// What configurations of MiniCPM-V 2.6, 4.0 and 4.5 say of what they see with, as they were published: SigLIP, whose patches take the
-// nearest of its places, and a resampler, in which learned queries see all patches of a slice.
+// What configurations of MiniCPM-V say of what they see with: SigLIP, whose patches take the nearest of its places. Behind it 2.6, 4.0 and
+// 4.5, as they were published, have a resampler, in which learned queries see all patches of a slice; 4.6 merges patches between
+// two layers and behind the last one.
 //
 // Sources: configuration_minicpm.py, modeling_minicpmv.py, resampler.py, image_processing_minicpmv.py and processing_minicpmv.py, as they
-// were published with the models; minicpmv-convert-image-encoder-to-gguf.py of llama.cpp.
+// were published with the models; configuration_minicpmv4_6.py and modeling_minicpmv4_6.py of transformers; minicpmv-convert-image-encoder-to-gguf.py of llama.cpp.
 
 import type { ModelConfig } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { type Folder, isObject, type Json } from "../folder.ts"
 import { joinedRows, type Naming } from "../weights/names.ts"
+import { oneSide } from "./sides.ts"
 import { MAX_LINES, type Resampler } from "./tower.ts"
 
 /** The `model_type` of the whole. */
@@ -91,20 +93,45 @@ export function miniCpmImage(image: Fields): Fields {
   return image.over(renamed)
 }
 
-/** Around images and slices, as the image processor's file says it. */
-export function miniCpmWords(image: Fields) {
-  const word = (name: string, otherwise: string) => image.text(name, otherwise)
-  const number = `${word("im_id_start", "<image_id>")}{image}${word("im_id_end", "</image_id>")}`
-  const whole = word("im_start", "<image>")
-  return {
-    opening: image.flag("use_image_id", false) ? number : "",
-    only: whole,
-    whole,
-    behindWhole: word("im_end", "</image>"),
-    part: word("slice_start", "<slice>"),
-    behindTile: word("slice_end", "</slice>"),
-    betweenRows: "\n",
+type Marked = "image" | "slice" | "image_id"
+
+/** @param around what begins and ends each @param isCounted images have their number before them */
+export function miniCpmWords(around: (what: Marked) => [string, string], isCounted: boolean) {
+  const [[whole, behindWhole], [part, behindTile]] = [around("image"), around("slice")]
+  const opening = isCounted ? around("image_id").join("{image}") : ""
+  return { opening, only: whole, whole, behindWhole, part, behindTile, betweenRows: "\n" }
+}
+
+/** As the published image processor's file says it. */
+export function publishedWords(image: Fields) {
+  const around = (what: Marked): [string, string] => {
+    const name = what.replace("image", "im")
+    return [image.text(`${name}_start`, `<${what}>`), image.text(`${name}_end`, `</${what}>`)]
   }
+  return miniCpmWords(around, image.flag("use_image_id", false))
+}
+
+/** Of 4.6, patches to each side that become one row between layers, and then that become one behind them. */
+export const MERGED = { inner: 2, all: 4 } as const
+
+/** How configuration and image processor call this. */
+export function checkMode(fields: Fields): void {
+  const mode = fields.text("downsample_mode", "16x")
+  if (mode !== "16x") throw fields.wrong("downsample_mode", `is "${mode}"; known: 16x`)
+}
+
+/** That nothing else is said of how patches are merged. */
+export function checkMerging(fields: Fields): void {
+  checkMode(fields)
+  const times = fields.count("merger_times", 1)
+  if (times !== 1) throw fields.wrong("merger_times", `is ${times}; known: 1`)
+  if (oneSide(fields, "merge_kernel_size", { otherwise: 2, most: 1 << 5 }) !== 2)
+    throw fields.wrong("merge_kernel_size", "is another than 2, the only one that is known")
+}
+
+/** What nobody stores: of patches that become one row the first has its mark in the first column, and so on, four times. */
+export const MARKS: Naming["parts"] = {
+  "vit_merger.marks.weight": { name: "vit_merger.marks", diagonal: 4 },
 }
 
 const TOKENIZER = "tokenizer_config.json"

@@ -12,7 +12,16 @@ import { type Folder, isObject, type Json } from "../folder.ts"
 import { MAX_EDGE, type Pinpoints, readGrids } from "./cutting.ts"
 import { type Fitting, fittingFamily, plain, type Tokens } from "./fitting.ts"
 import { kimiImage, kimiKernel, kimiPlaces } from "./kimi.ts"
-import { MINICPM, MINICPM_SOFT, miniCpmImage, miniCpmQueries, miniCpmWords } from "./minicpm.ts"
+import {
+  checkMode,
+  MERGED,
+  MINICPM,
+  MINICPM_SOFT,
+  miniCpmImage,
+  miniCpmQueries,
+  miniCpmWords,
+  publishedWords,
+} from "./minicpm.ts"
 import {
   type ImageProcessor,
   NEXT,
@@ -49,6 +58,8 @@ interface Family {
   towers?: Readonly<Record<string, Tower>>
   /** So many rows ask behind the patches. */
   queries?(sources: Sources): number
+  /** Patches a side that become one row between layers. */
+  inner?: number
   /** What `vision_feature_select_strategy` is where nothing is said. It holds: in "default" the first row does not come out. */
   selects?: "default" | "full"
   /** Images lie in grids that the configuration lists, too, or else in these. */
@@ -153,8 +164,29 @@ const families: Readonly<Record<string, Family>> = {
     words: ({ image }) => ({
       mark: "(<image>./</image>)",
       soft: MINICPM_SOFT,
-      wording: { ...plain, ...miniCpmWords(image) },
+      wording: { ...plain, ...publishedWords(image) },
     }),
+  },
+  minicpmv4_6: {
+    processors: ["MiniCPMV4_6ImageProcessor"],
+    tower: "minicpmv4_6_vision",
+    inner: MERGED.inner,
+    joined: () => MERGED.all,
+    words({ image, processor, tokens }) {
+      checkMode(image)
+      if (!image.flag("slice_mode", true))
+        throw image.wrong("slice_mode", "is false; only images in slices are known")
+      const soft = tokens("image_token", "<|image_pad|>")
+      const isCounted = processor.flag("use_image_id", image.flag("use_image_id", true))
+      const wording = miniCpmWords(
+        (what) => [
+          tokens(`${what}_start_token`, `<${what}>`),
+          tokens(`${what}_end_token`, `</${what}>`),
+        ],
+        isCounted,
+      )
+      return { mark: soft, soft, wording: { ...plain, ...wording } }
+    },
   },
   llava_next: { ...llava, instead: {}, processors: ["LlavaNextImageProcessor"], grids: NEXT },
   llava_onevision: {
@@ -319,6 +351,7 @@ const towers: Readonly<Record<string, Tower>> = {
   janus_vision_model: { hasClassRow: false, image: 384, patch: 16 },
   idefics3: { hasClassRow: false, image: 224, patch: 32 }, // as Idefics 3 and SmolVLM were published
   smolvlm: { hasClassRow: false, image: 224, patch: 32 },
+  minicpmv4_6_vision: { ...slicing, image: 224, patch: 16 },
   idefics3_vision: { hasClassRow: false, image: 224, patch: 32 },
   smolvlm_vision: { hasClassRow: false, image: 224, patch: 32 },
   siglip2_vision_model: {
@@ -462,6 +495,7 @@ function processingOf(family: Family, tower: Tower, sources: Sources): ImageProc
     ...(learned && { places: learned.places(vision), spread: learned.spread }),
     ...(tower.nearest && { nearest: tower.nearest(vision) }),
     ...(queries && { queries }),
+    ...(family.inner && { inner: family.inner }),
     ...family.words(sources),
   }
   if (queries) checkQueries(image, queries)

@@ -50,6 +50,7 @@ const SPLIT = {
   flags: ["do_image_splitting", "do_pad"], // the latter fills up batches
 } as const
 
+const SLICED = { field: "scale_resolution", cutting: sliced, flags: [] } as const
 const FITTED = { field: "size", cutting: fitted, flags: [] } as const
 const FRAMED = { field: "size", cutting: fittedFrames, flags: [] } as const
 
@@ -159,13 +160,8 @@ export const processors = {
     cutting: shrunkTogether,
     flags: [],
   },
-  MiniCPMVImageProcessor: {
-    filter: "bicubic",
-    normal: HALVES,
-    field: "scale_resolution",
-    cutting: sliced,
-    flags: [],
-  },
+  MiniCPMVImageProcessor: { filter: "bicubic", normal: HALVES, ...SLICED },
+  MiniCPMV4_6ImageProcessor: { filter: "bicubic", normal: HALVES, ...SLICED },
   Lfm2VlImageProcessor: {
     filter: "bilinear",
     normal: HALVES,

@@ -8,7 +8,7 @@ import { TURNS_HALVES } from "../gguf/tower-inside.ts"
 import { joinedRows, type NamedPart, type Naming } from "../weights/names.ts"
 import { classParts } from "./eyes.ts"
 import { boundParts, GEMMA4_CONSTANTS, lineParts } from "./gemma4.ts"
-import { MINICPM, RESAMPLER_CONSTANTS } from "./minicpm.ts"
+import { MARKS, MERGED, MINICPM, RESAMPLER_CONSTANTS } from "./minicpm.ts"
 import { FRAMES, MAX_ROWS } from "./qwen.ts"
 import { placesParts, STACKED, type TowerConfig } from "./tower.ts"
 
@@ -43,6 +43,8 @@ export interface Projector {
 
 const SCALE = "projector.scale_factor"
 const PLACES = "v.position_embd.weight"
+/** MiniCPM-V's. */
+const SLICES = ["<image>", "</image>", "<slice>", "</slice>", "<image_id>", "</image_id>"]
 const MERGER = "mm.patch_merger.weight"
 
 const projectors = {
@@ -230,15 +232,12 @@ const projectors = {
   resampler: {
     model: () => MINICPM,
     gelu: "gelu_pytorch_tanh",
-    around: ["<image>", "</image>", "<slice>", "</slice>", "<image_id>", "</image_id>"],
+    around: SLICES,
     mayBeSwapped: true,
     head: "resampler.",
     unread: ["resampler.pos_embed_k", "resampler.pos_embed"], // sines, as they are computed here
     fields: (file) => ({ query_num: file.dims("resampler.query")[1], ...versionOf(file) }),
-    // The key has the square that a slice is as large as, and not that of places.
-    vision: (file) => ({
-      image_size: Math.sqrt(file.dims(PLACES)[1]!) * file.count("patch_size"),
-    }),
+    vision: (file) => ({ image_size: placesOf(file) }),
     image: (file) => ({
       image_processor_type: "MiniCPMVImageProcessor",
       patch_size: file.count("patch_size"),
@@ -259,6 +258,37 @@ const projectors = {
       linear_1: "proj",
     }),
     last: { tensor: "resampler.proj.weight", dim: 1 },
+  },
+  minicpmv4_6: {
+    model: () => "minicpmv4_6",
+    tower: "minicpmv4_6_vision",
+    gelu: "gelu_pytorch_tanh",
+    around: SLICES,
+    mayBeSwapped: false,
+    fields: (file) => ({
+      ...mergedBy(file),
+      insert_layer_id: file.keys.countsIfThere("clip.vision.wa_layer_indexes")?.[0],
+    }),
+    vision: (file) => ({ image_size: placesOf(file) }),
+    image: (file) => ({
+      patch_size: file.count("patch_size"),
+      scale_resolution: file.count("image_size"),
+    }),
+    parts: () => ({
+      "vit_merger.input_layernorm": "vit_merger.ln1",
+      "vit_merger.self_attn.q_proj": "vit_merger.attn_q",
+      "vit_merger.self_attn.k_proj": "vit_merger.attn_k",
+      "vit_merger.self_attn.v_proj": "vit_merger.attn_v",
+      "vit_merger.self_attn.o_proj": "vit_merger.attn_out",
+      "vit_merger.norm": "vit_merger.ds_ln",
+      "vit_merger.linear_1": "vit_merger.ds_ffn_up",
+      "vit_merger.linear_2": "vit_merger.ds_ffn_down",
+      ...MARKS,
+      projector_norm: "input_norm",
+      linear_1: "up",
+      linear_2: "down",
+    }),
+    last: { tensor: "mm.down.weight", dim: 1 },
   },
   lfm2: {
     model: () => "lfm2_vl",
@@ -415,6 +445,16 @@ export function projectorOf(file: ClipFile): Projector {
   const { key, name = "mlp" } = file.projector() // as long as there was no other
   if (Object.hasOwn(projectors, name)) return projectors[name as keyof typeof projectors]
   throw file.keys.wrong(key, `is "${name}"; known: ${mmprojNames.join(", ")}`)
+}
+
+/** Of MiniCPM-V: the key of an image's size has the square that a slice is as large as, and not that of places. */
+const placesOf = (file: ClipFile) => Math.sqrt(file.dims(PLACES)[1]!) * file.count("patch_size")
+
+/** Of MiniCPM-V 4.6. */
+function mergedBy(file: ClipFile): Json {
+  const side = file.countIfThere(SCALE) ?? MERGED.all
+  if (side === MERGED.all) return {}
+  throw file.wrong(SCALE, `is ${side}; known: ${MERGED.all}`)
 }
 
 /** MiniCPM-V 2.6, 4.0 and 4.5, and what MiniCPM-o 2.6, 4.0 and 4.5 see with; 2 and 2.5 write slices otherwise. */

@@ -7,6 +7,9 @@
 // are mixed of the four around them: behind a patch's pixels its row has how much each place counts, which is multiplied with them.
 // Where each height and each width has a row of its own, both are added. Or a patch has the nearest of these places, which its token names.
 //
+// Where patches are merged between two layers, each of those that become one has the row of all of them from then on: keys and values
+// that are there four times count four times less, so what is seen is the same. It costs what a tower without that costs.
+//
 // With a resampler rows stand behind the patches that ask: learned queries, one each, see all patches and not each other.
 
 import {
@@ -57,6 +60,8 @@ export interface TowerConfig {
   lastNorm: NormKind | undefined
   /** Layers whose rows are read as they leave them, side by side, counted from 1; undefined: those of the last, normed. */
   layersRead: readonly number[] | undefined
+  /** Between two layers patches are merged. */
+  between?: Between
   merge: Merge
   /** What comes out are not its patches, but what is asked of them. */
   resampler?: Resampler
@@ -104,12 +109,25 @@ export interface Fits {
 export interface Merge {
   side: number
   by: "columns" | "mean" | "matrix"
+  /** One of each so many rows is read: the others are the same. */
+  every?: number
   /** Of each patch before. */
   norm?: NormKind
   /** What a mean is multiplied with. */
   factor?: number
   /** And a stored row is taken off it, and the rest multiplied with another. */
   standardized?: true
+}
+
+/**
+ * Behind that layer, counted from 0, so many patches to each side see each other and become one: their mean, and what two matrices make of
+ * them side by side, under a norm, with so many columns between.
+ */
+export interface Between {
+  layer: number
+  side: number
+  norm: NormKind
+  columns: number
 }
 
 /** Heads of learned queries, each of which sees all patches: their keys are told by line and column where they lie, as sines. */
@@ -190,6 +208,7 @@ export function tower(config: TowerConfig): Graph {
   const place = { layers: blocks.length, prefix: "model.", hidden: width, sinks: 0, keptBy: 0 }
   const left = blocks.map((block, index) => {
     x = decoderLayer(block, x, { ...place, index })
+    if (config.between?.layer === index) x = mergedBetween(x, config.between, block)
     return x
   })
   const last = lastNorm ? normed(x, lastNorm, own, "norm", "norm") : x
@@ -212,6 +231,36 @@ export function tower(config: TowerConfig): Graph {
     table ?? weight("layers.0.o", "model.layers.0.self_attn.o_proj.weight", width, heads * headDim)
   const shapes = towerShapes(config)
   return finish({ architecture, shapes, window: undefined, sinks: 0 }, last, head, { hidden })
+}
+
+/** [tokens, width] of each patch the row of all that become one. */
+function mergedBetween(x: Node, { side, norm, columns }: Between, block: Block): Node {
+  const own = named("vit_merger.", "model.vit_merger.")
+  const { heads, headDim, scale } = block.attention
+  const memory = { layer: 0, heads, kvHeads: heads, headDim, cap: undefined, window: undefined }
+  const within = { ...memory, sinks: 0, mutual: true } as const
+  const project = (name: string, tensor: string, row: Node, rows: number) =>
+    linear(
+      row,
+      own(name, `${tensor}.weight`, rows, row.columns),
+      own(`${name}_bias`, `${tensor}.bias`, rows),
+    )
+  const even = normed(x, norm, own, "attention_norm", "input_layernorm")
+  const [q, k, v] = ["q", "k", "v"].map((name) =>
+    project(name, `self_attn.${name}_proj`, even, x.columns),
+  )
+  const seen = attention(q!, k, v, { ...within, scale })
+  const sum = add(x, project("o", "self_attn.o_proj", seen, x.columns))
+  // Where all scores are 0 each row counts the same: what only one of them has, as often as there are rows, is what that one has.
+  const count = side * side
+  const marks = { ...own("marks", "marks.weight", count, count), exact: true as const }
+  const mark = embed(marks, "height")
+  const rows = Array.from({ length: count }, (_, i) =>
+    attention(sum, sum, multiply(sum, slice(mark, i, 1)), { ...within, scale: 0 }),
+  )
+  const beside = normed(rows.reduce(concat), norm, own, "norm", "norm")
+  const made = apply("gelu_tanh", project("up", "linear_1", beside, columns))
+  return add(project("down", "linear_2", made, x.columns), scaled(rows.reduce(add), 1 / count))
 }
 
 /** [rows that ask, columns] what each query has seen. */
@@ -333,12 +382,16 @@ function positionsOf({ side, width, hasClass }: TowerConfig): Weight {
 
 /** [rows that come out, columns of as many rows as become one, or of what is made of them] */
 export function merged(x: Node, count: number, merge: Omit<Merge, "side">, own: Named): Node {
-  const { by, norm, factor = 1, standardized } = merge
+  const { by, norm, factor = 1, standardized, every = 1 } = merge
   const even = norm ? normed(x, norm, own, "merging_norm", "merging_norm") : x
   const whole = select(even, "hidden", count)
   if (by === "matrix")
     return linear(whole, own("merging", "merging.weight", x.columns, whole.columns))
-  if (by === "columns") return whole
+  if (by === "columns" && every === 1) return whole
+  if (by === "columns")
+    return Array.from({ length: count / every }, (_, i) =>
+      slice(whole, i * every * x.columns, x.columns),
+    ).reduce(concat)
   const rows = Array.from({ length: count }, (_, i) => slice(whole, i * x.columns, x.columns))
   const mean = scaled(rows.reduce(add), factor / count)
   return standardized ? standard(mean) : mean

@@ -56,6 +56,8 @@ export interface Source {
   woven?: { others: readonly string[]; run: number }
   /** It is not stored: this is every value. */
   constant?: number
+  /** It is not stored: this is on its diagonal, and zeros beside it. */
+  diagonal?: number
   /** It is not stored: a row is the sines of its place, and behind them the cosines (`sinesOf`). */
   sines?: "closed" | "open"
 }

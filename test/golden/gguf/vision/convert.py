@@ -28,6 +28,7 @@ TEXT = {
     "internvl": "Qwen2ForCausalLM",
     "llava-clip": "LlamaForCausalLM",
     "llava-next": "MistralForCausalLM",
+    "minicpm-v-4-6": "MiniCPMV4_6ForConditionalGeneration",
     "smolvlm": "VLlama3ForCausalLM",
 }
 # Which encoder is inside, and what the converter is told of it.
@@ -42,7 +43,7 @@ MINICPM = {"minicpm-v": "Qwen2ForCausalLM"}
 KIMI = ["kimi-vl"]
 KIMI_NAMES = {"mm_projector.proj.0.": "multi_modal_projector.linear_1.", "mm_projector.proj.2.": "multi_modal_projector.linear_2."}
 PICTURED = ["janus", "kimi-k25", "lfm2-vl", "llama4", "llava-pixtral", "mistral3", "qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen3-vl-moe", "qwen3-5"]
-ALONE = {"qwen3-5": ["--no-mtp"]}  # without a layer that guesses ahead
+ALONE = dict.fromkeys(["minicpm-v-4-6", "qwen3-5"], ["--no-mtp"])  # without a layer that guesses ahead
 # What stands for rows of images, 319, and around them has no names in those folders.
 TOKENS = {
     "gemma3": {
