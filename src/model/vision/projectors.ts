@@ -24,7 +24,9 @@ export interface Projector {
   /** What its templates write in the place of an image; absent: as the family's. */
   soft?: string
   /** The text model turns tokens by height and width, too, and says which pairs. */
-  turnsByAxes?: true
+  turnsByAxes?: boolean
+  /** There may be fewer heads of keys than of queries. */
+  fewerKeys?: true
   /** Older converters wrote up and down for each other. */
   mayBeSwapped: boolean
   /** What stands before the names of its own tensors; absent: mm. */
@@ -418,6 +420,24 @@ const projectors = {
   },
   "qwen2.5vl_merger": qwen25("qwen2_5_vl"),
   "qwen2.5o": { ...qwen25("qwen2_5_omni"), around: ["<|vision_bos|>", "<|vision_eos|>"] }, // and what hears
+  exaone4_5: {
+    ...qwen25("exaone4_5"),
+    around: ["<vision>", "</vision>"],
+    turnsByAxes: false,
+    fewerKeys: true,
+    mayBeSwapped: true,
+    vision: (file) => ({
+      ...qwenVision(file),
+      intermediate_size: innerOf(file),
+      num_key_value_heads: file.countIfThere("attention.head_count_kv"),
+      window_size: file.countIfThere("window_size"),
+      fullatt_block_indexes: seeingAll(file),
+    }),
+    parts(file, tower) {
+      const { kvHeads, headDim } = tower.blocks[0]!.attention
+      return { ...qwenParts(file, tower), ...joinedParts(tower, kvHeads * headDim) }
+    },
+  },
   qwen3vl_merger: {
     ...ofQwen({ min: 1 << 16, max: 1 << 24 }),
     model: (_, text) => qwen3Models[text.text("model_type")] ?? "qwen3_vl",
@@ -638,8 +658,8 @@ function qwenParts(file: ClipFile, { width, patch }: TowerConfig): Naming["parts
   }
 }
 
-function joinedParts({ width }: TowerConfig): Naming["parts"] {
-  const rows = joinedRows({ q: width, k: width, v: width })
+function joinedParts({ width }: TowerConfig, kvWidth = width): Naming["parts"] {
+  const rows = joinedRows({ q: width, k: kvWidth, v: kvWidth })
   return Object.fromEntries(
     (["q", "k", "v"] as const).map((part) => [
       `self_attn.${part}_proj`,

@@ -704,7 +704,8 @@ def in_slices():
     """How large the whole of an image of MiniCPM-V's becomes, the grid of its slices, 0 where there are none, and how large these are."""
     prepare, own = MiniCPMV4_6ImageProcessor(), dict(scale_resolution=56, patch_size=7, downsample_mode="16x")
     random, made = np.random.default_rng(1), []
-    for width, height in [*SIZES, *random.integers(1, 400, (40, 2)).tolist()]:
+    # Of a square with pixels for two slices, these lie beside or below each other.
+    for width, height in [(70, 70), *SIZES, *random.integers(1, 400, (40, 2)).tolist()]:
         if max(width, height) > 200 * min(width, height):
             continue
         rows, columns = prepare.get_sliced_grid((height, width), 9, 56) or (0, 0)

@@ -361,6 +361,35 @@ MODELS = {
         sizes=[[(41, 27)], [(70, 50), (23, 22)]],
         renamed={"model.vision_tower.": "model.vision_tower.vision_model."},
     ),
+    "exaone4-5": dict(
+        config={
+            "architectures": ["Exaone4_5_ForConditionalGeneration"],
+            "model_type": "exaone4_5",
+            "image_token_id": FIRST + 2,
+            "video_token_id": FIRST + 3,
+            "tie_word_embeddings": False,
+            "text_config": {
+                **json.loads((GOLDEN / "models/exaone4/config.json").read_text()),
+                "vocab_size": 336,
+                "bos_token_id": None,
+                "eos_token_id": FIRST + 1,
+                "tie_word_embeddings": False,
+            },
+            "vision_config": dict(
+                **dict(model_type="exaone4_5_vision", depth=3, hidden_size=32, intermediate_size=56, hidden_act="silu", in_channels=3),
+                **dict(num_heads=4, num_key_value_heads=2, patch_size=4, spatial_merge_size=2, temporal_patch_size=2),
+                **dict(out_hidden_size=40, window_size=16, fullatt_block_indexes=[1]),
+            ),
+        },
+        tokens=["<|image_pad|>", "<|video_pad|>", "<vision>", "</vision>"],
+        image=dict(
+            **dict(image_processor_type="Qwen2VLImageProcessor", patch_size=4, merge_size=2, temporal_patch_size=2),
+            **dict(min_pixels=256, max_pixels=2048, **CLIP),
+        ),
+        processor=dict(processor_class="Exaone4_5_Processor"),
+        beside={"video_preprocessor_config.json": dict(video_processor_type="Qwen2VLVideoProcessor", patch_size=4)},
+        sizes=[[(41, 27)], [(90, 30), (23, 22)]],
+    ),
     "minicpm-v-4-6": dict(
         config={
             "architectures": ["MiniCPMV4_6ForConditionalGeneration"],

@@ -22,6 +22,7 @@ HERE = Path(__file__).resolve().parent
 VISION = HERE.parent.parent / "vision"
 HALVES = dict(image_mean=[0.5, 0.5, 0.5], image_std=[0.5, 0.5, 0.5])
 TEXT = {
+    "exaone4-5": "Exaone4_5_ForConditionalGeneration",
     "gemma3": None,
     "gemma4": None,
     "granite-vision": "GraniteForCausalLM",
