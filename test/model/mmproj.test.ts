@@ -9,6 +9,7 @@ import { compile } from "../../src/compiler/compile.ts"
 import { printGraph } from "../../src/compiler/graph/graph.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
 import { targets } from "../../src/compiler/targets/targets.ts"
+import { compileFolder } from "../../src/model/compile-folder.ts"
 import { type Model, type OpenOptions, openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { type LoadableProgram, SEEN } from "../../src/runtime/program.ts"
@@ -420,6 +421,12 @@ test("of MiniCPM-V a slice is as large as published models have it, and its tabl
   expect((await opened(folderWith(files))).blind).toContain(
     "clip.minicpmv_version is 2; known: 3, 4, 5, 6, 100045",
   )
+})
+
+test("MiniCPM-V's file, packed anew, sees what it saw", async () => {
+  const output = mkdtempSync(join(scratch, "packed-"))
+  await compileFolder(await opened(folderOf("minicpm-v")), output, { format: "q4f16_1" })
+  await judgePictures("minicpm-v", opening.reference, { path: output })
 })
 
 test("what ends lines of LLaVA 1.6's images has a newer name, too", async () => {

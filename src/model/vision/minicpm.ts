@@ -139,9 +139,9 @@ const TOKENIZER = "tokenizer_config.json"
 /** What stands for rows of an image: the token for what a tokenizer does not know. */
 export const MINICPM_SOFT = "<unk>"
 
-/** The configuration with the number of that token, which the tokenizer's file has beside its text. */
+/** The configuration with the number of that token, which it does not say as it was published: the tokenizer's file has it beside its text. */
 export async function withSoftToken(fields: Fields, folder: Folder): Promise<Fields> {
-  if (fields.text("model_type") !== MINICPM) return fields
+  if (fields.text("model_type") !== MINICPM || fields.has("image_token_id")) return fields
   const { added_tokens_decoder: added = {} } = (await folder.jsonIfThere(TOKENIZER)) ?? {}
   const found = Object.entries(added as Json).find(
     ([, token]) => isObject(token) && token.content === MINICPM_SOFT,
