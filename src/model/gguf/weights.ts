@@ -7,7 +7,7 @@ import { type Folder, readExactly } from "../folder.ts"
 import type { StoredRows } from "../weights/convert.ts"
 import type { Source, Sources } from "../weights/names.ts"
 import { Room } from "../weights/room.ts"
-import { constantTensor, rowsOf, wovenRows } from "../weights/rows.ts"
+import { madeTensor, rowsOf, wovenRows } from "../weights/rows.ts"
 import type { Tensor, Weights } from "../weights/weights.ts"
 import { unpackBlocks } from "./blocks.ts"
 import type { StoredTensor } from "./container.ts"
@@ -45,7 +45,8 @@ function find(opened: Opened, name: string, rows: number, columns: number): Tens
 
 function findSource(opened: Opened, source: Source, rows: number, columns: number): Tensor {
   const { folder, file, tensors } = opened
-  if (source.constant !== undefined) return constantTensor(source.constant, columns)
+  const made = madeTensor(source, columns)
+  if (made) return made
   if (source.woven) return wovenOf(opened, source, source.woven, [rows, columns])
   const tensor = tensors.get(source.tensor)
   if (!tensor) throw folder.broken(file, `there is no tensor ${source.tensor}`)

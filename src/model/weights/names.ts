@@ -56,8 +56,10 @@ export interface Source {
   woven?: { others: readonly string[]; run: number }
   /** It is not stored: this is every value. */
   constant?: number
-  /** It is not stored: a row is the sines of its place, and behind them the cosines. */
-  sines?: true
+  /** It is not stored: this is on its diagonal, and zeros beside it. */
+  diagonal?: number
+  /** It is not stored: a row is the sines of its place, and behind them the cosines (`sinesOf`). */
+  sines?: "closed" | "open"
 }
 
 /** `run` rows from `from` on, and as many again every `every` rows, of the `of` rows that the stored tensor has. */
@@ -131,6 +133,7 @@ export const llamaNaming: Naming = {
     { root: "model.language_model.", head: "" },
     { root: "model.text_model.", head: "" },
     { root: "thinker.model.", head: "thinker." },
+    { root: "llm.model.", head: "llm." }, // of MiniCPM-V
     { root: "language_model.", head: "language_model." }, // of Idefics 3 and SmolVLM, as MLX has it
   ],
   layers: "layers.",

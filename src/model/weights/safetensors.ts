@@ -20,7 +20,7 @@ import type { Packing } from "../packed/packing.ts"
 import { type Naming, type Source, sameNames, sourcesOf } from "./names.ts"
 import { pickled, pickleIn } from "./pickles.ts"
 import { Room } from "./room.ts"
-import { constantTensor, rowsOf, type StoredTensor, sinesTensor, turnedColumns } from "./rows.ts"
+import { madeTensor, rowsOf, type StoredTensor, turnedColumns } from "./rows.ts"
 import type { Entry, Tensor, Weights } from "./weights.ts"
 
 /** The last part of a matrix's name, plain or as quantisers have it. */
@@ -286,8 +286,8 @@ function partFor({ name, dtype, shape, handle, position }: Located): Part {
 
 function find(opened: Opened, source: Source, rows: number, columns: number): Tensor {
   const { folder, anyFile, tensors } = opened
-  if (source.constant !== undefined) return constantTensor(source.constant, columns)
-  if (source.sines) return sinesTensor(columns)
+  const made = madeTensor(source, columns)
+  if (made) return made
   const packed = findPacked(opened, source, rows, columns)
   if (packed) return rowsOf(packed, source, columns, addendOf(opened, source, columns))
   const tensor = tensors.get(source.tensor)
