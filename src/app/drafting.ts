@@ -8,7 +8,12 @@ import type { Graph } from "../compiler/graph/graph.ts"
 import { prepareProgram, traitsOf } from "../compiler/targets/prepare.ts"
 import type { Prepared } from "../compiler/targets/target.ts"
 import type { TargetName } from "../compiler/targets/targets.ts"
-import { createEagle, eagleBytes, eagleBytesPerBlock } from "../engine/drafters/eagle.ts"
+import {
+  columnsRead,
+  createEagle,
+  eagleBytes,
+  eagleBytesPerBlock,
+} from "../engine/drafters/eagle.ts"
 import { createLookup, createRepeater } from "../engine/drafters/lookup.ts"
 import { createMedusa } from "../engine/drafters/medusa.ts"
 import { createSmallDraft } from "../engine/drafters/small-draft.ts"
@@ -24,7 +29,7 @@ import {
 import { problem } from "../errors.ts"
 import type { HubOptions } from "../hub/hub.ts"
 import type { Log } from "../log.ts"
-import { type Head, headDifference, headTitles, openHead } from "../model/head.ts"
+import { type Head, type HeadKind, headDifference, headTitles, openHead } from "../model/head.ts"
 import { type Model, openModel } from "../model/model.ts"
 import type { WeightSource } from "../model/packed-copy.ts"
 import { convertible } from "../model/weights/convert.ts"
@@ -302,9 +307,9 @@ async function openFitting(
   }
   return openWhole(async (closing) => {
     closing.add(head)
-    if (head.kind !== mode)
+    if (modeOf[head.kind] !== mode)
       throw misfit(
-        `${head.name} holds ${titles[head.kind]} and --speculative-mode ${mode} takes ${titles[mode]}; choose ${head.kind}`,
+        `${head.name} holds ${headTitles[head.kind]} and --speculative-mode ${mode} takes ${titles[mode]}; choose ${modeOf[head.kind]}`,
       )
     const difference = headDifference(head, model)
     if (difference) throw misfit(difference)
@@ -312,21 +317,42 @@ async function openFitting(
     const kind = { ...head, architecture: head.kind, programFormat }
     if (head.kind === "medusa")
       return { ...kind, limits: oneToken, hostBytesPerBlock: 0, draft: createMedusa }
+    const read = columnsRead(head.graph.shapes)
     return {
       ...kind,
-      borrowed: model,
+      ...(head.borrows && { borrowed: model }),
       limits: oneRow,
-      hostBytesPerBlock: eagleBytesPerBlock(head.graph.shapes.hidden),
-      hostBytes: eagleBytes(head.graph.shapes.hidden),
+      hostBytesPerBlock: eagleBytesPerBlock(read),
+      hostBytes: eagleBytes(read),
       draft: ([program], memory) => createEagle(program, memory),
     }
   })
 }
 
+const modeOf = { eagle: "eagle", eagle3: "eagle", medusa: "medusa" } as const satisfies Record<
+  HeadKind,
+  ModelMode
+>
+
 const titles = {
   small_draft: "a whole model",
-  ...headTitles,
+  eagle: headTitles.eagle,
+  medusa: headTitles.medusa,
 } as const satisfies Record<ModelMode, string>
+
+/** The graph of a model as its head needs it: an EAGLE 3 head reads rows that lie between layers. */
+export async function graphFor(
+  wish: Pick<DraftingWish, "mode" | "models" | "model" | "log" | "onDownload">,
+): Promise<Graph> {
+  const { mode, models, model } = wish
+  checkModels(mode, models)
+  if (mode !== "eagle") return model.graph
+  const { path } = await findModel(parseModels(models!).path, wish)
+  const head = await openHead(path, model)
+  if (head.kind === "plain") return model.graph // refused when it is prepared
+  await head.close()
+  return head.kind === "eagle3" ? model.handingOut(head.config.reads) : model.graph
+}
 
 async function openDraft({ path, ...changes }: Found, model: Model): Promise<Fitting> {
   return openWhole(async (closing) => {
@@ -378,18 +404,13 @@ function checkLength(length: number, { name, longest }: Fitting): void {
 
 /** As published, it is packed as the model is served; once compiled it stays as it is, if what it borrows can be had like that. */
 function headFormat(head: Head, model: Model, served: FormatName): FormatName {
-  if (isMixed(served) && head.kind === "medusa")
-    return isPacked(head.format) ? head.format : "q8f16_1"
-  if (isMixed(served))
-    throw misfit(
-      `${head.name} shares the head of ${model.name}, which is packed as no head is; serve the folder that it was made from`,
-    )
+  if (isMixed(served)) return isPacked(head.format) ? head.format : "q8f16_1"
   if (head.configuration === "config.json") return served
   const { vocabulary, hidden } = model.config.shapes
   const { codec } = model.weights.tensor("model.embed_tokens.weight", vocabulary, hidden)
-  if (head.kind === "medusa" || convertible(codec, formats[head.format].matrix)) return head.format
+  if (!head.borrows || convertible(codec, formats[head.format].matrix)) return head.format
   if (!isPacked(head.format)) return served
   throw misfit(
-    `${head.name} is packed as ${head.format} and ${model.name}, whose head it shares, as ${model.format}; they must be packed alike`,
+    `${head.name} is packed as ${head.format} and ${model.name}, whose matrices it shares, as ${model.format}; they must be packed alike`,
   )
 }

@@ -1,15 +1,25 @@
 // Through HTTP, with every drafter there is: texts, logprobs, finish reasons and usage are those of a server that
 // proposes nothing. The draft and the heads are the embedded model's own.
 
-import { describe, expect, test } from "vitest"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, describe, expect, test } from "vitest"
 import { createLog } from "../../src/log.ts"
+import { writeEagle3 } from "../heads.ts"
 import { ask, type Server, server } from "./server.ts"
+
+/** With random weights. */
+const eagle3 = mkdtempSync(join(tmpdir(), "sinter-eagle3-"))
+writeEagle3(eagle3)
+afterAll(() => rmSync(eagle3, { recursive: true }))
 
 /** `length`: of every draft; 0: as long as pays. */
 const drafters = [
   { mode: "lookup", length: 0 },
   { mode: "small_draft", models: "models/tiny-draft", length: 4 },
   { mode: "eagle", models: "models/tiny-eagle", length: 4 },
+  { mode: "eagle", models: eagle3, length: 3 },
   { mode: "medusa", models: "models/tiny-medusa", length: 3 },
 ] as const
 
@@ -105,7 +115,7 @@ describe("nothing is proposed, or something is", () => {
   const overrides = { prefix_cache_max_num_recycling_seqs: 0 } // what is cached depends on who comes first
   const without = server({ overrides })
 
-  describe.each(drafters)("$mode", ({ length, ...drafting }) => {
+  describe.each(drafters)("$mode $models", ({ length, ...drafting }) => {
     const { mode } = drafting
     const complaints: unknown[] = []
     const log = createLog("silent", false)

@@ -73,6 +73,31 @@ interface GoldenNotes {
   medusa: { drafts: number[][]; leads: number[][] }
 }
 
+/** What an EAGLE 3 head makes of a text of its model: a prompt and a greedy reply. */
+export interface GoldenEagle3 {
+  prompt: number[]
+  reply: number[]
+  logits: Float32Array // [tokens - 1, known] of positions 1 …
+  /** As of the embedded model's heads. */
+  drafts: number[][]
+  leads: number[][]
+}
+
+export function readGoldenEagle3(head: string): { folder: string; texts: GoldenEagle3[] } {
+  const folder = join(root, "eagle3")
+  const { cases } = JSON.parse(readFileSync(join(folder, "golden.json"), "utf8"))
+  const tensors = readTensors(join(folder, "golden.safetensors"))
+  const texts = cases.map(({ prompt, reply, [head]: made }: GoldenEagle3Notes, i: number) => ({
+    prompt,
+    reply,
+    ...(made as Pick<GoldenEagle3, "drafts" | "leads">),
+    logits: new Float32Array(tensors(`${head}.${i}`)),
+  }))
+  return { folder: join(folder, head), texts }
+}
+
+type GoldenEagle3Notes = Pick<GoldenEagle3, "prompt" | "reply"> & Record<string, unknown>
+
 export interface GoldenPrompt {
   tokens: Int32Array
   firstRow: number // the position that the first row of logits belongs to

@@ -21,6 +21,16 @@ export function constantTensor(value: number, columns: number): Tensor {
   }
 }
 
+/** A list of whole numbers, as floats. */
+export function listTensor(list: Int32Array): Tensor {
+  return {
+    codec: "f32",
+    async read(first, rows) {
+      return { rows, values: narrow(Float32Array.from(list.subarray(first, first + rows)), "f32") }
+    },
+  }
+}
+
 /** Sines and cosines of the rows' places. */
 export function sinesTensor(columns: number): Tensor {
   return {
@@ -82,7 +92,7 @@ export function rowsOf(
 }
 
 /** Codes as what they stand for: a group of them lies along a row. */
-function asFloats(stored: StoredTensor, columns: number): StoredTensor {
+export function asFloats(stored: StoredTensor, columns: number): StoredTensor {
   const { codec } = stored
   if (!isGroupCodec(codec)) return stored
   return {
