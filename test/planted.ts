@@ -705,6 +705,34 @@ export const planted: readonly PlantedFault[] = [
     test: "src/engine/speculative.test.ts",
   },
   {
+    what: "token and row change places in what guesses ahead",
+    file: "src/model/architectures/mtp.ts",
+    text: "concat(token, row)",
+    fault: "concat(row, token)",
+    test: "test/model/mtp.test.ts",
+  },
+  {
+    what: "a norm of Qwen 3.5's layer that guesses ahead counts as it is stored",
+    file: "src/model/architectures/qwen3-5.ts",
+    text: 'plusOne("pre_fc_norm_hidden")',
+    fault: '"pre_fc_norm_hidden"',
+    test: "test/model/mtp.test.ts",
+  },
+  {
+    what: "what guesses ahead is taken for a layer of the model",
+    file: "src/model/weights/names.ts",
+    text: 'inside === "mtp." ? head + inside : root',
+    fault: "root",
+    test: "src/app/drafting.test.ts",
+  },
+  {
+    what: "a model that sees takes what it sees into its layer that guesses ahead",
+    file: "src/model/architectures/mtp.ts",
+    text: "const { taken: _, ...shapes } = config.shapes",
+    fault: "const shapes = config.shapes",
+    test: "src/app/drafting.test.ts",
+  },
+  {
     what: "Medusa's residual is left out",
     file: "src/model/architectures/medusa.ts",
     text: 'x = add(x, apply("silu", linear(x, matrix, bias)))',
@@ -1146,8 +1174,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "what a sorted matrix multiplies stays in its own order",
     file: "src/compiler/targets/reference/kernels.ts",
-    text: "to[i] = from[order[i]!]!",
-    fault: "to[i] = from[i]!",
+    text: "to[i] = from[order[i]!] ??",
+    fault: "to[i] = from[i] ??",
     test: "test/model/packed.test.ts",
   },
   {

@@ -4,10 +4,12 @@ import { tmpdir } from "node:os"
 import { isAbsolute, join } from "node:path"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
 import { writeEagle, writeEagle3, writeMedusa } from "../../test/heads.ts"
+import { mtpModels, writeMtpModel } from "../../test/model/golden.ts"
 import { createLog } from "../log.ts"
 import { compileHeadFolder } from "../model/compile-folder.ts"
 import { type Head, headKindOf, openHead } from "../model/head.ts"
 import { type Model, openModel } from "../model/model.ts"
+import { openOwnLayer } from "../model/own-layers.ts"
 import { loadParameters } from "../model/weights/weights.ts"
 import { type DraftingOptions, draftingOfEach, prepareDrafting } from "./drafting.ts"
 
@@ -75,6 +77,7 @@ describe("refused in one sentence with both figures", () => {
     ["disable", tiny, "1 additional model is given and --speculative-mode disable takes 0"],
     ["lookup", tiny, "1 additional model is given and --speculative-mode lookup takes 0"],
     ["auto", tiny, "1 additional model is given and --speculative-mode auto takes 0"],
+    ["mtp", tiny, "1 additional model is given and --speculative-mode mtp takes 0"],
     ["small_draft", `${tiny},a.so,b.so`, "expected PATH or PATH,LIBRARY, 1 model in all"],
     ["small_draft", `${tiny},`, "expected PATH or PATH,LIBRARY, 1 model in all"],
     ["small_draft", "./nowhere", "./nowhere"],
@@ -231,6 +234,48 @@ test("heads that fit are prepared in the format of the model, one program for ea
     model: { bytesPerBlock: 0, hostBytesPerBlock: 0 },
   })
   await medusa.close()
+})
+
+describe("a layer of the model's own that guesses ahead", () => {
+  const modelOf = async (name: (typeof mtpModels)[number]) => {
+    const place = join(folder, `ahead-${name}`)
+    mkdirSync(place, { recursive: true })
+    writeMtpModel(name, place)
+    return openModel(place, { sees: true })
+  }
+
+  test.each(mtpModels)("%s proposes with it", async (name) => {
+    const own = await modelOf(name)
+    const prepared = await prepare({ mode: "mtp" }, {}, own)
+    expect(prepared.title).toBe(`ahead-${name}: mtp, q0bf16, interpreted`)
+    expect(prepared.demand.model!.hostBytesPerBlock).toBe(4 * own.config.shapes.hidden)
+    await prepared.close()
+    await own.weights.tensor("model.norm.weight", own.config.shapes.hidden, 1).read(0, 1) // still open
+    await own.close()
+  })
+
+  test("a model that sees takes its own rows alone into it", async () => {
+    const own = await modelOf("qwen3-5")
+    const { shapes } = own.config
+    const seeing = {
+      ...own,
+      config: { ...own.config, shapes: { ...shapes, taken: 3 * shapes.hidden } },
+    }
+    expect(openOwnLayer(seeing, "q0bf16").graph).toEqual(openOwnLayer(own, "q0bf16").graph)
+    await own.close()
+  })
+
+  test.each([
+    [
+      "llama-odd",
+      "llama-odd is of architecture llama; known: deepseek_v3, glm4_moe, glm4_moe_lite",
+    ],
+    ["qwen3-5", "guesses ahead, and qwen3-5 holds none; choose another mode"],
+  ])("%s has none", async (name, sentence) => {
+    const other = await openModel(join(import.meta.dirname, "../../test/golden/models", name))
+    await expect(prepare({ mode: "mtp" }, {}, other)).rejects.toThrow(sentence)
+    await other.close()
+  })
 })
 
 test("beside a GGUF file, whose codecs no head is packed in, a head has what it shares in 8 bits", async () => {

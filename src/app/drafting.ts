@@ -31,6 +31,7 @@ import type { HubOptions } from "../hub/hub.ts"
 import type { Log } from "../log.ts"
 import { type Head, type HeadKind, headDifference, headTitles, openHead } from "../model/head.ts"
 import { type Model, openModel } from "../model/model.ts"
+import { openOwnLayer } from "../model/own-layers.ts"
 import type { WeightSource } from "../model/packed-copy.ts"
 import { convertible } from "../model/weights/convert.ts"
 import type { Weights } from "../model/weights/weights.ts"
@@ -65,8 +66,8 @@ export interface DraftingWish extends DraftingOptions {
   onDownload?: HubOptions["onDownload"]
 }
 
-/** Those in which a model proposes. */
-type ModelMode = Exclude<SpeculativeMode, "auto" | "lookup">
+/** Those in which a model that is named proposes. */
+type ModelMode = Exclude<SpeculativeMode, "auto" | "lookup" | "mtp">
 
 /** A drafter that fits, not opened yet. */
 export interface PreparedDrafting {
@@ -128,8 +129,13 @@ export async function prepareDrafting(wish: DraftingWish): Promise<PreparedDraft
         open: async () => createLookup,
         close: async () => {},
       }
-    default:
-      return prepareModel(wish, mode)
+    case "mtp":
+      return prepareModel(wish, async () => ownLayer(wish))
+    default: {
+      const { path, library } = parseModels(models!)
+      const open = async () => openFitting(await findModel(path, wish), mode, wish)
+      return prepareModel(wish, open, library)
+    }
   }
 }
 
@@ -141,7 +147,15 @@ const proposesNothing: PreparedDrafting = {
   close: async () => {},
 }
 
-const modelsOf = { auto: 0, disable: 0, lookup: 0, small_draft: 1, eagle: 1, medusa: 1 } as const
+const modelsOf = {
+  auto: 0,
+  disable: 0,
+  lookup: 0,
+  mtp: 0,
+  small_draft: 1,
+  eagle: 1,
+  medusa: 1,
+} as const satisfies Record<DraftingOptions["mode"], number>
 
 function checkModels(mode: DraftingOptions["mode"], models: string | undefined): void {
   const needed = modelsOf[mode]
@@ -219,11 +233,14 @@ interface Fitting extends Omit<WeightSource, "weights"> {
   close(): Promise<void>
 }
 
-async function prepareModel(wish: DraftingWish, mode: ModelMode): Promise<PreparedDrafting> {
-  const { model, device, shards, target, trustLibraries, overrides, log } = wish
-  const { path, library } = parseModels(wish.models!)
+async function prepareModel(
+  wish: DraftingWish,
+  openModelToDraft: () => Promise<Fitting>,
+  library?: string,
+): Promise<PreparedDrafting> {
+  const { mode, model, device, shards, target, trustLibraries, overrides, log } = wish
   return openWhole(async (closing) => {
-    const fitting = closing.add(await openFitting(await findModel(path, wish), mode, wish))
+    const fitting = closing.add(await openModelToDraft())
     const { name, architecture, programFormat, longest } = fitting
     const { spec_draft_length: length = 0 } = overrides
     checkLength(length, fitting)
@@ -292,6 +309,34 @@ const oneToken = ({ blocks, sequences }: ProgramLimits): ProgramLimits => ({
   rows: sequences,
 })
 
+/** What is the model's stays open when its layer is closed. */
+function ownLayer({ model, format }: DraftingWish): Fitting {
+  const { format: programFormat, ...layer } = openOwnLayer(model, format)
+  return {
+    ...model,
+    architecture: "mtp",
+    codecOf: undefined,
+    ...layer,
+    weights: [model.weights],
+    programFormat,
+    ...ofEagle(layer.graph),
+    close: async () => {},
+  }
+}
+
+/** What an EAGLE head or a layer like it is drafted with. */
+function ofEagle({ shapes }: Graph) {
+  const read = columnsRead(shapes)
+  return {
+    longest: Number.POSITIVE_INFINITY,
+    limits: oneRow,
+    hostBytesPerBlock: eagleBytesPerBlock(read),
+    hostBytes: eagleBytes(read),
+    draft: ([program]: readonly [Program, ...Program[]], memory: Memory) =>
+      createEagle(program, memory),
+  }
+}
+
 async function openFitting(
   found: Found,
   mode: ModelMode,
@@ -317,15 +362,7 @@ async function openFitting(
     const kind = { ...head, architecture: head.kind, programFormat }
     if (head.kind === "medusa")
       return { ...kind, limits: oneToken, hostBytesPerBlock: 0, draft: createMedusa }
-    const read = columnsRead(head.graph.shapes)
-    return {
-      ...kind,
-      ...(head.borrows && { borrowed: model }),
-      limits: oneRow,
-      hostBytesPerBlock: eagleBytesPerBlock(read),
-      hostBytes: eagleBytes(read),
-      draft: ([program], memory) => createEagle(program, memory),
-    }
+    return { ...kind, ...(head.borrows && { borrowed: model }), ...ofEagle(head.graph) }
   })
 }
 

@@ -15,7 +15,7 @@ import type { Memory } from "./memory.ts"
 import type { Sequence } from "./sequence.ts"
 import type { Trace } from "./trace.ts"
 
-export type SpeculativeMode = "auto" | "lookup" | "small_draft" | "eagle" | "medusa"
+export type SpeculativeMode = "auto" | "lookup" | "small_draft" | "eagle" | "medusa" | "mtp"
 
 /** Where the tokens come from. */
 export interface Drafter {

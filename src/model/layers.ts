@@ -79,15 +79,20 @@ export function decoder(
   const last = config.norm ? normed(left, config.norm, named("", "model."), "norm", "norm") : left
   const matrix = head.tied ? table : weight("head", HEAD, vocabulary, hidden)
   const bias = head.bias ? weight("head_bias", "lm_head.bias", vocabulary) : undefined
-  const shape = (logits: Node) => {
-    const sized = scaled(logits, head.factor)
-    return head.cap === undefined ? sized : apply("cap", sized, head.cap)
-  }
+  const shape = shapeOf(config)
   const handed = [last, ...given.map((layer) => rows[layer]!)].map((row) => select(row, "hidden"))
   const own = given.length > 0 ? { ...shapes, given: handed.length * hidden } : shapes
   const graph = { architecture, shapes: own, window: widestWindow(config), sinks }
   return finish(graph, last, matrix, { bias, shape, hidden: handed.reduce(concat) })
 }
+
+/** What becomes of a logit. */
+export const shapeOf =
+  ({ head: { factor, cap } }: ModelConfig) =>
+  (logits: Node): Node => {
+    const sized = scaled(logits, factor)
+    return cap === undefined ? sized : apply("cap", sized, cap)
+  }
 
 function embeddingTable({ shapes: { vocabulary, hidden }, embedding }: ModelConfig): Weight {
   if (!embedding.isPaired) return weight("embed", EMBEDDING, vocabulary, hidden)

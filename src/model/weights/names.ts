@@ -227,8 +227,11 @@ export function sourcesOf(
   const partOf = (name: string) => partIn(parts, name)
   return (name) => {
     const [, inside, number, stem, kind] =
-      /^(model\.)?(?:layers\.(\d+)\.)?(.+)\.(weight|bias|e_score_correction_bias)$/.exec(name) ?? []
+      /^(model\.|mtp\.)?(?:layers\.(\d+)\.)?(.+)\.(weight|bias|e_score_correction_bias)$/.exec(
+        name,
+      ) ?? []
     if (stem === undefined) return { tensor: name }
+    const within = inside === "mtp." ? head + inside : root // what guesses ahead stands beside the model
     const [, ofHead, of] = /^(.+)(\.\d+)$/.exec(stem) ?? [] // a norm of one head
     const [, experts, expert, projection] = /^(.+\.experts)\.(\d+)\.(.+)$/.exec(stem) ?? []
     if (expert !== undefined) {
@@ -236,11 +239,11 @@ export function sourcesOf(
       const { name: own, bare, transposed, ...rest } = part
       const { rows, stacked = 1 } = part
       const from = (rows?.from ?? 0) + ((rows?.of ?? 0) / stacked) * Number(expert)
-      const tensor = `${root}${layers}${number}.${own.replace("*", expert)}${ending(kind!, bare)}`
+      const tensor = `${within}${layers}${number}.${own.replace("*", expert)}${ending(kind!, bare)}`
       const turned = kind === "weight" && transposed ? { transposed } : {}
       return { tensor, ...rest, ...turned, ...(rows && { rows: { ...rows, from } }) }
     }
-    const place = inside ? root + (number === undefined ? "" : `${layers}${number}.`) : head
+    const place = inside ? within + (number === undefined ? "" : `${layers}${number}.`) : head
     const whole = `${stem}.${kind}`
     if (Object.hasOwn(parts, whole)) {
       const { name: own, bare: _, apart: isApart, plusRow, woven, ...rest } = partOf(whole)
