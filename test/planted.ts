@@ -721,9 +721,23 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "what guesses ahead is taken for a layer of the model",
     file: "src/model/weights/names.ts",
-    text: 'inside === "mtp." ? head + inside : root',
-    fault: "root",
+    text: "inside === AHEAD ? ahead : model",
+    fault: "model",
     test: "src/app/drafting.test.ts",
+  },
+  {
+    what: "what guesses ahead keeps its experts as its model does",
+    file: "src/model/weights/names.ts",
+    text: "parts: partsAt(head + AHEAD)",
+    fault: "parts: partsAt(root)",
+    test: "src/app/drafting.test.ts",
+  },
+  {
+    what: "a GGUF file's norms of token and row change places in what guesses ahead",
+    file: "src/model/gguf/architectures.ts",
+    text: 'enorm: "nextn.enorm",\n  hnorm: "nextn.hnorm"',
+    fault: 'enorm: "nextn.hnorm",\n  hnorm: "nextn.enorm"',
+    test: "test/model/mtp.test.ts",
   },
   {
     what: "a model that sees takes what it sees into its layer that guesses ahead",

@@ -14,7 +14,7 @@ import type { Model } from "./model.ts"
 import { withOrders } from "./packed/orders.ts"
 import { storedFormat } from "./stored-format.ts"
 
-/** Beside the model, or behind its last layer. Models of other architectures may have such layers, too, which are left out. */
+/** Beside the model, or behind its last layer, as it always is in GGUF files. Models of other architectures may have such layers, too, which are left out. */
 const places: Partial<Record<ArchitectureName, (model: Model) => AheadNames>> = {
   deepseek_v3: behind,
   glm4_moe: behind,
@@ -61,7 +61,7 @@ export function openOwnLayer(
   const namesOf = places[architecture]
   if (!namesOf)
     throw lacking(`is of architecture ${architecture}; known: ${Object.keys(places).join(", ")}`)
-  const names = namesOf(model)
+  const names = (model.isGguf ? behind : namesOf)(model)
   if (!weights.holds?.(`${names.join}.weight`)) throw lacking("holds none")
   const block = config.blocks.findLast(({ delta }) => !delta)!
   const plain = mtp(config, block, names)

@@ -9,6 +9,7 @@ type Kind =
   | "."
   | "adapters"
   | "models"
+  | "mtp"
   | "senses"
   | "embeddings"
   | "ranking"
@@ -99,7 +100,7 @@ export function readGoldenEagle3(head: string): { folder: string; texts: GoldenD
 type GoldenEagle3Notes = Pick<GoldenDrafts, "prompt" | "reply"> & Record<string, unknown>
 
 /** Golden models for which there is a layer that guesses ahead. */
-export const mtpModels = ["qwen3-5", "deepseek-v3", "glm4-moe"] as const
+export const mtpModels = ["qwen3-5", "qwen3-5-moe", "deepseek-v3", "glm4-moe"] as const
 
 export function readGoldenMtp(name: (typeof mtpModels)[number]): GoldenDrafts[] {
   const folder = join(root, "mtp")

@@ -11,6 +11,7 @@ import { openOwnLayer } from "../../src/model/own-layers.ts"
 import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
 import { asking, drafted, type On, opened } from "./drafted.ts"
 import { mtpModels, readGoldenMtp, writeMtpModel } from "./golden.ts"
+import { writeMtpGguf } from "./mtp-gguf.ts"
 import { batch, blocksFor, take } from "./steps.ts"
 
 const LENGTH = 3
@@ -18,13 +19,16 @@ const KEPT = 4 // every so many columns of the logits
 
 const { isSkipped, why } = lackOf("vulkan")
 
-describe.each(mtpModels)("%s", (name) => {
+describe.each([
+  ...mtpModels.map((name) => [name, "a folder", writeMtpModel] as const),
+  ...(["qwen3-5", "glm4-moe"] as const).map((name) => [name, "a GGUF file", writeMtpGguf] as const),
+])("%s, %s", (name, _, write) => {
   const texts = readGoldenMtp(name)
   const folder = mkdtempSync(join(tmpdir(), "sinter-mtp-"))
   let model: Model
   let layer: ReturnType<typeof openOwnLayer>
   beforeAll(async () => {
-    writeMtpModel(name, folder)
+    write(name, folder)
     model = await openModel(folder)
     layer = openOwnLayer(model, model.format)
   })

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
-from speculators.models.mtp.model_definitions import Qwen35MTPLayer
+from speculators.models.mtp.model_definitions import Qwen35MoeMTPLayer, Qwen35MTPLayer
 from torch import nn
 from transformers import AutoModelForCausalLM
 from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3DecoderLayer, DeepseekV3RMSNorm
@@ -81,6 +81,7 @@ def main():
     for seed, (model, make) in enumerate(
         {
             "qwen3-5": lambda config: Qwen35MTPLayer(config),
+            "qwen3-5-moe": lambda config: Qwen35MoeMTPLayer(config),
             "deepseek-v3": lambda config: Joined(DeepseekV3DecoderLayer, DeepseekV3RMSNorm, config),
             "glm4-moe": lambda config: Joined(Glm4MoeDecoderLayer, Glm4MoeRMSNorm, config),
         }.items()
@@ -88,8 +89,8 @@ def main():
         folder = HERE.parent / "models" / model
         base = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager").eval()
         ahead = make(base.config).eval()
-        fill(ahead, torch.Generator().manual_seed(20 + seed), model == "qwen3-5")
-        layers = None if model == "qwen3-5" else base.config.num_hidden_layers
+        fill(ahead, torch.Generator().manual_seed(30 + seed), model.startswith("qwen"))
+        layers = None if model.startswith("qwen") else base.config.num_hidden_layers
         stored = single({named(name, layers): value for name, value in ahead.state_dict().items()})
         save_file({name: value.bfloat16().contiguous().clone() for name, value in stored.items()}, HERE / f"{model}.safetensors")
         with safe_open(folder / "golden.safetensors", "pt") as golden:
