@@ -11,7 +11,7 @@ import { type Head, headKindOf, openHead } from "../model/head.ts"
 import { type Model, openModel } from "../model/model.ts"
 import { openOwnLayer } from "../model/own-layers.ts"
 import { loadParameters } from "../model/weights/weights.ts"
-import { type DraftingOptions, draftingOfEach, prepareDrafting } from "./drafting.ts"
+import { type DraftingOptions, draftingOfEach, graphFor, prepareDrafting } from "./drafting.ts"
 
 const tiny = join(import.meta.dirname, "../../models/tiny")
 const gguf = join(import.meta.dirname, "../../test/golden/gguf/llama-q4_0/llama-q4_0.gguf")
@@ -200,6 +200,22 @@ describe("EAGLE 3 heads that would compute something else are refused by what sa
     await cp(speculators, head, { recursive: true })
     change(head, fields)
     await expect(openHead(head, model)).rejects.toThrow(sentence)
+  })
+
+  test("a model of several rows of a token", async () => {
+    const head = join(folder, "streams-eagle3")
+    const name = join(import.meta.dirname, "../../test/golden/models/gemma3n")
+    const streams = await openModel(name)
+    writeEagle3(head, { hidden: 32, vocabulary: 320 })
+    change(head, { eagle_config: { eagle_aux_hidden_state_layer_ids: [0, 1, 2] } })
+    const wish = {
+      mode: "eagle",
+      models: head,
+      model: streams,
+      log: createLog("silent", false),
+    } as const
+    await expect(graphFor(wish)).rejects.toThrow(/reads 1 row of .+, and gemma3n has [24]/)
+    await streams.close()
   })
 
   test("a tensor that nobody reads", async () => {

@@ -388,6 +388,8 @@ export async function graphFor(
   const head = await openHead(path, model)
   if (head.kind === "plain") return model.graph // refused when it is prepared
   await head.close()
+  const difference = headDifference(head, model)
+  if (difference) throw misfit(difference)
   return head.kind === "eagle3" ? model.handingOut(head.config.reads) : model.graph
 }
 

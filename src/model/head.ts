@@ -131,6 +131,8 @@ export function headDifference(head: Head, base: Model): string | undefined {
     if (its !== wanted)
       return `${head.name} was made for a model of ${its} ${what}, and ${base.name} has ${wanted}`
   }
+  if (head.kind === "eagle3" && base.config.streams)
+    return `${head.name} reads 1 row of a token between layers, and ${base.name} has ${base.config.streams.count}`
   return undefined
 }
 
