@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from speculators.config import SpeculatorsConfig, VerifierConfig
 from speculators.models.eagle3 import Eagle3DraftModel, Eagle3SpeculatorConfig
 from speculators.proposals.greedy import GreedyTokenProposalConfig
-from transformers import AutoModelForCausalLM, Qwen3Config
+from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3Config
 
 HERE = Path(__file__).parent
 BASE = HERE.parent / "models" / "smollm3"
@@ -32,7 +32,18 @@ LONGEST = 4  # tokens that are drafted
 def main():
     torch.set_default_dtype(torch.float64)
     base = AutoModelForCausalLM.from_pretrained(BASE, dtype=torch.float64, attn_implementation="eager").eval()
-    heads = {"midlayer": Midlayer(), "speculators": Speculators()}
+    sizes = {"hidden_size": COLUMNS, "intermediate_size": 24, "vocab_size": VOCABULARY, "max_position_embeddings": 512, "pad_token_id": None}
+    qwen = Qwen3Config(
+        **sizes, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1, head_dim=16, rms_norm_eps=1e-6, rope_theta=1e6
+    )
+    llama = LlamaConfig(
+        **sizes, num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=2, head_dim=12, rms_norm_eps=1e-5, attention_bias=True
+    )
+    heads = {
+        "midlayer": Midlayer(),
+        "speculators": Speculators("speculators", qwen, [0, 3, 2], 7, norm_before_residual=True, fc_norm=True, norm_output=True),
+        "speculators-llama": Speculators("speculators-llama", llama, [1, 3], 8, norm_before_residual=False, norm_before_fc=True),
+    }
     tensors, cases = {}, []
     with safe_open(BASE / "golden.safetensors", "pt") as stored:
         texts = [(stored.get_tensor(f"prompt.{i}"), stored.get_tensor(f"greedy.{i}")) for i in TEXTS]
@@ -44,7 +55,7 @@ def main():
         for name, head in heads.items():
             rows = torch.cat([read[layer][0] for layer in head.layers], -1)
             left = head(ids[1:], head.joined(rows[:-1]))
-            tensors[f"{name}.{i}"] = head.logits(left)
+            tensors[f"{name}.{i}"] = head.logits(left)[:, ::4]
             lengths = range(len(prompt) + 1, len(ids))  # of the text when a draft is made
             drafts = [draft(head, ids[:n], rows[: n - 1]) for n in lengths]
             case[name] = {"drafts": [d for d, _ in drafts], "leads": [l for _, l in drafts]}
@@ -172,59 +183,46 @@ class Midlayer:
 
 
 class Speculators:
-    """Two Qwen 3 layers with an embedding of their own, and every norm that speculators knows but the one that excludes another."""
+    """An embedding of its own, and layers and norms as they are asked for."""
 
-    layers = [0, 3, 2]
-
-    def __init__(self):
-        layer = Qwen3Config(
-            hidden_size=COLUMNS,
-            intermediate_size=24,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            num_key_value_heads=1,
-            head_dim=16,
-            vocab_size=VOCABULARY,
-            max_position_embeddings=512,
-            rms_norm_eps=1e-6,
-            rope_theta=1e6,
-            pad_token_id=None,
-        )
+    def __init__(self, name, layer, layers, seed, **norms):
+        self.layers = layers
         layer._attn_implementation = "eager"
         config = Eagle3SpeculatorConfig(
             transformer_layer_config=layer,
             draft_vocab_size=KNOWN,
-            norm_before_residual=True,
-            fc_norm=True,
-            norm_output=True,
-            eagle_aux_hidden_state_layer_ids=self.layers,
+            eagle_aux_hidden_state_layer_ids=layers,
             speculators_config=SpeculatorsConfig(
                 algorithm="eagle3",
                 proposal_methods=[GreedyTokenProposalConfig(speculative_tokens=3)],
                 default_proposal_method="greedy",
                 verifier=VerifierConfig(name_or_path="smollm3", architectures=["SmolLM3ForCausalLM"]),
             ),
+            **norms,
         )
         self.model = Eagle3DraftModel(config)
-        self.tokens, d2t, t2d = known_tokens(7)
+        self.tokens, d2t, t2d = known_tokens(seed)
         self.model.load_vocab_mappings(t2d, d2t)
-        of = seeded(11)
-        for name, value in self.model.named_parameters():
+        of = seeded(seed + 4)
+        for parameter, value in self.model.named_parameters():
             if value.dim() == 1:
-                made = 1 + of(*value.shape, scale=0.2)
+                made = (0 if parameter.endswith("bias") else 1) + of(*value.shape, scale=0.2)
             else:
-                sharp = 3 if name.startswith("lm_head") else 1
-                made = of(*value.shape, scale=1.6 * sharp / (1 if "embed" in name else value.shape[1] ** 0.5))
+                sharp = 3 if parameter.startswith("lm_head") else 1
+                made = of(*value.shape, scale=1.6 * sharp / (1 if "embed" in parameter else value.shape[1] ** 0.5))
             value.copy_(made)
-        folder = HERE / "speculators"
+        folder = HERE / name
         self.model.bfloat16().save_pretrained(folder)
         (folder / "config.py").unlink()  # speculators' own
         self.model.double().eval()
-        self.model.rotary_emb.inv_freq = layer.rope_parameters["rope_theta"] ** (-torch.arange(8) / 8)  # it was rounded, too
+        half = layer.head_dim // 2
+        self.model.rotary_emb.inv_freq = layer.rope_parameters["rope_theta"] ** (-torch.arange(half) / half)  # it was rounded, too
 
     def joined(self, rows):
         m = self.model
-        parts = [norm(part) for norm, part in zip(m.fc_norm, rows.chunk(3, -1), strict=True)]
+        if m.input_norm is not None:
+            return m.fc(m.input_norm(rows))
+        parts = [norm(part) for norm, part in zip(m.fc_norm, rows.chunk(len(self.layers), -1), strict=True)]
         return m.fc(torch.cat(parts, -1))
 
     def __call__(self, ids, inputs):
@@ -237,7 +235,7 @@ class Speculators:
         return x[0]
 
     def handed_on(self, left):
-        return self.model.norm(left)
+        return self.model.norm(left) if self.model.config.norm_output else left
 
     def logits(self, left):
         return self.model.lm_head(self.model.norm(left))
