@@ -222,7 +222,7 @@ describe("EAGLE 3 heads that would compute something else are refused by what sa
     const head = join(folder, "more-eagle3")
     writeEagle3(head, {}, { "midlayer.self_attn.q_norm.weight": [32] })
     await expect(openHead(head, model)).rejects.toThrow(
-      "tensor layers.0.self_attn.q_norm.weight is not known of EAGLE 3 heads",
+      "tensor midlayer.self_attn.q_norm.weight is not known of EAGLE 3 heads",
     )
   })
 })

@@ -171,7 +171,7 @@ async function eagle3Head(
   const own = withLayerNames(stored)
   checkCount(fields, "num_hidden_layers", shapes.layers, own, /^layers\.(\d+)\./)
   const graph = eagle3(config)
-  refuseOtherTensors(folder, graph, own)
+  refuseOtherTensors(folder, graph, own, stored)
   const has = (tensor: string) =>
     own.entries.some(({ name }) => name.replace(/\.q_weight$/, ".weight") === tensor)
   const lent = {
@@ -250,16 +250,18 @@ function lentTensor({ weights, format, config }: Model, name: string): Tensor {
 const BESIDE =
   /^(d2t|t2d|embed_tokens\.weight|verifier_(norm|lm_head)\.weight|.*rotary_emb\.inv_freq)$/
 
-/** Whatever else a head has, another mathematics reads. */
-function refuseOtherTensors(folder: Folder, graph: Graph, { entries }: Weights): void {
+/** Whatever else a head has, another mathematics reads. @param stored under the names in the files */
+function refuseOtherTensors(folder: Folder, graph: Graph, own: Weights, stored: Weights): void {
   const read = new Set(
     weightsOf(graph).flatMap(({ sources }) => sources.map((each) => each.tensor)),
   )
-  const other = entries.find(({ name, file }) => {
+  const other = own.entries.findIndex(({ name, file }) => {
     const isCompiled = !file.endsWith(".safetensors") // which joins and packs them under other names
     return !isCompiled && !read.has(name) && !BESIDE.test(name)
   })
-  if (other) throw folder.broken(other.file, `tensor ${other.name} is not known of EAGLE 3 heads`)
+  if (other < 0) return
+  const { file, name } = stored.entries[other]!
+  throw folder.broken(file, `tensor ${name} is not known of EAGLE 3 heads`)
 }
 
 /** Which of the model's tokens each of those is that the head knows: stored as how much further on it is. */
@@ -277,11 +279,13 @@ async function readDraftTokens(
   if (entry.dtype !== "I64" || entry.shape.join() !== `${known}`)
     throw wrong(`is ${entry.dtype} [${entry.shape.join(", ")}], not I64 [${known}]`)
   const { parts, close } = await openParts(folder, file)
-  const part = parts.find(({ name }) => name === "d2t")!
-  const bytes = await part.read(0, 8 * known)
-  await close()
-  const view = new DataView(bytes.buffer, bytes.byteOffset)
-  return all.map((token) => token + Number(view.getBigInt64(8 * token, true)))
+  try {
+    const bytes = await parts.find(({ name }) => name === "d2t")!.read(0, 8 * known)
+    const view = new DataView(bytes.buffer, bytes.byteOffset)
+    return all.map((token) => token + Number(view.getBigInt64(8 * token, true)))
+  } finally {
+    await close()
+  }
 }
 
 /** Of each of the model's tokens, which of the head's it is, or -1. */

@@ -52,16 +52,17 @@ export interface Eagle3Base {
   layers: number
 }
 
+const LAYERS = "eagle_aux_hidden_state_layer_ids"
+
 /** Either way of publishing a head, in the words of the compiled one. */
 export function eagle3Fields(fields: Fields): Fields {
   if (fields.has("layer_rows")) return fields
   refuseUnknown(fields)
   if (fields.has("speculators_model_type")) return ofSpeculators(fields)
-  const { eagle_aux_hidden_state_layer_ids: top } = fields.json
-  const { eagle_aux_hidden_state_layer_ids: left = [], norm_before_fc } = ofEagleConfig(fields)
-  const behind = (left ?? []).map((layer) => layer + 1)
+  const { [LAYERS]: left = [], norm_before_fc } = ofEagleConfig(fields)
+  const behind = left.map((layer) => layer + 1)
   return fields.over({
-    layer_rows: top ?? behind,
+    layer_rows: fields.has(LAYERS) ? fields.counts(LAYERS) : behind,
     layer_kind: fields.text("model_type", "llama"),
     ...(norm_before_fc !== undefined && { norm_before_fc }),
   })
@@ -75,13 +76,12 @@ function ofSpeculators(fields: Fields): Fields {
   refuseUnknown(layer)
   // Where it is absent, vLLM and speculators disagree.
   if (!fields.has("norm_before_residual")) throw fields.wrong("norm_before_residual", "is missing")
-  const { eagle_aux_hidden_state_layer_ids: layers } = fields.json
   return fields
     .without("transformer_layer_config")
     .without("speculators_model_type")
     .over({
       ...layer.json,
-      layer_rows: layers ?? [],
+      layer_rows: fields.has(LAYERS) ? fields.counts(LAYERS) : [],
       layer_kind: layer.text("model_type", "qwen3"),
     })
 }
@@ -116,7 +116,7 @@ function refuseUnknown(fields: Fields, neutral = NEUTRAL): void {
 }
 
 interface OfEagleConfig {
-  eagle_aux_hidden_state_layer_ids?: readonly number[]
+  [LAYERS]?: readonly number[]
   norm_before_fc?: boolean
 }
 
@@ -124,7 +124,7 @@ function ofEagleConfig(fields: Fields): OfEagleConfig {
   const own = fields.object("eagle_config")
   if (!own) return {}
   refuseUnknown(own, NEUTRAL_EAGLE)
-  const [ids, norm] = ["eagle_aux_hidden_state_layer_ids", "norm_before_fc"] as const
+  const [ids, norm] = [LAYERS, "norm_before_fc"] as const
   const other = Object.keys(own.json).find(
     (key) => ![...Object.keys(NEUTRAL_EAGLE), ids, norm].includes(key),
   )
@@ -165,7 +165,7 @@ function readLayers(fields: Fields, { name, layers }: Eagle3Base): readonly numb
   const isFit = (layer: number) => layer >= 0 && layer <= layers
   if (reads.every(isFit) && new Set(reads).size === reads.length) return reads
   const what = `it reads rows of layers ${reads.join(", ")}, and ${name} has ${layers} of them`
-  throw fields.wrong("eagle_aux_hidden_state_layer_ids", `does not fit: ${what}`)
+  throw fields.wrong(LAYERS, `does not fit: ${what}`)
 }
 
 export function eagle3(config: Eagle3Config): Graph {
