@@ -15,7 +15,7 @@ import { writeMtpGguf } from "./mtp-gguf.ts"
 import { batch, blocksFor, take } from "./steps.ts"
 
 const LENGTH = 3
-const KEPT = 4 // every so many columns of the logits
+const KEPT = 16 // every so many columns of the logits
 
 const { isSkipped, why } = lackOf("vulkan")
 

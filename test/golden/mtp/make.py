@@ -101,7 +101,7 @@ def main():
             ids = torch.cat([prompt, reply]).long()
             rows = base.model(ids[None]).last_hidden_state[0]  # normed
             left = guess(ahead, base, ids[1:], rows[:-1])
-            tensors[f"{model}.{i}"] = base.lm_head(left)[:, ::4]
+            tensors[f"{model}.{i}"] = base.lm_head(left)[:, ::16]
             drafts = [draft(ahead, base, ids[:n], rows[: n - 1]) for n in range(len(prompt), len(ids))]
             notes[model].append({
                 "prompt": prompt.tolist(),
