@@ -17,7 +17,7 @@ export interface Part {
   hidden: number // how many of its last tokens hand out their hidden row
   /** Earlier positions are not looked at, as if they had slid out of a window; absent: 0. */
   first?: number
-  hiddenIn?: Float32Array // [end - from, hidden] rows that go in beside the tokens
+  hiddenIn?: Float32Array // [end - from, taken] rows that go in beside the tokens
   /** Its one token is still to be drawn, in the step before this, at that row. */
   drawnBy?: number
 }

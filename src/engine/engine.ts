@@ -11,7 +11,7 @@ import { setImmediate as breathe, setTimeout as sleep } from "node:timers/promis
 import { Closing } from "../closing.ts"
 import { type Problem, problem } from "../errors.ts"
 import type { Log } from "../log.ts"
-import { reachOf, takenColumns } from "../runtime/manifest.ts"
+import { givenColumns, reachOf, takenColumns } from "../runtime/manifest.ts"
 import { type CancelWord, type Program, ProgramLost, type StepOutput } from "../runtime/program.ts"
 import { Batch, type Part } from "./batch.ts"
 import { Endings, failure } from "./endings.ts"
@@ -154,6 +154,7 @@ class Loop implements Engine {
       options,
     )
     const { vocabulary, hidden } = manifest.shapes
+    const given = givenColumns(manifest.shapes)
     const taken = takenColumns(manifest.shapes)
     const [sees, mutual] = [manifest.takes === "some", manifest.mutual ?? false]
     const shape = { limits, vocabulary, taken, groups, sinks, draws: true, sees, mutual }
@@ -174,7 +175,7 @@ class Loop implements Engine {
     }
     this.#endings = new Endings(parts)
     const [endings, speculation] = [this.#endings, this.#speculation]
-    this.#results = new Results({ ...parts, hidden, endings, speculation })
+    this.#results = new Results({ ...parts, hidden, given, endings, speculation })
   }
 
   generate(request: GenerationRequest, signal?: AbortSignal): Generation {

@@ -63,8 +63,7 @@ export async function openGguf(folder: Folder, file: string): Promise<GgufModel>
       weights: (config) => {
         const sources = byHead(namesFor(config), config)
         const isRead = readOf(architecture, config)
-        const read = new Map([...tensors].filter(([name]) => isRead(name)))
-        return ggufWeights({ folder, file, tensors: read, sources, close })
+        return ggufWeights({ folder, file, tensors, sources, isRead, close })
       },
       texts: ({ shapes }) => textsOf(folder, file, keys, shapes.vocabulary),
       readTokenIds: () => addedTokensIn(keys, embedding.dims[1] ?? 0),

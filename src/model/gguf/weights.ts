@@ -19,25 +19,31 @@ export interface Opened {
   file: string
   tensors: ReadonlyMap<string, StoredTensor>
   sources: Sources
+  /** Whether a tensor is of the model; others, as what guesses ahead, are there for whoever asks. */
+  isRead: (name: string) => boolean
   close: () => Promise<void>
 }
 
 /** Tensors by the graph's names. */
 export function ggufWeights(opened: Opened): Weights {
-  const { tensors, close } = opened
+  const { tensors, sources, close } = opened
   return {
-    entries: [...tensors.values()].map(({ name, file, type, dims }) => ({
+    entries: readOf(opened).map(({ name, file, type, dims }) => ({
       name,
       file,
       dtype: type,
       shape: dims.toReversed(),
     })),
     tensor: (name, rows, columns) => find(opened, name, rows, columns),
+    holds: (name) => tensors.has(sources(name).tensor),
     refuseOthers: (names) => refuseOthers(opened, names),
     verify: async () => {}, // the format has no checksums
     close,
   }
 }
+
+const readOf = ({ tensors, isRead }: Opened) =>
+  [...tensors.values()].filter(({ name }) => isRead(name))
 
 function find(opened: Opened, name: string, rows: number, columns: number): Tensor {
   return findSource(opened, opened.sources(name), rows, columns)
@@ -172,7 +178,7 @@ function refuseOthers(opened: Opened, names: readonly string[]): void {
       return [tensor, plusRow?.tensor, stored && factorName(stored), ...(woven?.others ?? [])]
     }),
   )
-  for (const { name, file } of opened.tensors.values())
+  for (const { name, file } of readOf(opened))
     if (!read.has(name) && !APART.test(name))
       throw opened.folder.broken(
         file,

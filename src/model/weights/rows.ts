@@ -11,6 +11,16 @@ import { type Source, storedRow } from "./names.ts"
 import type { Room } from "./room.ts"
 import type { Tensor } from "./weights.ts"
 
+/** A list of whole numbers, as floats. */
+export function listTensor(list: Int32Array): Tensor {
+  return {
+    codec: "f32",
+    async read(first, rows) {
+      return { rows, values: narrow(Float32Array.from(list.subarray(first, first + rows)), "f32") }
+    },
+  }
+}
+
 /** One that is not stored; nothing where it is. */
 export function madeTensor(source: Source, columns: number): Tensor | undefined {
   const rowOf = madeRows(source, columns)
@@ -84,7 +94,7 @@ export function rowsOf(
 }
 
 /** Codes as what they stand for: a group of them lies along a row. */
-function asFloats(stored: StoredTensor, columns: number): StoredTensor {
+export function asFloats(stored: StoredTensor, columns: number): StoredTensor {
   const { codec } = stored
   if (!isGroupCodec(codec)) return stored
   return {

@@ -501,9 +501,11 @@ INLINE void bound_row(const struct elements e) {
     e.output[i] = (below > least ? below : least) + x * 0.0f;
   }
 }
-// `other`: which of the columns comes where.
+// `other`: which of the columns comes where, or below 0 that none does (NOWHERE of graph.ts).
+#define NOWHERE -1e9f
 INLINE void reorder_row(const struct elements e) {
-  for (int64_t i = 0; i < e.columns; i++) e.output[i] = e.input[(int64_t)e.other[i]];
+  for (int64_t i = 0; i < e.columns; i++)
+    e.output[i] = e.other[i] < 0 ? NOWHERE : e.input[(int64_t)e.other[i]];
 }
 INLINE void copy_row(const struct elements e) {
   memmove(e.output, e.input, (size_t)e.columns * 4);
