@@ -4,6 +4,7 @@
 
 import { setImmediate as turn } from "node:timers/promises"
 import type { GenerationEvent, GenerationRequest } from "../src/engine/generation.ts"
+import { givenColumns, takenColumns } from "../src/runtime/manifest.ts"
 import {
   BLOCK,
   blockIndex,
@@ -27,6 +28,9 @@ export const VOCABULARY = 67
 /** A hidden row tells which token it is of: its position and the token. */
 const HIDDEN = 2
 
+/** The other row of a token, and the other way round: no number of it is one of the first. */
+const besideOf = (row: readonly number[]) => row.map((n) => -1 - n)
+
 export interface HistoryOptions {
   limits: ProgramLimits
   context?: number
@@ -40,6 +44,8 @@ export interface HistoryOptions {
   sees?: true
   /** And those of an image see each other: a row's second number is the position of its image's last one. */
   mutual?: true
+  /** Another row is handed out behind the hidden one; or both are taken in, that one first, and one of them is zeros. */
+  beside?: "given" | "taken"
   /** Whether it takes a step while one runs, and whether that one's tokens are told to it or had where they are drawn. */
   chains?: "told" | "drawn"
   /** Event-loop turns that a step takes; the cancel word is looked at in each. */
@@ -71,7 +77,7 @@ export interface HistoryProgram extends Program {
 }
 
 export function historyProgram(options: HistoryOptions): HistoryProgram {
-  const { limits, sinks = 0, turns = 0, hasStates, sees, mutual } = options
+  const { limits, sinks = 0, turns = 0, hasStates, sees, mutual, beside } = options
   const windows = windowsOf(options)
   const stores = limits.blocks.slice(0, windows.length).map((blocks) => ({
     states: new Uint32Array(blocks * BLOCK),
@@ -102,6 +108,7 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
       shapes: {
         vocabulary: VOCABULARY,
         hidden: HIDDEN,
+        ...(beside && { [beside]: 2 * HIDDEN }),
         layers: 1,
         heads: 1,
         kvHeads: 1,
@@ -219,12 +226,12 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
       if (carried !== undefined) leave(input, s, carried)
     }
     const rows = input.logitRows.length
-    const out = newStepDone(
-      { ...input, wantLogits: false },
-      { hidden: HIDDEN, vocabulary: VOCABULARY },
-    )
+    const { shapes } = program.manifest
+    const out = newStepDone({ ...input, wantLogits: false }, shapes)
     for (const [row, at] of input.hiddenRows.entries()) {
-      out.hidden.set([input.positions[at]!, input.tokens[at]!], row * HIDDEN)
+      const own = [input.positions[at]!, input.tokens[at]!]
+      const all = beside === "given" ? [...own, ...besideOf(own)] : own
+      out.hidden.set(all, row * givenColumns(shapes))
     }
     if (input.hiddenIn && !sees) checkHiddenIn(input)
     for (let row = 0; row < rows; row++) {
@@ -269,12 +276,21 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
   /** Beside each token goes the row of the one before it. */
   function checkHiddenIn(input: StepInput): void {
     for (let i = 0; i < input.tokens.length; i++) {
-      const [position, token] = input.hiddenIn!.subarray(i * HIDDEN, (i + 1) * HIDDEN)
+      const taken = takenColumns(program.manifest.shapes)
+      const [position, token] = rowTaken([...input.hiddenIn!.subarray(i * taken, (i + 1) * taken)])
       if (position !== input.positions[i]! - 1)
         faults.push(`the row of position ${position} beside ${input.positions[i]}`)
       const isFirst = i === 0 || input.starts.includes(i)
       if (!isFirst && token !== input.tokens[i - 1]) faults.push("the row of another token")
     }
+  }
+
+  function rowTaken(all: readonly number[]): readonly number[] {
+    if (beside !== "taken") return all
+    const [given, own] = [all.slice(0, HIDDEN), all.slice(HIDDEN)]
+    if (given.every((n) => n === 0)) return own
+    if (own.some((n) => n !== 0)) faults.push("a row of the model's beside one of its own")
+    return besideOf(given)
   }
 
   /** What a cancelled step leaves behind. */

@@ -18,7 +18,8 @@ test("a model thinks whose template has a place for it, and inserts whose tokeni
   expect(capabilitiesOf(await open("llama-tied"))).not.toContain("thinking")
   const { texts } = thinking
   const marks = ["prefix", "suffix", "middle"].map((name) => ({ content: `<|fim_${name}|>` }))
-  const tokenizer = { ...texts.tokenizer, text: JSON.stringify({ added_tokens: marks }) }
+  const json = Buffer.from(JSON.stringify({ added_tokens: marks }))
+  const tokenizer = { ...texts.tokenizer, json }
   const coder = { ...thinking, texts: { ...texts, templates: new Map(), tokenizer } }
   expect(capabilitiesOf(coder)).toEqual(["completion", "logprobs", "embedding", "insert"])
 })

@@ -63,7 +63,7 @@ export function capabilitiesOf({
   return [
     ...(template ? OF_TALKERS : OF_ALL),
     ...(template && showsThinking(template.text) ? ["thinking"] : []),
-    ...(hasInfill(tokenizer.text) ? ["insert"] : []),
+    ...(hasInfill(tokenizer.json) ? ["insert"] : []),
   ]
 }
 

@@ -3,12 +3,15 @@ import { cp } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { isAbsolute, join } from "node:path"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
-import { writeEagle, writeMedusa } from "../../test/heads.ts"
+import { writeEagle, writeEagle3, writeMedusa } from "../../test/heads.ts"
+import { mtpModels, writeMtpModel } from "../../test/model/golden.ts"
 import { createLog } from "../log.ts"
 import { compileHeadFolder } from "../model/compile-folder.ts"
 import { type Head, headKindOf, openHead } from "../model/head.ts"
 import { type Model, openModel } from "../model/model.ts"
-import { type DraftingOptions, draftingOfEach, prepareDrafting } from "./drafting.ts"
+import { openOwnLayer } from "../model/own-layers.ts"
+import { loadParameters } from "../model/weights/weights.ts"
+import { type DraftingOptions, draftingOfEach, graphFor, prepareDrafting } from "./drafting.ts"
 
 const tiny = join(import.meta.dirname, "../../models/tiny")
 const gguf = join(import.meta.dirname, "../../test/golden/gguf/llama-q4_0/llama-q4_0.gguf")
@@ -21,6 +24,8 @@ beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "sinter-drafting-"))
   writeEagle(join(folder, "eagle"))
   writeEagle(join(folder, "wide-eagle"), { hidden: 320 })
+  writeEagle3(join(folder, "eagle3"))
+  writeEagle3(join(folder, "wide-eagle3"), { hidden: 320 })
   writeMedusa(join(folder, "medusa"))
   writeMedusa(join(folder, "large-medusa"), { vocabulary: 2600 })
   writeMedusa(join(folder, "wide-medusa"), { hidden: 320 })
@@ -72,6 +77,7 @@ describe("refused in one sentence with both figures", () => {
     ["disable", tiny, "1 additional model is given and --speculative-mode disable takes 0"],
     ["lookup", tiny, "1 additional model is given and --speculative-mode lookup takes 0"],
     ["auto", tiny, "1 additional model is given and --speculative-mode auto takes 0"],
+    ["mtp", tiny, "1 additional model is given and --speculative-mode mtp takes 0"],
     ["small_draft", `${tiny},a.so,b.so`, "expected PATH or PATH,LIBRARY, 1 model in all"],
     ["small_draft", `${tiny},`, "expected PATH or PATH,LIBRARY, 1 model in all"],
     ["small_draft", "./nowhere", "./nowhere"],
@@ -110,6 +116,12 @@ describe("refused in one sentence with both figures", () => {
       "medusa",
       "medusa holds Medusa heads and --speculative-mode eagle takes an EAGLE head",
     ],
+    [
+      "medusa",
+      "eagle3",
+      "eagle3 holds an EAGLE 3 head and --speculative-mode medusa takes Medusa heads; choose eagle",
+    ],
+    ["eagle", "wide-eagle3", "a model of 320 columns (target_hidden_size), and tiny has 256"],
     ["eagle", "wide-eagle", "made for a model of 320 columns (hidden_size), and tiny has 256"],
     ["medusa", "large-medusa", "made for a model of 2600 tokens (vocab_size), and tiny has 2560"],
     ["medusa", "wide-medusa", "made for a model of 320 columns (hidden_size), and tiny has 256"],
@@ -152,6 +164,69 @@ describe("refused in one sentence with both figures", () => {
   })
 })
 
+describe("EAGLE 3 heads that would compute something else are refused by what says so", () => {
+  const speculators = join(import.meta.dirname, "../../test/golden/eagle3/speculators")
+  test.each([
+    [{ logit_scale: 2 }, "config.json: logit_scale is 2; of EAGLE 3 heads, 1 is known"],
+    [{ num_hidden_layers: 2 }, "config.json: num_hidden_layers is 2, and the weights hold 1"],
+    [{ model_type: "gemma" }, 'model_type is "gemma"; of EAGLE 3 heads, llama and qwen3 are known'],
+    [{ eagle_config: { use_mtp_layernorm: true } }, "eagle_config.use_mtp_layernorm is true; of"],
+    [{ eagle_config: { use_magic: 1 } }, "eagle_config.use_magic is not known of EAGLE 3 heads"],
+    [
+      { eagle_config: { eagle_aux_hidden_state_layer_ids: [1, 2, 7] } },
+      "eagle_aux_hidden_state_layer_ids does not fit: it reads rows of layers 2, 3, 8, and tiny has 7",
+    ],
+    [{ draft_vocab_size: 900 }, "tensor d2t is I64 [853], not I64 [900]"],
+    [
+      { vocab_size: 1000 },
+      "draft_vocab_size does not fit: token 1002 of 1000 is listed, or listed",
+    ],
+    [{ attention_bias: true }, "there is no tensor midlayer.self_attn.q_proj.bias"],
+    [{ norm_before_fc: true }, "there is no tensor input_norm.weight"],
+  ])("%j", async (fields, sentence) => {
+    const head = join(folder, "changed-eagle3")
+    writeEagle3(head)
+    change(head, fields)
+    await expect(openHead(head, model)).rejects.toThrow(sentence)
+  })
+
+  test.each([
+    [{ speculators_model_type: "peagle" }, 'speculators_model_type is "peagle"; known: eagle3'],
+    [{ norm_before_residual: null }, "norm_before_residual is missing"],
+    [{ norm_before_fc: true }, "fc_norm and norm_before_fc are both true"],
+    [{ transformer_layer_config: null }, "transformer_layer_config is missing"],
+  ])("%j", async (fields, sentence) => {
+    const head = join(folder, "changed-speculators")
+    await cp(speculators, head, { recursive: true })
+    change(head, fields)
+    await expect(openHead(head, model)).rejects.toThrow(sentence)
+  })
+
+  test("a model of several rows of a token", async () => {
+    const head = join(folder, "streams-eagle3")
+    const name = join(import.meta.dirname, "../../test/golden/models/gemma3n")
+    const streams = await openModel(name)
+    writeEagle3(head, { hidden: 32, vocabulary: 320 })
+    change(head, { eagle_config: { eagle_aux_hidden_state_layer_ids: [0, 1, 2] } })
+    const wish = {
+      mode: "eagle",
+      models: head,
+      model: streams,
+      log: createLog("silent", false),
+    } as const
+    await expect(graphFor(wish)).rejects.toThrow(/reads 1 row of .+, and gemma3n has [24]/)
+    await streams.close()
+  })
+
+  test("a tensor that nobody reads", async () => {
+    const head = join(folder, "more-eagle3")
+    writeEagle3(head, {}, { "midlayer.self_attn.q_norm.weight": [32] })
+    await expect(openHead(head, model)).rejects.toThrow(
+      "tensor midlayer.self_attn.q_norm.weight is not known of EAGLE 3 heads",
+    )
+  })
+})
+
 test("heads that fit are prepared in the format of the model, one program for each", async () => {
   const eagle = await prepare({ mode: "eagle", models: join(folder, "eagle") })
   expect(eagle.title).toBe("eagle: eagle, q0bf16, interpreted")
@@ -166,6 +241,9 @@ test("heads that fit are prepared in the format of the model, one program for ea
   const limits = { blocks: [1], tokens: 100, sequences: 4, rows: 4 }
   expect(eagle.demand.model!.hostBytes!(limits)).toBe(kept * (4 * (256 + 34) + 100))
   await eagle.close()
+  const eagle3 = await prepare({ mode: "eagle", models: join(folder, "eagle3") })
+  expect(eagle3.demand.model).toMatchObject({ hostBytesPerBlock: 3 * kept }) // of three layers' rows
+  await eagle3.close()
   const medusa = await prepare({ mode: "medusa", models: join(folder, "medusa") })
   expect(medusa.demand).toMatchObject({
     length: 3,
@@ -174,22 +252,90 @@ test("heads that fit are prepared in the format of the model, one program for ea
   await medusa.close()
 })
 
+describe("a layer of the model's own that guesses ahead", () => {
+  const modelOf = async (name: (typeof mtpModels)[number]) => {
+    const place = join(folder, `ahead-${name}`)
+    mkdirSync(place, { recursive: true })
+    writeMtpModel(name, place)
+    return openModel(place, { sees: true })
+  }
+
+  test.each(mtpModels)("%s proposes with it", async (name) => {
+    const own = await modelOf(name)
+    const prepared = await prepare({ mode: "mtp" }, {}, own)
+    expect(prepared.title).toBe(`ahead-${name}: mtp, q0bf16, interpreted`)
+    expect(prepared.demand.model!.hostBytesPerBlock).toBe(4 * own.config.shapes.hidden)
+    await prepared.close()
+    await own.weights.tensor("model.norm.weight", own.config.shapes.hidden, 1).read(0, 1) // still open
+    await own.close()
+  })
+
+  test("a model that sees takes its own rows alone into it", async () => {
+    const own = await modelOf("qwen3-5")
+    const { shapes } = own.config
+    const seeing = {
+      ...own,
+      config: { ...own.config, shapes: { ...shapes, taken: 3 * shapes.hidden } },
+    }
+    expect(openOwnLayer(seeing, "q0bf16").graph).toEqual(openOwnLayer(own, "q0bf16").graph)
+    await own.close()
+  })
+
+  test.each([
+    [
+      "llama-odd",
+      "llama-odd is of architecture llama; known: deepseek_v3, glm4_moe, glm4_moe_lite",
+    ],
+    ["qwen3-5", "guesses ahead, and qwen3-5 holds none; choose another mode"],
+  ])("%s has none", async (name, sentence) => {
+    const other = await openModel(join(import.meta.dirname, "../../test/golden/models", name))
+    await expect(prepare({ mode: "mtp" }, {}, other)).rejects.toThrow(sentence)
+    await other.close()
+  })
+})
+
+test("beside a GGUF file, whose codecs no head is packed in, a head has what it shares in 8 bits", async () => {
+  const blocks = await openModel(gguf)
+  const { hidden, vocabulary } = blocks.config.shapes
+  writeEagle(join(folder, "gguf-eagle"), { hidden, vocabulary, headDim: 24 })
+  const prepared = await prepareDrafting({
+    ...{ mode: "eagle", models: join(folder, "gguf-eagle"), model: blocks, format: "gguf" },
+    ...{ device: { name: "cpu", id: 0 }, target: "reference", overrides: {} },
+    log: createLog("silent", false),
+  })
+  expect(prepared.title).toBe("gguf-eagle: eagle, q8f16_1, interpreted")
+  let loaded = 0
+  await prepared.open({
+    limits: { blocks: [4], tokens: 16, sequences: 1, rows: 1 },
+    signal: new AbortController().signal,
+    load: async ({ weights }, program) => {
+      await loadParameters(weights, program.manifest, program)
+      loaded++
+    },
+  })
+  expect(loaded).toBe(1)
+  await prepared.close()
+  await blocks.close()
+})
+
 describe.each([
   ["eagle", "eagle", ["q0f32", "q0f16", "q8f16_1"]], // tiny's own, or floats to be packed like it
+  ["eagle3", "eagle3", ["q0f32", "q8f16_1", "q4f16_1"]],
   ["medusa", "medusa", ["q0f32", "q0f16", "q8f16_1", "q4f16_1"]],
-] as const)("%s heads are compiled", (mode, name, formats) => {
+] as const)("%s heads are compiled", (kind, name, formats) => {
   test.each(formats)("%s", async (format) => {
     const output = join(folder, `${name}-${format}`)
     const head = (await openHead(join(folder, name), model)) as Head
     await compileHeadFolder(head, output, { format })
     await head.close()
     const compiled = (await openHead(output, model)) as Head
-    expect(compiled).toMatchObject({ kind: mode, format, config: head.config, graph: head.graph })
-    expect(await headKindOf(output)).toBe(mode)
+    expect(compiled).toMatchObject({ kind, format, config: head.config, graph: head.graph })
+    expect(await headKindOf(output)).toBe(kind)
     await compiled.own.weights.verify()
     await compiled.close()
+    const mode = kind === "medusa" ? kind : "eagle"
     const prepared = await prepare({ mode, models: output })
-    expect(prepared.title).toContain(`${name}-${format}: ${mode}, `)
+    expect(prepared.title).toContain(`${name}-${format}: ${kind}, `)
     await prepared.close()
   })
 })

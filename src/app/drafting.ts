@@ -8,7 +8,12 @@ import type { Graph } from "../compiler/graph/graph.ts"
 import { prepareProgram, traitsOf } from "../compiler/targets/prepare.ts"
 import type { Prepared } from "../compiler/targets/target.ts"
 import type { TargetName } from "../compiler/targets/targets.ts"
-import { createEagle, eagleBytes, eagleBytesPerBlock } from "../engine/drafters/eagle.ts"
+import {
+  columnsRead,
+  createEagle,
+  eagleBytes,
+  eagleBytesPerBlock,
+} from "../engine/drafters/eagle.ts"
 import { createLookup, createRepeater } from "../engine/drafters/lookup.ts"
 import { createMedusa } from "../engine/drafters/medusa.ts"
 import { createSmallDraft } from "../engine/drafters/small-draft.ts"
@@ -24,8 +29,9 @@ import {
 import { problem } from "../errors.ts"
 import type { HubOptions } from "../hub/hub.ts"
 import type { Log } from "../log.ts"
-import { type Head, headDifference, headTitles, openHead } from "../model/head.ts"
+import { type Head, type HeadKind, headDifference, headTitles, openHead } from "../model/head.ts"
 import { type Model, openModel } from "../model/model.ts"
+import { openOwnLayer } from "../model/own-layers.ts"
 import type { WeightSource } from "../model/packed-copy.ts"
 import { convertible } from "../model/weights/convert.ts"
 import type { Weights } from "../model/weights/weights.ts"
@@ -60,8 +66,8 @@ export interface DraftingWish extends DraftingOptions {
   onDownload?: HubOptions["onDownload"]
 }
 
-/** Those in which a model proposes. */
-type ModelMode = Exclude<SpeculativeMode, "auto" | "lookup">
+/** Those in which a model that is named proposes. */
+type ModelMode = Exclude<SpeculativeMode, "auto" | "lookup" | "mtp">
 
 /** A drafter that fits, not opened yet. */
 export interface PreparedDrafting {
@@ -123,8 +129,13 @@ export async function prepareDrafting(wish: DraftingWish): Promise<PreparedDraft
         open: async () => createLookup,
         close: async () => {},
       }
-    default:
-      return prepareModel(wish, mode)
+    case "mtp":
+      return prepareModel(wish, async () => ownLayer(wish))
+    default: {
+      const { path, library } = parseModels(models!)
+      const open = async () => openFitting(await findModel(path, wish), mode, wish)
+      return prepareModel(wish, open, library)
+    }
   }
 }
 
@@ -136,7 +147,15 @@ const proposesNothing: PreparedDrafting = {
   close: async () => {},
 }
 
-const modelsOf = { auto: 0, disable: 0, lookup: 0, small_draft: 1, eagle: 1, medusa: 1 } as const
+const modelsOf = {
+  auto: 0,
+  disable: 0,
+  lookup: 0,
+  mtp: 0,
+  small_draft: 1,
+  eagle: 1,
+  medusa: 1,
+} as const satisfies Record<DraftingOptions["mode"], number>
 
 function checkModels(mode: DraftingOptions["mode"], models: string | undefined): void {
   const needed = modelsOf[mode]
@@ -214,11 +233,14 @@ interface Fitting extends Omit<WeightSource, "weights"> {
   close(): Promise<void>
 }
 
-async function prepareModel(wish: DraftingWish, mode: ModelMode): Promise<PreparedDrafting> {
-  const { model, device, shards, target, trustLibraries, overrides, log } = wish
-  const { path, library } = parseModels(wish.models!)
+async function prepareModel(
+  wish: DraftingWish,
+  openModelToDraft: () => Promise<Fitting>,
+  library?: string,
+): Promise<PreparedDrafting> {
+  const { mode, model, device, shards, target, trustLibraries, overrides, log } = wish
   return openWhole(async (closing) => {
-    const fitting = closing.add(await openFitting(await findModel(path, wish), mode, wish))
+    const fitting = closing.add(await openModelToDraft())
     const { name, architecture, programFormat, longest } = fitting
     const { spec_draft_length: length = 0 } = overrides
     checkLength(length, fitting)
@@ -287,6 +309,34 @@ const oneToken = ({ blocks, sequences }: ProgramLimits): ProgramLimits => ({
   rows: sequences,
 })
 
+/** What is the model's stays open when its layer is closed. */
+function ownLayer({ model, format }: DraftingWish): Fitting {
+  const { format: programFormat, ...layer } = openOwnLayer(model, format)
+  return {
+    ...model,
+    architecture: "mtp",
+    codecOf: undefined,
+    ...layer,
+    weights: [model.weights],
+    programFormat,
+    ...ofEagle(layer.graph),
+    close: async () => {},
+  }
+}
+
+/** What an EAGLE head or a layer like it is drafted with. */
+function ofEagle({ shapes }: Graph) {
+  const read = columnsRead(shapes)
+  return {
+    longest: Number.POSITIVE_INFINITY,
+    limits: oneRow,
+    hostBytesPerBlock: eagleBytesPerBlock(read),
+    hostBytes: eagleBytes(read),
+    draft: ([program]: readonly [Program, ...Program[]], memory: Memory) =>
+      createEagle(program, memory),
+  }
+}
+
 async function openFitting(
   found: Found,
   mode: ModelMode,
@@ -302,9 +352,9 @@ async function openFitting(
   }
   return openWhole(async (closing) => {
     closing.add(head)
-    if (head.kind !== mode)
+    if (modeOf[head.kind] !== mode)
       throw misfit(
-        `${head.name} holds ${titles[head.kind]} and --speculative-mode ${mode} takes ${titles[mode]}; choose ${head.kind}`,
+        `${head.name} holds ${headTitles[head.kind]} and --speculative-mode ${mode} takes ${titles[mode]}; choose ${modeOf[head.kind]}`,
       )
     const difference = headDifference(head, model)
     if (difference) throw misfit(difference)
@@ -312,21 +362,36 @@ async function openFitting(
     const kind = { ...head, architecture: head.kind, programFormat }
     if (head.kind === "medusa")
       return { ...kind, limits: oneToken, hostBytesPerBlock: 0, draft: createMedusa }
-    return {
-      ...kind,
-      borrowed: model,
-      limits: oneRow,
-      hostBytesPerBlock: eagleBytesPerBlock(head.graph.shapes.hidden),
-      hostBytes: eagleBytes(head.graph.shapes.hidden),
-      draft: ([program], memory) => createEagle(program, memory),
-    }
+    return { ...kind, ...(head.borrows && { borrowed: model }), ...ofEagle(head.graph) }
   })
 }
 
+const modeOf = { eagle: "eagle", eagle3: "eagle", medusa: "medusa" } as const satisfies Record<
+  HeadKind,
+  ModelMode
+>
+
 const titles = {
   small_draft: "a whole model",
-  ...headTitles,
+  eagle: headTitles.eagle,
+  medusa: headTitles.medusa,
 } as const satisfies Record<ModelMode, string>
+
+/** The graph of a model as its head needs it: an EAGLE 3 head reads rows that lie between layers. */
+export async function graphFor(
+  wish: Pick<DraftingWish, "mode" | "models" | "model" | "log" | "onDownload">,
+): Promise<Graph> {
+  const { mode, models, model } = wish
+  checkModels(mode, models)
+  if (mode !== "eagle") return model.graph
+  const { path } = await findModel(parseModels(models!).path, wish)
+  const head = await openHead(path, model)
+  if (head.kind === "plain") return model.graph // refused when it is prepared
+  await head.close()
+  const difference = headDifference(head, model)
+  if (difference) throw misfit(difference)
+  return head.kind === "eagle3" ? model.handingOut(head.config.reads) : model.graph
+}
 
 async function openDraft({ path, ...changes }: Found, model: Model): Promise<Fitting> {
   return openWhole(async (closing) => {
@@ -378,18 +443,13 @@ function checkLength(length: number, { name, longest }: Fitting): void {
 
 /** As published, it is packed as the model is served; once compiled it stays as it is, if what it borrows can be had like that. */
 function headFormat(head: Head, model: Model, served: FormatName): FormatName {
-  if (isMixed(served) && head.kind === "medusa")
-    return isPacked(head.format) ? head.format : "q8f16_1"
-  if (isMixed(served))
-    throw misfit(
-      `${head.name} shares the head of ${model.name}, which is packed as no head is; serve the folder that it was made from`,
-    )
+  if (isMixed(served)) return isPacked(head.format) ? head.format : "q8f16_1"
   if (head.configuration === "config.json") return served
   const { vocabulary, hidden } = model.config.shapes
   const { codec } = model.weights.tensor("model.embed_tokens.weight", vocabulary, hidden)
-  if (head.kind === "medusa" || convertible(codec, formats[head.format].matrix)) return head.format
+  if (!head.borrows || convertible(codec, formats[head.format].matrix)) return head.format
   if (!isPacked(head.format)) return served
   throw misfit(
-    `${head.name} is packed as ${head.format} and ${model.name}, whose head it shares, as ${model.format}; they must be packed alike`,
+    `${head.name} is packed as ${head.format} and ${model.name}, whose matrices it shares, as ${model.format}; they must be packed alike`,
   )
 }

@@ -31,7 +31,7 @@ import {
 } from "../runtime/devices.ts"
 import type { FormatName } from "../runtime/format.ts"
 import type { Budget, Memory } from "../runtime/memory.ts"
-import { type PreparedDrafting, prepareDrafting } from "./drafting.ts"
+import { graphFor, type PreparedDrafting, prepareDrafting } from "./drafting.ts"
 import { findMmproj, findModel } from "./find-model.ts"
 import { type ModelOptions, type ModelSettings, settingsOf } from "./options.ts"
 import { planOf } from "./plan.ts"
@@ -115,13 +115,15 @@ export async function prepareModel(
     const format = settings.quantization ?? files.format
     checkFormat(files, format)
     const traits = traitsOf(device.name)
-    const plan = planOf(files, format, overrides, traits)
+    const draft = { ...settings.drafting, model: files, log, onDownload }
+    const graph = await graphFor(draft)
+    const plan = planOf({ ...files, graph }, format, overrides, traits)
     const alone = { device, target, library: undefined, trustLibraries, log }
     const wish = { device, shards: shards.map(({ id }) => id), target, trustLibraries, log }
     const own = { library: settings.modelLib, folder: files.path }
     const program = await prepareProgram(plan, { ...wish, ...own })
     const { repeats } = targetOf(program.manifest.target)!.steps
-    const drafts = { ...settings.drafting, model: files, format, repeats, overrides, onDownload }
+    const drafts = { ...draft, format, repeats, overrides }
     const drafting = closing.add(await prepareDrafting({ ...wish, ...drafts }))
     const towers: PreparedTower[] = []
     const titles: Partial<Record<SenseName, string>> = {}
@@ -202,7 +204,7 @@ function readAhead(folders: readonly string[], encoder: Encoder): void {
 }
 
 function readTokenizer({ texts, config }: Model, encoder: Encoder, log: Log): Promise<Tokenizer> {
-  const { text: json, file, place: path, around, beside, doubt } = texts.tokenizer
+  const { json, file, place: path, around, beside, doubt } = texts.tokenizer
   if (doubt) log.warn(`${file}: ${doubt}`)
   const rows = config.shapes.vocabulary
   const tokenizer = openTokenizer({ json, path, around, beside }, file, rows, encoder)

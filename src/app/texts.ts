@@ -31,7 +31,7 @@ export function openTemplates({ texts }: Pick<Model, "texts">, now: Date): Templ
 /** @throws `model_broken` for a tokenizer or a template that cannot be served */
 export async function checkTexts(model: Model): Promise<void> {
   await openTemplates(model, new Date()).close()
-  const { text, file } = model.texts.tokenizer
-  const tokenizer = await openTokenizer(text, file, model.config.shapes.vocabulary)
+  const { json, file } = model.texts.tokenizer
+  const tokenizer = await openTokenizer(json, file, model.config.shapes.vocabulary)
   await tokenizer.close()
 }

@@ -4,9 +4,9 @@ import { vocabularyDifference } from "./vocabulary.ts"
 
 function tokenizer(added: readonly string[], described: readonly string[] = []): TokenizerText {
   const added_tokens = added.map((content, i) => ({ id: 2 + i, content, special: true }))
-  const text = JSON.stringify({ model: { type: "BPE", vocab: { a: 0, b: 1 } }, added_tokens })
+  const json = JSON.stringify({ model: { type: "BPE", vocab: { a: 0, b: 1 } }, added_tokens })
   const beside = { described: described.map((content) => ({ content })), named: [] }
-  return { file: "tokenizer.json", text, beside }
+  return { file: "tokenizer.json", json: Buffer.from(json), beside }
 }
 
 // Numbers as add_tokens of the library gives them to what other files describe: the next ones.
@@ -42,7 +42,7 @@ test.each<[string, TokenizerText, TokenizerText, string | undefined]>([
 })
 
 test("a file that is no JSON is told with its name", () => {
-  const broken = { ...tokenizer([]), text: "{" }
+  const broken = { ...tokenizer([]), json: Buffer.from("{") }
   expect(() => vocabularyDifference(broken, tokenizer([]))).toThrow(
     "tokenizer.json: it is not JSON",
   )
@@ -56,7 +56,7 @@ test.each([
   '{"model": {}, "added_tokens": 5}',
   '{"model": {}, "added_tokens": [null]}',
 ])("%s is told as what is no tokenizer", (text) => {
-  const broken = { ...tokenizer([]), text }
+  const broken = { ...tokenizer([]), json: Buffer.from(text) }
   expect(() => vocabularyDifference(broken, tokenizer([]))).toThrow(
     "tokenizer.json: it is no tokenizer",
   )

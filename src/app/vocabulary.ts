@@ -13,7 +13,7 @@ import type { TokenizerText } from "../model/texts.ts"
  * @throws `model_broken`
  */
 export function vocabularyDifference(one: TokenizerText, other: TokenizerText): string | undefined {
-  if (one.text === other.text && isDeepStrictEqual(one.beside, other.beside)) return undefined
+  if (one.json.equals(other.json) && isDeepStrictEqual(one.beside, other.beside)) return undefined
   const [first, second] = [tokensOf(one), tokensOf(other)]
   return differenceFrom(first, second) ?? differenceFrom(second, first)
 }
@@ -37,8 +37,8 @@ function differenceFrom({ served, own }: Tokens, other: Tokens): string | undefi
   return undefined
 }
 
-function tokensOf({ file: path, text, beside }: TokenizerText): Tokens {
-  const { file, lists } = parsed(path, text)
+function tokensOf({ file: path, json, beside }: TokenizerText): Tokens {
+  const { file, lists } = parsed(path, json.toString())
   const served = new Map<number, string>()
   const { vocab } = file.model
   if (Array.isArray(vocab)) for (const [id, [piece]] of vocab.entries()) served.set(id, piece)

@@ -13,15 +13,20 @@ import type { TokenizerSource } from "./tokenizer-file.ts"
 import type { TokensBeside } from "./tokens-beside.ts"
 import { TokenBytes, type Vocabulary } from "./vocabulary.ts"
 
-/** Of a tokenizer.json, its text or where that lies: a process reads megabytes from there sooner than from another process. */
+/** Of a tokenizer.json, its bytes or where they lie: a process reads megabytes from there sooner than from another process. */
 export interface Opening {
-  from: { json: string } | { path: string }
+  from: { json: string | Buffer } | { path: string }
   limit: number
   beside: TokensBeside | undefined
 }
 
 export type Order = Encodable
 export type Answer = { tokens: Int32Array } | { refusal: string }
+
+export interface EncoderSource extends Omit<TokenizerSource, "json"> {
+  json: string | Buffer
+  path?: string | undefined
+}
 
 /** What a tokenizer's file says once it is read. */
 export interface Opened {
@@ -85,14 +90,9 @@ export class Encoder {
 
   /**
    * Rejects in words when the file cannot be read, the library's where it is the library's to say.
-   * @param path where the same text lies, if it does
+   * @param path where the same bytes lie, if they do
    */
-  async open({
-    json,
-    path,
-    limit,
-    beside,
-  }: TokenizerSource & { path?: string | undefined }): Promise<Opened> {
+  async open({ json, path, limit, beside }: EncoderSource): Promise<Opened> {
     const opening: Opening = { from: path ? { path } : { json }, limit, beside }
     const opened = (await this.#worker.open(opening)) as Opened
     opening.from = { json } // what a later process opens, whatever has become of the file

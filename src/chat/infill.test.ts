@@ -28,7 +28,7 @@ test.each([
   [["[PREFIX]", "[SUFFIX]"], "P1 B P0 A"],
 ])("%j: texts stand as the model was taught", async (names, written) => {
   const { model, first, text } = await modelWith(names)
-  expect(hasInfill(text)).toBe(true)
+  expect(hasInfill(Buffer.from(text))).toBe(true)
   const prompts = new Prompts(model, {})
   const texts = { prefix: "def f(<|fim_suffix|>", suffix: ")\n" }
   const [a, b] = await Promise.all(
@@ -46,6 +46,6 @@ test.each([
 
 test("a model without such tokens is refused by the field's name", async () => {
   const { model, text } = await modelWith(["<|fim_prefix|>", "<|fim_suffix|>"])
-  expect(hasInfill(text)).toBe(false)
+  expect(hasInfill(Buffer.from(text))).toBe(false)
   expect(() => infillOf(model.tokenizer)).toThrow(/^suffix: this model has no tokens/)
 })

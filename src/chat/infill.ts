@@ -67,8 +67,8 @@ export function infillOf(tokenizer: Pick<Tokenizer, "control">): Infill {
   throw problem("unsupported_value", { problem: words }, "suffix")
 }
 
-/** Whether it can be asked, by the text of its tokenizer.json alone. */
-export function hasInfill(json: string): boolean {
+/** Whether it can be asked, by its tokenizer.json alone. */
+export function hasInfill(json: Buffer): boolean {
   const names = ({ order, middle }: InfillNames) => [
     ...order.map(([, mark]) => mark),
     ...(middle === undefined ? [] : [middle]),

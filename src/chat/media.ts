@@ -24,7 +24,7 @@ export interface ChatMedium {
 export interface PreparedMedium {
   /** SHA-256 of its bytes, hex: what is equal has equal rows. */
   hash: string
-  /** What stands in the prompt in the place of its mark. */
+  /** What stands in the prompt in the place of its mark; `{image}` is its number there, from 0. */
   text: string
   /** How many soft tokens the text has, and rows come out of the tower. */
   rows: number
@@ -202,7 +202,9 @@ export class Media {
     let end = 0
     for (const [index, { at, medium }] of marks.entries()) {
       text.add(rendered.slice(end, at))
-      text.add(new Text(media[index]!.text))
+      const { text: words, kind } = media[index]!
+      const number = media.slice(0, index).filter((other) => other.kind === kind).length
+      text.add(new Text(words.replace("{image}", `${number}`)))
       end = at + medium.mark.length
     }
     text.add(rendered.slice(end, rendered.length))

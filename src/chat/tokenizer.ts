@@ -34,9 +34,9 @@ export interface Tokenizer extends Vocabulary {
 
 /** What a tokenizer is opened from. */
 export interface TokenizerText {
-  /** The text of a tokenizer.json. */
-  json: string
-  /** Where the same text lies, if it does. */
+  /** A tokenizer.json, in UTF-8. */
+  json: string | Buffer
+  /** Where the same bytes lie, if they do. */
   path?: string | undefined
   /** Spellings of what stands before a text and behind it; a side that is absent, or not among the tokens: as the file says. */
   around?:
@@ -52,13 +52,13 @@ export interface TokenizerText {
  * Throws `model_broken`, naming `file`, when it is not one that can be read exactly.
  */
 export async function openTokenizer(
-  text: string | TokenizerText,
+  source: TokenizerText["json"] | TokenizerText,
   file: string,
   limit: number,
   encoder = new Encoder(),
 ): Promise<Tokenizer> {
   const { json, path, around, beside }: TokenizerText =
-    typeof text === "string" ? { json: text } : text
+    typeof source === "string" || Buffer.isBuffer(source) ? { json: source } : source
   const { vocabulary, longest, hash, ...frame } = await encoder
     .open({ json, path, limit, beside })
     .catch(async (error: unknown) => {

@@ -166,13 +166,14 @@ function seeingOf({ vision, blind }: Model, plan: Plan | undefined): Sensing {
   const name = "images"
   if (!vision || !plan) return lackOf(name, blind)
   const { images, format } = vision
-  const patches = mostRows(images) - Number(images.hasClassRow)
+  const { joined, queries } = images
+  const patches = mostRows(images) - Number(images.hasClassRow) - (queries ?? 0)
   const isFitting = fits(images.cutting)
   const facts = {
     ...towerFacts(plan, format),
     tile: images.tile,
     patches,
-    rows: isFitting ? Math.floor(patches / images.joined ** 2) : wantedOf(images).length,
+    rows: isFitting ? (queries ?? Math.floor(patches / joined ** 2)) : wantedOf(images).length,
     tiles: mostTiles(images),
     imageRows: mostImageRows(images),
   }

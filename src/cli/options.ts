@@ -210,8 +210,8 @@ export const serveOptions = {
   "--speculative-mode": {
     value: "MODE",
     absent: appDefaults.drafting.mode,
-    help: "Speculative decoding, which changes speed and never text. auto: where a reply repeats a run of its own or its prompt's tokens, on processors, as far as that pays. disable: none. lookup: repeats what followed the same tokens before, without a model. small_draft, eagle, medusa: proposed by the model of --additional-models.",
-    read: oneOf("auto", "disable", "lookup", "small_draft", "eagle", "medusa"),
+    help: "Speculative decoding, which changes speed and never text. auto: where a reply repeats a run of its own or its prompt's tokens, on processors, as far as that pays. disable: none. lookup: repeats what followed the same tokens before, without a model. small_draft, eagle, medusa: proposed by the model of --additional-models. mtp: by a layer of the model's own that guesses ahead.",
+    read: oneOf("auto", "disable", "lookup", "small_draft", "eagle", "medusa", "mtp"),
   },
   "--enable-tracing": {
     absent: false,

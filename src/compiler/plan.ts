@@ -43,7 +43,7 @@ export interface Plan {
   steps: readonly Step[]
   /** Where the step's results lie at its end. */
   logits: View // [logits, vocabulary]
-  hidden: View // [hidden, hidden size]
+  hidden: View // [hidden, given]
 }
 
 /** An index into `plan.parameters`. */

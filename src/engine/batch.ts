@@ -17,7 +17,7 @@ export interface Part {
   hidden: number // how many of its last tokens hand out their hidden row
   /** Earlier positions are not looked at, as if they had slid out of a window; absent: 0. */
   first?: number
-  hiddenIn?: Float32Array // [end - from, hidden] rows that go in beside the tokens
+  hiddenIn?: Float32Array // [end - from, taken] rows that go in beside the tokens
   /** Its one token is still to be drawn, in the step before this, at that row. */
   drawnBy?: number
 }
@@ -129,7 +129,7 @@ export class Batch {
         const holding = part.sequence.held[held]!
         const visibleFrom = isState ? 0 : firstSeen(part, window, holding)
         count = isState
-          ? this.#addStates(holding, count)
+          ? this.#addStates(part, holding, count)
           : this.#addBlocks(holding, part.end, visibleFrom, count)
         this.#visibleFrom[list++] = visibleFrom
         this.#blockStarts[list] = count
@@ -150,10 +150,12 @@ export class Batch {
   }
 
   /** At the beginning there is none to go on from. */
-  #addStates({ states: { from, to } }: Holding, count: number): number {
+  #addStates({ drawnBy }: Part, { states }: Holding, count: number): number {
+    const { from, to, ahead } = states
+    const [read, left] = drawnBy === undefined ? [from, to!] : [to, ahead!]
     this.#blocks = withRoom(this.#blocks, count + 2)
-    this.#blocks[count] = from ?? to!
-    this.#blocks[count + 1] = to!
+    this.#blocks[count] = read ?? left
+    this.#blocks[count + 1] = left
     return count + 2
   }
 

@@ -11,7 +11,7 @@ import { setImmediate as breathe, setTimeout as sleep } from "node:timers/promis
 import { Closing } from "../closing.ts"
 import { type Problem, problem } from "../errors.ts"
 import type { Log } from "../log.ts"
-import { reachOf, takenColumns } from "../runtime/manifest.ts"
+import { givenColumns, reachOf, takenColumns } from "../runtime/manifest.ts"
 import {
   type CancelWord,
   type Program,
@@ -162,15 +162,15 @@ class Loop implements Engine {
       options,
     )
     const { vocabulary, hidden } = manifest.shapes
+    const given = givenColumns(manifest.shapes)
     const taken = takenColumns(manifest.shapes)
     const [sees, mutual] = [manifest.takes === "some", manifest.mutual ?? false]
     const shape = { limits, vocabulary, taken, groups, sinks, draws: true, sees, mutual }
     this.#batch = new Batch(shape)
     this.#redrawing = new Redrawing(vocabulary)
-    // A state is left for the step behind, not beside it; and drafts are proposed behind tokens that are known.
-    const isAlone =
-      groups.some(({ isState }) => isState) || (speculative?.mode ?? "disable") !== "disable"
-    if (program.chains && !isAlone) this.#other = new Batch(shape)
+    // Drafts are proposed behind tokens that are known.
+    const drafts = (speculative?.mode ?? "disable") !== "disable"
+    if (program.chains && !drafts) this.#other = new Batch(shape)
     this.#closing.add(program)
     if (speculative) {
       this.#speculation = new Speculation(speculative, { sequences, vocabulary }, memory, options)
@@ -184,7 +184,7 @@ class Loop implements Engine {
     }
     this.#endings = new Endings(parts)
     const [endings, speculation] = [this.#endings, this.#speculation]
-    this.#results = new Results({ ...parts, hidden, endings, speculation })
+    this.#results = new Results({ ...parts, hidden, given, endings, speculation })
   }
 
   generate(request: GenerationRequest, signal?: AbortSignal): Generation {

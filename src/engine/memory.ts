@@ -144,11 +144,31 @@ export class Memory {
   /** Takes blocks up to `length` positions; they are there, as `reach` said. */
   grow(sequence: Sequence, length: number): void {
     this.settle(sequence)
-    for (const pool of this.#pools) {
+    this.#growBlocks(sequence, length)
+    for (const states of this.#states) states.grow(sequence, length)
+  }
+
+  #growBlocks(sequence: Sequence, length: number): void {
+    for (const pool of this.#lenders) {
       const copied = pool.grow(sequence, length)
       if (copied && pool === this.#trail)
         sequence.shared = Math.min(sequence.shared, Math.floor(sequence.computed / BLOCK))
     }
+  }
+
+  /**
+   * Takes what the token behind the one that is being drawn needs, as far as that is free.
+   * @param running all who run, whom nothing is taken from
+   * @returns whether it was
+   */
+  ride(sequence: Sequence, running: readonly Sequence[]): boolean {
+    const next = sequence.length + 1
+    this.slide(sequence)
+    const hasBlocks = this.#lenders.every((pool) => pool.reach(sequence) >= next)
+    if (!hasBlocks || !this.#states.every((states) => states.hasSpare(running))) return false
+    this.#growBlocks(sequence, next)
+    for (const states of this.#states) states.goAhead(sequence)
+    return true
   }
 
   /**

@@ -3,6 +3,7 @@
 
 import { MAX_TOP_LOGPROBS, type StepDone } from "../runtime/program.ts"
 import type { Part } from "./batch.ts"
+import { columnsOf } from "./columns.ts"
 import { type Endings, failure } from "./endings.ts"
 import type { PromptScores, TokenEvent } from "./generation.ts"
 import type { Scheduler } from "./scheduler.ts"
@@ -14,8 +15,9 @@ import type { Trace } from "./trace.ts"
 const NOT_FINITE = "it computed a number that is not finite"
 
 export interface ResultsParts {
-  /** Numbers in a hidden row. */
+  /** Numbers in a hidden row, and in all that is handed out with it. */
   hidden: number
+  given: number
   scheduler: Scheduler
   endings: Endings
   speculation: Speculation | undefined
@@ -34,7 +36,7 @@ export class Results {
   /** @param begun when the step began */
   handOut(parts: readonly Part[], output: StepDone, begun: number): void {
     const before = this.#parts.trace && { ...this.#parts.counts }
-    const width = this.#parts.hidden
+    const { given: width } = this.#parts
     let row = 0
     let hidden = 0
     let promptTokens = 0
@@ -59,7 +61,7 @@ export class Results {
       const seen = output.hidden.subarray(hidden * width, (hidden + part.hidden) * width)
       hidden += part.hidden
       if (sequence.sequenceGroup.request.readHidden) this.#read(sequence, seen, part.from)
-      else this.#parts.speculation?.observe(sequence, seen, part.end - part.hidden)
+      else this.#parts.speculation?.observe(sequence, seen, part.end - part.hidden, width)
     }
     this.#parts.counts.steps++
     this.#parts.speculation?.end(parts.length, promptTokens)
@@ -122,8 +124,9 @@ export class Results {
   /** Its rows are all that is wanted of it. */
   #read(sequence: Sequence, seen: Float32Array, from: number): void {
     if (sequence.state !== "running") return
+    const { given, hidden } = this.#parts
     try {
-      sequence.sequenceGroup.request.readHidden!(seen, from)
+      sequence.sequenceGroup.request.readHidden!(columnsOf(seen, given, 0, hidden), from)
     } catch (error) {
       this.#parts.endings.fail(sequence, failure(error))
       return

@@ -12,36 +12,43 @@ import {
 import type { Constraint, GenerationRequest } from "./generation.ts"
 import { nobody } from "./speculative.ts"
 
-const setUpChained = (setting: Setting = {}) => setUp({ chains: "told", turns: 2, ...setting })
+function setUpChained(setting: Setting = {}) {
+  const { hasStates = false, context = 4096 } = setting
+  const all = setUp({ chains: "told", turns: 2, ...setting })
+  return { ...all, expected: { hasStates, context } }
+}
 
-/** Whether a step is told the tokens that it waits for, or has them where they are drawn. */
-const both = ["told", "drawn"] as const
+/** Whether a step is told the tokens that it waits for, or has them where they are drawn; and whether there are states. */
+const ways = (["told", "drawn"] as const).flatMap((chains) => [
+  { name: chains, setting: { chains } },
+  { name: `${chains}, with states`, setting: { chains, hasStates: true } },
+])
 
 const chained = ({ steps }: HistoryProgram) => steps.filter(({ isChained }) => isChained).length
 
 /** Those of one engine, all at once. */
 async function replies(
-  { engine }: Pick<ReturnType<typeof setUp>, "engine">,
+  { engine, expected: visible }: ReturnType<typeof setUpChained>,
   requests: readonly GenerationRequest[],
 ): Promise<void> {
   const read = await Promise.all(
     requests.flatMap((asked) => engine.generate(asked).choices.map(collect)),
   )
   const expected = requests.flatMap((asked) =>
-    Array.from({ length: asked.choices }, (_, choice) => expectedReply(asked, choice)),
+    Array.from({ length: asked.choices }, (_, choice) => expectedReply(asked, choice, visible)),
   )
   expect(read.map(({ tokens, logprobs }) => ({ tokens, logprobs }))).toEqual(
     expected.map(({ tokens, logprobs }) => ({ tokens, logprobs })),
   )
 }
 
-test.each(both)(
-  "a step behind begins before anybody has read the tokens of the one before, %s",
-  async (chains) => {
-    const all = setUpChained({ chains })
+test.each(ways)(
+  "a step behind begins before anybody has read the tokens of the one before, $name",
+  async ({ setting }) => {
+    const all = setUpChained(setting)
     const log: string[] = []
     all.program.before = () => void log.push("step")
-    const asked = request(20, { maxTokens: 12 })
+    const asked = request(10, { maxTokens: 12 })
     const choice = all.engine.generate(asked).choices[0]!
     for await (const { kind } of choice) log.push(kind)
     // The prompt's step and the first reply token's are each alone; the last step but one has nobody behind it.
@@ -51,10 +58,10 @@ test.each(both)(
   },
 )
 
-test.each(both)(
-  "choices, seeds, log probabilities and company are as without, %s",
-  async (chains) => {
-    const all = setUpChained({ chains, sequences: 6 })
+test.each(ways)(
+  "choices, seeds, log probabilities and company are as without, $name",
+  async ({ setting }) => {
+    const all = setUpChained({ ...setting, sequences: 6 })
     const sampling = { ...plain, temperature: 0.8, topP: 0.9, topLogprobs: 2, seed: 99n }
     await replies(all, [
       request(33, { choices: 3, maxTokens: 40, sampling }),
@@ -66,13 +73,13 @@ test.each(both)(
   },
 )
 
-test.each(both)(
-  "a token that ends a reply is seen a step late: what was drawn behind it is nobody's, nor shared, %s",
-  async (chains) => {
-    const all = setUpChained({ chains, sequences: 3 })
+test.each(ways)(
+  "a token that ends a reply is seen a step late: what was drawn behind it is nobody's, nor shared, $name",
+  async ({ setting }) => {
+    const all = setUpChained({ ...setting, sequences: 3 })
     const stopTokens = new Set([3, 17, 29, 40, 55])
     const asked = Array.from({ length: 9 }, () => request(14, { stopTokens, maxTokens: 90 }))
-    const before = asked.map((each) => expectedReply(each, 0))
+    const before = asked.map((each) => expectedReply(each, 0, all.expected))
     expect(before.filter(({ reason }) => reason === "stop").length).toBeGreaterThan(4)
     await replies(all, asked)
     expect(chained(all.program)).toBeGreaterThan(20)
@@ -156,22 +163,18 @@ test("who is held to the same tokens throughout rides, and all of them need one 
   all.isClean()
 })
 
-test("nor where there are states, or somebody drafts", async () => {
-  const states = setUpChained({ hasStates: true })
-  await collect(states.engine.generate(request(10)).choices[0]!)
+test("nor where somebody drafts", async () => {
   const speculative = {
     mode: "lookup" as const,
     drafter: () => nobody,
     length: 0,
     room: 4,
   }
-  const drafts = setUpChained({ options: { speculative } })
-  await collect(drafts.engine.generate(request(10)).choices[0]!)
-  for (const { program, isClean } of [states, drafts]) {
-    expect(program.steps.length).toBeGreaterThan(19)
-    expect(chained(program)).toBe(0)
-    isClean()
-  }
+  const { engine, program, isClean } = setUpChained({ options: { speculative } })
+  await collect(engine.generate(request(10)).choices[0]!)
+  expect(program.steps.length).toBeGreaterThan(19)
+  expect(chained(program)).toBe(0)
+  isClean()
 })
 
 test("who comes joins the step behind the one that was handed over", async () => {
@@ -199,10 +202,22 @@ test("a step behind has nobody whom it would take a block from", async () => {
   all.isClean()
 })
 
-test.each(both)(
-  "of two steps the one that fails is taken again, each of its sequences alone, and none behind it, %s",
-  async (chains) => {
-    const all = setUpChained({ chains })
+test("nor a state", async () => {
+  const all = setUpChained({ hasStates: true, states: 6, sequences: 2 })
+  await replies(all, [request(20, { maxTokens: 60 }), request(26, { maxTokens: 90 })])
+  // Each may keep what it left where a block ended, so that two do not ride, and one does.
+  const ridden = all.program.steps.filter(({ isChained }) => isChained)
+  expect(ridden.every(({ sequences }) => sequences === 1)).toBe(true)
+  expect(ridden.length).toBeGreaterThan(20)
+  expect(all.engine.stats()).toMatchObject({ preemptions: 0, recomputedTokens: 0 })
+  expect(all.program.steps.reduce((sum, { rows }) => sum + rows, 0)).toBe(150) // none is taken again
+  all.isClean()
+})
+
+test.each(ways)(
+  "of two steps the one that fails is taken again, each of its sequences alone, and none behind it, $name",
+  async ({ setting }) => {
+    const all = setUpChained(setting)
     let calls = 0
     all.program.before = ({ drawnBy }) => {
       if (drawnBy && ++calls % 6 === 5) throw new Error("planted")
@@ -217,10 +232,10 @@ test.each(both)(
   },
 )
 
-test.each(both)(
-  "who waits for a place comes as soon as a reply is long enough, %s",
-  async (chains) => {
-    const all = setUpChained({ chains, sequences: 2 })
+test.each(ways)(
+  "who waits for a place comes as soon as a reply is long enough, $name",
+  async ({ setting }) => {
+    const all = setUpChained({ ...setting, sequences: 2 })
     const lengths = [20, 100, 5]
     const choices = lengths.map(
       (maxTokens) => all.engine.generate(request(10, { maxTokens })).choices[0]!,
@@ -238,8 +253,8 @@ test.each(both)(
   },
 )
 
-test.each(both)("a row that is not finite costs its own sequence, %s", async (chains) => {
-  const all = setUpChained({ chains })
+test.each(ways)("a row that is not finite costs its own sequence, $name", async ({ setting }) => {
+  const all = setUpChained(setting)
   let calls = 0
   all.program.before = ({ drawnBy }) => (drawnBy && ++calls === 6 ? new Set([1]) : undefined)
   const asked = [10, 11, 12].map((length) => request(length, { maxTokens: 30 }))
@@ -247,7 +262,7 @@ test.each(both)("a row that is not finite costs its own sequence, %s", async (ch
     asked.map((each) => collect(all.engine.generate(each).choices[0]!)),
   )
   for (const [i, each] of asked.entries())
-    if (i !== 1) expect(read[i]!.tokens).toEqual(expectedReply(each, 0).tokens)
+    if (i !== 1) expect(read[i]!.tokens).toEqual(expectedReply(each, 0, all.expected).tokens)
   expect(read[1]!.end).toMatchObject({ problem: { code: "generation_failed" } })
   expect(read[1]!.tokens.length).toBeLessThan(29)
   all.isClean()
@@ -268,10 +283,10 @@ test("when everybody has left both steps give up", async () => {
   all.isClean()
 })
 
-test.each(both)(
-  "in a storm of clients that leave every reply is what it is alone, %s",
-  async (chains) => {
-    const all = setUpChained({ chains, sequences: 5, blocks: 40, context: 200, turns: 1 })
+test.each(ways)(
+  "in a storm of clients that leave every reply is what it is alone, $name",
+  async ({ setting }) => {
+    const all = setUpChained({ ...setting, sequences: 5, blocks: 40, context: 200, turns: 1 })
     let seed = 5
     const pick = (below: number) => {
       seed = (Math.imul(seed, 1103515245) + 12345) >>> 0
@@ -293,7 +308,7 @@ test.each(both)(
           const most = pick(3) ? Number.POSITIVE_INFINITY : pick(40)
           await Promise.all(
             generation.choices.map(async (events, choice) => {
-              const expected = expectedReply(asked, choice, { context: 200 })
+              const expected = expectedReply(asked, choice, all.expected)
               let read = 0
               for await (const event of events) {
                 if (event.kind === "end") {

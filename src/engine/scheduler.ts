@@ -125,17 +125,9 @@ export class Scheduler {
     return this.#step
   }
 
-  /**
-   * Takes blocks for the token behind the one that is being drawn, as far as there are free ones.
-   * @returns whether there were
-   */
+  /** Whether the token behind the one that is being drawn has what it needs. */
   ride(sequence: Sequence): boolean {
-    const { memory } = this
-    const next = sequence.length + 1
-    memory.slide(sequence)
-    if (memory.reach(sequence) < next) return false
-    memory.grow(sequence, next)
-    return true
+    return this.memory.ride(sequence, this.#running)
   }
 
   /** First come, first served, and whoever fits behind them. */

@@ -143,6 +143,12 @@ test.each(seeds)("schedule %i, chained", async (seed) => {
   await run(pick, { chains: seed % 2 ? "told" : "drawn", ...(windows ? { windows } : {}) })
 })
 
+test.each(seeds.slice(0, SCHEDULES / 2))("schedule %i of states, chained", async (seed) => {
+  const pick = random(seed + 5 * SCHEDULES)
+  const window = pick(3) === 0 ? { window: 1 + pick(8) } : {}
+  await run(pick, { chains: seed % 2 ? "told" : "drawn", hasStates: true, ...window })
+})
+
 /** Rows of images stand in prompts, and may see each other. */
 test.each(seeds.slice(0, SCHEDULES / 2))("schedule %i, with images", async (seed) => {
   const pick = random(seed + 3 * SCHEDULES)

@@ -111,6 +111,8 @@ export interface StateHolding {
   /** What the step leaves behind `next` positions. */
   to: number | undefined
   next: number
+  /** What the step behind that one leaves, where it was handed over before that one's tokens were known. */
+  ahead: number | undefined
   /** What was left at the end of block number `at`, until that may be shared. */
   kept: { state: number; at: number } | undefined
 }
@@ -120,6 +122,7 @@ export const noStates = (): StateHolding => ({
   at: 0,
   to: undefined,
   next: 0,
+  ahead: undefined,
   kept: undefined,
 })
 

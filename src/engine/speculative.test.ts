@@ -444,51 +444,78 @@ test("a mask that fails behind a draft which does not come true costs nothing", 
   }
 })
 
-test("an EAGLE head follows chunks, choices, and prefixes that were taken over", async () => {
-  const setting = { tokens: 24, chunk: 20, sequences: 3 }
-  const limits = { ...limitsOf(setting, 6), rows: 3 }
-  const draft = historyProgram({ limits, context: 1024 })
-  const drafter = (memory: Memory) => createEagle(draft, memory)
-  const given = { mode: "eagle", drafter, length: 2, room: 6 } as const
-  const { engine, isClean } = setUp({ ...setting, options: { speculative: given } })
-  const input = request(70, { maxTokens: 30, choices: 3 })
-  for (const cached of [0, 64]) {
-    const before = engine.stats().drafts!.drafted[0]!
-    const generation = engine.generate(input)
-    await Promise.all(generation.choices.map(collect))
-    expect(generation.cachedTokens).toBe(cached)
-    const { drafted, accepted } = engine.stats().drafts!
-    expect(drafted[0]! - before).toBeGreaterThan(3 * 28 - accepted[0]! - accepted[1]! - 3)
-  }
-  expect(draft.faults).toEqual([])
+/** EAGLE 3's reads what is handed out behind the hidden row, and then its own. */
+const eagles = [
+  ["an EAGLE head", {}, {}],
+  ["an EAGLE 3 head", { beside: "given" }, { beside: "taken" }],
+] as const
+
+test.each(eagles)(
+  "%s follows chunks, choices, and prefixes that were taken over",
+  async (_, gives, takes) => {
+    const setting = { tokens: 24, chunk: 20, sequences: 3, ...gives }
+    const limits = { ...limitsOf(setting, 6), rows: 3 }
+    const draft = historyProgram({ limits, context: 1024, ...takes })
+    const drafter = (memory: Memory) => createEagle(draft, memory)
+    const given = { mode: "eagle", drafter, length: 2, room: 6 } as const
+    const { engine, isClean } = setUp({ ...setting, options: { speculative: given } })
+    const input = request(70, { maxTokens: 30, choices: 3 })
+    for (const cached of [0, 64]) {
+      const before = engine.stats().drafts!.drafted[0]!
+      const generation = engine.generate(input)
+      await Promise.all(generation.choices.map(collect))
+      expect(generation.cachedTokens).toBe(cached)
+      const { drafted, accepted } = engine.stats().drafts!
+      expect(drafted[0]! - before).toBeGreaterThan(3 * 28 - accepted[0]! - accepted[1]! - 3)
+    }
+    expect(draft.faults).toEqual([])
+    isClean()
+  },
+)
+
+test("what embeds a text beside an EAGLE 3 head reads hidden rows alone", async () => {
+  const { engine, isClean } = setUp({ chunk: 20, beside: "given" })
+  const read: number[] = []
+  const input = request(50, {
+    maxTokens: 0,
+    readHidden: (rows, from) => {
+      expect(from * 2).toBe(read.length)
+      read.push(...rows)
+    },
+  })
+  await collect(engine.generate(input).choices[0]!)
+  expect(read).toEqual([...input.prompt].flatMap((token, position) => [position, token]))
   isClean()
 })
 
-test("an EAGLE head that has missed more than is kept begins behind it", async () => {
-  const setting = { tokens: 24, chunk: 20, sequences: 2 }
-  const limits = { ...limitsOf(setting, 6), rows: 2 }
-  const draft = historyProgram({ limits, context: 1024 })
-  const drafter = (memory: Memory): Drafter => {
-    const eagle = createEagle(draft, memory)
-    const isLate = ({ replyTokens }: Sequence) => replyTokens > 5
-    return {
-      ...eagle,
-      propose: (step, cancel) => eagle.propose(step.filter(isLate), cancel),
+test.each(eagles)(
+  "%s that has missed more than is kept begins behind it",
+  async (_, gives, takes) => {
+    const setting = { tokens: 24, chunk: 20, sequences: 2, ...gives }
+    const limits = { ...limitsOf(setting, 6), rows: 2 }
+    const draft = historyProgram({ limits, context: 1024, ...takes })
+    const drafter = (memory: Memory): Drafter => {
+      const eagle = createEagle(draft, memory)
+      const isLate = ({ replyTokens }: Sequence) => replyTokens > 5
+      return {
+        ...eagle,
+        propose: (step, cancel) => eagle.propose(step.filter(isLate), cancel),
+      }
     }
-  }
-  const given = { mode: "eagle", drafter, length: 3, room: 6 } as const
-  const { engine, isClean } = setUp({ ...setting, options: { speculative: given } })
-  const input = request(300, { maxTokens: 60 })
-  for (const cached of [0, 288]) {
-    const before = engine.stats().drafts!.drafted[2]!
-    const generation = engine.generate(input)
-    expect((await collect(generation.choices[0]!)).tokens).toEqual(expectedReply(input, 0).tokens)
-    expect(generation.cachedTokens).toBe(cached)
-    expect(engine.stats().drafts!.drafted[2]! - before).toBeGreaterThan(25)
-  }
-  expect(draft.faults).toEqual([])
-  isClean()
-})
+    const given = { mode: "eagle", drafter, length: 3, room: 6 } as const
+    const { engine, isClean } = setUp({ ...setting, options: { speculative: given } })
+    const input = request(300, { maxTokens: 60 })
+    for (const cached of [0, 288]) {
+      const before = engine.stats().drafts!.drafted[2]!
+      const generation = engine.generate(input)
+      expect((await collect(generation.choices[0]!)).tokens).toEqual(expectedReply(input, 0).tokens)
+      expect(generation.cachedTokens).toBe(cached)
+      expect(engine.stats().drafts!.drafted[2]! - before).toBeGreaterThan(25)
+    }
+    expect(draft.faults).toEqual([])
+    isClean()
+  },
+)
 
 test("drafts borrow blocks: the prefix cache and what is cached of later requests are as without", async () => {
   const usage = async (drafted: boolean) => {

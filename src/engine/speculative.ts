@@ -15,7 +15,7 @@ import type { Memory } from "./memory.ts"
 import type { Sequence } from "./sequence.ts"
 import type { Trace } from "./trace.ts"
 
-export type SpeculativeMode = "auto" | "lookup" | "small_draft" | "eagle" | "medusa"
+export type SpeculativeMode = "auto" | "lookup" | "small_draft" | "eagle" | "medusa" | "mtp"
 
 /** Where the tokens come from. */
 export interface Drafter {
@@ -34,8 +34,11 @@ export interface Drafter {
   copyBlocks?(from: Int32Array, to: Int32Array): Promise<void>
   /** Of the drafts that were just proposed `right` came true: they are the sequence's tokens now, computed and all. */
   verified?(sequence: Sequence, right: number): void
-  /** Hidden rows of the sequence, `from` being the first one's position. Those from `computed` on are of wrong drafts. */
-  observe?(sequence: Sequence, rows: Float32Array, from: number): void
+  /**
+   * Hidden rows of the sequence, `from` being the first one's position, with what else is handed out: `given` columns. Those from
+   * `computed` on are of wrong drafts.
+   */
+  observe?(sequence: Sequence, rows: Float32Array, from: number, given: number): void
   close(): Promise<void>
 }
 
@@ -181,9 +184,9 @@ export class Speculation {
     return hidden === "all" ? chunk + drafts.length : draws
   }
 
-  observe(sequence: Sequence, rows: Float32Array, from: number): void {
+  observe(sequence: Sequence, rows: Float32Array, from: number, given: number): void {
     if (rows.length === 0 || sequence.state !== "running") return
-    this.drafter.observe!(sequence, rows, from)
+    this.drafter.observe!(sequence, rows, from, given)
   }
 
   /** Of the sequence's drafts so many came true. */

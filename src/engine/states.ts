@@ -12,7 +12,7 @@ import type { Prefix } from "./pool.ts"
 import type { Serial } from "./prefix-cache.ts"
 import { noStates, type Sequence, type StateHolding } from "./sequence.ts"
 
-/** What a sequence can hold: what it goes on from, what the step leaves, what it left where a block ended. */
+/** What a sequence must be able to hold: what it goes on from, what the step leaves, what it left where a block ended. */
 export const STATES = 3
 
 /** Behind as many positions nobody ever is. */
@@ -47,12 +47,19 @@ export class States {
 
   /** Whether it can go on beside what `others` may still take. */
   fits(sequence: Sequence, others: readonly Sequence[]): boolean {
-    const spared = others.reduce((sum, each) => sum + this.#lacking(each), 0)
-    return this.#lacking(sequence) <= this.blocks.free - spared
+    return this.#lacking([sequence]) <= this.blocks.free - this.#lacking(others)
   }
 
-  #lacking(sequence: Sequence): number {
-    return STATES - this.#held(this.#settled(sequence)).length
+  /** Whether one is left beside what those who run may still take. */
+  hasSpare(running: readonly Sequence[]): boolean {
+    return this.#lacking(running) < this.blocks.free
+  }
+
+  #lacking(sequences: readonly Sequence[]): number {
+    return sequences.reduce((sum, each) => {
+      const held = this.#held(this.#settled(each)).length
+      return sum + Math.max(0, STATES - held)
+    }, 0)
   }
 
   grow(sequence: Sequence, length: number): false {
@@ -60,6 +67,11 @@ export class States {
     held.to ??= this.blocks.take()
     held.next = length
     return false
+  }
+
+  /** The step behind the one that runs goes on from what that one leaves, and leaves another. */
+  goAhead(sequence: Sequence): void {
+    this.#settled(sequence).ahead ??= this.blocks.take()
   }
 
   // sharing
@@ -130,12 +142,20 @@ export class States {
     this.blocks.audit(sequences.map((each) => this.#held(this.#of(each))))
   }
 
-  /** Once the step has been taken, and all its drafts were right, the sequence goes on from what that has left. */
+  /** Once a step has been taken, and all its drafts were right, the sequence goes on from what that has left; of two, from each. */
   #settled(sequence: Sequence): StateHolding {
     const held = this.#of(sequence)
-    const { from, at, to, kept } = held
-    const next = held.next + sequence.drafts.length
-    if (to === undefined || sequence.computed !== next) return held
+    const { computed, drafts } = sequence
+    if (held.ahead !== undefined && computed === held.next + 1) this.#pass(sequence, held.next)
+    const next = held.next + drafts.length
+    if (held.to !== undefined && computed === next) this.#pass(sequence, next)
+    return held
+  }
+
+  /** The step has been taken that leaves a state behind `next` positions. */
+  #pass(sequence: Sequence, next: number): void {
+    const held = this.#of(sequence)
+    const { from, at, to, kept, ahead } = held
     if (from !== undefined) {
       if (at % BLOCK === 0 && this.#isWorthKeeping(sequence, at)) {
         if (kept) this.blocks.letGo(kept.state)
@@ -144,8 +164,9 @@ export class States {
     }
     held.from = to
     held.at = next
-    held.to = undefined
-    return held
+    held.to = ahead
+    held.next = ahead === undefined ? next : next + 1
+    held.ahead = undefined
   }
 
   /** Whoever asks the same again has a token to compute. */
@@ -157,8 +178,8 @@ export class States {
     return held[this.#group]!.states
   }
 
-  #held({ from, to, kept }: StateHolding): number[] {
-    return [from, to, kept?.state].filter((state) => state !== undefined)
+  #held({ from, to, ahead, kept }: StateHolding): number[] {
+    return [from, to, ahead, kept?.state].filter((state) => state !== undefined)
   }
 }
 

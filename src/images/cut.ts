@@ -2,7 +2,7 @@
 // transformers make, sizes rounded as Python rounds them: image_processing_idefics3.py (and smolvlm), image_processing_got_ocr2.py,
 // image_processing_cohere2_vision.py, image_processing_deepseek_vl.py, image_processing_qwen2_vl.py, image_processing_pixtral.py,
 // image_processing_gemma4.py, image_processing_llava_next.py, image_processing_lfm2_vl.py, image_processing_llama4.py,
-// image_processing_kimi_k25.py, and for the others image_processing_backends.py.
+// image_processing_kimi_k25.py, image_processing_minicpmv4_6.py, and for the others image_processing_backends.py.
 
 import type { Cutting, ImageProcessing, Picture, Size, Tiles } from "./image.ts"
 import { resize, type Window } from "./resample.ts"
@@ -21,6 +21,7 @@ export function cut(picture: Picture, processing: ImageProcessing): Cut | { refu
   if (cutting.kind === "fit") return fitted(picture, cutting, processing)
   if (cutting.kind === "within") return inside(picture, cutting, processing)
   if (cutting.kind === "fill") return filling(picture, cutting, processing)
+  if (cutting.kind === "slices") return sliced(picture, cutting, processing)
   if (cutting.kind === "shrink") return shrunk(picture, cutting, processing)
   if (cutting.kind === "split") return split(picture, cutting, processing)
   if (cutting.kind === "anyres") return anyRes(picture, cutting, processing)
@@ -43,7 +44,8 @@ export function mostTiles({ cutting, tile }: Pick<ImageProcessing, "cutting" | "
   if (kind === "fit") return cutting.tiles ? cutting.tiles.most + 1 : 1
   if (kind === "anyres")
     return 1 + Math.max(...cutting.grids.map(({ width, height }) => width * height))
-  const most = kind === "grid" || kind === "canvas" ? cutting.most : across * across
+  const isCounted = kind === "grid" || kind === "canvas" || kind === "slices"
+  const most = isCounted ? cutting.most : across * across
   return most > 1 ? most + 1 : 1
 }
 
@@ -69,6 +71,13 @@ function padded(picture: Picture, cutting: Of<"pad">, { tile, filter }: ImagePro
 
 const MAX_RATIO = 200
 
+const isTooLong = ({ width, height }: Size) =>
+  Math.max(width, height) > MAX_RATIO * Math.min(width, height)
+
+const tooLong = ({ width, height }: Size) => ({
+  refusal: `has ${width} x ${height} pixels; no side may be more than ${MAX_RATIO} times the other; send a part of it`,
+})
+
 function fitted(
   picture: Picture,
   cutting: Of<"fit">,
@@ -76,13 +85,7 @@ function fitted(
 ): Cut | { refusal: string } {
   const { tile, filter } = processing
   const size = cutting.grows ? grown(picture, tile.width) : picture
-  const { width, height } = size
-  if (Math.max(width, height) > MAX_RATIO * Math.min(width, height)) {
-    const pixels = `has ${picture.width} x ${picture.height} pixels`
-    return {
-      refusal: `${pixels}; no side may be more than ${MAX_RATIO} times the other; send a part of it`,
-    }
-  }
+  if (isTooLong(size)) return tooLong(picture)
   const fitting = () => resize(picture, fittingSize(size, cutting, tile.width), filter)
   const { tiles } = cutting
   if (!tiles || !isAbove(picture, tiles, processing)) return { grid: ONE, tiles: [fitting()] }
@@ -192,6 +195,49 @@ function shrunkSize({ width, height }: Size, { area, longest }: Of<"shrink">, pa
   return { width: side(width), height: side(height) }
 }
 
+/** `_preprocess` there, and before it `slice_image` of MiniCPM-V's own processor. */
+function sliced(
+  picture: Picture,
+  { edge, most }: Of<"slices">,
+  { tile, filter }: ImageProcessing,
+): Cut | { refusal: string } {
+  if (isTooLong(picture)) return tooLong(picture)
+  const whole = resize(picture, sliceSize(picture, edge, tile.width), filter)
+  const grid = sliceGrid(picture, edge, most)
+  if (!grid) return { grid: ONE, tiles: [whole] }
+  // Sides are first rounded to what the grid divides.
+  const near = (side: number, of: number) => Math.max(halfToEven(side / of), 1)
+  const own = { width: near(picture.width, grid.width), height: near(picture.height, grid.height) }
+  const each = sliceSize(own, edge, tile.width)
+  const size = { width: each.width * grid.width, height: each.height * grid.height }
+  return { grid, tiles: [whole, ...parts(resize(picture, size, filter), grid, each)] }
+}
+
+/** `find_best_resize`: of the proportions, with about the square's pixels, each side a multiple of `step`. */
+function sliceSize({ width, height }: Size, edge: number, step: number): Size {
+  const ratio = width / height
+  const tall = Math.trunc(edge / Math.sqrt(ratio))
+  const whole = (side: number) => Math.max(halfToEven(side / step), 1) * step
+  return { width: whole(Math.trunc(tall * ratio)), height: whole(tall) }
+}
+
+/** `get_sliced_grid`. @returns nothing where the picture has no more pixels than the square */
+function sliceGrid({ width, height }: Size, edge: number, most: number): Grid | undefined {
+  const wanted = Math.min(Math.ceil((width * height) / edge ** 2), most)
+  if (wanted <= 1) return undefined
+  const counts = [wanted - 1, wanted, wanted + 1].filter((count) => count > 1 && count <= most)
+  const ratio = Math.log(width / height)
+  let best = { grid: ONE, error: Number.POSITIVE_INFINITY }
+  for (const count of counts)
+    for (let across = 1; across <= count; across++) {
+      if (count % across !== 0) continue
+      const grid = { width: across, height: count / across }
+      const error = Math.abs(ratio - Math.log(grid.width / grid.height))
+      if (error < best.error) best = { grid, error }
+    }
+  return best.grid
+}
+
 /** Python's round. */
 function halfToEven(value: number): number {
   const down = Math.floor(value)
@@ -201,10 +247,11 @@ function halfToEven(value: number): number {
 
 /** Pixels of the largest tile that fits. */
 export function mostPixels(
-  cutting: Of<"fit" | "within" | "fill" | "shrink">,
+  cutting: Of<"fit" | "within" | "fill" | "slices" | "shrink">,
   step: number,
 ): number {
   const { kind, most } = cutting
+  if (kind === "slices") return mostSliced(cutting, step)
   if (kind === "fit") return mostFitting(cutting, step)
   if (kind === "shrink") return Math.min(most, mostShrunk(cutting, step))
   return kind === "fill" ? most : Math.min(most, (Math.ceil(cutting.longest / step) * step) ** 2)
@@ -216,6 +263,17 @@ function mostFitting({ least, most }: Of<"fit">, step: number): number {
   const shortest = Math.sqrt(Math.max(least, most) / MAX_RATIO)
   return Math.max(most, least + step * (longest + shortest), step * longest)
 }
+
+/** Each side is rounded up by half a step at the most, or to one. */
+function mostSliced({ edge }: Of<"slices">, step: number): number {
+  const longest = longestSlice(edge, step)
+  const shortest = edge / Math.sqrt(MAX_RATIO)
+  return Math.max(edge * edge + (step / 2) * (longest + shortest + step / 2), longest * step)
+}
+
+/** Of a slice, in pixels. */
+export const longestSlice = (edge: number, step: number) =>
+  Math.ceil(edge * Math.sqrt(MAX_RATIO) + step / 2)
 
 /** A side may have almost a patch more than is counted, and is rounded up. */
 function mostShrunk({ area, longest }: Of<"shrink">, step: number): number {

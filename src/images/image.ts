@@ -45,6 +45,11 @@ export type Cutting =
   /** The same, as large as so many pixels allow, as Gemma 4. */
   | { kind: "fill"; most: number }
   /**
+   * As MiniCPM-V: with its proportions and about the pixels of a square with that edge. Before as many tiles that fit, of a grid
+   * whose proportions are nearest, where an image has more pixels: as many as it has times those of the square, or one more or less.
+   */
+  | { kind: "slices"; edge: number; most: number }
+  /**
    * The same as Kimi: an image becomes no larger than it is, than `area` pixels of whole patches and than `longest`, and black at its
    * right and its bottom fills up what lacks of whole multiples. What has more than the most then is shrunk to that.
    */
@@ -52,9 +57,9 @@ export type Cutting =
 
 /** Whether a tile is as large as its image makes it, and its patches are told by height and width. */
 export const fits = (cutting: Cutting): cutting is Extract<Cutting, { kind: Fitting }> =>
-  ["fit", "within", "fill", "shrink"].includes(cutting.kind)
+  ["fit", "within", "fill", "slices", "shrink"].includes(cutting.kind)
 
-type Fitting = "fit" | "within" | "fill" | "shrink"
+type Fitting = "fit" | "within" | "fill" | "slices" | "shrink"
 
 /** As LFM2-VL: an image of more pixels than that lies in a grid of square tiles, and the one that fits it stands behind them. */
 export interface Tiles {
@@ -66,7 +71,7 @@ export interface Tiles {
   edge: number
 }
 
-/** What stands in the prompt for an image, around the soft tokens of its tiles. */
+/** What stands in the prompt for an image, around the soft tokens of its tiles; `{image}` is its number in the prompt, from 0. */
 export interface Wording {
   opening: string
   closing: string
@@ -76,6 +81,8 @@ export interface Wording {
   part: string
   /** Before the tile that holds all of it, where there are others. */
   whole: string
+  /** Behind that one, or the only one; absent: what stands behind each. */
+  behindWhole?: string
   /** Between the lines of a tile that fits its image. */
   betweenLines: string
   /** Between the tiles of a row. */
@@ -83,6 +90,8 @@ export interface Wording {
   /** Behind each tile, and behind each row of several. */
   behindTile: string
   behindRow: string
+  /** Between these rows. */
+  betweenRows?: string
 }
 
 /** How pixels become what a tower takes, as a model's processor does it. */
@@ -111,6 +120,12 @@ export interface ImageProcessing {
   window?: number
   /** Of a square, so many a side, that positions are learned for; absent: a patch has a place of its own, or none. */
   places?: number
+  /** Patches a side that become one row between layers, and there see each other: they lie one behind the other. */
+  inner?: number
+  /** Of such a square, of which a patch has the nearest place. */
+  nearest?: number
+  /** Behind the patches so many rows ask, and they come out. */
+  queries?: number
   /**
    * How places share a patch: those that it covers, as areas do; or the sixteen around it, as bicubic resizing has it. Absent: the four
    * around it, corners on corners.

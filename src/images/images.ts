@@ -109,15 +109,16 @@ function toldOf(
   const { cutting, soft, isPlaced } = processing
   const layout = layoutOf(processing, tiles[0]!)
   const ofTiles = tiles.map((size) => wantedOf(layoutOf(processing, size)).length)
-  const rows = ofTiles[0]!
+  const [first, last] = [ofTiles[0]!, ofTiles.at(-1)!]
+  const [rows, ofWhole] = cutting.kind === "slices" ? [last, first] : [first, last]
   if (cutting.kind === "anyres") {
     const arrangement = packed(picture, grid, Math.sqrt(rows), cutting.most)
     const count = arrangement.from.length / arrangement.taps
     return { text: soft.repeat(count), rows: count, arrangement }
   }
-  const own = fits(cutting) ? gridOf(layout) : undefined
+  const own = fits(cutting) && cutting.kind !== "slices" ? gridOf(layout) : undefined
   return {
-    text: textOf(processing, grid, rows, own?.width, ofTiles.at(-1)),
+    text: textOf(processing, grid, rows, own?.width, ofWhole),
     rows: ofTiles.reduce((sum, each) => sum + each, 0),
     ...(own && isPlaced && { grid: own }),
   }

@@ -3,7 +3,8 @@
 // Idefics 3, InternVL, Aya Vision and Command A Vision and in the mergers of Qwen, and in the mean that Gemma 3 takes the order does
 // not matter. Where a tower has windows, a window's patches lie one behind the other, and what comes out is line by line all the same.
 //
-// A patch's place is its number in the tile, row by row. Idefics 3 finds it by fractions of the tile's edge, which is the same
+// A patch's place is its number in the tile, row by row; or of a square of them, over which the tile is stretched, the one that its
+// corner lies in, which MiniCPM-V finds by fractions, too. Idefics 3 finds it by fractions of the tile's edge, which is the same
 // but where a float is rounded the wrong way: not in the grids of 26, 27, 32 and 64 patches a side that are published.
 
 import { mostPacked } from "./arrangement.ts"
@@ -21,6 +22,9 @@ export type Layout = Pick<
   | "skipped"
   | "window"
   | "places"
+  | "nearest"
+  | "inner"
+  | "queries"
   | "spread"
   | "rescale"
   | "steps"
@@ -57,16 +61,20 @@ export function takenOf({ patch, places = 0 }: Layout): number {
 
 /** Rows of the largest tile in the tower. */
 export function mostRows(processing: ImageProcessing): number {
-  const { cutting, tile, patch } = processing
+  const { cutting, tile, patch, queries = 0 } = processing
   if (!fits(cutting)) return rowsOf(processing)
   const fitting = mostPixels(cutting, tile.width)
   const edge = (cutting.kind === "fit" && cutting.tiles?.edge) || 0
-  return Math.floor(Math.max(fitting, edge * edge) / (patch * patch))
+  return Math.floor(Math.max(fitting, edge * edge) / (patch * patch)) + queries
 }
 
 /** Rows that come of an image at the most, those that end its lines among them. */
 export function mostImageRows(processing: ImageProcessing): number {
-  const { cutting, tile, patch, joined } = processing
+  const { cutting, tile, patch, joined, queries } = processing
+  if (cutting.kind === "slices") {
+    const ofTile = mostPixels(cutting, tile.width) / (patch * joined) ** 2
+    return (queries ?? Math.floor(ofTile)) * mostTiles(processing)
+  }
   if (fits(cutting)) {
     const step = patch * joined
     const tiles = cutting.kind === "fit" ? cutting.tiles : undefined
@@ -83,12 +91,16 @@ export function mostImageRows(processing: ImageProcessing): number {
 /** Rows of a tile in the tower. */
 export function rowsOf(layout: Layout): number {
   const { columns, lines } = sides(layout)
-  return columns * lines + Number(layout.hasClassRow)
+  return columns * lines + Number(layout.hasClassRow) + (layout.queries ?? 0)
 }
 
 /** Rows of a tile that come out of it. */
 export function wantedOf(layout: Layout): Int32Array {
-  const { joined, skipped, window } = layout
+  const { joined, skipped, window, queries } = layout
+  if (queries) {
+    const first = rowsOf(layout) - queries
+    return Int32Array.from({ length: queries }, (_, query) => first + query)
+  }
   const size = joined * joined
   const count = Math.floor((rowsOf(layout) - skipped) / size)
   const firsts = Int32Array.from({ length: count }, (_, row) => skipped + row * size)
@@ -107,23 +119,37 @@ interface Patch {
 /** Which patch each row is of, the class row's left out. */
 function patchOrder(layout: Layout): Patch[] {
   const { columns, lines } = sides(layout)
-  const { joined, window = Math.max(columns, lines) } = layout
+  const { joined, inner = joined, window = Math.max(columns, lines) } = layout
   const order: Patch[] = []
   for (let row = 0; row < lines; row += window)
     for (let from = 0; from < columns; from += window)
       for (let top = row; top < Math.min(row + window, lines); top += joined)
         for (let left = from; left < Math.min(from + window, columns); left += joined)
-          for (let line = top; line < top + joined; line++)
-            for (let column = left; column < left + joined; column++) order.push({ column, line })
+          for (let y = top; y < top + joined; y += inner)
+            for (let x = left; x < left + joined; x += inner)
+              for (let line = y; line < y + inner; line++)
+                for (let column = x; column < x + inner; column++) order.push({ column, line })
   return order
 }
 
 export function placesOf(layout: Layout): Int32Array {
+  if (layout.nearest) return nearestPlaces(layout, layout.nearest)
   if (fits(layout.cutting)) return new Int32Array(rowsOf(layout))
   const { columns } = sides(layout)
   const first = Number(layout.hasClassRow)
   const places = patchOrder(layout).map(({ column, line }) => first + line * columns + column)
   return Int32Array.from(layout.hasClassRow ? [0, ...places] : places)
+}
+
+/** Of a square with `side` places to each side. Rows that ask have none: the first stands for it. */
+function nearestPlaces(layout: Layout, side: number): Int32Array {
+  const { columns, lines } = sides(layout)
+  const places = new Int32Array(rowsOf(layout))
+  for (const [row, { column, line }] of patchOrder(layout).entries()) {
+    const [down, across] = [(line * side) / lines, (column * side) / columns].map(Math.floor)
+    places[row] = down! * side + across!
+  }
+  return places
 }
 
 /** Fills rows `from` to `to` of a tile: the first columns of what `Tile.pixels` has there. */
@@ -135,7 +161,7 @@ export function pixelsOf(picture: Picture, layout: Layout, from: number, to: num
   const pixels = new Float32Array((to - from) * columns)
   for (let row = from; row < to; row++) {
     const place = order[row - Number(layout.hasClassRow)]
-    if (!place) continue // the class row's are zeros
+    if (!place) continue // those of a class and of rows that ask are zeros
     let at = (row - from) * columns
     for (let channel = 0; channel < 3; channel++) {
       const table = numbers[channel]!
@@ -183,6 +209,8 @@ export function tileOf(pixels: Float32Array, layout: Layout): Tile {
   if (layout.isTurned) return { ...plain, coordinates: coordinatesOf(layout) }
   if (!fits(layout.cutting)) return plain
   if (layout.places) shareOut(pixels, layout, layout.places)
+  if (layout.queries) return { ...plain, ...asking(layout, layout.queries) }
+  if (layout.inner) return { ...plain, ...merging(layout, layout.inner) }
   const windows = layout.window ? windowsOf(layout, layout.window) : {}
   return { ...plain, coordinates: coordinatesOf(layout), ...windows }
 }
@@ -197,6 +225,22 @@ function coordinatesOf(layout: Layout): Int32Array {
     coordinates[2 * rows + row] = from + column
   }
   return coordinates
+}
+
+/** All see the patches, and nobody those that ask; these are told by their number in the place of a line. */
+function asking(layout: Layout, queries: number): Pick<Tile, "coordinates" | "seenTo"> {
+  const rows = rowsOf(layout)
+  const coordinates = coordinatesOf(layout)
+  for (let query = 0; query < queries; query++) coordinates[2 * rows - queries + query] = query
+  return { coordinates, seenTo: new Int32Array(rows).fill(rows - queries - 1) }
+}
+
+/** Those that become one see each other, and are told by their number among them in the place of a line. */
+function merging(layout: Layout, inner: number): Omit<Tile, "given" | "places" | "wanted"> {
+  const rows = rowsOf(layout)
+  const coordinates = new Int32Array(3 * rows)
+  for (let row = 0; row < rows; row++) coordinates[rows + row] = row % (inner * inner)
+  return { coordinates, ...windowsOf(layout, inner) }
 }
 
 /** Of each patch, the first and the last row of its window. */

@@ -10,20 +10,20 @@ import type { ImageProcessing } from "./image.ts"
  * @param ofWhole rows of the tile that holds all of the picture, where there are others
  */
 export function textOf(
-  { wording, soft }: ImageProcessing,
+  { wording, soft, cutting: { kind } }: ImageProcessing,
   { width, height }: Grid,
   rows: number,
   across = rows,
   ofWhole = rows,
 ): string {
   const { opening, closing, only, part, whole, betweenLines, betweenTiles } = wording
-  const { behindTile, behindRow } = wording
+  const { behindTile, behindRow, betweenRows = "", behindWhole = behindTile } = wording
   const line = soft.repeat(across)
-  const tile =
-    Array<string>(rows / across)
-      .fill(line)
-      .join(betweenLines) + behindTile
-  if (width * height === 1) return opening + only + tile + closing
+  const inLines = Array<string>(rows / across)
+    .fill(line)
+    .join(betweenLines)
+  if (width * height === 1) return opening + only + inLines + behindWhole + closing
+  const tile = inLines + behindTile
   const lines = Array.from({ length: height }, (_, row) => {
     const tiles = Array.from({ length: width }, (_, column) => {
       const counts = { row: row + 1, column: column + 1, number: row * width + column + 1 }
@@ -34,5 +34,7 @@ export function textOf(
     })
     return tiles.join(betweenTiles) + behindRow
   })
-  return opening + lines.join("") + whole + soft.repeat(ofWhole) + behindTile + closing
+  const all = whole + soft.repeat(ofWhole) + behindWhole
+  const grid = lines.join(betweenRows)
+  return opening + (kind === "slices" ? all + grid : grid + all) + closing
 }

@@ -131,7 +131,7 @@ export async function compileFolder(
       await copyFiles(talker, [...COPIED, ...named], directory)
     }
     if (basename(model.texts.tokenizer.file) !== TOKENIZER)
-      await writeFile(join(directory, "tokenizer.json"), model.texts.tokenizer.text)
+      await writeFile(join(directory, "tokenizer.json"), model.texts.tokenizer.json)
     if (basename(model.texts.tokenizer.file) === TEKKEN) await writeNames(model, talker, directory)
     // A conversation that an MLC configuration or a tekken.json stands for goes along as the template that was made of it.
     const template = model.texts.templates.get("default")
@@ -241,7 +241,7 @@ async function writeTexts(model: Model, directory: string): Promise<void> {
       chat_template: named.map(([name, { text }]) => ({ name, template: text })),
     }),
   }
-  await writeFile(join(directory, "tokenizer.json"), texts.tokenizer.text)
+  await writeFile(join(directory, "tokenizer.json"), texts.tokenizer.json)
   await writeFile(join(directory, TOKENIZER_CONFIG), JSON.stringify(config))
   if (pooling) await writePooling(pooling, directory)
 }
@@ -449,22 +449,26 @@ function chatConfig(model: Model, format: FormatName): object {
 
 /** Of heads only what theirs says, in the same file. */
 function headConfig(head: Head, format: FormatName): object {
-  const { vocabulary, hidden } = head.config.shapes
-  const fields =
-    head.kind === "eagle"
-      ? { ...decoderFields(head.config, head.fields), bias: head.config.joinBias }
-      : {
-          medusa_num_heads: head.config.heads,
-          medusa_num_layers: head.config.layers,
-          hidden_size: hidden,
-          vocab_size: vocabulary,
-        }
   return {
     version: "0.1.0",
     model_type: head.kind,
     quantization: format,
-    model_config: fields,
-    vocab_size: vocabulary,
+    model_config: headFields(head),
+    vocab_size: head.config.shapes.vocabulary,
+  }
+}
+
+function headFields(head: Head): object {
+  switch (head.kind) {
+    case "eagle":
+      return { ...decoderFields(head.config, head.fields), bias: head.config.joinBias }
+    case "eagle3":
+      return decoderFields(head.config, head.fields)
+    case "medusa": {
+      const { heads, layers, shapes } = head.config
+      const { hidden: hidden_size, vocabulary: vocab_size } = shapes
+      return { medusa_num_heads: heads, medusa_num_layers: layers, hidden_size, vocab_size }
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 // alone, and a link counts as the place it leads to; a length is checked before anything is allocated for it; what is wrong is
 // said with the file's name.
 
+import { isUtf8 } from "node:buffer"
 import { realpathSync } from "node:fs"
 import { type FileHandle, open, readFile, realpath, stat } from "node:fs/promises"
 import { basename, dirname, join, sep } from "node:path"
@@ -100,7 +101,7 @@ export class Folder {
   }
 
   /** All of a small file. */
-  async bytes(file: string): Promise<Uint8Array> {
+  async bytes(file: string): Promise<Buffer> {
     const entry = await this.#find(file)
     if (!entry) throw this.broken(file, "there is no such file")
     if (entry.size > MAX_TEXT)
@@ -116,8 +117,19 @@ export class Folder {
     try {
       return new TextDecoder("utf-8", { fatal: true }).decode(bytes)
     } catch {
-      throw this.broken(file, "it is not UTF-8 text")
+      throw this.#notText(file)
     }
+  }
+
+  /** All of a small file of text, which is not made a string. */
+  async utf8(file: string): Promise<Buffer> {
+    const bytes = await this.bytes(file)
+    if (isUtf8(bytes)) return bytes
+    throw this.#notText(file)
+  }
+
+  #notText(file: string) {
+    return this.broken(file, "it is not UTF-8 text")
   }
 
   /** A file that holds a JSON object. */

@@ -23,6 +23,7 @@ import {
   rope,
   route,
   seenPart,
+  select,
   selectiveScan,
   selectiveStates,
   slice,
@@ -52,8 +53,15 @@ import { type Named, named, normed, scaled, TINY } from "./tensors.ts"
 export const EMBEDDING = "model.embed_tokens.weight"
 export const HEAD = "lm_head.weight"
 
-/** Embedding, one block after the other, a last norm, the head. */
-export function decoder(architecture: string, config: ModelConfig): Graph {
+/**
+ * Embedding, one block after the other, a last norm, the head.
+ * @param given layers that hand out the rows they read, behind the last hidden row; the number of all: what the last one leaves
+ */
+export function decoder(
+  architecture: string,
+  config: ModelConfig,
+  given: readonly number[] = [],
+): Graph {
   const { shapes, embedding, head, sinks } = config
   const { vocabulary, hidden, taken } = shapes
   const table = embeddingTable(config)
@@ -63,22 +71,29 @@ export function decoder(architecture: string, config: ModelConfig): Graph {
   const inputs = layerInputs(config, x)
   const place = { layers: shapes.layers, prefix: "model.", hidden, sinks }
   const placeOf = (index: number) => ({ ...place, index, input: inputs?.(index), heard: x })
-  const left = config.streams
-    ? streamedLayers(config, config.streams, x, placeOf)
-    : config.blocks.reduce(
-        (x, block, index) => withSeen(config, decoderLayer(block, x, placeOf(index)), index),
-        x,
-      )
+  const rows = [x] // that each layer reads, and what the last one leaves
+  if (config.streams) rows.push(streamedLayers(config, config.streams, x, placeOf))
+  else
+    for (const [index, block] of config.blocks.entries())
+      rows.push(withSeen(config, decoderLayer(block, rows[index]!, placeOf(index)), index))
+  const left = rows.at(-1)!
   const last = config.norm ? normed(left, config.norm, named("", "model."), "norm", "norm") : left
   const matrix = head.tied ? table : weight("head", HEAD, vocabulary, hidden)
   const bias = head.bias ? weight("head_bias", "lm_head.bias", vocabulary) : undefined
-  const shape = (logits: Node) => {
-    const sized = scaled(logits, head.factor)
-    return head.cap === undefined ? sized : apply("cap", sized, head.cap)
-  }
-  const graph = { architecture, shapes, window: widestWindow(config), sinks }
-  return finish(graph, last, matrix, { bias, shape })
+  const shape = shapeOf(config)
+  const handed = [last, ...given.map((layer) => rows[layer]!)].map((row) => select(row, "hidden"))
+  const own = given.length > 0 ? { ...shapes, given: handed.length * hidden } : shapes
+  const graph = { architecture, shapes: own, window: widestWindow(config), sinks }
+  return finish(graph, last, matrix, { bias, shape, hidden: handed.reduce(concat) })
 }
+
+/** What becomes of a logit. */
+export const shapeOf =
+  ({ head: { factor, cap } }: ModelConfig) =>
+  (logits: Node): Node => {
+    const sized = scaled(logits, factor)
+    return cap === undefined ? sized : apply("cap", sized, cap)
+  }
 
 function embeddingTable({ shapes: { vocabulary, hidden }, embedding }: ModelConfig): Weight {
   if (!embedding.isPaired) return weight("embed", EMBEDDING, vocabulary, hidden)
@@ -137,6 +152,8 @@ export interface LayerPlace {
   input?: Node | undefined
   /** What the first layer reads: of a recording's rows what its tower left, whatever layers make of them. */
   heard?: Node
+  /** What attention reads in the place of the row. */
+  read?: Node
 }
 
 /** Each layer computes the first row of several; of what it has left, its own input changes the others. */
@@ -181,7 +198,7 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
     const made = feedForward(block, layer, ofMlp(x), place)
     return finished(block, layer, add(x, scaled(made, residual)), place)
   }
-  const read = normIf(norms.beforeAttention, x, "attention_norm", "input_layernorm")
+  const read = place.read ?? normIf(norms.beforeAttention, x, "attention_norm", "input_layernorm")
   if (only === "attention") {
     const made = attended(block, layer, read, place)
     return finished(block, layer, add(x, scaled(made, residual)), place)

@@ -356,7 +356,7 @@ export function paramsHearingNaming({ width, bands }: HearingConfig): Naming {
       embed_tokens: "norm", // by which the tower is found
       ...taps(1, bands),
       ...taps(2, width),
-      "positions.weight": { name: "positions", sines: true },
+      "positions.weight": { name: "positions", sines: "closed" },
       input_layernorm: "attention_norm",
       "self_attn.q_proj": "attention.wq",
       "self_attn.k_proj": "attention.wk",

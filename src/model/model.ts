@@ -67,6 +67,8 @@ export interface Model {
   /** The format its weights are in. */
   format: FormatName
   graph: Graph
+  /** The same, which hands out the rows that these layers read, too. */
+  handingOut(layers: readonly number[]): Graph
   /** What each weight is kept in, where the files mix codecs and it is served as it is. */
   codecOf?: CodecOf
   weights: Weights
@@ -125,7 +127,9 @@ export async function openModel(
     for (const each of [vision, hearing]) if (each) closing.add(each)
     const config =
       vision || hearing ? seeingImages(alone, { ...hearing?.config, ...vision?.config }) : alone
-    const graph = withOrders(withLowRank(decoder(architecture, config), weights), weights)
+    const graphOf = (given?: readonly number[]) =>
+      withOrders(withLowRank(decoder(architecture, config, given), weights), weights)
+    const graph = graphOf()
     const read = readTensors(graph, weights)
     const pooled = isRanker
       ? await readRanking(fields, config, weights)
@@ -146,6 +150,7 @@ export async function openModel(
       isGguf: source.ggufSources !== undefined,
       ...(format === undefined ? storedFormat(graph, weights, mixture, broken) : { format }),
       graph,
+      handingOut: graphOf,
       weights,
       texts: await textsBy(adapters, source),
       pooling: pooled,

@@ -14,6 +14,8 @@ interface Seeing {
   texts: readonly [ArchitectureName, ...ArchitectureName[]]
   /** What holds where it is not said, other than of that architecture by itself. */
   absent?: Json
+  /** Of which of them a published version is: such a model has the fields of its text model outside. */
+  versions?: Readonly<Record<string, ArchitectureName>>
   /** Under which other names. */
   called?: Readonly<Record<string, ArchitectureName>>
   /** Whether the head is the embedding where that is not said outside. */
@@ -111,6 +113,11 @@ export const seeing: Readonly<Record<string, Seeing>> = {
   },
   llava_next_video: { models: "LLaVA NeXT Video", texts: ["llama", "mistral", "qwen2"] },
   llava_onevision: { models: "LLaVA OneVision", texts: ["qwen2"] },
+  minicpmv: {
+    models: "MiniCPM-V 2.6, 4.0 and 4.5",
+    texts: ["qwen2", "llama", "qwen3"],
+    versions: { "2.6": "qwen2", "4": "llama", "4.5": "qwen3" },
+  },
   minicpmv4_6: { models: "MiniCPM-V 4.6", texts: ["qwen3_5_text"] },
   minicpmv4_7: { models: "MiniCPM-V 4.7", texts: ["qwen3_5_text"] },
   mistral3: {
@@ -215,7 +222,15 @@ export function architectureOf(fields: Fields): ArchitectureName {
 }
 
 /** Which text model is inside. */
-function textOf(fields: Fields, { texts, called = {} }: Seeing): ArchitectureName {
+function textOf(fields: Fields, { texts, versions, called = {} }: Seeing): ArchitectureName {
+  if (versions) {
+    const version = `${fields.positive("version")}`
+    if (Object.hasOwn(versions, version)) return versions[version]!
+    throw fields.wrong(
+      "version",
+      `is ${version}; known: ${Object.keys(versions).sort().join(", ")}`,
+    )
+  }
   const inner = fields.object("text_config")
   if (texts.length === 1 || !inner) return texts[0]
   const given = inner.text("model_type", texts[0])

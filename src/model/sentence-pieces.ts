@@ -3,6 +3,7 @@
 // then by the ids of the parts. Unigram takes its scores as they are.
 
 import type { Json } from "./folder.ts"
+import type { TextList, Texts } from "./text-list.ts"
 import { Words } from "./tokenizer-json.ts"
 
 /** Kinds of tokens, in SentencePiece's own numbers. */
@@ -11,8 +12,8 @@ export const KINDS = { NORMAL: 1, UNKNOWN: 2, CONTROL: 3, USER: 4, UNUSED: 5, BY
 const { NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE } = KINDS
 
 /** By id. */
-export interface Lists {
-  tokens: readonly string[]
+export interface Lists<Tokens = readonly string[]> {
+  tokens: Tokens
   kinds: readonly number[]
 }
 
@@ -27,12 +28,16 @@ const BLANK = "▁"
 const RUN = new RegExp(`^${BLANK}+$`)
 
 /** What is not text: tokens that are written as they stand, but for runs of blanks, and those that nobody can write. */
-export function addedTokens({ tokens, kinds }: Lists, { unknown }: { unknown: boolean }): object[] {
+export function addedTokens(
+  { tokens, kinds }: Lists<Texts>,
+  { unknown }: { unknown: boolean },
+): object[] {
   const isAdded = (kind: number) =>
     kind === CONTROL || kind === USER || (kind === UNKNOWN && unknown)
-  return tokens.flatMap((content, id) => {
-    const kind = kinds[id]!
-    if (!isAdded(kind) || RUN.test(content)) return []
+  return kinds.flatMap((kind, id) => {
+    if (!isAdded(kind)) return []
+    const content = tokens.at(id)!
+    if (RUN.test(content)) return []
     const special = kind !== USER
     return [
       { id, content, single_word: false, lstrip: false, rstrip: false, normalized: false, special },
@@ -47,9 +52,9 @@ const replace = (pattern: { String: string } | { Regex: string }, content: strin
 })
 
 /** Pairs of words that make another, the first before the others: all as "left right", or all as two texts. */
-export type Merges = readonly string[] | readonly [string, string][]
+export type Merges = readonly string[] | readonly [string, string][] | TextList
 
-export interface Pieces extends Lists {
+export interface Pieces extends Lists<Texts> {
   /** How pieces are chosen: by these merges, or by the scores of all. */
   by: { merges: Merges } | { scores: readonly number[] }
   /** Where a blank is put before the text: each stretch between control tokens, the first alone, or none. */
@@ -97,7 +102,7 @@ export function sentencePieces({ tokens, kinds, by, prefixed, normalizers }: Pie
           }
         : {
             ...bpe(new Words(tokens, (id) => kinds[id] !== UNUSED), by.merges),
-            unk_token: unknown < 0 ? null : tokens[unknown],
+            unk_token: unknown < 0 ? null : tokens.at(unknown),
             fuse_unk: true,
             ignore_merges: false,
             ...rest,
@@ -106,8 +111,8 @@ export function sentencePieces({ tokens, kinds, by, prefixed, normalizers }: Pie
 }
 
 /** The unknown piece by a spelling that no text has: the library would find its own in one. */
-function scored({ tokens, kinds }: Lists, { scores }: { scores: readonly number[] }) {
-  return tokens.map((token, id) => [kinds[id] === UNKNOWN ? "\u{10ffff}" : token, scores[id]!])
+function scored({ tokens, kinds }: Lists<Texts>, { scores }: { scores: readonly number[] }) {
+  return kinds.map((kind, id) => [kind === UNKNOWN ? "\u{10ffff}" : tokens.at(id)!, scores[id]!])
 }
 
 export const bpe = (vocab: Words, merges: Merges) => ({
@@ -159,7 +164,7 @@ const isWithinCharacter = (text: string, at: number) => (text.charCodeAt(at) & 0
 
 /** The tokens for beginning and end around a text, where the file wants them. */
 export function postProcessor(
-  { tokens }: Lists,
+  { tokens }: Pick<Lists<Texts>, "tokens">,
   { bos, eos }: SpecialIds,
   adds: { begin: boolean; end: boolean },
 ): Json | null {
@@ -167,7 +172,7 @@ export function postProcessor(
   const end = adds.end && eos !== undefined ? [eos] : []
   if (begin.length + end.length === 0) return null
   const special = (id: number, type: number) => ({
-    SpecialToken: { id: tokens[id], type_id: type },
+    SpecialToken: { id: tokens.at(id)!, type_id: type },
   })
   const text = (id: "A" | "B", type: number) => ({ Sequence: { id, type_id: type } })
   const around = (id: "A" | "B", type: number) => [
@@ -180,10 +185,10 @@ export function postProcessor(
     single: around("A", 0),
     pair: [...around("A", 0), ...around("B", 1)],
     special_tokens: Object.fromEntries(
-      [...begin, ...end].map((id) => [
-        tokens[id],
-        { id: tokens[id], ids: [id], tokens: [tokens[id]] },
-      ]),
+      [...begin, ...end].map((id) => {
+        const token = tokens.at(id)!
+        return [token, { id: token, ids: [id], tokens: [token] }]
+      }),
     ),
   }
 }

@@ -24,8 +24,7 @@ const UNLISTED = [
 const NAMED = { bos_token: "<s>", eos_token: "</s>", unk_token: "<unk>", pad_token: "<pad>" }
 
 export interface Tekken {
-  /** The text of a tokenizer.json. */
-  text: string
+  json: Buffer // a tokenizer.json
   /** By transformers' names. */
   specialTokens: Readonly<Record<string, string>>
   /** @throws `model_broken` where it is of a version whose conversation is not known */
@@ -52,7 +51,7 @@ export async function readTekken(folder: Folder): Promise<Tekken> {
   const ids = { bos, eos: undefined, unknown: undefined, padding: undefined }
   const vocabulary = new Words(tokens, (id) => id >= special.length)
   const whole = { composes: false, wholeWords: true } // tiktoken's order, in which it was made
-  const text = printTokenizer({
+  const json = printTokenizer({
     version: "1.0",
     truncation: null,
     padding: null,
@@ -62,7 +61,7 @@ export async function readTekken(folder: Folder): Promise<Tekken> {
   })
   const own = Object.entries(NAMED).filter(([, spelling]) => special.includes(spelling))
   return {
-    text,
+    json,
     specialTokens: Object.fromEntries(own),
     template: () => templateOf(config, special),
   }

@@ -31,8 +31,11 @@ export interface TextFile {
   text: string
 }
 
-export interface TokenizerText extends TextFile {
-  /** Where the same text lies, its links followed; absent: it was made of others. */
+export interface TokenizerText {
+  file: string // path
+  /** In UTF-8. */
+  json: Buffer
+  /** Where the same bytes lie, its links followed; absent: it was made of others. */
   place?: string | undefined
   /** What stands around a text where another file decides it; absent, or a side of it: as this one says. */
   around?: Around | undefined
@@ -166,14 +169,15 @@ async function readTokenizer(
   { config, special, specialTokens, tekken }: Told,
 ): Promise<TokenizerText> {
   const file = TOKENIZER
-  if (tekken) return { file: `${folder.path}/${TEKKEN}`, text: tekken.text }
+  if (tekken) return { file: `${folder.path}/${TEKKEN}`, json: tekken.json }
   if (!(await folder.has(file)))
     for (const [other, read] of others)
       if (await folder.has(other))
-        return { file: `${folder.path}/${other}`, text: await read(folder, config) }
+        return { file: `${folder.path}/${other}`, json: await read(folder, config) }
   const around = aroundBy(config, specialTokens)
   const beside = await tokensBeside(folder, config, special)
-  return { ...(await textFile(folder, file)), place: await folder.place(file), around, beside }
+  const json = await folder.utf8(file)
+  return { file: `${folder.path}/${file}`, json, place: await folder.place(file), around, beside }
 }
 
 /** Whose flags count for more than the post-processor of their tokenizer.json. */
@@ -301,9 +305,9 @@ function spellings(config: Json): Record<string, string> {
 }
 
 /** Tokens by number as the tokenizer's file spells them. */
-function spelled(folder: Folder, { text }: TextFile, ids: readonly number[]): string {
+function spelled(folder: Folder, { json }: TokenizerText, ids: readonly number[]): string {
   if (ids.length === 0) return ""
-  const { added_tokens: added } = folder.parse(text, "tokenizer.json")
+  const { added_tokens: added } = folder.parse(json.toString(), TOKENIZER)
   const spellings = new Map<unknown, unknown>()
   for (const token of Array.isArray(added) ? added : [])
     if (isObject(token)) spellings.set(token.id, token.content)

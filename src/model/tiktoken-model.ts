@@ -12,8 +12,8 @@ import { withExtraTokens } from "./tokenizer-model.ts"
 
 export const TIKTOKEN_MODEL = "tiktoken.model"
 
-/** The text of a tokenizer.json. `config`: the folder's tokenizer_config.json, which names the tokens behind the file's. */
-export async function readTiktokenModel(folder: Folder, config: Json): Promise<string> {
+/** A tokenizer.json. `config`: the folder's tokenizer_config.json, which names the tokens behind the file's. */
+export async function readTiktokenModel(folder: Folder, config: Json): Promise<Buffer> {
   const broken = (what: string) => folder.broken(TIKTOKEN_MODEL, what)
   const spelled = parseRanks(await folder.text(TIKTOKEN_MODEL), broken)
   const own = { tokens: spelled, kinds: spelled.map(() => KINDS.NORMAL) }

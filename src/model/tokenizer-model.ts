@@ -17,8 +17,8 @@ import { printTokenizer } from "./tokenizer-json.ts"
 
 export const TOKENIZER_MODEL = "tokenizer.model"
 
-/** The text of a tokenizer.json. `config`: the folder's tokenizer_config.json, or nothing. */
-export async function readTokenizerModel(folder: Folder, config: Json): Promise<string> {
+/** A tokenizer.json. `config`: the folder's tokenizer_config.json, or nothing. */
+export async function readTokenizerModel(folder: Folder, config: Json): Promise<Buffer> {
   const broken = (what: string) => folder.broken(TOKENIZER_MODEL, what)
   const model = parseModel(await folder.bytes(TOKENIZER_MODEL), broken)
   const long = model.isUnigram ? undefined : longPiece(model)

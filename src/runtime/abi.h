@@ -85,7 +85,7 @@ typedef struct {
   int32_t *out_top_tokens;        // [rows, 20]
   float *out_top_logprobs;        // [rows, 20]
   uint8_t *out_finite;            // [rows]
-  float *out_hidden;              // [hidden_rows, hidden]
+  float *out_hidden;              // [hidden_rows, given]
   float *out_logits;              // [rows, vocabulary] or null
 } sinter_step_arrays;
 

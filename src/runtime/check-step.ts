@@ -48,7 +48,8 @@ export function checkStep(
   if (input.seenFrom) requireLength("seenFrom", input.seenFrom, total)
   if (input.coordinates) requireLength("coordinates", input.coordinates, AXES * total)
   if (places) requireBelow("coordinates", input.coordinates ?? input.positions, places)
-  for (let s = 0; s < sequences; s++) checkSequence(input, s, shapes.context)
+  const looksAside = takes === "all"
+  for (let s = 0; s < sequences; s++) checkSequence(input, s, shapes.context, looksAside)
   for (const [group, blocks] of limits.blocks.entries())
     if (groups[group]!.state === undefined) checkBlocks(input, group, blocks, sinks)
     else checkStates(input, group, blocks)
@@ -80,8 +81,8 @@ function checkTaken(
     }
 }
 
-/** Its positions follow one another. */
-function checkSequence(input: StepInput, s: number, context: number): void {
+/** Its positions follow one another. @param looksAside of a tower: a row may see others and not itself */
+function checkSequence(input: StepInput, s: number, context: number, looksAside: boolean): void {
   const from = input.starts[s]!
   const to = input.starts[s + 1]!
   if (to <= from) refuse(`sequence ${s} has no tokens`)
@@ -90,26 +91,31 @@ function checkSequence(input: StepInput, s: number, context: number): void {
     if (input.positions[i] !== first + i - from)
       refuse(`positions[${i}] does not follow the one before`)
   const last = first + to - from - 1
-  if (input.seenTo) checkSeen(input.seenTo.subarray(from, to), first, last)
-  if (input.seenFrom) checkSeenFrom(input.seenFrom.subarray(from, to), first)
+  const seenTo = input.seenTo?.subarray(from, to)
+  if (seenTo) checkSeen(seenTo, first, last, looksAside)
+  if (input.seenFrom) checkSeenFrom(input.seenFrom.subarray(from, to), first, seenTo)
   if (first < 0 || last >= context)
     refuse(`positions ${first} … ${last} of a context of ${context}`)
 }
 
-/** Each token sees itself, no less than the one before it, and nothing behind the last one. */
-function checkSeen(seenTo: Int32Array, first: number, last: number): void {
-  for (let i = 0; i < seenTo.length; i++)
-    if (seenTo[i]! < Math.max(first + i, seenTo[i - 1] ?? first) || seenTo[i]! > last)
+/** Each token sees itself, or else the step's first one, no less than the one before it, and nothing behind the last one. */
+function checkSeen(seenTo: Int32Array, first: number, last: number, looksAside: boolean): void {
+  for (let i = 0; i < seenTo.length; i++) {
+    const least = Math.max(looksAside ? first : first + i, seenTo[i - 1] ?? first)
+    if (seenTo[i]! < least || seenTo[i]! > last)
       refuse(
         `seenTo[${i}] of a sequence is ${seenTo[i]}, it is at ${first + i} and ends at ${last}`,
       )
+  }
 }
 
-/** Each token sees itself, and nothing before what the one before it sees. */
-function checkSeenFrom(seenFrom: Int32Array, first: number): void {
-  for (let i = 0; i < seenFrom.length; i++)
-    if (seenFrom[i]! < (seenFrom[i - 1] ?? 0) || seenFrom[i]! > first + i)
+/** What a token sees begins no later than itself and where it ends, and nowhere before what the one before it sees. */
+function checkSeenFrom(seenFrom: Int32Array, first: number, seenTo: Int32Array | undefined): void {
+  for (let i = 0; i < seenFrom.length; i++) {
+    const most = Math.min(first + i, seenTo?.[i] ?? first + i)
+    if (seenFrom[i]! < (seenFrom[i - 1] ?? 0) || seenFrom[i]! > most)
       refuse(`seenFrom[${i}] of a sequence is ${seenFrom[i]}, it is at ${first + i}`)
+  }
 }
 
 /** A block of the group is there for each position. */

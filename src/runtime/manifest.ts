@@ -129,6 +129,8 @@ export interface Shapes {
   hidden: number
   /** Columns of rows that are taken in; absent: as `hidden`. */
   taken?: number
+  /** Columns of rows that are handed out, the first `hidden` of which are the last row; absent: these are all. */
+  given?: number
   layers: number
   heads: number
   kvHeads: number
@@ -139,6 +141,9 @@ export interface Shapes {
 
 /** Columns of rows that are taken in. */
 export const takenColumns = ({ hidden, taken = hidden }: Pick<Shapes, "hidden" | "taken">) => taken
+
+/** Columns of rows that are handed out. */
+export const givenColumns = ({ hidden, given = hidden }: Pick<Shapes, "hidden" | "given">) => given
 
 /** One weight as the program wants it: rows of its sources joined one after the other. */
 export interface Parameter {
@@ -167,6 +172,7 @@ export const manifestShape = record<Manifest>({
     vocabulary: count,
     hidden: count,
     taken: absentOr(positive),
+    given: absentOr(positive),
     layers: count,
     heads: count,
     kvHeads: count,

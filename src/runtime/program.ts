@@ -6,7 +6,7 @@
 // company: the same sequence gives the same bits alone, batched, chunked, or with its prefix computed by somebody else.
 
 import type { FloatType } from "./format.ts"
-import type { Manifest, Shapes } from "./manifest.ts"
+import { givenColumns, type Manifest, type Shapes } from "./manifest.ts"
 
 /** Positions in one KV block. */
 export const BLOCK = 16
@@ -166,7 +166,7 @@ export interface StepInput {
   seenTo?: Int32Array // [total]              the last position that a token sees in mutual layers; absent: its own
   coordinates?: Int32Array // [3, total]      what turns a token where a rotation has axes; absent: its position, three times
   logitRows: Int32Array // [rows]             indices into tokens whose logits are wanted; several per sequence when drafts are verified
-  hiddenRows: Int32Array // [n]               indices into tokens whose last hidden row is handed out
+  hiddenRows: Int32Array // [n]               indices into tokens whose last hidden row is handed out, and what is given beside it
   /** Rows taken in: [total, taken] beside the tokens (EAGLE; the pixels of images), or [n, taken] in the place of those that say so. */
   hiddenIn?: Float32Array
   sampling: SamplingRows // one per logits row
@@ -238,14 +238,14 @@ export interface StepDone {
   topTokens: Int32Array // [rows, 20]         the likeliest tokens of the raw logits, best first; as many as were asked
   topLogprobs: Float32Array // [rows, 20]
   finite: Uint8Array // [rows]                0: a logit was NaN or infinite, and the row's token means nothing
-  hidden: Float32Array // [hiddenRows, hidden]
+  hidden: Float32Array // [hiddenRows, given]
   logits?: Float32Array // [rows, vocabulary] raw, when wanted
 }
 
 /** Room for what a step of `input` hands out, all zeros. */
 export function newStepDone(
   input: Pick<StepInput, "logitRows" | "hiddenRows" | "wantLogits">,
-  { hidden, vocabulary }: Pick<Shapes, "hidden" | "vocabulary">,
+  shapes: Pick<Shapes, "hidden" | "given" | "vocabulary">,
 ): StepDone {
   const rows = input.logitRows.length
   return {
@@ -255,7 +255,7 @@ export function newStepDone(
     topTokens: new Int32Array(rows * MAX_TOP_LOGPROBS),
     topLogprobs: new Float32Array(rows * MAX_TOP_LOGPROBS),
     finite: new Uint8Array(rows),
-    hidden: new Float32Array(input.hiddenRows.length * hidden),
-    ...(input.wantLogits ? { logits: new Float32Array(rows * vocabulary) } : {}),
+    hidden: new Float32Array(input.hiddenRows.length * givenColumns(shapes)),
+    ...(input.wantLogits ? { logits: new Float32Array(rows * shapes.vocabulary) } : {}),
   }
 }

@@ -59,7 +59,7 @@ beforeAll(async () => {
     engine,
     vocabulary,
     tokenizer: closing.add(
-      await openTokenizer(texts.tokenizer.text, texts.tokenizer.file, vocabulary),
+      await openTokenizer(texts.tokenizer.json, texts.tokenizer.file, vocabulary),
     ),
     template: openTemplate(texts.templates.get("default")!.text, "template", {
       specialTokens: texts.specialTokens,

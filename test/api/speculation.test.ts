@@ -1,15 +1,26 @@
 // Through HTTP, with every drafter there is: texts, logprobs, finish reasons and usage are those of a server that
 // proposes nothing. The draft and the heads are the embedded model's own.
 
-import { describe, expect, test } from "vitest"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, describe, expect, test } from "vitest"
 import { createLog } from "../../src/log.ts"
+import { writeEagle3 } from "../heads.ts"
+import { writeMtpModel } from "../model/golden.ts"
 import { ask, type Server, server } from "./server.ts"
+
+/** With random weights. */
+const eagle3 = mkdtempSync(join(tmpdir(), "sinter-eagle3-"))
+writeEagle3(eagle3)
+afterAll(() => rmSync(eagle3, { recursive: true }))
 
 /** `length`: of every draft; 0: as long as pays. */
 const drafters = [
   { mode: "lookup", length: 0 },
   { mode: "small_draft", models: "models/tiny-draft", length: 4 },
   { mode: "eagle", models: "models/tiny-eagle", length: 4 },
+  { mode: "eagle", models: eagle3, length: 3 },
   { mode: "medusa", models: "models/tiny-medusa", length: 3 },
 ] as const
 
@@ -105,7 +116,7 @@ describe("nothing is proposed, or something is", () => {
   const overrides = { prefix_cache_max_num_recycling_seqs: 0 } // what is cached depends on who comes first
   const without = server({ overrides })
 
-  describe.each(drafters)("$mode", ({ length, ...drafting }) => {
+  describe.each(drafters)("$mode $models", ({ length, ...drafting }) => {
     const { mode } = drafting
     const complaints: unknown[] = []
     const log = createLog("silent", false)
@@ -145,5 +156,38 @@ describe("nothing is proposed, or something is", () => {
         `${mode} on other chats, by place in the draft: ${places.join(", ") || "nothing"}`,
       )
     })
+  })
+})
+
+describe("a model with states, and a layer of its own that guesses ahead", () => {
+  const folder = mkdtempSync(join(tmpdir(), "sinter-mtp-"))
+  writeMtpModel("qwen3-5", folder)
+  afterAll(() => rmSync(folder, { recursive: true }))
+  const overrides = { prefix_cache_max_num_recycling_seqs: 0 }
+  const without = server({ model: folder, overrides })
+  const beside = server({
+    model: folder,
+    drafting: { mode: "mtp" },
+    overrides: { ...overrides, spec_draft_length: 3 },
+  })
+  const asked = [
+    { prompt: Array.from({ length: 40 }, (_, i) => (i * 37) % 300), temperature: 0, logprobs: 2 },
+    { prompt: "Once upon a time", seed: 3, n: 3, temperature: 0.7 },
+    { prompt: [5, 6, 7], seed: 4, frequency_penalty: 0.5, logit_bias: { "20": 3 } },
+  ].map((body) => ({ model: folder, max_tokens: 40, ...body }))
+
+  test("completions are the same", async () => {
+    const told = (of: Server) =>
+      Promise.all(
+        asked.map(async (body) => {
+          const { choices, usage, error } = await ask(of, "/v1/completions", body)
+          return { choices, usage, error }
+        }),
+      )
+    const expected = await told(without)
+    for (const answer of expected) expect(answer).toMatchObject({ error: undefined })
+    expect(await told(beside)).toEqual(expected)
+    const { drafted } = await countsOf(beside, "mtp")
+    expect(drafted[2]).toBeGreaterThan(20)
   })
 })

@@ -1,6 +1,7 @@
 // A GGUF file taken apart and put together again, changed: keys as they are written, tensors with their bytes.
 
 import { blockTypeNames, blockTypes } from "../../src/model/gguf/types.ts"
+import { TextList } from "../../src/model/text-list.ts"
 
 export interface GgufFileParts {
   pairs: Map<string, Buffer> // the kind of each value, and the value
@@ -26,6 +27,19 @@ export function rewritten(bytes: Buffer, change: (parts: GgufFileParts) => void)
   const parts = read(bytes)
   change(parts)
   return write(parts)
+}
+
+/** As the header of a file has them. */
+export function textList(texts: readonly string[]): TextList {
+  const starts: number[] = []
+  let at = 0
+  const all = texts.map((text) => {
+    const bytes = Buffer.from(text)
+    starts.push(at + 8)
+    at += 8 + bytes.length
+    return Buffer.concat([Buffer.from(BigUint64Array.of(BigInt(bytes.length)).buffer), bytes])
+  })
+  return new TextList(Buffer.concat(all), Uint32Array.from([...starts, at + 8]))
 }
 
 const kindOf = (kind: number) => Buffer.from(Uint32Array.of(kind).buffer)

@@ -33,6 +33,7 @@ import { readTokenizer } from "../../src/model/gguf/tokenizer.ts"
 import { type BlockTypeName, blockTypes, codecOfType } from "../../src/model/gguf/types.ts"
 import { ggufIn } from "../../src/model/locate.ts"
 import { type Model, openModel } from "../../src/model/model.ts"
+import type { TextList } from "../../src/model/text-list.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { narrow, widen } from "../../src/runtime/dtype.ts"
 import {
@@ -57,6 +58,7 @@ import {
   longer,
   rewritten,
   string,
+  textList,
   uint32,
 } from "./gguf-file.ts"
 import { type GoldenPrompt, readGolden, readTensors } from "./golden.ts"
@@ -319,9 +321,11 @@ test.each(["gemma3", "gemma4"])(
     const folder = join(root, "llama-q4_0") // whose vocabulary says so
     const { pairs, handle } = await readContainer(new Folder(folder), ggufIn(folder)!)
     await handle.close()
-    const count = (pairs.get("tokenizer.ggml.tokens") as unknown[]).length
+    const { length } = pairs.get("tokenizer.ggml.tokens") as TextList
+    const keysOf = (pairs: ReadonlyMap<string, Value>) =>
+      new Keys(pairs, (what) => new Folder(root).broken("x.gguf", what))
     const textOf = (pairs: ReadonlyMap<string, Value>) =>
-      readTokenizer(new Keys(pairs, (what) => new Folder(root).broken("x.gguf", what)), count).json
+      readTokenizer(keysOf(pairs), length).json.toString()
     const silent = new Map(pairs)
     expect(silent.delete("tokenizer.ggml.add_space_prefix")).toBe(true)
     expect(textOf(silent)).not.toBe(textOf(pairs))
@@ -578,12 +582,12 @@ const bytePairKeys = (
   architecture = "llama",
 ) =>
   new Keys(
-    new Map<string, string | readonly string[]>([
+    new Map<string, Value>([
       ["general.architecture", architecture],
       ["tokenizer.ggml.model", "gpt2"],
       ...(pre === undefined ? [] : [["tokenizer.ggml.pre", pre] as const]),
-      ["tokenizer.ggml.tokens", tokens],
-      ["tokenizer.ggml.merges", merges],
+      ["tokenizer.ggml.tokens", textList(tokens)],
+      ["tokenizer.ggml.merges", textList(merges)],
     ]),
     (what) => new Folder(root).broken("x.gguf", what),
   )
@@ -604,7 +608,7 @@ test.each([
   const named = bytePairKeys(pre, tokens, [])
   const unnamed = bytePairKeys(undefined, tokens, [], name)
   const guessed = readTokenizer(unnamed, count)
-  expect(guessed.json).toBe(readTokenizer(named, count).json)
+  expect(guessed.json).toEqual(readTokenizer(named, count).json)
   expect([guessed, readTokenizer(named, count)]).toMatchObject([
     { guessedPre: pre },
     { guessedPre: undefined },
@@ -621,7 +625,9 @@ test.each(more.splits.map((split) => [split.pre, split] as const))(
     // All pieces are tokens and no merge makes them: a text is whole tokens if, and only if, it is cut between them.
     const bytes = Array.from({ length: 256 }, (_, byte) => byteLevelCharacter(byte))
     const tokens = [...new Set([...bytes, ...pieces.flat().map(byteLevel)])]
-    const tokenizer = JSON.parse(readTokenizer(bytePairKeys(pre, tokens, []), tokens.length).json)
+    const tokenizer = JSON.parse(
+      readTokenizer(bytePairKeys(pre, tokens, []), tokens.length).json.toString(),
+    )
     tokenizer.normalizer = null // which texts.test.ts is about
     tokenizer.model.ignore_merges = true
     const opened = await openTokenizer(JSON.stringify(tokenizer), "x.gguf", tokens.length)
@@ -656,11 +662,14 @@ test("Gemma 4's tokenizer is one of pieces, whose merges are listed", async () =
   const { pairs, handle } = await readContainer(new Folder(join(root, "llama-q4_0")), file)
   await handle.close()
   const textOf = (model: string) => {
-    const listed = new Map(pairs).set("tokenizer.ggml.merges", ["t h", "th e"])
+    const listed = new Map(pairs).set("tokenizer.ggml.merges", textList(["t h", "th e"]))
     const keys = new Keys(listed.set("tokenizer.ggml.model", model), (what) =>
       new Folder(root).broken(file, what),
     )
-    return readTokenizer(keys, (pairs.get("tokenizer.ggml.tokens") as unknown[]).length).json
+    return readTokenizer(
+      keys,
+      (pairs.get("tokenizer.ggml.tokens") as TextList).length,
+    ).json.toString()
   }
   expect(textOf("gemma4")).toBe(textOf("llama"))
   expect(textOf("gemma4")).toContain('"merges":["t h","th e"]')
@@ -677,7 +686,7 @@ const tokenizers: [string, string][] = [
 test.each(tokenizers)("%s splits texts as %s says", async (name, golden) => {
   const model = await openModel(join(root, name))
   const { tokenizer } = model.texts
-  const opened = await openTokenizer(tokenizer.text, tokenizer.file, model.config.shapes.vocabulary)
+  const opened = await openTokenizer(tokenizer.json, tokenizer.file, model.config.shapes.vocabulary)
   const path = join(import.meta.dirname, "../golden", golden, "tokenizer-golden.json")
   const { strings } = JSON.parse(readFileSync(path, "utf8"))
   for (const { text, ids, ids_plain = ids } of strings) {

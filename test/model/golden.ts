@@ -1,6 +1,6 @@
 // The golden models (test/golden/models, test/golden/mlc) and what independent programs computed from them.
 
-import { readFileSync } from "node:fs"
+import { cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join, resolve } from "node:path"
 
 const root = resolve(import.meta.dirname, "../golden")
@@ -9,6 +9,7 @@ type Kind =
   | "."
   | "adapters"
   | "models"
+  | "mtp"
   | "senses"
   | "embeddings"
   | "ranking"
@@ -72,6 +73,60 @@ interface GoldenNotes {
   reply: number[]
   eagle: { drafts: number[][]; leads: number[][] }
   medusa: { drafts: number[][]; leads: number[][] }
+}
+
+/** What a head makes of a text of its model: a prompt and a greedy reply. */
+export interface GoldenDrafts {
+  prompt: number[]
+  reply: number[]
+  logits: Float32Array // [tokens - 1, kept] of positions 1 …
+  /** As of the embedded model's heads. */
+  drafts: number[][]
+  leads: number[][]
+}
+
+export function readGoldenEagle3(head: string): { folder: string; texts: GoldenDrafts[] } {
+  const folder = join(root, "eagle3")
+  const { cases } = JSON.parse(readFileSync(join(folder, "golden.json"), "utf8"))
+  const tensors = readTensors(join(folder, "golden.safetensors"))
+  const texts = cases.map(({ prompt, reply, [head]: made }: GoldenEagle3Notes, i: number) => ({
+    prompt,
+    reply,
+    ...(made as Pick<GoldenDrafts, "drafts" | "leads">),
+    logits: new Float32Array(tensors(`${head}.${i}`)),
+  }))
+  return { folder: join(folder, head), texts }
+}
+
+type GoldenEagle3Notes = Pick<GoldenDrafts, "prompt" | "reply"> & Record<string, unknown>
+
+/** Golden models for which there is a layer that guesses ahead. */
+export const mtpModels = ["qwen3-5", "qwen3-5-moe", "deepseek-v3", "glm4-moe"] as const
+
+export function readGoldenMtp(name: (typeof mtpModels)[number]): GoldenDrafts[] {
+  const folder = join(root, "mtp")
+  const { [name]: texts } = JSON.parse(readFileSync(join(folder, "golden.json"), "utf8"))
+  const tensors = readTensors(join(folder, "golden.safetensors"))
+  return (texts as Omit<GoldenDrafts, "logits">[]).map((text, i) => ({
+    ...text,
+    logits: new Float32Array(tensors(`${name}.${i}`)),
+  }))
+}
+
+/** A golden model in a folder with its layer that guesses ahead, as one that was published in shards. */
+export function writeMtpModel(name: (typeof mtpModels)[number], folder: string): void {
+  const model = goldenFolder("models", name)
+  for (const file of readdirSync(model).filter((file) => !file.startsWith("golden.")))
+    cpSync(join(model, file), join(folder, file))
+  cpSync(join(root, "mtp", `${name}.safetensors`), join(folder, "ahead.safetensors"))
+  const shards = ["model.safetensors", "ahead.safetensors"].flatMap((file) => {
+    const bytes = readFileSync(join(folder, file))
+    const header = JSON.parse(bytes.toString("utf8", 8, 8 + Number(bytes.readBigUInt64LE(0))))
+    const names = Object.keys(header).filter((tensor) => tensor !== "__metadata__")
+    return names.map((tensor) => [tensor, file])
+  })
+  const index = { weight_map: Object.fromEntries(shards) }
+  writeFileSync(join(folder, "model.safetensors.index.json"), JSON.stringify(index))
 }
 
 export interface GoldenPrompt {

@@ -3,28 +3,18 @@
 
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
-import { compile } from "../../src/compiler/compile.ts"
-import type { Graph } from "../../src/compiler/graph/graph.ts"
-import { traitsOf } from "../../src/compiler/targets/prepare.ts"
-import { openReference } from "../../src/compiler/targets/reference/reference.ts"
-import { targets } from "../../src/compiler/targets/targets.ts"
 import { createEagle } from "../../src/engine/drafters/eagle.ts"
 import { createMedusa } from "../../src/engine/drafters/medusa.ts"
-import { createEngine } from "../../src/engine/engine.ts"
-import type { GenerationRequest, SamplingParams } from "../../src/engine/generation.ts"
+import type { GenerationRequest } from "../../src/engine/generation.ts"
 import type { Memory } from "../../src/engine/memory.ts"
-import type { Drafter } from "../../src/engine/speculative.ts"
 import { type Head, openHead } from "../../src/model/head.ts"
 import { type Model, openModel } from "../../src/model/model.ts"
-import { loadParameters, type Weights } from "../../src/model/weights/weights.ts"
-import type { FormatName } from "../../src/runtime/format.ts"
 import type { Program } from "../../src/runtime/program.ts"
 import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
-import { plain, request } from "../history-engine.ts"
-import { collect } from "../history-program.ts"
 import { samplingRows } from "../sampling-rows.ts"
-import { type GoldenHeads, readGoldenHeads } from "./golden.ts"
-import { batch, blocksFor, limitsFor, take } from "./steps.ts"
+import { asking, drafted, type On, opened } from "./drafted.ts"
+import { readGoldenHeads } from "./golden.ts"
+import { batch, blocksFor, take } from "./steps.ts"
 import { tinyFolder } from "./tiny.ts"
 
 type Kind = "eagle" | "medusa"
@@ -33,7 +23,6 @@ const { isSkipped, why } = lackOf("vulkan")
 
 const golden = readGoldenHeads()
 const KEPT = 64 // columns of the logits
-const limits = { blocks: 20, tokens: 128, sequences: 1, rows: 128 }
 
 let model: Model
 const heads = {} as Record<Kind, Head>
@@ -48,25 +37,6 @@ afterAll(async () => {
   await model.close()
 })
 
-type On = "reference" | "vulkan"
-
-async function open(
-  made: { graph: Graph; format: FormatName },
-  weights: Weights,
-  on: On = "reference",
-) {
-  const { graph, format } = made
-  const { sums } = on === "reference" ? { sums: undefined } : traitsOf(on)
-  const options = { format, activations: "float", kv: "f32" } as const
-  const plan = compile(graph, { ...options, ...(sums && { sums }) })
-  const program =
-    on === "reference"
-      ? openReference(plan, limitsFor(plan, limits))
-      : await (await targets[on].prepare(plan)).open(limitsFor(plan, limits))
-  await loadParameters(weights, program.manifest, program)
-  return program
-}
-
 /** The kept columns of the logits, those of each row after the last row's. */
 function kept(logits: Float32Array): number[] {
   const every = model.config.shapes.vocabulary / KEPT
@@ -80,7 +50,7 @@ function expectClose(ours: readonly number[], theirs: Float32Array): void {
 
 describe("logits, from the model's hidden rows", () => {
   test("EAGLE reads a token beside the row of the token before it", async () => {
-    const program = await open(heads.eagle, heads.eagle.weights[0]!)
+    const program = await opened(heads.eagle, heads.eagle.weights[0]!)
     for (const { prompt, reply, hidden, eagle } of golden) {
       const tokens = [...prompt, ...reply].slice(1)
       const logits = [...tokens.keys()]
@@ -94,7 +64,7 @@ describe("logits, from the model's hidden rows", () => {
 
   test("each of Medusa's heads adds what it learnt to the row", async () => {
     for (const [i, weights] of heads.medusa.weights.entries()) {
-      const program = await open(heads.medusa, weights)
+      const program = await opened(heads.medusa, weights)
       for (const { prompt, reply, hidden, medusa } of golden) {
         const tokens = [...prompt, ...reply]
         const [blocks, logits] = [blocksFor(tokens.length), [...tokens.keys()]]
@@ -108,10 +78,10 @@ describe("logits, from the model's hidden rows", () => {
 
 describe("drafts, as the engine makes them", () => {
   async function judge(kind: Kind, length: number, on: On, texts = golden) {
-    const programs = await opened(kind, on)
+    const programs = await openedAll(kind, on)
     for (const text of texts) {
       const asked = asking(text, { temperature: 0 })
-      const { made, reply } = await drafted(programs, kind, length, asked, on)
+      const { made, reply } = await draftedBy(programs, kind, length, asked, on)
       expect(reply).toEqual(text.reply)
       // Every round writes its drafts and one token more, at the most.
       expect(made.length).toBeGreaterThanOrEqual(Math.floor(text.reply.length / (length + 1)))
@@ -140,10 +110,10 @@ describe("drafts, as the engine makes them", () => {
   )
 
   test("each of Medusa's tokens is drawn with the noise of its own place", async () => {
-    const programs = await opened("medusa")
+    const programs = await openedAll("medusa")
     const sampling = { temperature: 1.5, seed: 5n }
     const asked = asking(golden[0]!, sampling)
-    const { made, rows } = await drafted(programs, "medusa", programs.length, asked)
+    const { made, rows } = await draftedBy(programs, "medusa", programs.length, asked)
     expect(made.length).toBeGreaterThan(3)
     for (const { at, proposed } of made)
       for (const [i, token] of proposed.entries()) {
@@ -158,63 +128,18 @@ describe("drafts, as the engine makes them", () => {
   })
 })
 
-/** A program that drafts, and what it was asked and told while the model replied. */
-interface Drafted {
-  /** The text's length then, and what was proposed. */
-  made: { at: number; proposed: number[] }[]
-  /** The row that the text's last token was drawn from, by the text's length. */
-  rows: Map<number, Float32Array>
-  reply: number[]
-}
-
 /** Lets the model reply with drafts of `length` tokens by these programs. */
-async function drafted(
-  programs: readonly Program[],
-  kind: Kind,
+function draftedBy(
+  [first, ...others]: readonly Program[],
+  mode: Kind,
   length: number,
   asked: GenerationRequest,
   on: On = "reference",
-): Promise<Drafted> {
-  const [made, rows]: [Drafted["made"], Drafted["rows"]] = [[], new Map()]
-  const { hidden } = model.config.shapes
-  const drafter = (memory: Memory): Drafter => {
-    const [first, ...others] = programs
-    const own = kind === "eagle" ? createEagle(first!, memory) : createMedusa([first!, ...others])
-    return {
-      ...own,
-      async propose(step, cancel) {
-        await own.propose(step, cancel)
-        for (const { length: at, drafts } of step)
-          if (drafts.length > 0) made.push({ at, proposed: [...drafts] })
-      },
-      observe(sequence, seen, from) {
-        own.observe!(sequence, seen, from)
-        const at = (sequence.computed - 1 - from) * hidden
-        rows.set(sequence.length, seen.slice(at, at + hidden))
-      },
-      async close() {},
-    }
-  }
-  const chosen = (value: number) => ({ value, why: "test" })
-  const engine = createEngine(await open(model, model.weights, on), {
-    limits: {
-      context: { ...chosen(100), bound: "model" },
-      total: chosen(160),
-      sequences: chosen(1),
-      chunk: chosen(50),
-    },
-    maxQueue: 1,
-    speculative: { mode: kind, drafter, length, room: length },
-  })
-  const { tokens } = await collect(engine.generate(asked).choices[0]!)
-  await engine.close()
-  return { made, rows, reply: tokens }
+) {
+  const drafter = (memory: Memory) =>
+    mode === "eagle" ? createEagle(first!, memory) : createMedusa([first!, ...others])
+  return drafted({ model, mode, drafter, length, on }, asked)
 }
 
-function asking({ prompt, reply }: GoldenHeads, changes: Partial<SamplingParams>) {
-  const sampling = { ...plain, topLogprobs: undefined, ...changes }
-  return request(1, { prompt: Int32Array.from(prompt), maxTokens: reply.length, sampling })
-}
-
-const opened = (kind: Kind, on: On = "reference") =>
-  Promise.all(heads[kind].weights.map((weights) => open(heads[kind], weights, on)))
+const openedAll = (kind: Kind, on: On = "reference") =>
+  Promise.all(heads[kind].weights.map((weights) => opened(heads[kind], weights, on)))

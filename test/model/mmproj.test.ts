@@ -9,6 +9,7 @@ import { compile } from "../../src/compiler/compile.ts"
 import { printGraph } from "../../src/compiler/graph/graph.ts"
 import { openReference } from "../../src/compiler/targets/reference/reference.ts"
 import { targets } from "../../src/compiler/targets/targets.ts"
+import { compileFolder } from "../../src/model/compile-folder.ts"
 import { type Model, type OpenOptions, openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { type LoadableProgram, SEEN } from "../../src/runtime/program.ts"
@@ -121,6 +122,7 @@ const MMPROJ: Readonly<Record<string, string>> = {
   "granite-vision": "mmproj-model-f16.gguf",
   "llava-clip": "mmproj-model-f16.gguf",
   "llava-next": "mmproj-model-f16.gguf",
+  "minicpm-v": "mmproj-model-f16.gguf",
 }
 const mmprojOf = (name: string) => join(folderOf(name), MMPROJ[name] ?? "mmproj-model-bf16.gguf")
 
@@ -215,7 +217,7 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
     "another projector",
     "smolvlm",
     ({ pairs }) => pairs.set("clip.projector_type", string("ldp")),
-    'clip.projector_type is "ldp"; known: mlp, idefics3, internvl, llama4, janus_pro, kimivl, kimik25, lfm2, gemma3, gemma4v, pixtral, qwen2vl_merger, qwen2.5vl_merger, qwen2.5o, qwen3vl_merger',
+    'clip.projector_type is "ldp"; known: mlp, idefics3, internvl, llama4, janus_pro, kimivl, kimik25, resampler, minicpmv4_6, lfm2, gemma3, gemma4v, pixtral, qwen2vl_merger, qwen2.5vl_merger, qwen2.5o, exaone4_5, qwen3vl_merger',
   ],
   [
     "half of a patch's matrix",
@@ -406,6 +408,25 @@ test("the least area of Qwen's images is that of the published models where a fi
   const cutting = { kind: "fit", least: 56 * 56, most: 4096 }
   expect((await silent("qwen2-vl")).vision!.images.cutting).toEqual(cutting)
   expect((await silent("qwen3-vl")).blind).toContain("is 65536, more than max_pixels, 4096")
+})
+
+test("of MiniCPM-V a slice is as large as published models have it, and its table of sines is not read", async () => {
+  const { images, config } = (await opened(folderOf("minicpm-v"))).vision!
+  expect(images).toMatchObject({ cutting: { kind: "slices", edge: 24, most: 9 }, nearest: 7 })
+  expect(config.resampler).toMatchObject({ queries: 5, columns: 128, heads: 1 })
+  const older = changed(mmprojOf("minicpm-v"), ({ pairs }) =>
+    pairs.set("clip.minicpmv_version", uint32(2)),
+  )
+  const files = { "model.gguf": modelOf("minicpm-v"), "mmproj-f16.gguf": older }
+  expect((await opened(folderWith(files))).blind).toContain(
+    "clip.minicpmv_version is 2; known: 3, 4, 5, 6, 100045",
+  )
+})
+
+test("MiniCPM-V's file, packed anew, sees what it saw", async () => {
+  const output = mkdtempSync(join(scratch, "packed-"))
+  await compileFolder(await opened(folderOf("minicpm-v")), output, { format: "q4f16_1" })
+  await judgePictures("minicpm-v", opening.reference, { path: output })
 })
 
 test("what ends lines of LLaVA 1.6's images has a newer name, too", async () => {

@@ -14,6 +14,7 @@ import { readTokenizer } from "../../src/model/gguf/tokenizer.ts"
 import { openModel } from "../../src/model/model.ts"
 import { allocated } from "../allocated.ts"
 import { processorTime } from "../processor-time.ts"
+import { textList } from "./gguf-file.ts"
 import { goldenFolder } from "./golden.ts"
 
 const TIMES = 2000
@@ -134,7 +135,7 @@ test.each(["qwen2-bf16/qwen2-bf16-00001-of-00003.gguf", "mistral-q3_k_m/mistral-
 test("a token that has more cuts than can be looked at is refused", () => {
   const pairs = new Map<string, Value>([
     ["tokenizer.ggml.model", "llama"],
-    ["tokenizer.ggml.tokens", ["x".repeat(1 << 20)]],
+    ["tokenizer.ggml.tokens", textList(["x".repeat(1 << 20)])],
     ["tokenizer.ggml.scores", [0]],
   ])
   const keys = new Keys(pairs, (what) => new Folder(folder).broken("model.gguf", what))

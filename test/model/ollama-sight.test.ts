@@ -521,12 +521,12 @@ test.each([
         opened(asOllama(name, ({ pairs }) => pairs.set("tokenizer.ggml.pre", string(pre)))),
       ),
     )
-    expect(own!.texts.tokenizer.text).toBe(told!.texts.tokenizer.text)
+    expect(own!.texts.tokenizer.json).toEqual(told!.texts.tokenizer.json)
     const unknown = asOllama(name, ({ pairs }) => {
       pairs.delete("tokenizer.ggml.add_unknown_token") // a file of llama.cpp's
       pairs.set("tokenizer.ggml.pre", string("default"))
     })
-    expect((await opened(unknown)).texts.tokenizer.text).not.toBe(told!.texts.tokenizer.text)
+    expect((await opened(unknown)).texts.tokenizer.json).not.toEqual(told!.texts.tokenizer.json)
   },
 )
 

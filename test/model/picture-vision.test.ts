@@ -5,8 +5,10 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, describe, expect, onTestFinished, test } from "vitest"
+import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { compileFolder } from "../../src/model/compile-folder.ts"
 import { openModel } from "../../src/model/model.ts"
+import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
 import { goldenFolder } from "./golden.ts"
 import {
   answersAsGolden,
@@ -23,18 +25,104 @@ test.each(others)("the tower of %s on reference", async (name) => {
   await judgeTower(name, opening.reference)
 })
 
-/** A row that ends lines, beside the graph; a matrix whose columns are turned around. */
-test.each(["lfm2-vl", "llava-onevision", "mistral3"])("the tower of %s, compiled", async (name) => {
-  const model = await openModel(goldenFolder("vision", name), { sees: true })
-  onTestFinished(() => model.close())
-  const folder = mkdtempSync(join(tmpdir(), "sinter-compiled-"))
-  onTestFinished(() => rmSync(folder, { recursive: true }))
-  await compileFolder(model, folder, { format: model.format })
-  await judgeTower(name, opening.reference, { path: folder })
-})
+/** A row that ends lines, beside the graph; a matrix whose columns are turned around; what nobody stores. */
+test.each(["lfm2-vl", "llava-onevision", "minicpm-v", "minicpm-v-4-6", "mistral3"])(
+  "the tower of %s, compiled",
+  async (name) => {
+    const model = await openModel(goldenFolder("vision", name), { sees: true })
+    onTestFinished(() => model.close())
+    const folder = mkdtempSync(join(tmpdir(), "sinter-compiled-"))
+    onTestFinished(() => rmSync(folder, { recursive: true }))
+    await compileFolder(model, folder, { format: model.format })
+    await judgeTower(name, opening.reference, { path: folder })
+  },
+)
+
+const { isSkipped, why } = lackOf("vulkan")
+
+/** Rows that ask, and do not see themselves; patches that are merged between layers. */
+test.skipIf(isSkipped).each(["minicpm-v", "minicpm-v-4-6"])(
+  `the tower of %s on vulkan${why}`,
+  async (name) => {
+    await judgeTower(name, opening.vulkan, { sums: traitsOf("vulkan").sums })
+  },
+  GPU_MILLISECONDS,
+)
 
 /** Whose tower runs on compiled kernels. */
 describe.each(others)("%s answers as transformers does", (name) => answersAsGolden(name))
+
+/** A folder of MiniCPM-V with other words for its images. */
+function slicedBy(image: Json, change: (config: Json) => void = () => {}): string {
+  const folder = changed("minicpm-v", (_, config) => change(config))
+  const file = join(folder, "preprocessor_config.json")
+  const own = JSON.parse(readFileSync(file, "utf8"))
+  writeFileSync(file, JSON.stringify({ ...own, ...image }))
+  return folder
+}
+
+describe("MiniCPM-V", () => {
+  test.each<[string, Json, ((config: Json) => void)?]>([
+    ["slice_mode is false; only images in slices are known", { slice_mode: false }],
+    ['unk is "<pad>"; known: <unk>', { unk: "<pad>" }],
+    ["image_feature_size is 64, but the tower has 5 queries", { image_feature_size: 64 }],
+    ["patch_size is 14, but the tower's is 4", { patch_size: 14 }],
+    [
+      "scale_resolution is 448, which makes slices of up to 1585 patches",
+      { scale_resolution: 448 },
+    ],
+    ["query_num is 513, not between 1 and 512", {}, (config) => (config.query_num = 513)],
+    [
+      "the configuration says [1152, 3, 4, 4]",
+      {},
+      (config) => (config.vision_config = { patch_size: 4 }),
+    ],
+  ])("%s, so it is served blind", async (what, image, change) => {
+    const model = await openModel(slicedBy(image, change), { sees: true })
+    onTestFinished(() => model.close())
+    expect(model.vision).toBeUndefined()
+    expect(model.blind).toContain(what)
+  })
+
+  test.each<[string, (vision: Json, config: Json) => void]>([
+    ['downsample_mode is "4x"; known: 16x', (_, config) => (config.downsample_mode = "4x")],
+    ["merger_times is 2; known: 1", (_, config) => (config.merger_times = 2)],
+    ["merge_kernel_size is another than 2", (_, config) => (config.merge_kernel_size = [4, 4])],
+    ["window_kernel_size is another than 2", (vision) => (vision.window_kernel_size = [4, 4])],
+    ["insert_layer_id is 3, not between 0 and 2", (_, config) => (config.insert_layer_id = 3)],
+  ])("4.6 is served blind where %s", async (what, change) => {
+    expect(await blindBy("minicpm-v-4-6", change)).toContain(what)
+  })
+
+  test("its text model is of a version that is known", async () => {
+    const opened = openModel(slicedBy({}, (config) => (config.version = 2.5)))
+    await expect(opened).rejects.toThrow("version is 2.5; known: 2.6, 4, 4.5")
+  })
+
+  test("a tokenizer without the token for its rows is named", async () => {
+    const folder = slicedBy({})
+    const file = join(folder, "tokenizer_config.json")
+    writeFileSync(file, readFileSync(file, "utf8").replaceAll("<unk>", "<nil>"))
+    const model = await openModel(folder, { sees: true })
+    onTestFinished(() => model.close())
+    expect(model.blind).toMatch(/tokenizer_config\.json: has no <unk> in added_tokens_decoder/)
+  })
+
+  test("the last layer is left out where its configuration says so, and images are not counted", async () => {
+    const folder = slicedBy({ use_image_id: false }, (config) => {
+      config.drop_vision_last_layer = true
+      ;(config.vision_config as Json).num_hidden_layers = 3
+    })
+    const models = await Promise.all(
+      [folder, goldenFolder("vision", "minicpm-v")].map((path) => openModel(path, { sees: true })),
+    )
+    onTestFinished(async () => void (await Promise.all(models.map((model) => model.close()))))
+    const [other, usual] = models.map(({ vision }) => vision!)
+    expect(other!.graph).toEqual(usual!.graph)
+    expect(other!.images.wording.opening).toBe("")
+    expect(usual!.images.wording.opening).toBe("<image_id>{image}</image_id>")
+  })
+})
 
 test("Kimi K2.5 is read by the names that were published, too", async () => {
   const folder = changed("kimi-k25", (vision, config) => {

@@ -19,7 +19,7 @@ import {
   weight,
 } from "../../src/compiler/graph/builder.ts"
 import type { CodecOf } from "../../src/compiler/graph/codecs.ts"
-import { type Graph, rewrite, type Weight } from "../../src/compiler/graph/graph.ts"
+import { type Graph, inOrder, rewrite, type Weight } from "../../src/compiler/graph/graph.ts"
 import type { Plan } from "../../src/compiler/plan.ts"
 import { shard } from "../../src/compiler/shard.ts"
 import { traitsOf } from "../../src/compiler/targets/prepare.ts"
@@ -333,6 +333,14 @@ describe("the reference", () => {
     ["norms of what is projected back", codes, [2, 4]],
   ])("computes layers of %s in shards to the bit", async (family, options, counts) => {
     await judge(familyGraph(family), options, counts)
+  })
+
+  test("computes what an EAGLE 3 head reads, and logits of a part of the vocabulary, in shards to the bit", async () => {
+    const config = architectures.llama.read(new Fields(WIDE, (what) => new Error(what) as never))
+    const graph = decoder("llama", config, [1, 3])
+    const logits = reorder(graph.logits, weight("known_order", "known_order", 70))
+    const partly = { ...graph, logits, nodes: inOrder([logits, graph.hidden]) }
+    for (const options of [floats, codes]) await judge(partly, options, [2])
   })
 
   test("computes experts whose gates are in another codec than ups in shards to the bit", async () => {

@@ -333,6 +333,19 @@ describe("seenFrom, seenTo", () => {
   })
 })
 
+test("a token of a text sees itself, and what it sees begins before it ends", async () => {
+  const program = await open({ mutual: true })
+  const part = { tokens: prompt(4, 1), from: 0, blocks: [0], logits: [3] }
+  const step = (seen: Pick<StepInput, "seenFrom" | "seenTo">) =>
+    take(program, { ...batch([part]), ...seen })
+  const [all, before] = [Int32Array.of(3, 3, 3, 3), Int32Array.of(2, 2, 2, 2)]
+  await expect(step({ seenTo: before })).rejects.toThrow("seenTo[3] of a sequence is 2")
+  await expect(step({ seenTo: Int32Array.of(3, 3, 3, 4) })).rejects.toThrow("seenTo[3]")
+  await expect(step({ seenTo: all, seenFrom: Int32Array.of(1, 1, 1, 1) })).rejects.toThrow(
+    "seenFrom[0] of a sequence is 1",
+  )
+})
+
 describe("sampling and results", () => {
   test("each row is drawn by its own settings", async () => {
     const program = await open()

@@ -72,7 +72,7 @@ describe("texts", () => {
   beforeEach(async () => {
     const { tokenizer: its } = await textsOf(file)
     expect(its.file).toBe(`${folder}/tekken.json`)
-    tokenizer = await openTokenizer(its.text, its.file, ROWS)
+    tokenizer = await openTokenizer(its.json, its.file, ROWS)
   })
   afterEach(() => tokenizer.close())
 
@@ -138,7 +138,7 @@ describe.each(["v3", "v7", "v11", "v13"])("conversations of %s", (version) => {
     rmSync(own, { recursive: true })
     const { text, file: place } = templates.get("default")!
     template = openTemplate(text, place, { specialTokens, now: new Date(0) })
-    tokenizer = await openTokenizer(its.text, its.file, ROWS)
+    tokenizer = await openTokenizer(its.json, its.file, ROWS)
   })
   afterAll(async () => {
     await tokenizer.close()

@@ -49,7 +49,7 @@ describe("a plain folder", () => {
   test("says all of it", async () => {
     const { texts } = await open(["models", "llama-tied"])
     expect(texts.tokenizer.file).toBe(join(folder, "tokenizer.json"))
-    expect(JSON.parse(texts.tokenizer.text).model.type).toBe("BPE")
+    expect(JSON.parse(texts.tokenizer.json.toString()).model.type).toBe("BPE")
     expect(texts.templates.get("default")!.text).toMatch(/^\{#- Role headers/)
     expect(texts.specialTokens).toMatchObject({
       bos_token: "<|begin_of_text|>",
@@ -196,7 +196,7 @@ describe("flags of the tokenizer's class decide what stands around a text", () =
   ])("%s", async (_, changes, around) => {
     const config = { tokenizer_class: "LlamaTokenizerFast", ...changes }
     const { texts } = await open(["models", "llama-tied"], { "tokenizer_config.json": config })
-    const { text: json, file, ...place } = texts.tokenizer
+    const { json, file, ...place } = texts.tokenizer
     const tokenizer = await openTokenizer({ json, ...place }, file, 512)
     expect(tokenizer).toMatchObject(around)
     await tokenizer.close()
@@ -214,7 +214,7 @@ describe("flags of the tokenizer's class decide what stands around a text", () =
       },
       "tokenizer_config.json": { tokenizer_class: "LlamaTokenizerFast", add_bos_token: true },
     })
-    const { text: json, file, around } = texts.tokenizer
+    const { json, file, around } = texts.tokenizer
     const tokenizer = await openTokenizer({ json, around }, file, 512)
     expect(tokenizer).toMatchObject({ prefix: [BOS], suffix: [], between: [BOS] })
     await tokenizer.close()
@@ -382,7 +382,7 @@ describe("tokens that only files beside a tokenizer.json describe", () => {
       writeFileSync(join(folder, file), JSON.stringify(json))
     const fields = new Fields({}, (what) => new Error(what) as never)
     const { tokenizer: texts } = await readTexts(new Folder(folder), fields, 600)
-    const read = { json: texts.text, path: texts.place, beside: texts.beside }
+    const read = { json: texts.json, path: texts.place, beside: texts.beside }
     const encoder = new Encoder()
     encoder.readAhead(texts.place!)
     const opened = await openTokenizer(read, texts.file, 600, encoder)
@@ -403,8 +403,8 @@ describe("a tokenizer.model alone", () => {
   /** The folder's, with a configuration of its tokenizer. */
   async function tokenizer(bytes: string | Buffer, config: Changes = {}): Promise<Tokenizer> {
     writeFileSync(join(folder, "tokenizer.model"), bytes)
-    const text = await readTokenizerModel(new Folder(folder), config)
-    return openTokenizer(text, "tokenizer.model", 500)
+    const json = await readTokenizerModel(new Folder(folder), config)
+    return openTokenizer(json, "tokenizer.model", 500)
   }
   const model = (name: string) => readFileSync(join(pieces, `${name}.model`))
 
@@ -448,7 +448,7 @@ describe("a tokenizer.model alone", () => {
       "tokenizer_config.json": { bos_token: "<s>", added_tokens_decoder: {} },
     })
     expect(texts.tokenizer.file).toBe(join(folder, "tokenizer.model"))
-    expect(JSON.parse(texts.tokenizer.text).post_processor.single).toEqual([
+    expect(JSON.parse(texts.tokenizer.json.toString()).post_processor.single).toEqual([
       { SpecialToken: { id: "<s>", type_id: 0 } },
       { Sequence: { id: "A", type_id: 0 } },
     ])
@@ -476,7 +476,7 @@ describe("a tiktoken.model alone", () => {
       383: special("<|im_user|>"),
     },
   }
-  async function read(text: string, others: Json = config): Promise<string> {
+  async function read(text: string, others: Json = config): Promise<Buffer> {
     writeFileSync(join(folder, "tiktoken.model"), text)
     return readTiktokenModel(new Folder(folder), others)
   }

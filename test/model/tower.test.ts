@@ -32,6 +32,17 @@ test("an image's rows are those of its tiles, alone or among others", async () =
   expect(again).toEqual(a)
 })
 
+test("a row may see others and not itself, but something", async () => {
+  const tower = await openTower()
+  const read = (seen: Pick<Tile, "seenFrom" | "seenTo">) =>
+    tower.read(ROWS / JOINED, async () => [{ ...tileOf("first"), ...seen }], { client: "" })
+  const rows = (of: (row: number) => number) => Int32Array.from({ length: ROWS }, (_, i) => of(i))
+  expect(await read({ seenTo: rows(() => 1) })).toHaveLength(OUT)
+  await expect(read({ seenTo: rows((row) => 1 - Math.sign(row)) })).rejects.toThrow("seenTo[1]")
+  const from = rows((row) => Math.min(row, 2))
+  await expect(read({ seenFrom: from, seenTo: rows(() => 1) })).rejects.toThrow("seenFrom[2]")
+})
+
 test("tiles are asked for when the image before has been read", async () => {
   const told: string[] = []
   const program = await openProgram()

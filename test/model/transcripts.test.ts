@@ -95,7 +95,7 @@ test.each(golden.transcriptions)("voxtral, in $language", async ({ language, ids
   const { specialTokens } = texts
   const template = openTemplate(text, from, { specialTokens, now: new Date(0) })
   onTestFinished(() => template.close())
-  const tokenizer = await openTokenizer(texts.tokenizer.text, texts.tokenizer.file, 568)
+  const tokenizer = await openTokenizer(texts.tokenizer.json, texts.tokenizer.file, 568)
   onTestFinished(() => tokenizer.close())
   const form = {
     model: "voxtral",

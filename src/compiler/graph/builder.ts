@@ -314,9 +314,10 @@ export function bound(x: Node, bounds: Weight): Node {
   return { op: "bound", rows: x.rows, columns: x.columns, inputs: [x], bounds }
 }
 
+/** @param order of each column, which of x's it is; -1: none of them */
 export function reorder(x: Node, order: Weight): Node {
-  check(order.rows === x.columns, `${order.name} does not fit ${x.columns} columns`)
-  return { op: "reorder", rows: x.rows, columns: x.columns, inputs: [x], order }
+  check(order.columns === 1, `${order.name} is no list`)
+  return { op: "reorder", rows: x.rows, columns: order.rows, inputs: [x], order }
 }
 
 export function slice(x: Node, from: number, columns: number): Node {

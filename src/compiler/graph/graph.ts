@@ -18,7 +18,7 @@ export interface Graph {
   sinks: number
   nodes: readonly Node[] // operands before their readers
   logits: Node // [logits, vocabulary]
-  hidden: Node // [hidden, hidden size] the last hidden row, normed, as speculative heads read it
+  hidden: Node // [hidden, given] the last hidden row, normed, as speculative heads read it, and behind it what else they read
 }
 
 /** A parameter as the graph reads it: rows of source tensors, one source after the other. Vectors have one column. */
@@ -162,7 +162,7 @@ export type Op =
   | { op: "weigh"; inputs: readonly [Node]; weight: Weight }
   /** x → each element, but none below the first of two numbers and none above the second */
   | { op: "bound"; inputs: readonly [Node]; bounds: Weight }
-  /** x → its columns in another order: `order` has for each of them, as whole numbers, which of x's it is. */
+  /** x → columns of it: `order` has for each, as whole numbers, which of x's it is; where that is -1, it is NOWHERE. */
   | { op: "reorder"; inputs: readonly [Node]; order: Weight }
   /** x → `columns` columns of it, beginning at `from`. */
   | { op: "slice"; inputs: readonly [Node]; from: number }
@@ -174,6 +174,9 @@ export type Op =
    * `experts` no codes of 16 bits.
    */
   | { op: "quantize"; inputs: readonly [Node]; codec: RoundingCodec }
+
+/** A column that stands for nothing: of logits, one that is never drawn, and finite, as all of them must be. */
+export const NOWHERE = -1e9
 
 /** What names a row of a table: a token itself, or where it stands. */
 export type EmbeddedBy = "token" | "position" | "height" | "width"

@@ -2,6 +2,7 @@
 // draws with the noise of the positions to come, and goes on with what it drew. Prompts are read along while the program
 // computes them, in the same chunks.
 
+import { takenColumns } from "../../runtime/manifest.ts"
 import { BLOCK, type CancelWord, type Program, type StepDone } from "../../runtime/program.ts"
 import { Batch, draftGroups, type Part } from "../batch.ts"
 import type { Sequence } from "../sequence.ts"
@@ -16,7 +17,7 @@ export interface Reading {
   read(sequence: Sequence, from: number, end: number): void
   /** The first position that is looked at. */
   first?(sequence: Sequence): number
-  /** The rows that go in beside the tokens from … end: [end - from, hidden]. */
+  /** The rows that go in beside the tokens from … end: [end - from, taken]. */
   hiddenIn?(sequence: Sequence, from: number, end: number): Float32Array
 }
 
@@ -28,12 +29,13 @@ export class Chain {
 
   constructor(program: Program, reading: Reading) {
     const { limits, manifest } = program
-    const { vocabulary, hidden } = manifest.shapes
+    const { vocabulary } = manifest.shapes
     const { sinks } = manifest
     const groups = draftGroups(manifest)
+    const taken = takenColumns(manifest.shapes)
     this.#program = program
     this.#reading = reading
-    this.#batch = new Batch({ limits, vocabulary, taken: hidden, groups, sinks, draws: false })
+    this.#batch = new Batch({ limits, vocabulary, taken, groups, sinks, draws: false })
     this.#takesHidden = reading.hiddenIn !== undefined
   }
 
@@ -90,13 +92,16 @@ export class Chain {
 
   /** Whoever wishes for more goes on with the token just drawn; a token that ends the reply is not proposed. */
   #goOn(parts: readonly Part[], output: StepDone): Part[] {
-    const { hidden } = this.#program.manifest.shapes
+    const { shapes } = this.#program.manifest
+    const { hidden } = shapes
+    const before = takenColumns(shapes) - hidden // what it reads of another's row, which there is none of
     const next: Part[] = []
     let row = 0
     for (const { sequence, rows } of parts) {
       if (rows === 0) continue
       const [token, isVerified] = [output.tokens[row]!, output.finite[row] !== 0]
-      const last = output.hidden.slice(row * hidden, (row + 1) * hidden)
+      const last = new Float32Array(before + hidden)
+      last.set(output.hidden.subarray(row * hidden, (row + 1) * hidden), before)
       row++
       if (!isVerified || sequence.sequenceGroup.request.stopTokens.has(token)) continue
       sequence.drafts.push(token)

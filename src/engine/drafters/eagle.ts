@@ -1,20 +1,31 @@
-// EAGLE's head proposes: it reads, beside a token, the program's hidden row of the token before it. Both stand at the
-// token's own position here (EAGLE's code counts from the row's; attention sees differences alone), so that a block's keys
+// EAGLE's head proposes: it reads, beside a token, the program's hidden row of the token before it; EAGLE 3's reads what is handed
+// out behind that row. Both stand at the token's own position here (EAGLE's code counts from the row's; attention sees differences alone), so that a block's keys
 // and values depend on nothing behind the block and may be shared. Position 0 has no row before it and is never read.
 //
 // Rows come out of every step and wait here until they are read. Where a prefix was taken over, the row before its end is
 // the last one of a block, and those are kept with the blocks. Of a text whose rows are gone the head sees what comes after
 // them, as if the text began there: it guesses with less to go by.
 
+import { type Manifest, takenColumns } from "../../runtime/manifest.ts"
 import { BLOCK, type Program, type ProgramLimits } from "../../runtime/program.ts"
+import { columnsOf } from "../columns.ts"
 import type { Memory } from "../memory.ts"
 import type { Sequence, SequenceGroup } from "../sequence.ts"
 import type { Drafter } from "../speculative.ts"
 import { Chain } from "./chain.ts"
 import { Mirror } from "./mirror.ts"
 
-/** What is kept with each block: the hidden row of its last position. */
-export const eagleBytesPerBlock = (hidden: number) => 4 * hidden
+/**
+ * Columns of the model's row that a head reads. One that goes on with a row unlike that has room for both: the model's, and behind it
+ * its own.
+ */
+export function columnsRead(shapes: Manifest["shapes"]): number {
+  const own = shapes.hidden
+  return takenColumns(shapes) - own || own
+}
+
+/** What is kept with each block: the row of its last position. */
+export const eagleBytesPerBlock = (read: number) => 4 * read
 
 /** Rows of a sequence that wait for somebody to read them: while drafts do not pay, nobody does. */
 const IDLE = 256
@@ -23,17 +34,18 @@ const END = BLOCK + 1
 
 /** What it keeps beside that, at most: rows that wait, of each sequence and of a step, and where prompts end. */
 export const eagleBytes =
-  (hidden: number) =>
+  (read: number) =>
   ({ sequences, tokens }: ProgramLimits): number =>
-    4 * hidden * (sequences * (IDLE + 2 * END) + tokens)
+    4 * read * (sequences * (IDLE + 2 * END) + tokens)
 
 /** The program belongs to the drafter from here on; each of its KV groups has the blocks of the first group of the one that it drafts for. */
 export function createEagle(program: Program, { blocks }: Memory): Drafter {
-  const { hidden } = program.manifest.shapes
+  const { shapes } = program.manifest
+  const [read, taken] = [columnsRead(shapes), takenColumns(shapes)]
   const mirror = new Mirror(blocks)
-  const rows = new HiddenRows<Sequence>(hidden, IDLE)
-  const ends = new HiddenRows<SequenceGroup>(hidden, END) // of prompts: siblings copy the last block half read
-  const lasts = new Float32Array(blocks.total * hidden) // of each block
+  const rows = new HiddenRows<Sequence>(read, IDLE)
+  const ends = new HiddenRows<SequenceGroup>(read, END) // of prompts: siblings copy the last block half read
+  const lasts = new Float32Array(blocks.total * read) // of each block
   const editions = new Uint32Array(blocks.total) // whose row that is
 
   const rowAt = (sequence: Sequence, position: number): Float32Array | undefined => {
@@ -42,7 +54,7 @@ export function createEagle(program: Program, { blocks }: Memory): Drafter {
     const block = sequence.widest.blocks[Math.floor(position / BLOCK)]
     if (position % BLOCK < BLOCK - 1 || block === undefined) return undefined
     if (editions[block] !== blocks.edition(block)) return undefined
-    return lasts.subarray(block * hidden, (block + 1) * hidden)
+    return lasts.subarray(block * read, (block + 1) * read)
   }
   /** Where a text begins for the head, its rows before being gone; elsewhere at 1. */
   const begins = new WeakMap<Sequence, number>()
@@ -68,7 +80,7 @@ export function createEagle(program: Program, { blocks }: Memory): Drafter {
     const first = Math.max(from, last - (last % BLOCK) - 1)
     if (first > last || ends.at(sequenceGroup, first)) return
     const [begin, end] = [first - from, Math.min(computed, last + 1) - from]
-    if (begin < end) ends.add(sequenceGroup, seen.subarray(begin * hidden, end * hidden), first)
+    if (begin < end) ends.add(sequenceGroup, seen.subarray(begin * read, end * read), first)
   }
   const chain = new Chain(program, {
     end: ({ computed }) => computed + 1,
@@ -84,9 +96,9 @@ export function createEagle(program: Program, { blocks }: Memory): Drafter {
     },
     first: beginOf,
     hiddenIn(sequence, from, end) {
-      const all = new Float32Array((end - from) * hidden)
+      const all = new Float32Array((end - from) * taken)
       for (let position = from; position < end; position++) {
-        all.set(rowAt(sequence, position - 1)!, (position - from) * hidden)
+        all.set(rowAt(sequence, position - 1)!, (position - from) * taken)
       }
       return all
     },
@@ -95,16 +107,17 @@ export function createEagle(program: Program, { blocks }: Memory): Drafter {
     hidden: "all",
     longest: Number.POSITIVE_INFINITY,
     propose: (step, cancel) => chain.propose(step, cancel),
-    observe(sequence, seen, from) {
+    observe(sequence, handed, from, width) {
+      const seen = columnsOf(handed, width, width - read, read)
       keepEnd(sequence, seen, from)
-      rows.add(sequence, seen.subarray(0, (sequence.computed - from) * hidden), from)
+      rows.add(sequence, seen.subarray(0, (sequence.computed - from) * read), from)
       const held = sequence.widest
       for (let position = from; position < sequence.computed; position++) {
         if (position % BLOCK < BLOCK - 1) continue
         const at = Math.floor(position / BLOCK)
         const block = held.blocks[at] ?? held.spare!
-        const row = (position - from) * hidden
-        lasts.set(seen.subarray(row, row + hidden), block * hidden)
+        const row = (position - from) * read
+        lasts.set(seen.subarray(row, row + read), block * read)
         editions[block] = blocks.edition(block)
       }
     },

@@ -7,11 +7,8 @@ import type { Graph, Node } from "../../compiler/graph/graph.ts"
 import { withBlocks } from "../block.ts"
 import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
-import { decoderLayer } from "../layers.ts"
+import { decoderLayer, HEAD } from "../layers.ts"
 import { withBiases } from "./llama.ts"
-
-/** The tensor that is not in the head's own files. */
-export const BORROWED_HEAD = "lm_head.weight"
 
 export interface EagleConfig extends ModelConfig {
   /** Whether the layer that joins token and hidden row has a bias. */
@@ -38,6 +35,6 @@ export function eagle(config: EagleConfig): Graph {
   config.blocks.forEach((block, index) => {
     x = decoderLayer(block, x, { index, layers: shapes.layers, prefix: "", hidden, sinks })
   })
-  const head = weight("head", BORROWED_HEAD, vocabulary, hidden)
+  const head = weight("head", HEAD, vocabulary, hidden) // not in its own files
   return finish({ architecture: "eagle", shapes, window: undefined, sinks }, x, head)
 }

@@ -171,6 +171,8 @@ function namingOf(config: ModelConfig, projections: (delta: Delta) => Naming["pa
     post_attention_layernorm: plusOne("post_attention_layernorm"),
     "self_attn.q_norm": plusOne("self_attn.q_norm"),
     "self_attn.k_norm": plusOne("self_attn.k_norm"),
+    pre_fc_norm_embedding: plusOne("pre_fc_norm_embedding"), // of what guesses ahead
+    pre_fc_norm_hidden: plusOne("pre_fc_norm_hidden"),
     ...gatedQueries(config, "self_attn.q_proj"),
     "linear_attn.decay": { name: "linear_attn.A_log", bare: true },
     "linear_attn.decay_bias": { name: "linear_attn.dt_bias", bare: true },

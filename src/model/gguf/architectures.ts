@@ -1156,6 +1156,15 @@ function expertParts(
 }
 
 /** Where the tensors lie. Any architecture's queries, keys and values may be joined, and gate and up. */
+/** Of a layer behind the last one, which guesses ahead. */
+const aheadParts: Naming["parts"] = {
+  enorm: "nextn.enorm",
+  hnorm: "nextn.hnorm",
+  eh_proj: "nextn.eh_proj",
+  "shared_head.norm": "nextn.shared_head_norm",
+  "shared_head.head": "nextn.shared_head_head",
+}
+
 export function ggufNaming(
   architecture: GgufArchitecture,
   config: ModelConfig,
@@ -1188,6 +1197,7 @@ export function ggufNaming(
           }
         : {}),
       ...expertParts(config, tensors),
+      ...(architecture.guessesAhead && aheadParts),
       ...architecture.parts?.(tensors, config, file),
     },
   }

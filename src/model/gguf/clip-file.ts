@@ -124,9 +124,12 @@ export class ClipFile {
 
   /** Its tensors by the graph's names. @param unread those that nobody reads */
   weights(naming: Naming, close: () => Promise<void>, unread: readonly string[] = []): Weights {
-    const tensors = new Map([...this.tensors].filter(([name]) => !unread.includes(name)))
-    const sources = sourcesOf(naming, (name) => tensors.get(name)?.dims)
-    return ggufWeights({ folder: this.#folder, file: this.#file, tensors, sources, close })
+    const { tensors } = this
+    const isRead = (name: string) => !unread.includes(name)
+    const sources = sourcesOf(naming, (name) =>
+      isRead(name) ? tensors.get(name)?.dims : undefined,
+    )
+    return ggufWeights({ folder: this.#folder, file: this.#file, tensors, sources, isRead, close })
   }
 
   /** Rows that come out stand in the place of tokens of the text model. @param last of a tensor, as many as a row has columns */

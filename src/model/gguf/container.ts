@@ -6,6 +6,7 @@
 import type { FileHandle } from "node:fs/promises"
 import { openWhole } from "../../closing.ts"
 import { type Folder, readExactly } from "../folder.ts"
+import { LENGTH_BYTES, TextList } from "../text-list.ts"
 import { blockTypes, removedTypes } from "./types.ts"
 
 export type Value =
@@ -13,7 +14,8 @@ export type Value =
   | bigint
   | boolean
   | string
-  | readonly (number | bigint | boolean | string)[]
+  | readonly (number | bigint | boolean)[]
+  | TextList
 
 export interface Container {
   file: string
@@ -32,7 +34,7 @@ export interface StoredTensor {
   position: number // of its first byte in the file
 }
 
-const PREFIX = 1 << 22 // bytes of the header that are read at first; twice as many as often as that is too little
+const PREFIX = 1 << 23 // bytes of the header that are read at first; twice as many as often as that is too little
 const MAX_STRING = 64 << 20
 const MAX_ELEMENTS = 1 << 24
 const MAX_DIMS = 4
@@ -109,14 +111,20 @@ function readValue(cursor: Cursor, key: string): Value {
   const inner = cursor.number("u32") as number
   if (inner === LIST) throw cursor.broken(`${shown(key)} is a list of lists`)
   const scalar = scalars[inner]
-  const least = inner === STRING ? 8 : scalar ? BYTES[scalar] : 1
+  const least = inner === STRING ? LENGTH_BYTES : scalar ? BYTES[scalar] : 1
   const count = cursor.count(`the length of ${shown(key)}`, least)
   if (count > MAX_ELEMENTS) throw cursor.broken(`${shown(key)} has ${count} entries`)
-  return Array.from({ length: count }, () => readOne(cursor, inner, key))
+  if (inner === STRING) return cursor.texts(count, shown(key), MAX_STRING)
+  const values: (number | bigint | boolean)[] = []
+  for (let i = 0; i < count; i++) values.push(readNumber(cursor, inner, key))
+  return values
 }
 
 function readOne(cursor: Cursor, kind: number, key: string): number | bigint | boolean | string {
-  if (kind === STRING) return cursor.string(shown(key), MAX_STRING)
+  return kind === STRING ? cursor.string(shown(key), MAX_STRING) : readNumber(cursor, kind, key)
+}
+
+function readNumber(cursor: Cursor, kind: number, key: string): number | bigint | boolean {
   const scalar = scalars[kind]
   if (!scalar) throw cursor.broken(`${shown(key)} is of kind ${kind}, which is not known`)
   const value = cursor.number(scalar)
@@ -157,7 +165,8 @@ function alignmentOf(cursor: Cursor, pairs: ReadonlyMap<string, Value>): number 
   const value = pairs.get("general.alignment") ?? 32
   const isPower = typeof value === "number" && Number.isInteger(Math.log2(value))
   if (isPower && value >= 8 && value <= 1 << 20) return value
-  throw cursor.broken(`general.alignment is ${String(value)}, no power of two from 8 on`)
+  const said = typeof value === "object" ? "a list" : value
+  throw cursor.broken(`general.alignment is ${said}, no power of two from 8 on`)
 }
 
 interface Entry {
@@ -299,17 +308,34 @@ class Cursor {
   /** How many of something follow, each of `least` bytes at least. */
   count(what: string, least: number): number {
     const count = this.number("u64")
-    const left = this.#size - this.at
-    if (typeof count !== "number" || count * least > left)
-      throw this.broken(`${what} is ${count}, and ${left} bytes are left of the file`)
-    return count
+    if (typeof count === "number" && count * least <= this.#size - this.at) return count
+    throw this.#tooMany(what, count)
   }
 
   string(what: string, most: number): string {
-    const length = this.count(`the length of ${what}`, 1)
+    const from = this.#skipText(what, most)
+    return this.#bytes.toString("utf8", from, this.at)
+  }
+
+  texts(count: number, what: string, most: number): TextList {
+    const starts = new Uint32Array(count + 1)
+    for (let i = 0; i < count; i++) starts[i] = this.#skipText(what, most)
+    starts[count] = this.at + LENGTH_BYTES
+    return new TextList(this.#bytes, starts)
+  }
+
+  /** Where it begins; it ends at the cursor. */
+  #skipText(what: string, most: number): number {
+    const length = this.number("u64")
+    if (typeof length !== "number" || length > this.#size - this.at)
+      throw this.#tooMany(`the length of ${what}`, length)
     if (length > most) throw this.broken(`${what} is ${length} bytes long`)
-    const from = this.#take(length, what)
-    return this.#bytes.toString("utf8", from, from + length)
+    return this.#take(length, what)
+  }
+
+  #tooMany(what: string, count: number | bigint) {
+    const left = this.#size - this.at
+    return this.broken(`${what} is ${count}, and ${left} bytes are left of the file`)
   }
 
   #take(length: number, what: string): number {

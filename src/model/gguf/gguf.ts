@@ -63,8 +63,7 @@ export async function openGguf(folder: Folder, file: string): Promise<GgufModel>
       weights: (config) => {
         const sources = byHead(namesFor(config), config)
         const isRead = readOf(architecture, config)
-        const read = new Map([...tensors].filter(([name]) => isRead(name)))
-        return ggufWeights({ folder, file, tensors: read, sources, close })
+        return ggufWeights({ folder, file, tensors, sources, isRead, close })
       },
       texts: ({ shapes }) => textsOf(folder, file, keys, shapes.vocabulary),
       readTokenIds: () => addedTokensIn(keys, embedding.dims[1] ?? 0),
@@ -220,7 +219,7 @@ function textsOf(folder: Folder, file: string, keys: Keys, vocabulary: number): 
     if (key.startsWith(PREFIX))
       templates.set(key.slice(PREFIX.length), { file: path, text: keys.text(key) })
   return {
-    tokenizer: { file: path, text: tokenizer.json, doubt: doubtOf(tokenizer.guessedPre) },
+    tokenizer: { file: path, json: tokenizer.json, doubt: doubtOf(tokenizer.guessedPre) },
     templates,
     specialTokens: tokenizer.specialTokens,
     endTokens: tokenizer.endTokens,

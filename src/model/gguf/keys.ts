@@ -2,6 +2,7 @@
 // a count.
 
 import type { Problem } from "../../errors.ts"
+import { TextList } from "../text-list.ts"
 import type { Value } from "./container.ts"
 
 export class Keys {
@@ -81,14 +82,16 @@ export class Keys {
     return value
   }
 
-  texts(key: string): readonly string[] {
+  texts(key: string): TextList {
     const value = this.textsIfThere(key)
     if (value === undefined) throw this.wrong(key, "is missing")
     return value
   }
 
-  textsIfThere(key: string): readonly string[] | undefined {
-    return this.#list(key, "string") as readonly string[] | undefined
+  textsIfThere(key: string): TextList | undefined {
+    const value = this.#get(key)
+    if (value === undefined || value instanceof TextList) return value
+    throw this.wrong(key, "is not a list of strings")
   }
 
   numbersIfThere(key: string): readonly number[] | undefined {
@@ -106,7 +109,7 @@ export class Keys {
     return this.#pairs.get(key)
   }
 
-  #list(key: string, type: "string" | "number" | "boolean"): readonly unknown[] | undefined {
+  #list(key: string, type: "number" | "boolean"): readonly unknown[] | undefined {
     const value = this.#get(key)
     if (value === undefined) return undefined
     if (Array.isArray(value) && value.every((entry) => typeof entry === type)) return value

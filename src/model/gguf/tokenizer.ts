@@ -1,4 +1,4 @@
-// A GGUF file's tokenizer as the text of a tokenizer.json, which the chat room reads: byte-level BPE by merges, whose cuts the
+// A GGUF file's tokenizer as a tokenizer.json, which the chat room reads: byte-level BPE by merges, whose cuts the
 // file only names (cuts.ts), SentencePiece's BPE, by merges or by scores, its Unigram, and WordPiece.
 // Keys: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md#tokenizer
 
@@ -14,6 +14,7 @@ import {
   scoredMerges,
   sentencePieces,
 } from "../sentence-pieces.ts"
+import type { TextList } from "../text-list.ts"
 import { printTokenizer, Words } from "../tokenizer-json.ts"
 import { begun, bytePairs } from "./cuts.ts"
 import { isByOllama, type Keys } from "./keys.ts"
@@ -21,7 +22,7 @@ import { isByOllama, type Keys } from "./keys.ts"
 const { NORMAL, UNKNOWN, CONTROL, USER, UNUSED } = KINDS
 
 export interface TokenizerTexts {
-  json: string // a tokenizer.json
+  json: Buffer // a tokenizer.json
   /** By whose rule texts are cut, where the file does not say it. */
   guessedPre: string | undefined
   specialTokens: Record<string, string>
@@ -29,8 +30,10 @@ export interface TokenizerTexts {
   beginToken: number | undefined
 }
 
+type FileLists = Lists<TextList>
+
 interface Kind {
-  partsOf: (keys: Keys, lists: Lists, pre: string) => Json
+  partsOf: (keys: Keys, lists: FileLists, pre: string) => Json
   /** Ids where a file does not name them. */
   usual: Partial<SpecialIds>
   /** A text may spell the unknown token. */
@@ -84,7 +87,7 @@ export function readTokenizer(keys: Keys, vocabulary: number): TokenizerTexts {
     ...parts,
     post_processor: postProcessor(lists, ids, adds),
   }
-  const spelled = (id: number | undefined) => (id === undefined ? undefined : lists.tokens[id])
+  const spelled = (id: number | undefined) => (id === undefined ? undefined : lists.tokens.at(id))
   const named = {
     bos_token: ids.bos,
     eos_token: ids.eos,
@@ -142,7 +145,7 @@ const presByOllama: ReadonlyMap<string, string> = new Map([
 ])
 
 /** Files have had the key since May 2024: https://github.com/ggml-org/llama.cpp/pull/6920 */
-function guessedPre(keys: Keys, { tokens }: Lists): string {
+function guessedPre(keys: Keys, { tokens }: FileLists): string {
   if (tokens.length === TOKENS_OF_LLAMA_3) return "llama-bpe"
   return pres.get(keys.textIfThere("general.architecture") ?? "") ?? "default"
 }
@@ -156,15 +159,17 @@ const isOf = (keys: Keys, ...architectures: string[]) =>
  */
 const isGemmaByOllama = (keys: Keys) => isOf(keys, "gemma3", "gemma4") && isByOllama(keys)
 
-function readLists(keys: Keys, vocabulary: number): Lists {
+function readLists(keys: Keys, vocabulary: number): FileLists {
   const listed = keys.texts("tokenizer.ggml.tokens")
-  const tokens = isGemmaByOllama(keys) ? listed.slice(0, vocabulary) : listed
+  const tokens = isGemmaByOllama(keys) ? listed.first(vocabulary) : listed
   if (tokens.length !== vocabulary)
     throw keys.wrong(
       "tokenizer.ggml.tokens",
       `has ${tokens.length} entries, and the embedding ${vocabulary} rows`,
     )
-  const kinds = keys.numbersIfThere("tokenizer.ggml.token_type") ?? tokens.map(() => NORMAL)
+  const kinds =
+    keys.numbersIfThere("tokenizer.ggml.token_type") ??
+    Array.from({ length: tokens.length }, () => NORMAL)
   if (kinds.length < tokens.length)
     throw keys.wrong(
       "tokenizer.ggml.token_type",
@@ -174,17 +179,20 @@ function readLists(keys: Keys, vocabulary: number): Lists {
     tokens,
     kinds: kinds
       .slice(0, tokens.length)
-      .map((kind, id) => (looksSpecial(tokens[id]!, kind) ? CONTROL : kind)),
+      .map((kind, id) => (looksSpecial(tokens, id, kind) ? CONTROL : kind)),
   }
 }
 
+const [LESS, MORE] = [0x3c, 0x3e]
+
 /** Kinds are not reliable: what is written between bars is no text. */
-function looksSpecial(token: string, kind: number | undefined): boolean {
-  return kind !== CONTROL && kind !== UNUSED && /^<\|[^|<>\s]+\|>$/.test(token)
+function looksSpecial(tokens: TextList, id: number, kind: number): boolean {
+  if (kind === CONTROL || kind === UNUSED || !tokens.isBetween(id, LESS, MORE)) return false
+  return /^<\|[^|<>\s]+\|>$/.test(tokens.at(id)!)
 }
 
 /** What is outside of the vocabulary is as good as not there. */
-function specialIds(keys: Keys, usual: Partial<SpecialIds>, { tokens }: Lists): SpecialIds {
+function specialIds(keys: Keys, usual: Partial<SpecialIds>, { tokens }: FileLists): SpecialIds {
   const read = (names: readonly string[], otherwise?: number) => {
     const named = names.map((name) => keys.countIfThere(`tokenizer.ggml.${name}_token_id`))
     const id = named.find((id) => id !== undefined) ?? otherwise
@@ -199,8 +207,9 @@ function specialIds(keys: Keys, usual: Partial<SpecialIds>, { tokens }: Lists): 
 }
 
 /** Pieces that begin a word are written with a blank before them, and the others without their ##. */
-function wordPieces(keys: Keys, { tokens, kinds }: Lists): Json {
+function wordPieces(keys: Keys, { tokens: listed, kinds }: FileLists): Json {
   const BLANK = "▁"
+  const tokens = listed.all()
   const isWord = (id: number) => kinds[id] === NORMAL || kinds[id] === USER
   const spelled = tokens.map((token, id) => {
     if (!isWord(id)) return token
@@ -230,7 +239,7 @@ function wordPieces(keys: Keys, { tokens, kinds }: Lists): Json {
 }
 
 /** As SentencePiece does it: its table of normal characters, single blanks, then the pieces that are likeliest together. */
-function unigram(keys: Keys, lists: Lists): Json {
+function unigram(keys: Keys, lists: FileLists): Json {
   const table = keys.numbersIfThere("tokenizer.ggml.precompiled_charsmap")
   const characters = table && Buffer.from(table.map((byte) => byte & 0xff)).toString("base64")
   const single = keys.flag("tokenizer.ggml.remove_extra_whitespaces", true)
@@ -258,7 +267,7 @@ function unigram(keys: Keys, lists: Lists): Json {
   }
 }
 
-function pairsOf(keys: Keys, { tokens, kinds }: Lists, pre: string): Json {
+function pairsOf(keys: Keys, { tokens, kinds }: FileLists, pre: string): Json {
   const isWord = (id: number) => kinds[id] === NORMAL || kinds[id] === USER || kinds[id] === CONTROL
   const merges = readMerges(keys, keys.texts("tokenizer.ggml.merges"))
   const parts = bytePairs(pre, new Words(tokens, isWord), merges)
@@ -270,9 +279,8 @@ function pairsOf(keys: Keys, { tokens, kinds }: Lists, pre: string): Json {
 }
 
 /** As they stand, where none has a second blank. */
-function readMerges(keys: Keys, merges: readonly string[]): Merges {
-  const isPlain = merges.every((merge) => /^[^ ]+ [^ ]+$/.test(merge))
-  return isPlain ? merges : merges.map((merge) => splitMerge(keys, merge))
+function readMerges(keys: Keys, merges: TextList): Merges {
+  return merges.areAllPairs() ? merges : merges.all().map((merge) => splitMerge(keys, merge))
 }
 
 /** "left right": at the first blank behind the first character. */
@@ -283,12 +291,9 @@ function splitMerge(keys: Keys, merge: string): [string, string] {
   return [merge.slice(0, at), merge.slice(at + 1)]
 }
 
-function piecesOf(keys: Keys, lists: Lists): Json {
+function piecesOf(keys: Keys, lists: FileLists): Json {
   const listed = keys.textsIfThere("tokenizer.ggml.merges")
-  const long = listed ? undefined : longPiece(lists)
-  if (long !== undefined)
-    throw keys.wrong("tokenizer.ggml.tokens", `holds one of ${long} characters`)
-  const merges = listed ? readMerges(keys, listed) : scoredMerges(lists, scoresOf(keys, lists))
+  const merges = listed ? readMerges(keys, listed) : mergesByScore(keys, lists)
   const prefixed = keys.flag("tokenizer.ggml.add_space_prefix", !isGemmaByOllama(keys))
   return sentencePieces({
     ...lists,
@@ -298,7 +303,14 @@ function piecesOf(keys: Keys, lists: Lists): Json {
   })
 }
 
-function scoresOf(keys: Keys, { tokens }: Lists): readonly number[] {
+function mergesByScore(keys: Keys, { tokens, kinds }: FileLists): Merges {
+  const lists = { tokens: tokens.all(), kinds }
+  const long = longPiece(lists)
+  if (long === undefined) return scoredMerges(lists, scoresOf(keys, { tokens }))
+  throw keys.wrong("tokenizer.ggml.tokens", `holds one of ${long} characters`)
+}
+
+function scoresOf(keys: Keys, { tokens }: Pick<FileLists, "tokens">): readonly number[] {
   const scores = keys.numbersIfThere("tokenizer.ggml.scores")
   if (scores && scores.length >= tokens.length) return scores
   throw keys.wrong(
@@ -315,17 +327,17 @@ const ENDS = new Set([
   ...["<｜end▁of▁sentence｜>", "[e~["],
 ])
 
-function endTokens(keys: Keys, { tokens, kinds }: Lists, eos: number | undefined): number[] {
+function endTokens(keys: Keys, { tokens, kinds }: FileLists, eos: number | undefined): number[] {
   const named = ["eot", "eom", "fim_pad", "fim_rep", "fim_sep"].flatMap(
     (name) => keys.countIfThere(`tokenizer.ggml.${name}_token_id`) ?? [],
   )
-  const spelled = tokens.flatMap((token, id) =>
-    ENDS.has(token) && kinds[id] !== NORMAL ? [id] : [],
+  const spelled = kinds.flatMap((kind, id) =>
+    kind !== NORMAL && ENDS.has(tokens.at(id)!) ? [id] : [],
   )
-  const has = (...names: string[]) => names.some((name) => tokens.includes(name))
+  const has = (...names: string[]) => names.some((name) => tokens.indexOf(name) >= 0)
   const goesOn = new Set<string>()
   if (has("<|return|>") && has("<|call|>", "<|calls|>", "<|flush|>")) goesOn.add("<|end|>")
   if (has("<|tool_response>")) goesOn.add("</s>")
   const all = [...(eos === undefined ? [] : [eos]), ...named, ...spelled]
-  return [...new Set(all)].filter((id) => id < tokens.length && !goesOn.has(tokens[id]!))
+  return [...new Set(all)].filter((id) => id < tokens.length && !goesOn.has(tokens.at(id)!))
 }

@@ -7,7 +7,7 @@ import { type Folder, readExactly } from "../folder.ts"
 import type { StoredRows } from "../weights/convert.ts"
 import type { Source, Sources } from "../weights/names.ts"
 import { Room } from "../weights/room.ts"
-import { constantTensor, rowsOf, wovenRows } from "../weights/rows.ts"
+import { madeTensor, rowsOf, wovenRows } from "../weights/rows.ts"
 import type { Tensor, Weights } from "../weights/weights.ts"
 import { unpackBlocks } from "./blocks.ts"
 import type { StoredTensor } from "./container.ts"
@@ -19,25 +19,31 @@ export interface Opened {
   file: string
   tensors: ReadonlyMap<string, StoredTensor>
   sources: Sources
+  /** Whether a tensor is of the model; others, as what guesses ahead, are there for whoever asks. */
+  isRead: (name: string) => boolean
   close: () => Promise<void>
 }
 
 /** Tensors by the graph's names. */
 export function ggufWeights(opened: Opened): Weights {
-  const { tensors, close } = opened
+  const { tensors, sources, close } = opened
   return {
-    entries: [...tensors.values()].map(({ name, file, type, dims }) => ({
+    entries: readOf(opened).map(({ name, file, type, dims }) => ({
       name,
       file,
       dtype: type,
       shape: dims.toReversed(),
     })),
     tensor: (name, rows, columns) => find(opened, name, rows, columns),
+    holds: (name) => tensors.has(sources(name).tensor),
     refuseOthers: (names) => refuseOthers(opened, names),
     verify: async () => {}, // the format has no checksums
     close,
   }
 }
+
+const readOf = ({ tensors, isRead }: Opened) =>
+  [...tensors.values()].filter(({ name }) => isRead(name))
 
 function find(opened: Opened, name: string, rows: number, columns: number): Tensor {
   return findSource(opened, opened.sources(name), rows, columns)
@@ -45,7 +51,8 @@ function find(opened: Opened, name: string, rows: number, columns: number): Tens
 
 function findSource(opened: Opened, source: Source, rows: number, columns: number): Tensor {
   const { folder, file, tensors } = opened
-  if (source.constant !== undefined) return constantTensor(source.constant, columns)
+  const made = madeTensor(source, columns)
+  if (made) return made
   if (source.woven) return wovenOf(opened, source, source.woven, [rows, columns])
   const tensor = tensors.get(source.tensor)
   if (!tensor) throw folder.broken(file, `there is no tensor ${source.tensor}`)
@@ -171,7 +178,7 @@ function refuseOthers(opened: Opened, names: readonly string[]): void {
       return [tensor, plusRow?.tensor, stored && factorName(stored), ...(woven?.others ?? [])]
     }),
   )
-  for (const { name, file } of opened.tensors.values())
+  for (const { name, file } of readOf(opened))
     if (!read.has(name) && !APART.test(name))
       throw opened.folder.broken(
         file,

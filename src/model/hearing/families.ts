@@ -124,7 +124,7 @@ const qwen25Omni: Family = {
   before: "",
   parts: {
     ...whisperParts,
-    "positions.weight": { name: "positions", sines: true },
+    "positions.weight": { name: "positions", sines: "closed" },
     "projector_norm.weight": { name: "ln_post.weight", apart: true },
     "projector_norm.bias": { name: "ln_post.bias", apart: true },
     linear_1: "proj",

@@ -2,6 +2,7 @@
 //
 // Sources: image_processing_*.py of transformers.
 
+import { longestSlice } from "../../images/cut.ts"
 import type { Cutting, Size, Tiles } from "../../images/image.ts"
 import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
@@ -9,7 +10,7 @@ import { CLIP, type Colours, triple } from "./colours.ts"
 import { GEMMA4_ROWS } from "./gemma4.ts"
 import { MAX_ROWS } from "./qwen.ts"
 import { oneSide } from "./sides.ts"
-import { MAX_PATCHES } from "./tower.ts"
+import { MAX_LINES, MAX_PATCHES } from "./tower.ts"
 
 /** Of tiles that fit images, whose sides are whole numbers of it. */
 export interface Grain {
@@ -241,6 +242,22 @@ function tilesOf(image: Fields, step: number, most: number): Tiles | undefined {
 }
 
 const MAX_LONGEST = 65_535 // of any image
+
+/** As MiniCPM-V. */
+export function sliced(image: Fields, { patch, joined }: Grain): Cuts {
+  const step = patch * joined
+  checkGrain(image, { patch_size: [patch, 14] })
+  const edge = image.count("scale_resolution", 448, step, MAX_EDGE)
+  const most = image.count("max_slice_nums", 9, 1, MAX_TILES)
+  const lines = longestSlice(edge, step) / patch
+  if (lines > MAX_LINES)
+    throw image.wrong(
+      "scale_resolution",
+      `is ${edge}, which makes slices of up to ${Math.ceil(lines)} patches a side; at most ${MAX_LINES} are known`,
+    )
+  const tile = { width: step, height: step }
+  return { tile, cutting: { kind: "slices", edge, most } }
+}
 
 const MAX_TILES = 64
 

@@ -66,8 +66,10 @@ export const eyes = {
   janus_vision_model: janus,
   kimi_k25_vision: moonVit,
   llama4_vision_model: llama4,
+  minicpmv4_6_vision: slicing,
   moonvit: moonVit,
   pixtral,
+  siglip: (vision: Fields) => siglip(vision, SIGLIP), // as MiniCPM-V calls it
   siglip2_vision_model: siglip2,
   siglip_vision_model: (vision: Fields) => siglip(vision, SIGLIP),
   smolvlm: idefics3,
@@ -134,6 +136,20 @@ function siglip2(vision: Fields): Eye {
     fits: { rows: MAX_PATCHES, frames: 1, interpolated: "before the norm" },
     names: { ...eye.names, parts: { ...eye.names.parts, ...parts } },
   }
+}
+
+/** SigLIP that takes slices of any proportions: a patch has the nearest of its places. */
+function slicing(vision: Fields): Eye {
+  const fits = { rows: MAX_PATCHES, frames: 1, nearest: true } as const
+  return { ...siglip(vision, SIGLIP), fits }
+}
+
+/** The same, behind whose patches rows ask that nobody sees. */
+export function asked(vision: Fields): Eye {
+  return withBlocks(slicing(vision), (block) => {
+    const { bidirectional: _, ...attention } = block.attention
+    return { ...block, attention: { ...attention, mutual: true } }
+  })
 }
 
 function clip(vision: Fields): Eye {

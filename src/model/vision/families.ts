@@ -8,17 +8,29 @@
 import { type ModelConfig, readActivation } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import type { Naming } from "../weights/names.ts"
-import { type Eye, type EyeName, eyes } from "./eyes.ts"
+import { asked, type Eye, type EyeName, eyes } from "./eyes.ts"
 import { GEMMA4, readGemma4Tower } from "./gemma4.ts"
 import { isGlm4v, readGlm4vTower } from "./glm4v.ts"
 import { kimiKernel } from "./kimi.ts"
+import {
+  checkMerging,
+  MARKS,
+  MERGED,
+  MINICPM,
+  miniCpmVision,
+  readResampler,
+  resamplerParts,
+} from "./minicpm.ts"
 import { isQwen, readQwen } from "./qwen.ts"
+import { oneSide } from "./sides.ts"
 import type { Merge, Projector, TowerConfig } from "./tower.ts"
 
 /** What stands behind it. */
 interface Ending {
   layersRead: TowerConfig["layersRead"]
+  between?: TowerConfig["between"]
   merge: Merge
+  resampler?: TowerConfig["resampler"]
   projector: Omit<Projector, "width">
   /** What its own parts are called, where the configuration decides that. */
   parts?: Naming["parts"]
@@ -27,6 +39,8 @@ interface Ending {
 interface Family {
   /** What its `vision_config` may be; the first where it does not say. */
   towers: readonly [EyeName, ...EyeName[]]
+  /** Another of that name. @param fields of the whole */
+  eye?(fields: Fields): Eye
   /** @param text the model inside */
   ending(fields: Fields, eye: Eye, text: ModelConfig): Ending
   /** Where it is not said. */
@@ -54,8 +68,9 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
   const architecture = vision.text("model_type", "") || family.towers[0]
   const name = family.towers.find((tower) => tower === architecture)
   if (!name) return undefined
-  const eye = eyes[name](vision)
-  const { layersRead, merge, projector, parts } = family.ending(fields, eye, text)
+  const eye = family.eye?.(fields) ?? eyes[name](vision)
+  const ending = family.ending(fields, eye, text)
+  const { layersRead, between, merge, resampler, projector, parts } = ending
   const { names, ...own } = eye
   return {
     ...own,
@@ -63,7 +78,9 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
     blocks: layersRead ? own.blocks.slice(0, Math.max(...layersRead)) : own.blocks,
     lastNorm: layersRead ? undefined : own.lastNorm,
     layersRead,
+    ...(between && { between }),
     merge,
+    ...(resampler && { resampler }),
     projector: { ...projector, width: text.shapes.hidden },
     softToken: softTokenOf(fields, family, text),
     ...(family.newline && { newline: family.newline }),
@@ -223,6 +240,27 @@ const families = {
     roots: LLAVA.roots,
     parts: NEWLINE,
   },
+  [MINICPM]: {
+    towers: ["siglip_vision_model", "siglip"],
+    eye: (fields) => asked(miniCpmVision(fields)),
+    ending: miniCpmEnding,
+    softToken: 0,
+    roots: [{ root: "vpm.", head: "resampler." }],
+    parts: {},
+  },
+  minicpmv4_6: {
+    towers: ["minicpmv4_6_vision"],
+    ending: mergingEnding,
+    softToken: 248056,
+    roots: rootsOf(["vision_tower."], "merger.mlp.0."),
+    parts: {
+      "vit_merger.input_layernorm": "vit_merger.layer_norm1",
+      "vit_merger.self_attn.o_proj": "vit_merger.self_attn.out_proj",
+      "vit_merger.norm": "vit_merger.pre_norm",
+      ...MARKS,
+      projector_norm: "pre_norm",
+    },
+  },
   mistral3: {
     towers: ["pixtral"],
     ending: mistral3Ending,
@@ -350,6 +388,41 @@ function kimiEnding(fields: Fields, eye: Eye): Ending {
     projector: {
       norm: undefined,
       inner: { columns: eye.width * side * side, activation: "gelu", gated: false },
+      bias: true,
+      factor: 1,
+    },
+  }
+}
+
+/** What queries have seen is normed and multiplied with a matrix. */
+function miniCpmEnding(fields: Fields, _: Eye, text: ModelConfig): Ending {
+  const resampler = readResampler(fields, text)
+  return {
+    layersRead: undefined,
+    merge: { side: 1, by: "columns" },
+    resampler,
+    parts: resamplerParts(resampler.columns),
+    // Where the text model multiplies rows of tokens, converters have divided that matrix.
+    projector: { norm: resampler.norm, inner: undefined, bias: false, factor: 1 },
+  }
+}
+
+/** Patches are merged behind a layer and behind the last one. */
+function mergingEnding(fields: Fields, { width, blocks, lastNorm }: Eye): Ending {
+  const vision = fields.object("vision_config")!
+  checkMerging(fields)
+  const layer = fields.count("insert_layer_id", 6, 0, blocks.length - 1)
+  if (oneSide(vision, "window_kernel_size", { otherwise: 2, most: MAX_JOINED }) !== 2)
+    throw vision.wrong("window_kernel_size", "is another than 2, the only one that is known")
+  const { inner: side, all } = MERGED
+  const every = side ** 2
+  return {
+    layersRead: undefined,
+    between: { layer, side, norm: lastNorm!, columns: every * blocks[0]!.mlp.intermediate },
+    merge: { side: all, by: "columns", every },
+    projector: {
+      norm: { kind: "layer", bias: true, epsilon: 1e-6 },
+      inner: { columns: (all / side) ** 2 * width, activation: "gelu", gated: false },
       bias: true,
       factor: 1,
     },

@@ -45,7 +45,7 @@ export function fittingFamily(config: Fields): Fitting | undefined {
   return glm4v && asGlm4v(glm4v)
 }
 
-const asQwen = ({ soft: usual = "<|image_pad|>", ...patches }: QwenPatches): Fitting => ({
+const asQwen = ({ soft: usual = "<|image_pad|>", isPlain, ...patches }: QwenPatches): Fitting => ({
   processors: ["Qwen2VLImageProcessor", "Qwen3VLImageProcessor"],
   patches,
   repeated: {
@@ -55,7 +55,7 @@ const asQwen = ({ soft: usual = "<|image_pad|>", ...patches }: QwenPatches): Fit
   },
   words(tokens) {
     const soft = tokens("image_token", usual)
-    return { isPlaced: true, mark: soft, soft, wording: plain }
+    return { ...(!isPlain && { isPlaced: true }), mark: soft, soft, wording: plain }
   },
 })
 

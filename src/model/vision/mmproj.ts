@@ -72,7 +72,7 @@ function wordsOf(
 ): { fields: Fields; image: Fields } {
   const { keys, broken } = file
   const { tower } = projector
-  refuseUnknown(file)
+  refuseUnknown(file, projector)
   const vision_config = {
     model_type: typeof tower === "function" ? tower(file) : tower,
     hidden_size: file.count("embedding_length"),
@@ -118,7 +118,7 @@ function activationOf({ keys }: ClipFile, { gelu }: Projector): string {
 }
 
 /** What others have that are called the same: pictures in several sizes, of a kind that LLaVA 1.6 has not, and fewer heads of keys. */
-function refuseUnknown(file: ClipFile): void {
+function refuseUnknown(file: ClipFile, { fewerKeys }: Projector): void {
   const merging = hasGrids(file) ? "spatial_unpad" : "flat"
   const merge = file.keys.textIfThere("clip.vision.mm_patch_merge_type") ?? merging
   if (merge !== merging)
@@ -127,7 +127,7 @@ function refuseUnknown(file: ClipFile): void {
       `is "${merge}"; known ${hasGrids(file) ? "with" : "without"} image_grid_pinpoints: ${merging}`,
     )
   const heads = file.count("attention.head_count")
-  if ((file.countIfThere("attention.head_count_kv") ?? heads) !== heads)
+  if (!fewerKeys && (file.countIfThere("attention.head_count_kv") ?? heads) !== heads)
     throw file.wrong("attention.head_count_kv", `is not ${heads}, as many as there are heads`)
 }
 
@@ -137,7 +137,13 @@ function namingOf(file: ClipFile, projector: Projector, tower: TowerConfig): Nam
   const isSwapped = projector.mayBeSwapped && down?.dims[0] === tower.width
   const [up, lower] = isSwapped ? ["ffn_down", "ffn_up"] : ["ffn_up", "ffn_down"]
   return {
-    roots: [{ root: "v.", head: "mm.", apart: file.has("v.image_newline") ? "v." : "model." }],
+    roots: [
+      {
+        root: "v.",
+        head: projector.head ?? "mm.",
+        apart: file.has("v.image_newline") ? "v." : "model.",
+      },
+    ],
     layers: "blk.",
     parts: {
       patch_embedding: "patch_embd",

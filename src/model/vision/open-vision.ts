@@ -21,6 +21,7 @@ import {
 import { convert } from "../weights/convert.ts"
 import type { Weights } from "../weights/weights.ts"
 import { readTower } from "./families.ts"
+import { withSoftToken } from "./minicpm.ts"
 import { openMmproj } from "./mmproj.ts"
 import { IMAGE, readProcessing } from "./processing.ts"
 import { newlineOf, type TowerConfig, tower, towerShapes } from "./tower.ts"
@@ -110,7 +111,7 @@ export async function sightBeside(beside: Beside): Promise<Sightedness> {
 
 /** Both were read from the same fields, but each has ways of its own. */
 function checkTiles(fields: Fields, tower: TowerConfig, images: ImageProcessing): void {
-  const { patch, joined, hasClassRow, tile, places = 0 } = images
+  const { patch, joined, hasClassRow, tile, nearest, places = nearest ?? 0 } = images
   const side = tower.fits ? places : Math.floor(tile.width / patch)
   const isOne =
     patch === tower.patch &&
@@ -126,10 +127,11 @@ function checkTiles(fields: Fields, tower: TowerConfig, images: ImageProcessing)
  */
 export async function openVision(model: Seeing): Promise<Vision | undefined> {
   const place = await placeOfSense(model, "vision")
-  const config = place && readTower(place.fields, model.config)
+  const told = place && (await withSoftToken(place.fields, place.folder))
+  const config = told && readTower(told, model.config)
   if (!config) return undefined
   return openWhole(async (closing) => {
-    const naming = place.told === PARAMS ? paramsTowerNaming(config) : config.naming
+    const naming = place!.told === PARAMS ? paramsTowerNaming(config) : config.naming
     const layers = layersOf(config)
     const graph = () => tower(config)
     const sense = await openSense(place, { naming, ...named(config), layers, graph })

@@ -33,6 +33,7 @@ const { seen, fitted, sizes } = JSON.parse(
   fitted: Record<string, { config: Json; image: Json; images: Record<string, Fitted> }>
   sizes: Record<"mistral3" | "pixtral", Sizes> & {
     lfm2_vl: number[][]
+    minicpmv4_6: number[][]
     llama4: Record<"grown" | "kept", number[][]>
     llava_onevision: { tile: number; pinpoints: number[][]; images: number[][] }
   }
@@ -381,6 +382,27 @@ test("an image of LFM2-VL's lies in the tiles that transformers chooses, and beh
     const found = parts.tiles.map((tile) => [tile.width, tile.height])
     expect(found).toEqual([...tiles, [wide, high]])
   }
+  expect(cut(blank(201, 1), processing)).toHaveProperty("refusal")
+})
+
+test("an image of MiniCPM-V's lies in the slices that transformers chooses, and before them all of it fits", async () => {
+  const image = { patch_size: 7, scale_resolution: 56 }
+  const vision_config = { image_size: 70, patch_size: 7 }
+  const files = { "preprocessor_config.json": image }
+  const processing = (await read({ model_type: "minicpmv4_6", vision_config }, files))!
+  let most = 0
+  for (const [width, height, ...expected] of sizes.minicpmv4_6) {
+    const [wide, high, columns, rows, ...all] = expected as number[]
+    const parts = cut(blank(width!, height!), processing)
+    if ("refusal" in parts) throw new Error(parts.refusal)
+    const count = columns! * rows!
+    expect(parts.grid).toEqual(count ? { width: columns, height: rows } : { width: 1, height: 1 })
+    const each = [all[0]! / columns!, all[1]! / rows!]
+    const found = parts.tiles.map((tile) => [tile.width, tile.height])
+    expect(found).toEqual([[wide, high], ...Array<number[]>(count).fill(each)])
+    most = Math.max(most, ...found.map(([across, down]) => across! * down!))
+  }
+  expect(mostRows(processing)).toBeGreaterThanOrEqual(most / 49)
   expect(cut(blank(201, 1), processing)).toHaveProperty("refusal")
 })
 

@@ -13,6 +13,16 @@ import { MAX_EDGE, type Pinpoints, readGrids } from "./cutting.ts"
 import { type Fitting, fittingFamily, plain, type Tokens } from "./fitting.ts"
 import { kimiImage, kimiKernel, kimiPlaces } from "./kimi.ts"
 import {
+  checkMode,
+  MERGED,
+  MINICPM,
+  MINICPM_SOFT,
+  miniCpmImage,
+  miniCpmQueries,
+  miniCpmWords,
+  publishedWords,
+} from "./minicpm.ts"
+import {
   type ImageProcessor,
   NEXT,
   normalising,
@@ -44,6 +54,12 @@ interface Family {
   processors: readonly [ProcessorName, ...ProcessorName[]]
   /** The tower where `vision_config` does not say which. */
   tower: string
+  /** Towers are otherwise here. */
+  towers?: Readonly<Record<string, Tower>>
+  /** So many rows ask behind the patches. */
+  queries?(sources: Sources): number
+  /** Patches a side that become one row between layers. */
+  inner?: number
   /** What `vision_feature_select_strategy` is where nothing is said. It holds: in "default" the first row does not come out. */
   selects?: "default" | "full"
   /** Images lie in grids that the configuration lists, too, or else in these. */
@@ -108,6 +124,18 @@ const kimi: Family = {
   },
 }
 
+const slicing: Tower = {
+  hasClassRow: false,
+  fits: true,
+  nearest: (vision) =>
+    Math.floor(
+      oneSide(vision, "image_size", { otherwise: 980, most: 1 << 14 }) /
+        oneSide(vision, "patch_size", { otherwise: 14, most: 1 << 14 }),
+    ),
+  image: 980,
+  patch: 14,
+}
+
 const families: Readonly<Record<string, Family>> = {
   llava,
   lfm2_vl: {
@@ -127,6 +155,39 @@ const families: Readonly<Record<string, Family>> = {
   },
   kimi_k25: kimi,
   kimi_vl: { ...kimi, processors: ["KimiVLImageProcessor"], tower: "moonvit" },
+  [MINICPM]: {
+    processors: ["MiniCPMVImageProcessor"],
+    tower: "siglip",
+    towers: { siglip: slicing, siglip_vision_model: slicing },
+    queries: ({ config }) => miniCpmQueries(config),
+    joined: () => 1,
+    words: ({ image }) => ({
+      mark: "(<image>./</image>)",
+      soft: MINICPM_SOFT,
+      wording: { ...plain, ...publishedWords(image) },
+    }),
+  },
+  minicpmv4_6: {
+    processors: ["MiniCPMV4_6ImageProcessor"],
+    tower: "minicpmv4_6_vision",
+    inner: MERGED.inner,
+    joined: () => MERGED.all,
+    words({ image, processor, tokens }) {
+      checkMode(image)
+      if (!image.flag("slice_mode", true))
+        throw image.wrong("slice_mode", "is false; only images in slices are known")
+      const soft = tokens("image_token", "<|image_pad|>")
+      const isCounted = processor.flag("use_image_id", image.flag("use_image_id", true))
+      const wording = miniCpmWords(
+        (what) => [
+          tokens(`${what}_start_token`, `<${what}>`),
+          tokens(`${what}_end_token`, `</${what}>`),
+        ],
+        isCounted,
+      )
+      return { mark: soft, soft, wording: { ...plain, ...wording } }
+    },
+  },
   llava_next: { ...llava, instead: {}, processors: ["LlavaNextImageProcessor"], grids: NEXT },
   llava_onevision: {
     ...llava,
@@ -268,6 +329,7 @@ interface Tower {
   /** Tiles are as large as their images. */
   fits?: true
   /** The square that positions are learned for, and how these are spread over an image's. */
+  nearest?(vision: Fields): number
   learned?: { places(vision: Fields): number; spread: NonNullable<ImageProcessing["spread"]> }
   /** Edges of image and patch in pixels, where nothing is said. */
   image: number
@@ -289,6 +351,7 @@ const towers: Readonly<Record<string, Tower>> = {
   janus_vision_model: { hasClassRow: false, image: 384, patch: 16 },
   idefics3: { hasClassRow: false, image: 224, patch: 32 }, // as Idefics 3 and SmolVLM were published
   smolvlm: { hasClassRow: false, image: 224, patch: 32 },
+  minicpmv4_6_vision: { ...slicing, image: 224, patch: 16 },
   idefics3_vision: { hasClassRow: false, image: 224, patch: 32 },
   smolvlm_vision: { hasClassRow: false, image: 224, patch: 32 },
   siglip2_vision_model: {
@@ -326,7 +389,7 @@ export async function readProcessing(
   const processor = await read(folder, PROCESSOR)
   const given = processor?.object("image_processor") ?? (await read(folder, IMAGE)) ?? told
   if (!given) return undefined
-  const image = kimiImage(given)
+  const image = miniCpmImage(kimiImage(given))
   const tokens = namedTokens((await folder.jsonIfThere(TOKENIZER)) ?? {})
   const texts = { processor: processor ?? fieldsOf(folder, PROCESSOR, {}), tokens }
   return processingBy(config, image, texts)
@@ -345,7 +408,7 @@ export function processingBy(
   if (!usual || !vision) return undefined
   const name = vision.text("model_type", "") || usual.tower
   const family = own(usual.instead ?? {}, name) ?? usual
-  const tower = own(towers, name)
+  const tower = own(family.towers ?? towers, name)
   return tower && processingOf(family, tower, { config, vision, image, ...texts })
 }
 
@@ -415,6 +478,7 @@ function processingOf(family: Family, tower: Tower, sources: Sources): ImageProc
   const chosen: ImageProcessor = processors[processorOf(image, family)]
   refuseUnknown(image, chosen)
   const { hasClassRow, isTurned, learned } = tower
+  const queries = family.queries?.(sources)
   const patch = oneSide(vision, "patch_size", { otherwise: tower.patch, most: MAX_EDGE })
   const joined = family.joined(sources)
   const { tile, cutting } = chosen.cutting(image, { patch, joined })
@@ -429,8 +493,12 @@ function processingOf(family: Family, tower: Tower, sources: Sources): ImageProc
     ...(isTurned && { isTurned }),
     skipped: skippedOf(config, family),
     ...(learned && { places: learned.places(vision), spread: learned.spread }),
+    ...(tower.nearest && { nearest: tower.nearest(vision) }),
+    ...(queries && { queries }),
+    ...(family.inner && { inner: family.inner }),
     ...family.words(sources),
   }
+  if (queries) checkQueries(image, queries)
   if (tower.fits) checkPatches(processing, sources)
   else
     checkTile(
@@ -481,6 +549,13 @@ function checkGrids(
       "vision_feature_select_strategy",
       `leaves ${skipped} rows of a tile out, whose tower puts ${Number(hasClassRow)} before its patches`,
     )
+}
+
+/** As many as the image processor puts soft tokens into the prompt. */
+function checkQueries(image: Fields, queries: number): void {
+  const name = "image_feature_size"
+  const told = image.count(name, queries)
+  if (told !== queries) throw image.wrong(name, `is ${told}, but the tower has ${queries} queries`)
 }
 
 /** Of a tower that fits images. The processor's own numbers would put another number of soft tokens into the prompt. */

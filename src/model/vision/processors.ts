@@ -20,6 +20,7 @@ import {
   padded,
   shrunk,
   shrunkTogether,
+  sliced,
   splitUp,
   stretched,
   tiled,
@@ -36,7 +37,7 @@ export interface ImageProcessor {
   /** Each step is rounded to floats of that kind. */
   steps?: "bf16"
   /** The field that says how large a tile is. */
-  field: "size" | "max_image_size" | "max_soft_tokens" | "in_token_limit"
+  field: "size" | "max_image_size" | "max_soft_tokens" | "in_token_limit" | "scale_resolution"
   cutting(image: Fields, grain: Grain): Cuts
   /** Which `do_` fields may be true beside those of all: what they do is known, or nothing. */
   flags: readonly string[]
@@ -49,6 +50,7 @@ const SPLIT = {
   flags: ["do_image_splitting", "do_pad"], // the latter fills up batches
 } as const
 
+const SLICED = { field: "scale_resolution", cutting: sliced, flags: [] } as const
 const FITTED = { field: "size", cutting: fitted, flags: [] } as const
 const FRAMED = { field: "size", cutting: fittedFrames, flags: [] } as const
 
@@ -158,6 +160,8 @@ export const processors = {
     cutting: shrunkTogether,
     flags: [],
   },
+  MiniCPMVImageProcessor: { filter: "bicubic", normal: HALVES, ...SLICED },
+  MiniCPMV4_6ImageProcessor: { filter: "bicubic", normal: HALVES, ...SLICED },
   Lfm2VlImageProcessor: {
     filter: "bilinear",
     normal: HALVES,

@@ -8,6 +8,7 @@ import { TURNS_HALVES } from "../gguf/tower-inside.ts"
 import { joinedRows, type NamedPart, type Naming } from "../weights/names.ts"
 import { classParts } from "./eyes.ts"
 import { boundParts, GEMMA4_CONSTANTS, lineParts } from "./gemma4.ts"
+import { MARKS, MERGED, MINICPM, RESAMPLER_CONSTANTS } from "./minicpm.ts"
 import { FRAMES, MAX_ROWS } from "./qwen.ts"
 import { placesParts, STACKED, type TowerConfig } from "./tower.ts"
 
@@ -23,9 +24,13 @@ export interface Projector {
   /** What its templates write in the place of an image; absent: as the family's. */
   soft?: string
   /** The text model turns tokens by height and width, too, and says which pairs. */
-  turnsByAxes?: true
+  turnsByAxes?: boolean
+  /** There may be fewer heads of keys than of queries. */
+  fewerKeys?: true
   /** Older converters wrote up and down for each other. */
   mayBeSwapped: boolean
+  /** What stands before the names of its own tensors; absent: mm. */
+  head?: string
   /** Tensors that an older converter wrote and nobody reads. */
   unread?: readonly string[]
   /** @param text as above */
@@ -40,6 +45,8 @@ export interface Projector {
 
 const SCALE = "projector.scale_factor"
 const PLACES = "v.position_embd.weight"
+/** MiniCPM-V's. */
+const SLICES = ["<image>", "</image>", "<slice>", "</slice>", "<image_id>", "</image_id>"]
 const MERGER = "mm.patch_merger.weight"
 
 const projectors = {
@@ -224,6 +231,67 @@ const projectors = {
     },
     last: { tensor: "mm.2.weight", dim: 1 },
   },
+  resampler: {
+    model: () => MINICPM,
+    gelu: "gelu_pytorch_tanh",
+    around: SLICES,
+    mayBeSwapped: true,
+    head: "resampler.",
+    unread: ["resampler.pos_embed_k", "resampler.pos_embed"], // sines, as they are computed here
+    fields: (file) => ({ query_num: file.dims("resampler.query")[1], ...versionOf(file) }),
+    vision: (file) => ({ image_size: placesOf(file) }),
+    image: (file) => ({
+      image_processor_type: "MiniCPMVImageProcessor",
+      patch_size: file.count("patch_size"),
+      scale_resolution: file.count("image_size"),
+      use_image_id: true, // as all were published
+    }),
+    parts: () => ({
+      ...RESAMPLER_CONSTANTS,
+      "queries.weight": { name: "query" },
+      resampler_kv: "kv",
+      resampler_q: "attn.q",
+      resampler_k: "attn.k",
+      resampler_v: "attn.v",
+      resampler_o: "attn.out",
+      query_norm: "ln_q",
+      key_norm: "ln_kv",
+      projector_norm: "ln_post",
+      linear_1: "proj",
+    }),
+    last: { tensor: "resampler.proj.weight", dim: 1 },
+  },
+  minicpmv4_6: {
+    model: () => "minicpmv4_6",
+    tower: "minicpmv4_6_vision",
+    gelu: "gelu_pytorch_tanh",
+    around: SLICES,
+    mayBeSwapped: false,
+    fields: (file) => ({
+      ...mergedBy(file),
+      insert_layer_id: file.keys.countsIfThere("clip.vision.wa_layer_indexes")?.[0],
+    }),
+    vision: (file) => ({ image_size: placesOf(file) }),
+    image: (file) => ({
+      patch_size: file.count("patch_size"),
+      scale_resolution: file.count("image_size"),
+    }),
+    parts: () => ({
+      "vit_merger.input_layernorm": "vit_merger.ln1",
+      "vit_merger.self_attn.q_proj": "vit_merger.attn_q",
+      "vit_merger.self_attn.k_proj": "vit_merger.attn_k",
+      "vit_merger.self_attn.v_proj": "vit_merger.attn_v",
+      "vit_merger.self_attn.o_proj": "vit_merger.attn_out",
+      "vit_merger.norm": "vit_merger.ds_ln",
+      "vit_merger.linear_1": "vit_merger.ds_ffn_up",
+      "vit_merger.linear_2": "vit_merger.ds_ffn_down",
+      ...MARKS,
+      projector_norm: "input_norm",
+      linear_1: "up",
+      linear_2: "down",
+    }),
+    last: { tensor: "mm.down.weight", dim: 1 },
+  },
   lfm2: {
     model: () => "lfm2_vl",
     tower: "siglip2_vision_model",
@@ -352,6 +420,24 @@ const projectors = {
   },
   "qwen2.5vl_merger": qwen25("qwen2_5_vl"),
   "qwen2.5o": { ...qwen25("qwen2_5_omni"), around: ["<|vision_bos|>", "<|vision_eos|>"] }, // and what hears
+  exaone4_5: {
+    ...qwen25("exaone4_5"),
+    around: ["<vision>", "</vision>"],
+    turnsByAxes: false,
+    fewerKeys: true,
+    mayBeSwapped: true,
+    vision: (file) => ({
+      ...qwenVision(file),
+      intermediate_size: innerOf(file),
+      num_key_value_heads: file.countIfThere("attention.head_count_kv"),
+      window_size: file.countIfThere("window_size"),
+      fullatt_block_indexes: seeingAll(file),
+    }),
+    parts(file, tower) {
+      const { kvHeads, headDim } = tower.blocks[0]!.attention
+      return { ...qwenParts(file, tower), ...joinedParts(tower, kvHeads * headDim) }
+    },
+  },
   qwen3vl_merger: {
     ...ofQwen({ min: 1 << 16, max: 1 << 24 }),
     model: (_, text) => qwen3Models[text.text("model_type")] ?? "qwen3_vl",
@@ -379,6 +465,24 @@ export function projectorOf(file: ClipFile): Projector {
   const { key, name = "mlp" } = file.projector() // as long as there was no other
   if (Object.hasOwn(projectors, name)) return projectors[name as keyof typeof projectors]
   throw file.keys.wrong(key, `is "${name}"; known: ${mmprojNames.join(", ")}`)
+}
+
+/** Of MiniCPM-V: the key of an image's size has the square that a slice is as large as, and not that of places. */
+const placesOf = (file: ClipFile) => Math.sqrt(file.dims(PLACES)[1]!) * file.count("patch_size")
+
+/** Of MiniCPM-V 4.6. */
+function mergedBy(file: ClipFile): Json {
+  const side = file.countIfThere(SCALE) ?? MERGED.all
+  if (side === MERGED.all) return {}
+  throw file.wrong(SCALE, `is ${side}; known: ${MERGED.all}`)
+}
+
+/** MiniCPM-V 2.6, 4.0 and 4.5, and what MiniCPM-o 2.6, 4.0 and 4.5 see with; 2 and 2.5 write slices otherwise. */
+function versionOf({ keys }: ClipFile): Json {
+  const key = "clip.minicpmv_version"
+  const version = keys.countIfThere(key) ?? 2
+  if ([3, 4, 5, 6, 100045].includes(version)) return {}
+  throw keys.wrong(key, `is ${version}; known: 3, 4, 5, 6, 100045`)
 }
 
 const square = (side: number) => ({ height: side, width: side })
@@ -554,8 +658,8 @@ function qwenParts(file: ClipFile, { width, patch }: TowerConfig): Naming["parts
   }
 }
 
-function joinedParts({ width }: TowerConfig): Naming["parts"] {
-  const rows = joinedRows({ q: width, k: width, v: width })
+function joinedParts({ width }: TowerConfig, kvWidth = width): Naming["parts"] {
+  const rows = joinedRows({ q: width, k: kvWidth, v: kvWidth })
   return Object.fromEntries(
     (["q", "k", "v"] as const).map((part) => [
       `self_attn.${part}_proj`,

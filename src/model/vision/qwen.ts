@@ -1,10 +1,11 @@
-// Towers of Qwen that sees: Qwen 2 VL, 2.5 VL, 3 VL and 3.5, and what 2.5 Omni and 3 Omni see with. They take images of any proportions, whose patches are turned by height
+// Towers of Qwen that sees: Qwen 2 VL, 2.5 VL, 3 VL and 3.5, and what 2.5 Omni and 3 Omni see with; and EXAONE 4.5's, which is 2.5's with
+// fewer heads of keys, and whose text model counts its tokens one by one. They take images of any proportions, whose patches are turned by height
 // and width. A patch is two frames of a video; an image is the same frame twice. In 2.5 most layers see a window of the image. In 3
 // positions are learned besides, and what some layers leave goes to the text model as well, which adds it behind its first layers.
 // The text model turns its tokens by time, height and width.
 //
 // Sources: configuration_*.py and modeling_*.py of transformers (qwen2_vl, qwen2_5_vl, qwen2_5_omni, qwen3_vl,
-// qwen3_omni_moe, qwen3_5).
+// qwen3_omni_moe, qwen3_5, exaone4_5).
 
 import type { Axis } from "../../runtime/rotation.ts"
 import { type Block, NORMS, type NormKind, withAttention, withBlocks, withMlp } from "../block.ts"
@@ -41,6 +42,8 @@ interface Qwen {
   /** Which of the text model's pairs turn by which coordinate, where it is not said how many of each there are. */
   sections: readonly number[]
   interleaved: boolean
+  /** The text model turns tokens by their position alone. */
+  isPlain?: true
   softToken: number
   /** Its text, where no tokenizer names it; absent: that of most. */
   soft?: string
@@ -160,6 +163,13 @@ const families: Readonly<Record<string, Qwen>> = {
     interleaved: false,
     softToken: 151655,
   },
+  exaone4_5: {
+    ...qwen25,
+    towers: ["exaone4_5_vision"],
+    absent: { ...qwen25.absent, num_key_value_heads: 8 },
+    isPlain: true,
+    softToken: 67,
+  },
   qwen2_5_vl: qwen25,
   qwen2_5_omni: qwen25Omni,
   qwen2_5_omni_thinker: qwen25Omni,
@@ -185,6 +195,8 @@ export interface QwenPatches {
   places?: number
   /** The text of its soft token, where no tokenizer names it; absent: that of most. */
   soft?: string
+  /** The text model does not ask where rows lie. */
+  isPlain?: true
 }
 
 /** @returns nothing where the tower is not known */
@@ -193,7 +205,7 @@ export function readQwenPatches(fields: Fields): QwenPatches | undefined {
   if (!found) return undefined
   const {
     vision,
-    family: { soft },
+    family: { soft, isPlain },
   } = found
   const patch = oneSide(vision, "patch_size", { most: MAX_PATCH })
   const joined = vision.count("spatial_merge_size", undefined, 1, MAX_JOINED)
@@ -209,6 +221,7 @@ export function readQwenPatches(fields: Fields): QwenPatches | undefined {
     ...(window && { window }),
     ...(places && { places }),
     ...(soft && { soft }),
+    ...(isPlain && { isPlain }),
   }
 }
 
@@ -291,12 +304,12 @@ export function readQwen(fields: Fields, text: ModelConfig): TowerConfig | undef
     },
     stacked,
     softToken: fields.count(softTokenField(fields), family.softToken, 0, vocabulary - 1),
-    axes: axesOf(fields, family, text),
+    ...(!family.isPlain && { axes: axesOf(fields, family, text) }),
     naming: {
       roots: ROOTS.map((root) => ({ root, head: `${root}merger.` })),
       layers: "blocks.",
       parts: {
-        ...partsOf(width, patch),
+        ...partsOf(width, patch, kvWidthOf(config)),
         ...(places && placesParts("pos_embed.weight", places * places, width)),
         ...family.names,
         ...stackedParts(stacked.length, family.stacked),
@@ -405,9 +418,12 @@ const USUAL_STACKED: StackedNames = {
   parts: { projector_norm: "norm", linear_1: "linear_fc1", linear_2: "linear_fc2" },
 }
 
+/** Columns of keys, and of values. */
+const kvWidthOf = ({ shapes: { kvHeads, headDim } }: ModelConfig) => kvHeads * headDim
+
 /** Queries, keys and values lie in one matrix. */
-export function partsOf(width: number, patch: number): Naming["parts"] {
-  const rows = joinedRows({ q: width, k: width, v: width })
+export function partsOf(width: number, patch: number, kvWidth = width): Naming["parts"] {
+  const rows = joinedRows({ q: width, k: kvWidth, v: kvWidth })
   const projection = (part: keyof typeof rows) => ({ name: "attn.qkv", rows: rows[part] })
   return {
     embed_tokens: "patch_embed.proj", // by which the tower is found

@@ -5,11 +5,17 @@
 //
 // Towers that take images of any proportions have no such table. Where positions are learned, for a square of places, those between
 // are mixed of the four around them: behind a patch's pixels its row has how much each place counts, which is multiplied with them.
-// Where each height and each width has a row of its own, both are added.
+// Where each height and each width has a row of its own, both are added. Or a patch has the nearest of these places, which its token names.
+//
+// Where patches are merged between two layers, each of those that become one has the row of all of them from then on: keys and values
+// that are there four times count four times less, so what is seen is the same. It costs what a tower without that costs.
+//
+// With a resampler rows stand behind the patches that ask: learned queries, one each, see all patches and not each other.
 
 import {
   add,
   apply,
+  attention,
   concat,
   embed,
   finish,
@@ -54,7 +60,11 @@ export interface TowerConfig {
   lastNorm: NormKind | undefined
   /** Layers whose rows are read as they leave them, side by side, counted from 1; undefined: those of the last, normed. */
   layersRead: readonly number[] | undefined
+  /** Between two layers patches are merged. */
+  between?: Between
   merge: Merge
+  /** What comes out are not its patches, but what is asked of them. */
+  resampler?: Resampler
   projector: Projector
   /** What comes out behind the last layer's rows, side by side. */
   stacked?: readonly Stacked[]
@@ -86,6 +96,8 @@ export interface Fits {
   frames: number
   /** Positions are learned: added before the first norm, where there is one, or behind it. */
   interpolated?: "before the norm" | "behind the norm"
+  /** The same, of which a patch has the nearest. */
+  nearest?: true
   /** Of so many heights and as many widths. */
   lines?: number
 }
@@ -97,6 +109,8 @@ export interface Fits {
 export interface Merge {
   side: number
   by: "columns" | "mean" | "matrix"
+  /** One of each so many rows is read: the others are the same. */
+  every?: number
   /** Of each patch before. */
   norm?: NormKind
   /** What a mean is multiplied with. */
@@ -104,6 +118,30 @@ export interface Merge {
   /** And a stored row is taken off it, and the rest multiplied with another. */
   standardized?: true
 }
+
+/**
+ * Behind that layer, counted from 0, so many patches to each side see each other and become one: their mean, and what two matrices make of
+ * them side by side, under a norm, with so many columns between.
+ */
+export interface Between {
+  layer: number
+  side: number
+  norm: NormKind
+  columns: number
+}
+
+/** Heads of learned queries, each of which sees all patches: their keys are told by line and column where they lie, as sines. */
+export interface Resampler {
+  queries: number
+  /** Of a row, which heads share. */
+  columns: number
+  heads: number
+  /** Of queries, and of what keys and values are made of. */
+  norm: NormKind
+}
+
+/** Of patches to each side of a tile, where these are told by sines. */
+export const MAX_LINES = 512
 
 /** A norm, and one matrix, two or three. */
 export interface Projector {
@@ -158,7 +196,7 @@ export function seeingImages(
 export function tower(config: TowerConfig): Graph {
   const { architecture, width, blocks, firstNorm, lastNorm, layersRead, merge, projector } = config
   const own = named("", "model.")
-  const table = config.fits ? undefined : positionsOf(config)
+  const table = config.fits && !config.fits.nearest ? undefined : positionsOf(config)
   const given = hiddenIn(towerShapes(config).taken)
   const places = table ? embed(table) : learnedPlaces(config, given)
   const isBehind = config.fits?.interpolated === "behind the norm"
@@ -170,13 +208,17 @@ export function tower(config: TowerConfig): Graph {
   const place = { layers: blocks.length, prefix: "model.", hidden: width, sinks: 0, keptBy: 0 }
   const left = blocks.map((block, index) => {
     x = decoderLayer(block, x, { ...place, index })
+    if (config.between?.layer === index) x = mergedBetween(x, config.between, block)
     return x
   })
   const last = lastNorm ? normed(x, lastNorm, own, "norm", "norm") : x
   const read = layersRead?.map((layer) => left[layer - 1]!).reduce(concat) ?? last
   const ending = named("projector.", "")
+  const leading = config.resampler
+    ? resampled(read, config.resampler, ending)
+    : merged(read, merge.side ** 2, merge, ending)
   const hidden = [
-    projected(merged(read, merge.side ** 2, merge, ending), projector, ending),
+    projected(leading, projector, ending),
     ...(config.stacked ?? []).map(({ layer, number }) => {
       const norm = { kind: "layer", bias: true, epsilon: lastNorm!.epsilon } as const
       const ofLayer = named(`stacked.${number}.`, `model.${STACKED}.${number}.`)
@@ -189,6 +231,78 @@ export function tower(config: TowerConfig): Graph {
     table ?? weight("layers.0.o", "model.layers.0.self_attn.o_proj.weight", width, heads * headDim)
   const shapes = towerShapes(config)
   return finish({ architecture, shapes, window: undefined, sinks: 0 }, last, head, { hidden })
+}
+
+/** [tokens, width] of each patch the row of all that become one. */
+function mergedBetween(x: Node, { side, norm, columns }: Between, block: Block): Node {
+  const own = named("vit_merger.", "model.vit_merger.")
+  const { heads, headDim, scale } = block.attention
+  const memory = { layer: 0, heads, kvHeads: heads, headDim, cap: undefined, window: undefined }
+  const within = { ...memory, sinks: 0, mutual: true } as const
+  const project = (name: string, tensor: string, row: Node, rows: number) =>
+    linear(
+      row,
+      own(name, `${tensor}.weight`, rows, row.columns),
+      own(`${name}_bias`, `${tensor}.bias`, rows),
+    )
+  const even = normed(x, norm, own, "attention_norm", "input_layernorm")
+  const [q, k, v] = ["q", "k", "v"].map((name) =>
+    project(name, `self_attn.${name}_proj`, even, x.columns),
+  )
+  const seen = attention(q!, k, v, { ...within, scale })
+  const sum = add(x, project("o", "self_attn.o_proj", seen, x.columns))
+  // Where all scores are 0 each row counts the same: what only one of them has, as often as there are rows, is what that one has.
+  const count = side * side
+  const marks = { ...own("marks", "marks.weight", count, count), exact: true as const }
+  const mark = embed(marks, "height")
+  const rows = Array.from({ length: count }, (_, i) =>
+    attention(sum, sum, multiply(sum, slice(mark, i, 1)), { ...within, scale: 0 }),
+  )
+  const beside = normed(rows.reduce(concat), norm, own, "norm", "norm")
+  const made = apply("gelu_tanh", project("up", "linear_1", beside, columns))
+  return add(project("down", "linear_2", made, x.columns), scaled(rows.reduce(add), 1 / count))
+}
+
+/** [rows that ask, columns] what each query has seen. */
+function resampled(x: Node, { queries, columns, heads, norm }: Resampler, own: Named): Node {
+  const project = (name: "q" | "k" | "v" | "o", row: Node) => {
+    const matrix = own(`resampler_${name}`, `resampler_${name}.weight`, columns, columns)
+    return linear(row, matrix, own(`resampler_${name}_bias`, `resampler_${name}.bias`, columns))
+  }
+  const learned = stacked("queries", [
+    own("asking", "queries.weight", queries, columns),
+    own("rest", "queries_rest.weight", MAX_LINES - queries, columns),
+  ])
+  const asking = normed(
+    embed({ ...learned, exact: true }, "height"),
+    norm,
+    own,
+    "ask",
+    "query_norm",
+  )
+  const even = normed(
+    linear(x, own("resampler_kv", "resampler_kv.weight", columns, x.columns)),
+    norm,
+    own,
+    "seen",
+    "key_norm",
+  )
+  const lines = {
+    ...named("", "model.")("lines", "lines.weight", MAX_LINES, columns / 2),
+    exact: true as const,
+  }
+  const places = concat(embed(lines, "width"), embed(lines, "height"))
+  const headDim = columns / heads
+  const seen = attention(
+    project("q", asking),
+    project("k", add(even, places)),
+    project("v", even),
+    {
+      ...{ layer: 1, heads, kvHeads: heads, headDim, scale: headDim ** -0.5 },
+      ...{ cap: undefined, window: undefined, sinks: 0, mutual: true },
+    },
+  )
+  return project("o", select(seen, "hidden"))
 }
 
 /** [tokens, width] patches. @param given the pixels of each, and how much each learned place counts for it */
@@ -243,7 +357,7 @@ export function towerShapes(config: TowerConfig): Shapes & { taken: number } {
   const { heads, kvHeads, headDim } = attention
   const places = side * side + Number(hasClass)
   return {
-    vocabulary: fits ? width : places,
+    vocabulary: fits && !fits.nearest ? width : places,
     hidden: projector.width * (1 + stacked.length),
     taken: COLOURS * patch * patch + (fits?.interpolated ? side * side : 0),
     layers: blocks.length,
@@ -268,12 +382,16 @@ function positionsOf({ side, width, hasClass }: TowerConfig): Weight {
 
 /** [rows that come out, columns of as many rows as become one, or of what is made of them] */
 export function merged(x: Node, count: number, merge: Omit<Merge, "side">, own: Named): Node {
-  const { by, norm, factor = 1, standardized } = merge
+  const { by, norm, factor = 1, standardized, every = 1 } = merge
   const even = norm ? normed(x, norm, own, "merging_norm", "merging_norm") : x
   const whole = select(even, "hidden", count)
   if (by === "matrix")
     return linear(whole, own("merging", "merging.weight", x.columns, whole.columns))
-  if (by === "columns") return whole
+  if (by === "columns" && every === 1) return whole
+  if (by === "columns")
+    return Array.from({ length: count / every }, (_, i) =>
+      slice(whole, i * every * x.columns, x.columns),
+    ).reduce(concat)
   const rows = Array.from({ length: count }, (_, i) => slice(whole, i * x.columns, x.columns))
   const mean = scaled(rows.reduce(add), factor / count)
   return standardized ? standard(mean) : mean

@@ -56,8 +56,10 @@ export interface Source {
   woven?: { others: readonly string[]; run: number }
   /** It is not stored: this is every value. */
   constant?: number
-  /** It is not stored: a row is the sines of its place, and behind them the cosines. */
-  sines?: true
+  /** It is not stored: this is on its diagonal, and zeros beside it. */
+  diagonal?: number
+  /** It is not stored: a row is the sines of its place, and behind them the cosines (`sinesOf`). */
+  sines?: "closed" | "open"
 }
 
 /** `run` rows from `from` on, and as many again every `every` rows, of the `of` rows that the stored tensor has. */
@@ -131,6 +133,7 @@ export const llamaNaming: Naming = {
     { root: "model.language_model.", head: "" },
     { root: "model.text_model.", head: "" },
     { root: "thinker.model.", head: "thinker." },
+    { root: "llm.model.", head: "llm." }, // of MiniCPM-V
     { root: "language_model.", head: "language_model." }, // of Idefics 3 and SmolVLM, as MLX has it
   ],
   layers: "layers.",
@@ -209,6 +212,9 @@ function alternating(each: number): Record<"gate" | "up", RowRuns> {
   return { gate: { ...rows, from: 0 }, up: { ...rows, from: 1 } }
 }
 
+/** What stands before the names of a layer that guesses ahead, of its own and in a folder. */
+const AHEAD = "mtp."
+
 /** @param shapeOf of the folder's tensor of that name, if there is one */
 export function sourcesOf(
   naming: Naming,
@@ -218,17 +224,25 @@ export function sourcesOf(
   const embedding = partIn(naming.parts, "embed_tokens").name
   const match = naming.roots.find(({ root }) => shapeOf(`${root}${embedding}.weight`))
   const { root, head, apart = "" } = match ?? naming.roots[0]!
-  const other = instead.find(({ stored, also, shape }) => {
-    if (also !== undefined && !shapeOf(`${root}${layers}${also}`)) return false
-    const its = shapeOf(`${root}${layers}${stored}`)
-    return its && (!shape || shape.every((n, i) => n === undefined || n === its[i]))
-  })
-  const parts = { ...naming.parts, ...other?.parts }
-  const partOf = (name: string) => partIn(parts, name)
+  const partsAt = (place: string) => {
+    const other = instead.find(({ stored, also, shape }) => {
+      if (also !== undefined && !shapeOf(`${place}${layers}${also}`)) return false
+      const its = shapeOf(`${place}${layers}${stored}`)
+      return its && (!shape || shape.every((n, i) => n === undefined || n === its[i]))
+    })
+    return { ...naming.parts, ...other?.parts }
+  }
+  // What guesses ahead stands beside the model, and its experts may be kept in another way.
+  const model = { at: root, parts: partsAt(root) }
+  const ahead = { at: head + AHEAD, parts: partsAt(head + AHEAD) }
   return (name) => {
     const [, inside, number, stem, kind] =
-      /^(model\.)?(?:layers\.(\d+)\.)?(.+)\.(weight|bias|e_score_correction_bias)$/.exec(name) ?? []
+      /^(model\.|mtp\.)?(?:layers\.(\d+)\.)?(.+)\.(weight|bias|e_score_correction_bias)$/.exec(
+        name,
+      ) ?? []
     if (stem === undefined) return { tensor: name }
+    const { at, parts } = inside === AHEAD ? ahead : model
+    const partOf = (name: string) => partIn(parts, name)
     const [, ofHead, of] = /^(.+)(\.\d+)$/.exec(stem) ?? [] // a norm of one head
     const [, experts, expert, projection] = /^(.+\.experts)\.(\d+)\.(.+)$/.exec(stem) ?? []
     if (expert !== undefined) {
@@ -236,11 +250,11 @@ export function sourcesOf(
       const { name: own, bare, transposed, ...rest } = part
       const { rows, stacked = 1 } = part
       const from = (rows?.from ?? 0) + ((rows?.of ?? 0) / stacked) * Number(expert)
-      const tensor = `${root}${layers}${number}.${own.replace("*", expert)}${ending(kind!, bare)}`
+      const tensor = `${at}${layers}${number}.${own.replace("*", expert)}${ending(kind!, bare)}`
       const turned = kind === "weight" && transposed ? { transposed } : {}
       return { tensor, ...rest, ...turned, ...(rows && { rows: { ...rows, from } }) }
     }
-    const place = inside ? root + (number === undefined ? "" : `${layers}${number}.`) : head
+    const place = inside ? at + (number === undefined ? "" : `${layers}${number}.`) : head
     const whole = `${stem}.${kind}`
     if (Object.hasOwn(parts, whole)) {
       const { name: own, bare: _, apart: isApart, plusRow, woven, ...rest } = partOf(whole)

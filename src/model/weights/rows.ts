@@ -11,26 +11,38 @@ import { type Source, storedRow } from "./names.ts"
 import type { Room } from "./room.ts"
 import type { Tensor } from "./weights.ts"
 
-/** One that is not stored. */
-export function constantTensor(value: number, columns: number): Tensor {
+/** A list of whole numbers, as floats. */
+export function listTensor(list: Int32Array): Tensor {
   return {
     codec: "f32",
-    async read(_, rows) {
-      return { rows, values: narrow(new Float32Array(rows * columns).fill(value), "f32") }
+    async read(first, rows) {
+      return { rows, values: narrow(Float32Array.from(list.subarray(first, first + rows)), "f32") }
     },
   }
 }
 
-/** Sines and cosines of the rows' places. */
-export function sinesTensor(columns: number): Tensor {
+/** One that is not stored; nothing where it is. */
+export function madeTensor(source: Source, columns: number): Tensor | undefined {
+  const rowOf = madeRows(source, columns)
+  if (!rowOf) return undefined
   return {
     codec: "f32",
     async read(first, rows) {
       const values = new Float32Array(rows * columns)
-      for (let row = 0; row < rows; row++) values.set(sinesOf(first + row, columns), row * columns)
+      for (let row = 0; row < rows; row++) values.set(rowOf(first + row), row * columns)
       return { rows, values: narrow(values, "f32") }
     },
   }
+}
+
+function madeRows(
+  { constant, diagonal, sines }: Source,
+  columns: number,
+): ((row: number) => Float32Array) | undefined {
+  if (sines) return (row) => sinesOf(row, columns, sines === "open")
+  if (constant !== undefined) return () => new Float32Array(columns).fill(constant)
+  if (diagonal === undefined) return undefined
+  return (row) => Float32Array.from({ length: columns }, (_, i) => (i === row ? diagonal : 0))
 }
 
 /** A tensor as it is stored: `read` gives rows, or in a transposed one columns first to first + count - 1 of each row. */
@@ -82,7 +94,7 @@ export function rowsOf(
 }
 
 /** Codes as what they stand for: a group of them lies along a row. */
-function asFloats(stored: StoredTensor, columns: number): StoredTensor {
+export function asFloats(stored: StoredTensor, columns: number): StoredTensor {
   const { codec } = stored
   if (!isGroupCodec(codec)) return stored
   return {

@@ -20,7 +20,7 @@ import type { Packing } from "../packed/packing.ts"
 import { type Naming, type Source, sameNames, sourcesOf } from "./names.ts"
 import { pickled, pickleIn } from "./pickles.ts"
 import { Room } from "./room.ts"
-import { constantTensor, rowsOf, type StoredTensor, sinesTensor, turnedColumns } from "./rows.ts"
+import { listTensor, madeTensor, rowsOf, type StoredTensor, turnedColumns } from "./rows.ts"
 import type { Entry, Tensor, Weights } from "./weights.ts"
 
 /** The last part of a matrix's name, plain or as quantisers have it. */
@@ -107,7 +107,7 @@ export async function openSafetensors(
         const { matrix, part } = partNamed(name)
         const source = sources(matrix)
         if (part === undefined) return find(opened, source, rows, columns)
-        if (part === "order") return orderTensor(orders.get(matrix)!)
+        if (part === "order") return listTensor(orders.get(matrix)!)
         return rowsOf(findPacked(opened, source, rows, columns)!.sorted!.tensor, source, columns)
       },
       holds(name) {
@@ -286,8 +286,8 @@ function partFor({ name, dtype, shape, handle, position }: Located): Part {
 
 function find(opened: Opened, source: Source, rows: number, columns: number): Tensor {
   const { folder, anyFile, tensors } = opened
-  if (source.constant !== undefined) return constantTensor(source.constant, columns)
-  if (source.sines) return sinesTensor(columns)
+  const made = madeTensor(source, columns)
+  if (made) return made
   const packed = findPacked(opened, source, rows, columns)
   if (packed) return rowsOf(packed, source, columns, addendOf(opened, source, columns))
   const tensor = tensors.get(source.tensor)
@@ -349,17 +349,6 @@ function addendOf(opened: Opened, { plusRow }: Source, columns: number): Tensor 
   if (shape) return find(opened, { tensor, shape }, 1, columns)
   const of = opened.tensors.get(tensor)?.shape[0] ?? 1
   return find(opened, { tensor, rows: { of, from, run: 1, every: of } }, 1, columns)
-}
-
-/** Which columns of a matrix come one after the other. */
-function orderTensor(order: Int32Array): Tensor {
-  return {
-    codec: "f32",
-    async read(first, rows) {
-      const numbers = Float32Array.from(order.subarray(first, first + rows))
-      return { rows, values: new Uint8Array(numbers.buffer) }
-    },
-  }
 }
 
 /** Nothing where the tensor is stored as floats. */

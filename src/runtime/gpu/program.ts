@@ -9,7 +9,7 @@
 import { openWhole } from "../../closing.ts"
 import { problem } from "../../errors.ts"
 import { checkStep } from "../check-step.ts"
-import { checkGroups, type Manifest, takenColumns } from "../manifest.ts"
+import { checkGroups, givenColumns, type Manifest, takenColumns } from "../manifest.ts"
 import type { Loan } from "../open-device.ts"
 import {
   type CancelWord,
@@ -511,7 +511,7 @@ class GpuProgram implements Shard {
       })
     }
     const { logits, hidden } = this.#tape
-    const { vocabulary, hidden: width } = this.manifest.shapes
+    const { shapes } = this.manifest
     const add = (rows: number, columns: number, { place, at, stride }: TapeRows, of: RowsOf) => {
       if (rows === 0) return
       const into = new Uint8Array(sizeOfRows(rows, stride, columns))
@@ -521,8 +521,8 @@ class GpuProgram implements Shard {
       }
       results.push({ wanted: { place: this.#places[place]!, at, into }, write })
     }
-    add(hiddenRows.length, width, hidden, (out) => out.hidden)
-    if (wantLogits) add(logitRows.length, vocabulary, logits, (out) => out.logits!)
+    add(hiddenRows.length, givenColumns(shapes), hidden, (out) => out.hidden)
+    if (wantLogits) add(logitRows.length, shapes.vocabulary, logits, (out) => out.logits!)
     return results
   }
 }

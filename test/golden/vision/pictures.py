@@ -361,6 +361,68 @@ MODELS = {
         sizes=[[(41, 27)], [(70, 50), (23, 22)]],
         renamed={"model.vision_tower.": "model.vision_tower.vision_model."},
     ),
+    "exaone4-5": dict(
+        config={
+            "architectures": ["Exaone4_5_ForConditionalGeneration"],
+            "model_type": "exaone4_5",
+            "image_token_id": FIRST + 2,
+            "video_token_id": FIRST + 3,
+            "tie_word_embeddings": False,
+            "text_config": {
+                **json.loads((GOLDEN / "models/exaone4/config.json").read_text()),
+                "vocab_size": 336,
+                "bos_token_id": None,
+                "eos_token_id": FIRST + 1,
+                "tie_word_embeddings": False,
+            },
+            "vision_config": dict(
+                **dict(model_type="exaone4_5_vision", depth=3, hidden_size=32, intermediate_size=56, hidden_act="silu", in_channels=3),
+                **dict(num_heads=4, num_key_value_heads=2, patch_size=4, spatial_merge_size=2, temporal_patch_size=2),
+                **dict(out_hidden_size=40, window_size=16, fullatt_block_indexes=[1]),
+            ),
+        },
+        tokens=["<|image_pad|>", "<|video_pad|>", "<vision>", "</vision>"],
+        image=dict(
+            **dict(image_processor_type="Qwen2VLImageProcessor", patch_size=4, merge_size=2, temporal_patch_size=2),
+            **dict(min_pixels=256, max_pixels=2048, **CLIP),
+        ),
+        processor=dict(processor_class="Exaone4_5_Processor"),
+        beside={"video_preprocessor_config.json": dict(video_processor_type="Qwen2VLVideoProcessor", patch_size=4)},
+        sizes=[[(41, 27)], [(90, 30), (23, 22)]],
+    ),
+    "minicpm-v-4-6": dict(
+        config={
+            "architectures": ["MiniCPMV4_6ForConditionalGeneration"],
+            "model_type": "minicpmv4_6",
+            "image_token_id": FIRST + 2,
+            "video_token_id": FIRST + 3,
+            "insert_layer_id": 1,
+            "image_size": 32,
+            "downsample_mode": "16x",
+            "tie_word_embeddings": False,
+            "text_config": {
+                **json.loads((GOLDEN / "models/qwen3-5/config.json").read_text()),
+                "vocab_size": 336,
+                "bos_token_id": None,
+                "eos_token_id": FIRST + 1,
+            },
+            "vision_config": {
+                **dict(model_type="minicpmv4_6_vision", hidden_size=32, intermediate_size=40, num_hidden_layers=3),
+                **dict(num_attention_heads=2, image_size=28, patch_size=4, hidden_act="gelu_pytorch_tanh"),
+            },
+        },
+        tokens=["<|image_pad|>", "<|video_pad|>", *(f"<{end}{part}>" for part in ("image", "slice", "image_id") for end in ("", "/"))],
+        names=dict(
+            **dict(image_token="<|image_pad|>", video_token="<|video_pad|>"),
+            **{f"{part}_{side}_token": f"<{end}{part}>" for part in ("image", "slice", "image_id") for side, end in (("start", ""), ("end", "/"))},
+        ),
+        image=dict(image_processor_type="MiniCPMV4_6ImageProcessor", patch_size=4, scale_resolution=32, max_slice_nums=4),
+        processor=dict(processor_class="MiniCPMV4_6Processor"),
+        beside={"video_preprocessor_config.json": dict(video_processor_type="MiniCPMV4_6VideoProcessor", patch_size=4)},
+        # Beside its whole two slices side by side; then four of a square, and a small one that is not cut.
+        sizes=[[(41, 27)], [(61, 58), (13, 22)]],
+        seed=2,
+    ),
     "llava-onevision": dict(
         config={
             "architectures": ["LlavaOnesenseForConditionalGeneration"],
@@ -389,7 +451,7 @@ def draw_part(name, shape, generator):
         return normal * 1.2 / shape[1:].numel() ** 0.5 if len(shape) > 1 else normal * 0.3
     if any(part in name for part in ("position_embedding", "positional_embedding", "class_embedding", "image_newline", "pos_emb")):
         return normal * 0.5
-    if any(part in name for part in ("multi_modal_projector", "vision_adapter", "mm_projector", "aligner")) and "norm" not in name and len(shape) > 1:
+    if any(part in name for part in ("multi_modal_projector", "vision_adapter", "mm_projector", "aligner", "merger")) and "norm" not in name and len(shape) > 1:
         return normal * 2 / shape[-1] ** 0.5
     return draw(name, shape, generator)
 

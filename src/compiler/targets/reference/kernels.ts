@@ -2,7 +2,7 @@
 // is rounded to float, and sums are added in the order of arithmetic.ts or, within one lane, of the columns.
 
 import { nearestEven } from "../../../runtime/dtype.ts"
-import { type Attention, type Groups, type Routing, valueDim } from "../../graph/graph.ts"
+import { type Attention, type Groups, NOWHERE, type Routing, valueDim } from "../../graph/graph.ts"
 import { type AttentionArithmetic, WIDE_GROUP, WIDE_MOST } from "../../plan.ts"
 import * as arithmetic from "./arithmetic.ts"
 import type { Floats, Codes as StoredCodes } from "./parameters.ts"
@@ -67,7 +67,7 @@ export function weigh(x: Rows, weight: Float32Array, out: Rows, row: number): vo
 
 export function reorder(x: Rows, order: Float32Array, out: Rows, row: number): void {
   const [from, to] = [rowOf(x, row), rowOf(out, row)]
-  for (let i = 0; i < to.length; i++) to[i] = from[order[i]!]!
+  for (let i = 0; i < to.length; i++) to[i] = from[order[i]!] ?? NOWHERE
 }
 
 /** docs/determinism.md has the definition; all in float32. */

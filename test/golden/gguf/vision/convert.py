@@ -22,12 +22,14 @@ HERE = Path(__file__).resolve().parent
 VISION = HERE.parent.parent / "vision"
 HALVES = dict(image_mean=[0.5, 0.5, 0.5], image_std=[0.5, 0.5, 0.5])
 TEXT = {
+    "exaone4-5": "Exaone4_5_ForConditionalGeneration",
     "gemma3": None,
     "gemma4": None,
     "granite-vision": "GraniteForCausalLM",
     "internvl": "Qwen2ForCausalLM",
     "llava-clip": "LlamaForCausalLM",
     "llava-next": "MistralForCausalLM",
+    "minicpm-v-4-6": "MiniCPMV4_6ForConditionalGeneration",
     "smolvlm": "VLlama3ForCausalLM",
 }
 # Which encoder is inside, and what the converter is told of it.
@@ -36,11 +38,13 @@ LEGACY = {
     "llava-clip": ("CLIPVisionModel", []),
     "llava-next": ("CLIPVisionModel", []),
 }
+# Taken apart as tools/mtmd/legacy-models/minicpmv-surgery.py does.
+MINICPM = {"minicpm-v": "Qwen2ForCausalLM"}
 # Kimi VL is what Kimi K2.5 sees pictures with, under other names.
 KIMI = ["kimi-vl"]
 KIMI_NAMES = {"mm_projector.proj.0.": "multi_modal_projector.linear_1.", "mm_projector.proj.2.": "multi_modal_projector.linear_2."}
 PICTURED = ["janus", "kimi-k25", "lfm2-vl", "llama4", "llava-pixtral", "mistral3", "qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen3-vl-moe", "qwen3-5"]
-ALONE = {"qwen3-5": ["--no-mtp"]}  # without a layer that guesses ahead
+ALONE = dict.fromkeys(["minicpm-v-4-6", "qwen3-5"], ["--no-mtp"])  # without a layer that guesses ahead
 # What stands for rows of images, 319, and around them has no names in those folders.
 TOKENS = {
     "gemma3": {
@@ -116,6 +120,14 @@ own = kind.from_pretrained
 kind.from_pretrained = lambda folder: Whole(own(folder).float())
 sys.argv[:2] = []
 runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+# The table of sines, which nobody reads, is as large as the published one: of 2 x 2 places here.
+RUN_MINICPM = """
+import sys
+script = open(sys.argv[1]).read()
+assert script.count("(70, 70)") == 2
+sys.argv[:1] = []
+exec(compile(script.replace("(70, 70)", "(2, 2)"), sys.argv[0], "exec"))
 """
 
 
@@ -198,8 +210,27 @@ def legacy(llama, name, output):
         subprocess.run([sys.executable, "-c", RUN_LEGACY, encoder, script, *options, *flags, "--clip-model-is-vision"], check=True)
 
 
+def minicpm(llama, name, output):
+    with tempfile.TemporaryDirectory() as place:
+        inside, folder = Path(place) / name, Path(place) / "eye"
+        inside.mkdir()
+        folder.mkdir()
+        config, weights = published(name, inside)
+        part = lambda start: {key.removeprefix(start): w for key, w in weights.items() if key.startswith(start)}
+        text = {key: value for key, value in config.items() if key not in ("vision_config", "slice_config", "version")}
+        write(inside, {**text, "model_type": "qwen2", "architectures": [MINICPM[name]]}, part("llm."))
+        convert(llama, inside, output / "model.gguf", "--outtype", "bf16")
+        (folder / "config.json").write_text(json.dumps(config))
+        torch.save({key: w.float() for key, w in part("vpm.").items()}, folder / "minicpmv.clip")
+        torch.save({f"resampler.{key}": w.float() for key, w in part("resampler.").items()}, folder / "minicpmv.projector")
+        script = Path(llama) / "tools/mtmd/legacy-models/minicpmv-convert-image-encoder-to-gguf.py"
+        options = ["-m", folder, "--minicpmv-projector", folder / "minicpmv.projector", "--output-dir", output, "--minicpmv_version", "3"]
+        subprocess.run([sys.executable, "-c", RUN_MINICPM, script, *options], check=True)
+
+
 if __name__ == "__main__":
     llama, *names = sys.argv[1:]
-    for name in names or [*TEXT, *PICTURED, *KIMI]:
+    for name in names or [*TEXT, *PICTURED, *KIMI, *MINICPM]:
         (HERE / name).mkdir(exist_ok=True)
-        (legacy if name in LEGACY else modern)(llama, name, HERE / name)
+        way = legacy if name in LEGACY else minicpm if name in MINICPM else modern
+        way(llama, name, HERE / name)

@@ -30,6 +30,10 @@ static int within(const int32_t *values, int64_t count, int64_t limit) {
   return 1;
 }
 
+// Which tokens bring a row of hidden_in; and behind it, in the place of a token, which one.
+enum takes { TAKES_NONE, TAKES_ALL, TAKES_SOME };
+enum { SEEN = 0x40000000 };
+
 // Nothing that a step is given may lead outside the model's memory.
 static int32_t check_sequence(sinter_model *m, const sinter_step_arrays *s, int64_t sequence) {
   int64_t first = s->starts[sequence], end = s->starts[sequence + 1];
@@ -43,10 +47,13 @@ static int32_t check_sequence(sinter_model *m, const sinter_step_arrays *s, int6
   for (int64_t t = first; t < end; t++) {
     if (s->positions[t] != position + t - first)
       return refuse(m, SINTER_BAD_INDEX, "positions of a sequence do not follow each other");
-    if (s->seen_to && (s->seen_to[t] < s->positions[t] || s->seen_to[t] > last ||
+    // In a tower a row may see others and not itself.
+    const int64_t least = TAKES == TAKES_ALL ? position : s->positions[t];
+    if (s->seen_to && (s->seen_to[t] < least || s->seen_to[t] > last ||
                        (t > first && s->seen_to[t] < s->seen_to[t - 1])))
       return refuse(m, SINTER_BAD_INDEX, "a token sees to where nothing is");
     if (s->seen_from && (s->seen_from[t] < 0 || s->seen_from[t] > s->positions[t] ||
+                         (s->seen_to && s->seen_from[t] > s->seen_to[t]) ||
                          (t > first && s->seen_from[t] < s->seen_from[t - 1])))
       return refuse(m, SINTER_BAD_INDEX, "a token sees from where it is not");
   }
@@ -86,10 +93,6 @@ static int32_t check_states(sinter_model *m, const sinter_step_arrays *s, int64_
   }
   return SINTER_OK;
 }
-
-// Which tokens bring a row of hidden_in; and behind it, in the place of a token, which one.
-enum takes { TAKES_NONE, TAKES_ALL, TAKES_SOME };
-enum { SEEN = 0x40000000 };
 
 // Of the vocabulary, or in the place of one a row that is taken in.
 static int are_tokens(const sinter_model *m, const sinter_step_arrays *s) {
@@ -502,9 +505,11 @@ INLINE void bound_row(const struct elements e) {
     e.output[i] = (below > least ? below : least) + x * 0.0f;
   }
 }
-// `other`: which of the columns comes where.
+// `other`: which of the columns comes where, or below 0 that none does (NOWHERE of graph.ts).
+#define NOWHERE -1e9f
 INLINE void reorder_row(const struct elements e) {
-  for (int64_t i = 0; i < e.columns; i++) e.output[i] = e.input[(int64_t)e.other[i]];
+  for (int64_t i = 0; i < e.columns; i++)
+    e.output[i] = e.other[i] < 0 ? NOWHERE : e.input[(int64_t)e.other[i]];
 }
 INLINE void copy_row(const struct elements e) {
   memmove(e.output, e.input, (size_t)e.columns * 4);

@@ -21,7 +21,7 @@ import { DRAWN, RESULT_WORDS, type Region, resultWord } from "../../../../runtim
 import { BLOCK, SEEN } from "../../../../runtime/program.ts"
 import type { RowSet } from "../../../../runtime/step-rows.ts"
 import { elementwise } from "../../../graph/elementwise.ts"
-import type { EmbeddedBy } from "../../../graph/graph.ts"
+import { type EmbeddedBy, NOWHERE } from "../../../graph/graph.ts"
 import {
   type BufferId,
   type Codes,
@@ -811,8 +811,10 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
     write(to, { input, order, output }) {
       const [x, out, own] = [to.cells(input), to.cells(output), to.vector(order)]
       to.eachColumn(output.columns, (i) => {
-        const value = x.load(own(i).whole().bits("u32"))
-        return () => out.store(i, value)
+        const place = to.k.let(own(i))
+        const value = to.k.let(x.load(select(place.lt(0), f32(0), place).whole().bits("u32")))
+        const there = select(place.lt(0), f32(NOWHERE), value)
+        return () => out.store(i, there)
       })
     },
   },

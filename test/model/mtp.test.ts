@@ -1,0 +1,82 @@
+// Layers of a model's own that guess ahead: they guess what test/golden/mtp/make.py says, beside attention of all kinds and states.
+
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, beforeAll, describe, expect, test } from "vitest"
+import { createEagle } from "../../src/engine/drafters/eagle.ts"
+import type { Memory } from "../../src/engine/memory.ts"
+import { type Model, openModel } from "../../src/model/model.ts"
+import { openOwnLayer } from "../../src/model/own-layers.ts"
+import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
+import { asking, drafted, type On, opened } from "./drafted.ts"
+import { mtpModels, readGoldenMtp, writeMtpModel } from "./golden.ts"
+import { writeMtpGguf } from "./mtp-gguf.ts"
+import { batch, blocksFor, take } from "./steps.ts"
+
+const LENGTH = 3
+const KEPT = 16 // every so many columns of the logits
+
+const { isSkipped, why } = lackOf("vulkan")
+
+describe.each([
+  ...mtpModels.map((name) => [name, "a folder", writeMtpModel] as const),
+  ...(["qwen3-5", "glm4-moe"] as const).map((name) => [name, "a GGUF file", writeMtpGguf] as const),
+])("%s, %s", (name, _, write) => {
+  const texts = readGoldenMtp(name)
+  const folder = mkdtempSync(join(tmpdir(), "sinter-mtp-"))
+  let model: Model
+  let layer: ReturnType<typeof openOwnLayer>
+  beforeAll(async () => {
+    write(name, folder)
+    model = await openModel(folder)
+    layer = openOwnLayer(model, model.format)
+  })
+  afterAll(async () => {
+    await model.close()
+    rmSync(folder, { recursive: true })
+  })
+
+  test("logits, from the model's last rows", async () => {
+    const [target, guesser] = [
+      await opened(model, model.weights),
+      await opened(layer, model.weights),
+    ]
+    for (const { prompt, reply, logits: golden } of texts) {
+      const tokens = [...prompt, ...reply]
+      const all = [...tokens.keys()]
+      const blocks = blocksFor(tokens.length + 1)
+      const read = batch([{ tokens, from: 0, blocks, hidden: all }])
+      const { hidden } = await take(target, read)
+      const logits = all.slice(0, -1)
+      const step = batch([{ tokens: tokens.slice(1), from: 1, visibleFrom: 1, blocks, logits }])
+      const hiddenIn = hidden.subarray(0, logits.length * model.config.shapes.hidden)
+      const made = (await take(guesser, { ...step, hiddenIn })).logits!
+      const kept = made.filter((_, i) => i % KEPT === 0)
+      expect(kept.length).toBe(golden.length)
+      for (const [i, logit] of golden.entries()) expect(kept[i]).toBeCloseTo(logit, 3)
+    }
+  })
+
+  async function judge(on: On) {
+    const guesser = await opened(layer, model.weights, on)
+    for (const text of texts) {
+      const drafter = (memory: Memory) => createEagle(guesser, memory)
+      const drafting = { model, mode: "mtp", drafter, length: LENGTH, on } as const
+      const { made, reply } = await drafted(drafting, asking(text, { temperature: 0 }))
+      expect(reply).toEqual(text.reply)
+      expect(made.length).toBeGreaterThanOrEqual(Math.floor(reply.length / (LENGTH + 1)))
+      for (const { at, proposed } of made) {
+        const place = at - text.prompt.length
+        const clear = text.leads[place]!.findIndex((lead) => lead < 0.01)
+        const wanted = text.drafts[place]!.slice(0, clear < 0 ? LENGTH : clear)
+        expect(proposed.slice(0, wanted.length)).toEqual(wanted.slice(0, proposed.length))
+      }
+    }
+    await guesser.close()
+  }
+
+  test("what an engine drafts", () => judge("reference"))
+  test("the same by a library", () => judge("cpu"))
+  test.skipIf(isSkipped)(`the same on vulkan${why}`, () => judge("vulkan"), GPU_MILLISECONDS)
+})
