@@ -9,6 +9,7 @@ import type { LoadedModel } from "./app/loaded-model.ts"
 import { type Models, type ModelsOptions, openModels } from "./app/models.ts"
 import type { Summary } from "./app/prepared-model.ts"
 import { type AppChat, withDefaults } from "./app/requests.ts"
+import type { Transcripts } from "./chat/conversation.ts"
 import { openWhole } from "./closing.ts"
 import type { Engine } from "./engine/engine.ts"
 import { Trace } from "./engine/trace.ts"
@@ -45,6 +46,8 @@ export interface App {
 /** The first model's own, valid until it is unloaded, and what was chosen for each. */
 export interface Ready {
   chat: AppChat
+  /** Of a Whisper, which writes nothing else. */
+  transcripts?: Transcripts | undefined
   engine: Engine
   summary: Summary
   /** Where the weights came from: the model's folder, or the shelf, packed by an earlier start. */
@@ -100,5 +103,6 @@ async function opened(http: Http, models: Models): Promise<Ready> {
   const { chat, engine, summary, weightsFrom, service } = loaded[0]!
   const summaries = loaded.map((each) => each.summary)
   const answering = withDefaults(chat, service.defaults)
-  return { chat: answering, engine, summary, weightsFrom, summaries }
+  const { transcripts } = service
+  return { chat: answering, transcripts, engine, summary, weightsFrom, summaries }
 }

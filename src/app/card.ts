@@ -26,6 +26,7 @@ export function cardOf(prepared: PreparedModel, created: number): ModelCard {
     sees: files.vision !== undefined,
     hears: files.hearing !== undefined,
     transcription: files.hearing?.transcription,
+    ...(files.hearing?.speech && { onlyTranscribes: true }),
     contextLength: limits.context.value,
     vocabularySize: files.config.shapes.vocabulary,
     template: files.texts.templates.get("default")?.text,
@@ -43,6 +44,7 @@ export function cardOf(prepared: PreparedModel, created: number): ModelCard {
 }
 
 const OF_RANKERS = ["rerank"]
+const OF_WRITERS = ["transcription"]
 const OF_EMBEDDERS = ["embedding"]
 const OF_ALL = ["completion", "logprobs", ...OF_EMBEDDERS]
 const OF_TALKERS = ["chat", "tools", "json_schema", ...OF_ALL]
@@ -51,10 +53,12 @@ const OF_TALKERS = ["chat", "tools", "json_schema", ...OF_ALL]
 export function capabilitiesOf({
   ranks,
   pooling,
+  hearing,
   texts: { templates, tokenizer },
-}: Pick<Model, "ranks" | "pooling" | "texts">): readonly string[] {
+}: Pick<Model, "ranks" | "pooling" | "texts" | "hearing">): readonly string[] {
   if (ranks) return OF_RANKERS
   if (pooling) return OF_EMBEDDERS
+  if (hearing?.speech) return OF_WRITERS
   const template = templates.get("default")
   return [
     ...(template ? OF_TALKERS : OF_ALL),

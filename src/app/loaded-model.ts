@@ -3,7 +3,10 @@
 
 import { setTimeout as sleep } from "node:timers/promises"
 import { createChat, type OpenChat } from "../chat/chat.ts"
+import type { Transcripts } from "../chat/conversation.ts"
+import type { EmbeddingModel } from "../chat/embedding.ts"
 import type { Tokenizer } from "../chat/tokenizer.ts"
+import { createTranscriber } from "../chat/transcripts/transcriber.ts"
 import { Closing, openWhole } from "../closing.ts"
 import { createEngine, type Engine, type EngineOptions } from "../engine/engine.ts"
 import type { Speculative } from "../engine/speculative.ts"
@@ -84,6 +87,7 @@ async function load(loading: Loading): Promise<LoadedModel> {
   const { engine, weights, program, towers } = closing.add(running)
   const endTokens = endsOf(files, tokenizer)
   const chat = closing.add(chatOver({ engine, towers }, tokenizer, templates, endTokens, loading))
+  const transcripts = transcriberOver({ engine, towers }, tokenizer, loading)
   closing.add(running) // before the chat, which it asks for masks
   const defaults = settings.generationDefaults === "model" ? files.texts.sampling : {}
   const { hash, prefix } = tokenizer
@@ -98,7 +102,11 @@ async function load(loading: Loading): Promise<LoadedModel> {
     summary,
     chat,
     engine,
-    service: { chat, model, fingerprint, defaults, samples: () => samplesOf(engine, towers) },
+    service: {
+      ...{ chat, model, fingerprint, defaults },
+      ...(transcripts && { transcripts }),
+      samples: () => samplesOf(engine, towers),
+    },
     weightsFrom: weights.from,
     close: () => closing.close(),
   }
@@ -276,6 +284,11 @@ function weightOptions({ settings, ending }: Loading): WeightOptions {
   return { shelf: openShelf(), shelfSize, log, progress, signal: ending.signal }
 }
 
+function madeFor({ ranks, pooling, hearing }: PreparedModel["files"]): EmbeddingModel["made"] {
+  if (hearing?.speech) return "to transcribe"
+  return ranks ? "to rank" : pooling ? "to embed" : "to write"
+}
+
 /** What reads images or recordings, with its weights in. */
 async function openSense(
   tower: PreparedTower,
@@ -314,6 +327,21 @@ async function openDrafter(loading: Loading, { programs }: Finishing): Promise<S
   return { mode, thrifty, length, room, drafter: await drafting.open({ limits, signal, load }) }
 }
 
+/** Of a Whisper, which writes nothing else. */
+function transcriberOver(
+  { engine, towers }: Pick<Running, "engine" | "towers">,
+  tokenizer: Tokenizer,
+  { files, summary }: Loading,
+): Transcripts | undefined {
+  const advice = files.hearing?.speech
+  const listener = towers.find((tower) => tower.listener)?.listener
+  if (!advice || !listener) return undefined
+  const { vocabulary } = files.config.shapes
+  const context = summary.limits.context.value
+  const options = { engine, tokenizer, listener, advice, vocabulary, context }
+  return createTranscriber(options, files.texts.tokenizer.file)
+}
+
 function chatOver(
   { engine, towers }: Pick<Running, "engine" | "towers">,
   tokenizer: Tokenizer,
@@ -325,10 +353,10 @@ function chatOver(
   return createChat({
     engine,
     tokenizer,
-    media: towers,
+    media: towers.filter(({ listener }) => !listener),
     vocabulary: files.config.shapes.vocabulary,
     embedding: {
-      made: files.ranks ? "to rank" : files.pooling ? "to embed" : "to write",
+      made: madeFor(files),
       pairedBy: files.config.embedding.isPaired ? files.config.shapes.vocabulary / 2 : 0,
       hidden: files.config.shapes.hidden,
       context: summary.limits.context.value,

@@ -1,9 +1,10 @@
 // What a model sees or hears with: a tower for either, a program of its own on its model's device, and what is made ready for it
 // (src/images, src/audio). Rows of images and recordings that came last are kept, since a conversation brings them again with each turn.
 
-import { openRecordings } from "../audio/recordings.ts"
+import { openRecordings, type Recordings } from "../audio/recordings.ts"
 import { mostRecordingRows, mostRows as mostWindowRows } from "../audio/tiles.ts"
 import type { ChatMedium } from "../chat/media.ts"
+import type { Listener } from "../chat/transcripts/transcriber.ts"
 import { openWhole } from "../closing.ts"
 import { type ProgramWish, parameterCount, prepareProgram } from "../compiler/targets/prepare.ts"
 import type { PlanTraits, Prepared } from "../compiler/targets/target.ts"
@@ -61,6 +62,7 @@ interface Medium extends Pick<ChatMedium, "kind" | "mark"> {
 
 /** Makes images or recordings ready for the tower. */
 export interface Preparing {
+  seek?: Recordings["seek"]
   prepare(bytes: Uint8Array, field: string, caller: Caller): Promise<SeenImage>
   close(): Promise<void>
 }
@@ -124,6 +126,8 @@ function besideOf({ configuration }: Sight | Hearing): string {
 }
 
 export interface OpenTower extends ChatMedium, Pick<Tower, "stats"> {
+  /** Of a Whisper's: what it hears is no part of a conversation. */
+  listener?: Listener
   /** Stands back behind the model's steps. */
   beside: Beside
   /** Of its weights. */
@@ -147,7 +151,9 @@ export async function openTower(
     const tower = closing.add(createTower(program, { log, onLost }))
     const source = closing.add(medium.open(log))
     const { hidden } = program.manifest.shapes
+    const { seek } = source
     return {
+      ...("speech" in sense && seek && { listener: listening({ seek }, tower, medium.tileRows) }),
       kind,
       mark,
       soft: { text: soft, id: sense.config.softToken },
@@ -206,7 +212,7 @@ export function preparing(
   const known = new LruMap<Read>(most, ({ features }) => features.byteLength)
   const alone = oneOfEach()
   return async (bytes, field, caller) => {
-    const hash = hex(await crypto.subtle.digest("SHA-256", bytes as Uint8Array<ArrayBuffer>))
+    const hash = await hashOf(bytes)
     const ready = known.get(hash)
     if (ready) return { hash, ...ready, encode: async () => widened(ready.features, wider) }
     const see = async (caller: Caller) => cut.put(hash, await source.prepare(bytes, field, caller))
@@ -234,6 +240,23 @@ export function preparing(
     return { hash, ...image, encode: async (caller) => widened(await encode(caller), wider) }
   }
 }
+
+/** Windows are computed as they are sought, and not kept: whoever asked for one holds it. */
+function listening(source: Pick<Recordings, "seek">, tower: Tower, rows: number): Listener {
+  return {
+    rows,
+    listen: async (bytes, field, caller) => {
+      const hash = await hashOf(bytes)
+      const { samples, frames, windowAt } = await source.seek(bytes, field, caller)
+      const rowsAt = (frame: number, caller: Caller) =>
+        tower.read(rows, async () => [windowAt(frame)], caller)
+      return { hash, samples, frames, rowsAt }
+    },
+  }
+}
+
+const hashOf = async (bytes: Uint8Array) =>
+  hex(await crypto.subtle.digest("SHA-256", bytes as Uint8Array<ArrayBuffer>))
 
 const hex = (bytes: ArrayBuffer) => Buffer.from(bytes).toString("hex")
 

@@ -32,5 +32,5 @@ async function answerTo(order: Order): Promise<Answer> {
   const refusal = shortProblem(samples.length, leastSamples(processing), RATE)
   if (refusal !== undefined) return { refusal }
   windows = windowsOf(samples, processing)
-  return { windows: windows.map(({ rows, own }) => ({ rows, own })) }
+  return { windows: windows.map(({ rows, own }) => ({ rows, own })), samples: samples.length }
 }

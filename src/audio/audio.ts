@@ -9,6 +9,8 @@ export type Cutting =
   | "padded"
   /** Each 30 seconds by themselves, and of the last as much as there is (Audio Flamingo 3, GLM-ASR). */
   | "windows"
+  /** Any 30 seconds, wherever they begin: what was heard before says where (Whisper). Silence fills a recording that has fewer. */
+  | "sought"
   /** A few seconds each, with nothing around them; the loudest band of all of a recording bounds each (Qwen 2.5 Omni). */
   | "pieces"
 
@@ -107,6 +109,13 @@ export interface Tile {
   given: Float32Array
   places: Int32Array // [rows] 0, 1, 2, …; zeros where nobody looks them up
   wanted: Int32Array // [rows that come out] the first of the rows that are joined to one
+}
+
+/** A recording of which any 30 seconds are a window. */
+export interface SoughtRecording {
+  samples: number // at 16 kHz
+  frames: number // that it has, 100 of a second; no window begins behind them
+  windowAt: (frame: number) => Tile
 }
 
 /** One channel of numbers between -1 and 1. */

@@ -6,15 +6,19 @@ import { codeRoot } from "../code-root.ts"
 import type { Log } from "../log.ts"
 import { type Ask, Decoder, type DecodingLimits, refusedFile } from "../worker/decoder.ts"
 import type { Caller } from "../worker/lane.ts"
-import type { AudioProcessing, HeardRecording, Tile } from "./audio.ts"
-import { type Span, tileOf } from "./tiles.ts"
+import type { AudioProcessing, HeardRecording, SoughtRecording, Tile } from "./audio.ts"
+import { type Span, soughtFrames, soughtTile, tileOf } from "./tiles.ts"
 
 export type Order =
   | { kind: "hear"; bytes: Uint8Array }
   /** Of the recording that was heard last: at most 3,000, or 1.5 MB. */
   | { kind: "frames"; window: number }
 
-export type Answer = { windows: Span[] } | { refusal: string } | { frames: Float32Array }
+/** `samples`: how many it has at 16 kHz. */
+export type Answer =
+  | { windows: Span[]; samples: number }
+  | { refusal: string }
+  | { frames: Float32Array }
 
 export interface Recordings {
   /**
@@ -24,6 +28,8 @@ export interface Recordings {
    * signal's reason.
    */
   prepare(bytes: Uint8Array, field: string, caller: Caller): Promise<HeardRecording>
+  /** The same of a tower whose windows are sought, of which every frame is kept. */
+  seek(bytes: Uint8Array, field: string, caller: Caller): Promise<SoughtRecording>
   close(): Promise<void>
 }
 
@@ -41,20 +47,42 @@ export function openRecordings(
     costly: (why) => `is a recording that cannot be decoded: ${why}; send a shorter one`,
   })
 
+  async function hear(bytes: Uint8Array, field: string, ask: Ask<Order, Answer>) {
+    const answer = await ask({ kind: "hear", bytes })
+    if ("refusal" in answer) throw refusedFile(field, answer.refusal)
+    if (!("windows" in answer)) throw new Error("internal: a recording was heard without windows")
+    return answer
+  }
+
+  async function framesOf(window: number, ask: Ask<Order, Answer>): Promise<Float32Array> {
+    const answer = await ask({ kind: "frames", window })
+    if (!("frames" in answer)) throw new Error("internal: a window came without frames")
+    return answer.frames
+  }
+
+  async function seek(
+    bytes: Uint8Array,
+    field: string,
+    ask: Ask<Order, Answer>,
+  ): Promise<SoughtRecording> {
+    if (processing.cutting !== "sought") throw new Error("internal: no windows are sought")
+    const { windows, samples } = await hear(bytes, field, ask)
+    const pieces: Float32Array[] = []
+    for (const window of windows.keys()) pieces.push(await framesOf(window, ask))
+    const frames = soughtFrames(samples)
+    const windowAt = (first: number) => soughtTile(pieces, { first, frames }, processing)
+    return { samples, frames, windowAt }
+  }
+
   async function prepare(
     bytes: Uint8Array,
     field: string,
     ask: Ask<Order, Answer>,
   ): Promise<HeardRecording> {
-    const answer = await ask({ kind: "hear", bytes })
-    if ("refusal" in answer) throw refusedFile(field, answer.refusal)
-    if (!("windows" in answer)) throw new Error("internal: a recording was heard without windows")
+    const { windows } = await hear(bytes, field, ask)
     const tiles: Tile[] = []
-    for (const [window, span] of answer.windows.entries()) {
-      const answer = await ask({ kind: "frames", window })
-      if (!("frames" in answer)) throw new Error("internal: a window came without frames")
-      tiles.push(tileOf(span, answer.frames, processing))
-    }
+    for (const [window, span] of windows.entries())
+      tiles.push(tileOf(span, await framesOf(window, ask), processing))
     const rows = tiles.reduce((sum, { wanted }) => sum + wanted.length, 0)
     const { soft, before, after } = processing
     return { tiles, text: before + soft.repeat(rows) + after, rows }
@@ -63,6 +91,8 @@ export function openRecordings(
   return {
     prepare: (bytes, field, caller) =>
       decoder.decode(bytes, field, caller, (ask) => prepare(bytes, field, ask)),
+    seek: (bytes, field, caller) =>
+      decoder.decode(bytes, field, caller, (ask) => seek(bytes, field, ask)),
     close: () => decoder.close(),
   }
 }

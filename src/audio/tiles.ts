@@ -36,7 +36,7 @@ export function mostRows(processing: AudioProcessing): number {
       return Math.ceil((processing.most * RATE) / processing.bands)
     default: {
       if (processing.cutting === "pieces") return ownRows(windowSeconds(processing) * RATE)
-      const isWhole = processing.cutting === "padded" || processing.isFull
+      const isWhole = ["padded", "sought"].includes(processing.cutting) || processing.isFull
       return isWhole ? rowsOf(FRAMES) : ownRows(mostSeconds(processing) * RATE)
     }
   }
@@ -95,6 +95,8 @@ export function windowsOf(samples: Float32Array, processing: AudioProcessing): W
       return [samplesWindow(samples, processing)]
     case "pieces":
       return pieceWindows(samples, processing)
+    case "sought":
+      return soughtWindows(samples, processing)
     default:
       return whisperWindows(samples, processing)
   }
@@ -117,6 +119,45 @@ function whisperWindows(samples: Float32Array, processing: WhisperProcessing): W
     windows.push({ rows, own, frames: frames.slice(first, first + seen * bands) })
   }
   return windows
+}
+
+/** All frames, as many at once as a window has: windows of the tower are cut of them by `soughtTile`. */
+function soughtWindows(samples: Float32Array, { bands }: WhisperProcessing): Window[] {
+  const filled = new Float32Array(Math.max(SAMPLES, samples.length))
+  filled.set(samples)
+  const frames = featuresOf(filled, bands)
+  const size = FRAMES * bands
+  return Array.from({ length: Math.ceil(frames.length / size) }, (_, window) => ({
+    rows: rowsOf(FRAMES),
+    own: rowsOf(FRAMES),
+    frames: frames.slice(window * size, (window + 1) * size),
+  }))
+}
+
+/** Frames of a recording; one that is shorter than any has one. */
+export const soughtFrames = (samples: number) => Math.max(1, Math.floor(samples / HOP))
+
+/**
+ * The window that begins at a frame. Behind a recording's last one there is nothing, not what silence sounds like, as in
+ * generation_whisper.py; but in the first window of a shorter one.
+ * @param pieces all of its frames, as `windowsOf` cuts them
+ * @param frames how many of them are the recording's
+ */
+export function soughtTile(
+  pieces: readonly Float32Array[],
+  { first, frames }: { first: number; frames: number },
+  processing: WhisperProcessing,
+): Tile {
+  const { bands } = processing
+  const end = first === 0 ? FRAMES : Math.min(frames, first + FRAMES)
+  const given = new Float32Array(FRAMES * bands)
+  for (let at = first; at < end; ) {
+    const [piece, from] = [Math.floor(at / FRAMES), at % FRAMES]
+    const own = pieces[piece]!.subarray(from * bands, (from + end - at) * bands)
+    given.set(own, (at - first) * bands)
+    at += own.length / bands
+  }
+  return whisperTile({ rows: rowsOf(FRAMES), own: rowsOf(FRAMES) }, given, processing)
 }
 
 function pieceWindows(samples: Float32Array, processing: WhisperProcessing): Window[] {

@@ -57,12 +57,14 @@ export function createChat(options: ChatOptions): OpenChat {
       return admitText(parts, request, { client, signal })
     },
     embed: async (request, signal, client = request.scope) => {
-      if (embedder) return embedder.embed(request, { client, signal })
+      if (embedder && embedding?.made !== "to transcribe")
+        return embedder.embed(request, { client, signal })
       const words = "This model computes no embeddings."
       throw problem("unsupported_value", { problem: words }, request.field)
     },
     rank: async (request, signal, client = request.scope) => {
-      if (embedder) return embedder.rank(request, { client, signal })
+      if (embedder && embedding?.made !== "to transcribe")
+        return embedder.rank(request, { client, signal })
       throw problem("unsupported_value", { problem: "This model does not rank." }, "query")
     },
     checkSchema: async (asked, caller = { client: "" }) =>
@@ -79,13 +81,16 @@ export function createChat(options: ChatOptions): OpenChat {
 
 function assertWrites(embedding: EmbeddingModel | undefined, field: string): void {
   if (!embedding || embedding.made === "to write") return
-  const does =
-    embedding.made === "to rank"
-      ? "POST /v1/rerank ranks documents by a query"
-      : "POST /v1/embeddings turns texts into vectors"
-  const words = `This model writes no text; ${does}.`
+  const words = `This model ${doing[embedding.made]}.`
   throw problem("unsupported_value", { problem: words }, field)
 }
+
+const doing = {
+  "to rank": "writes no text; POST /v1/rerank ranks documents by a query",
+  "to embed": "writes no text; POST /v1/embeddings turns texts into vectors",
+  "to transcribe":
+    "writes down what is said in recordings, and nothing else; POST /v1/audio/transcriptions takes one",
+} as const
 
 function openParts(options: ChatOptions): Parts {
   const { engine, tokenizer, vocabulary, media = [] } = options

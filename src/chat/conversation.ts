@@ -88,6 +88,64 @@ export interface SchemaChecks {
   checkSchema(asked: ResponseFormat | Tool, caller?: Caller): Promise<SchemaVerdict>
 }
 
+/** What POST /v1/audio/transcriptions and its kin call where a model was made for that and writes nothing else (Whisper). */
+export interface Transcripts {
+  /** Admits a recording, finds its language, and resolves before the first window has been written down. */
+  transcribe(
+    request: TranscriptRequest,
+    signal: AbortSignal,
+    client?: string,
+  ): Promise<TranscriptReply>
+}
+
+export interface TranscriptRequest {
+  id: string
+  /** An audio file's bytes. */
+  audio: Uint8Array
+  /** What the client calls it, for refusals. */
+  field: string
+  /** translate: into English. */
+  task: "transcribe" | "translate"
+  /** A code, or a name in English; undefined: it is found out. */
+  language: string | undefined
+  /** What was said before, or whose style is to be followed. */
+  prompt: string | undefined
+  /** Whether segments with times are told; what a longer recording than a window has is always. */
+  timed: boolean
+  /** Whether segments tell how likely it is that nobody speaks, which takes a step of each window. */
+  judged: boolean
+  sampling: SamplingParams
+  scope: string
+}
+
+export interface TranscriptReply {
+  /** Of the recording. */
+  seconds: number
+  /** Its name in English. */
+  language: string
+  /** Of one choice: content, finish and usage. */
+  events: AsyncIterable<ReplyEvent>
+  /** Those whose text has been told; none where they were not asked for and all of it is one window. */
+  segments: readonly TranscriptSegment[]
+}
+
+export interface TranscriptSegment {
+  start: number // seconds
+  end: number
+  text: string
+  /** Times included. */
+  tokens: readonly number[]
+  /** Where its window begins, in hundredths of a second. */
+  seek: number
+  temperature: number
+  /** Of its window's tokens. */
+  averageLogprob: number
+  /** How many times as long its text is as what zlib makes of it. */
+  compressionRatio: number
+  /** How likely it is that nobody speaks in its window; 0 where that was not asked. */
+  noSpeech: number
+}
+
 export interface SchemaVerdict {
   /** No value satisfies the schema. */
   isUnsatisfiable: boolean

@@ -13,8 +13,8 @@ import type { Tokenizer } from "./tokenizer.ts"
 
 /** How rows become one: see model/pooling.ts. */
 export interface EmbeddingModel {
-  /** What it was made for: the last two write no text, and rows of the last are of one number. */
-  made: "to write" | "to embed" | "to rank"
+  /** What it was made for: to embed and to rank it writes no text, and rows of a ranker are of one number; to transcribe nothing else. */
+  made: "to write" | "to embed" | "to rank" | "to transcribe"
   /** Tokens of the second of two texts are so much further on in the vocabulary. */
   pairedBy: number
   /** Numbers in a row. */

@@ -3,7 +3,7 @@
 import { said } from "../app/defaults.ts"
 import type { AppChat } from "../app/requests.ts"
 import { type App, createApp } from "../app.ts"
-import type { ChatMessage } from "../chat/conversation.ts"
+import type { ChatMessage, ReplyEvent } from "../chat/conversation.ts"
 import type { SamplingParams } from "../engine/generation.ts"
 import type { EngineStats } from "../engine/stats.ts"
 import { openingOf } from "./opening.ts"
@@ -36,17 +36,24 @@ export function begunWith(options: ChatOptions): ChatMessage[] {
  * @returns its text, as far as it got when the signal ended it
  * @throws the problem that refuses or ends it
  */
-export async function printAnswer(
+export function printAnswer(
   chat: AppChat,
   messages: readonly ChatMessage[],
   options: SamplingOptions,
   signal: AbortSignal,
 ): Promise<string> {
+  const call = { messages, maxTokens: options["--max-tokens"], sampling: samplingOf(options) }
+  return printEvents(async () => (await chat.reply(call, signal)).events, signal)
+}
+
+/** The same of a reply that begins now. */
+export async function printEvents(
+  begin: () => Promise<AsyncIterable<ReplyEvent>>,
+  signal: AbortSignal,
+): Promise<string> {
   let answer = ""
   try {
-    const call = { messages, maxTokens: options["--max-tokens"], sampling: samplingOf(options) }
-    const { events } = await chat.reply(call, signal)
-    for await (const event of events) {
+    for await (const event of await begin()) {
       if (event.kind === "reasoning") process.stdout.write(dim(event.text))
       if (event.kind === "content") process.stdout.write(event.text)
       if (event.kind === "content") answer += event.text
@@ -61,7 +68,7 @@ export async function printAnswer(
   return answer
 }
 
-function samplingOf(options: SamplingOptions): Partial<SamplingParams> {
+export function samplingOf(options: SamplingOptions): Partial<SamplingParams> {
   const given = {
     temperature: options["--temperature"],
     topP: options["--top-p"],

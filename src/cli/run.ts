@@ -8,6 +8,7 @@ import { audioOf, imageOf, userMessage } from "./media.ts"
 import type { runOptions } from "./options.ts"
 import type { Values } from "./read-options.ts"
 import { INTERRUPTED } from "./signals.ts"
+import { printTranscript } from "./transcript.ts"
 import { refuse } from "./values.ts"
 
 export async function run(
@@ -29,12 +30,15 @@ export async function run(
   const interruption = new AbortController()
   const interrupt = () => interruption.abort()
   try {
-    const { chat, engine } = await app.ready
+    const { chat, engine, transcripts } = await app.ready
     process.once("SIGINT", interrupt)
     const messages = [...begunWith(options), userMessage(content, media)]
-    await counted(options["--stats"] ? () => engine.stats() : undefined, () =>
-      printAnswer(chat, messages, options, interruption.signal),
-    )
+    const { signal } = interruption
+    await counted(options["--stats"] ? () => engine.stats() : undefined, async () => {
+      if (transcripts)
+        await printTranscript(transcripts, { prompt: content, media }, options, signal)
+      else await printAnswer(chat, messages, options, signal)
+    })
     if (interruption.signal.aborted) process.exitCode = INTERRUPTED
   } finally {
     process.off("SIGINT", interrupt)

@@ -14,7 +14,15 @@ import { joinLinears } from "./passes/join-linears.ts"
 import { orderNodes } from "./passes/order-nodes.ts"
 import { quantizeActivations } from "./passes/quantize-activations.ts"
 import { selectRows } from "./passes/select-rows.ts"
-import { joinedBy, type Plan, placesIn, printPlan, type SumOrder, takenBy } from "./plan.ts"
+import {
+  joinedBy,
+  type Plan,
+  placesIn,
+  printPlan,
+  readsWords,
+  type SumOrder,
+  takenBy,
+} from "./plan.ts"
 
 export interface CompileOptions {
   format: FormatName
@@ -111,6 +119,7 @@ export function manifestOf(
     ...(bidirectional ? { bidirectional } : {}),
     ...(mutual ? { mutual } : {}),
     ...(takes ? { takes } : {}),
+    ...(readsWords(plan) ? { words: true } : {}),
     ...(joined > 1 ? { joined } : {}),
     ...(places === undefined ? {} : { places }),
     kv,

@@ -254,7 +254,7 @@ class Lowering {
         const [q, k, v] = node.inputs
         const { attention, sinkLogits } = node
         const place = this.#placeOf(attention.layer)
-        if (k) emit({ op: "storeKv", key: at(k), value: v && at(v), place }, "tokens")
+        if (k) emit({ op: "storeKv", key: at(k), value: v && at(v), place }, k.rows)
         const { span } = this.#sums
         emit({
           op: "attend",

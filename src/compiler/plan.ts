@@ -346,6 +346,11 @@ export function takenBy({ steps }: Pick<Plan, "steps">): Manifest["takes"] {
   return steps.some((step) => step.op === "embed" && step.sees) ? "some" : undefined
 }
 
+/** Whether rows that are taken in are read by cross-attention alone: see `Manifest.words`. */
+export function readsWords({ steps }: Pick<Plan, "steps">): boolean {
+  return steps.some((step) => step.op === "attend" && step.attention.cross !== undefined)
+}
+
 /** Of what tables that coordinates name a row of have: see `Manifest.places`. */
 export function placesIn({
   steps,

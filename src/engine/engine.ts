@@ -12,7 +12,13 @@ import { Closing } from "../closing.ts"
 import { type Problem, problem } from "../errors.ts"
 import type { Log } from "../log.ts"
 import { givenColumns, reachOf, takenColumns } from "../runtime/manifest.ts"
-import { type CancelWord, type Program, ProgramLost, type StepOutput } from "../runtime/program.ts"
+import {
+  type CancelWord,
+  type Program,
+  ProgramLost,
+  type StepInput,
+  type StepOutput,
+} from "../runtime/program.ts"
 import { Batch, type Part } from "./batch.ts"
 import { Endings, failure } from "./endings.ts"
 import type { Generation, GenerationMedia, GenerationRequest } from "./generation.ts"
@@ -20,6 +26,7 @@ import { type Context, type EngineLimits, spareBlocks, trailBlocks } from "./lim
 import { Memory } from "./memory.ts"
 import { Outbox } from "./outbox.ts"
 import { timeBeside } from "./pace.ts"
+import { Redrawing } from "./redrawing.ts"
 import { Results, scoresOf } from "./results.ts"
 import { ridersOf } from "./riders.ts"
 import { Scheduler } from "./scheduler.ts"
@@ -97,6 +104,7 @@ class Loop implements Engine {
   readonly #endings: Endings
   readonly #results: Results
   readonly #cancel: CancelWord = new Int32Array(new SharedArrayBuffer(4))
+  readonly #redrawing: Redrawing
   readonly #counts = noCounts()
   #arrivals = 0
   #step: readonly Sequence[] = [] // the one being taken, with those that are chained to it
@@ -159,6 +167,7 @@ class Loop implements Engine {
     const [sees, mutual] = [manifest.takes === "some", manifest.mutual ?? false]
     const shape = { limits, vocabulary, taken, groups, sinks, draws: true, sees, mutual }
     this.#batch = new Batch(shape)
+    this.#redrawing = new Redrawing(vocabulary)
     // Drafts are proposed behind tokens that are known.
     const drafts = (speculative?.mode ?? "disable") !== "disable"
     if (program.chains && !drafts) this.#other = new Batch(shape)
@@ -485,7 +494,10 @@ class Loop implements Engine {
           throw new Error("it gave up unasked")
         this.#stepTime = this.#now() - since
         const isOver = step.parts.every(hasEnded)
-        if (output.kind === "done" && !isOver) this.#results.handOut(step.parts, output, since)
+        if (output.kind === "done" && !isOver) {
+          this.#redrawing.redraw(step.parts, step.input, output)
+          this.#results.handOut(step.parts, output, since)
+        }
         // Who waits for a place or for blocks may come, which no chain lets anybody.
         if (step.parts.some(hasEnded) && this.#scheduler.hasWaiting) this.#isCalled = true
         if (!next) return
@@ -501,7 +513,9 @@ class Loop implements Engine {
   }
 
   #begin(parts: readonly Part[], batch: Batch): RunningStep {
-    return { parts, batch, output: this.#program.step(batch.flatten(parts), this.#cancel) }
+    const flat = batch.flatten(parts)
+    const input = this.#redrawing.wants(parts) ? { ...flat, wantLogits: true } : flat
+    return { parts, batch, input, output: this.#program.step(input, this.#cancel) }
   }
 
   /** Hands over the step behind one that runs, where all who run are in both: `riders.ts`. */
@@ -569,6 +583,7 @@ class Loop implements Engine {
 interface RunningStep {
   parts: readonly Part[]
   batch: Batch
+  input: StepInput
   output: Promise<StepOutput>
 }
 

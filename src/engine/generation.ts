@@ -92,6 +92,11 @@ export interface Constraint {
   mask(into: Uint32Array, after?: number): void
   /** The mask [ceil(vocabulary / 32)], where it is the same whatever has been drawn. */
   readonly always?: Uint32Array
+  /**
+   * Takes tokens that must not come out of a mask that it has filled, now that the row's logits are known: whether it did, and the
+   * token is to be drawn again. Such a reply is neither drafted nor chained, and reads all of its logits. Absent: masks say all.
+   */
+  narrow?(mask: Uint32Array, logits: Float32Array): boolean
   /** Moves on by a token that the mask allowed. By the next drafted one it goes without waiting, and the others stay drafted. */
   accept(token: number): void
   /** Looks ahead along tokens; `pending` until it is done. What was drafted before is forgotten. */

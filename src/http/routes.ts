@@ -74,11 +74,16 @@ import {
   TokenizeRequest,
   TokenizeResponse,
 } from "./apis/tokens/schema.ts"
-import { assertSomebodyHears, transcriptions } from "./apis/transcriptions/endpoint.ts"
+import {
+  assertSomebodyHears,
+  transcriptions,
+  translations,
+} from "./apis/transcriptions/endpoint.ts"
 import {
   TranscriptionEvent,
   TranscriptionRequest,
   TranscriptionResponse,
+  TranslationRequest,
 } from "./apis/transcriptions/schema.ts"
 import { json } from "./exchange.ts"
 import { writeJson } from "./json.ts"
@@ -173,6 +178,16 @@ export const routes: readonly Route[] = [
     answer: TranscriptionResponse,
     chunk: TranscriptionEvent,
     handle: transcriptions,
+  },
+  {
+    method: "POST",
+    path: "/v1/audio/translations",
+    summary: "What is said in a recording, in English.",
+    takes: "form",
+    assertUseful: assertSomebodyHears,
+    body: TranslationRequest,
+    answer: TranscriptionResponse,
+    handle: translations,
   },
   {
     method: "POST",

@@ -1,7 +1,14 @@
 // What the HTTP room is given: options as plain values, and the models that requests can name, each with a service while it is
 // loaded. Nothing here looks inside a model; whatever a client may learn about it is a value that the app hands over.
 
-import type { Chat, Embeddings, PlainText, Rankings, SchemaChecks } from "../chat/conversation.ts"
+import type {
+  Chat,
+  Embeddings,
+  PlainText,
+  Rankings,
+  SchemaChecks,
+  Transcripts,
+} from "../chat/conversation.ts"
 
 /** Told when the first of some requests begins to be answered, and when the last of them is. */
 export interface Activity {
@@ -113,6 +120,8 @@ export interface Service {
   defaults: SamplingDefaults
   /** Numbers of the rooms below for /metrics, read at each scrape. */
   samples?: () => readonly Sample[]
+  /** Of a model that writes down what it hears, and nothing else. */
+  transcripts?: Transcripts
 }
 
 export interface ModelCard {
@@ -124,6 +133,8 @@ export interface ModelCard {
   /** Whether it takes images, and recordings. */
   sees: boolean
   hears: boolean
+  /** It writes down what it hears, and nothing else. */
+  onlyTranscribes?: boolean
   /** How one that hears is asked for a transcript, where that is known of it. */
   transcription?: TranscriptStyle | undefined
   contextLength: number // tokens, prompt and reply together

@@ -141,6 +141,7 @@ import {
 import { readSmollm3 } from "./architectures/smollm3.ts"
 import { readStablelm, stablelmNaming } from "./architectures/stablelm.ts"
 import { readStarcoder2, starcoder2Naming } from "./architectures/starcoder2.ts"
+import { readWhisper, whisperNaming } from "./architectures/whisper.ts"
 import type { ModelConfig } from "./config.ts"
 import type { Fields } from "./fields.ts"
 import { llamaNaming, type Naming } from "./weights/names.ts"
@@ -424,6 +425,12 @@ export const architectures = {
     "as `cohere2`, with experts behind the first layers, beside shared ones",
     readCohere2Moe,
     cohere2MoeNaming,
+  ),
+  whisper: row(
+    "Whisper tiny to large-v3-turbo, distil-whisper",
+    "attention over what its encoder makes of a recording, behind attention over tokens; learned positions; LayerNorm, plain MLP",
+    readWhisper,
+    whisperNaming,
   ),
   starcoder2: row(
     "StarCoder2",

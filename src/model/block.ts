@@ -18,6 +18,8 @@ export interface Block {
   /** Each column of it is multiplied with a learned number of its own, too. */
   layerScale?: true
   attention: SelfAttention
+  /** Behind it, under a norm of its own: attention over the first so many positions, which are a recording's rows as its tower left them. */
+  cross?: Cross
   /** A matrix stands in the place of attention. */
   isPlain?: true
   /** It stands in the place of attention, with so many taps. */
@@ -37,6 +39,11 @@ export interface Block {
   bounded?: true
   /** What it leaves is multiplied with a stored number. */
   scaled?: true
+}
+
+/** Every head has keys of its own, and every matrix a bias. */
+export interface Cross extends Pick<SelfAttention, "heads" | "headDim" | "scale"> {
+  rows: number
 }
 
 export interface NormKind {

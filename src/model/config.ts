@@ -21,8 +21,11 @@ export interface ModelConfig {
     sees?: true
     /** Behind so many of the first layers, as many more of its columns are added. */
     stacked?: number
-    /** Learned positions are added to it, whose table has so many rows before the first; undefined: none are. */
-    positions: { skipped: number } | undefined
+    /**
+     * Learned positions are added to it, whose table has so many rows before the first; undefined: none are. The first `heard` positions
+     * are a recording's, which have none, and the table begins behind them.
+     */
+    positions: { skipped: number; heard?: number } | undefined
     /** Of the sum. */
     norm?: NormKind
     /** The second half of the vocabulary is the first, as its tokens are embedded in the second of two texts. */

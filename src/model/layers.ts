@@ -35,6 +35,7 @@ import type { Graph, Node, Routing, Weight } from "../compiler/graph/graph.ts"
 import { growing, type Rotation } from "../runtime/rotation.ts"
 import {
   type Block,
+  type Cross,
   type Delta,
   type Experts,
   type HeadNorms,
@@ -69,7 +70,7 @@ export function decoder(
   if (embedding.norm) x = normed(x, embedding.norm, named("", "model."), "embed_norm", "embed_norm")
   const inputs = layerInputs(config, x)
   const place = { layers: shapes.layers, prefix: "model.", hidden, sinks }
-  const placeOf = (index: number) => ({ ...place, index, input: inputs?.(index) })
+  const placeOf = (index: number) => ({ ...place, index, input: inputs?.(index), heard: x })
   const rows = [x] // that each layer reads, and what the last one leaves
   if (config.streams) rows.push(streamedLayers(config, config.streams, x, placeOf))
   else
@@ -102,8 +103,13 @@ function embeddingTable({ shapes: { vocabulary, hidden }, embedding }: ModelConf
   return stacked("embed", halves)
 }
 
-function embedPositions({ shapes: { context, hidden } }: ModelConfig): Node {
-  return embed(weight("positions", "model.embed_positions.weight", context, hidden), "position")
+function embedPositions({ shapes: { context, hidden }, embedding }: ModelConfig): Node {
+  const { heard = 0 } = embedding.positions!
+  const table = weight("positions", "model.embed_positions.weight", context - heard, hidden)
+  if (heard === 0) return embed(table, "position")
+  const zeros = weight("zeros", "model.heard_positions.weight", heard, hidden)
+  // In floats, whatever the others are in: what is added to a recording's rows is 0.
+  return embed({ ...stacked("positions", [zeros, table]), exact: true }, "position")
 }
 
 /** DeepStack (arXiv 2406.04334): what the first layers leave, and more of what is seen. */
@@ -144,6 +150,8 @@ export interface LayerPlace {
   keptBy?: number
   /** Of the token's own, for this layer. */
   input?: Node | undefined
+  /** What the first layer reads: of a recording's rows what its tower left, whatever layers make of them. */
+  heard?: Node
   /** What attention reads in the place of the row. */
   read?: Node
 }
@@ -203,7 +211,8 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
   )
   const sumOf = (name: string, value: Node) =>
     normIf(norms.sums ?? false, value, `${name}_sum_norm`, `${name}.sum_norm`)
-  const sum = add(x, scaled(weighed(mixed, "attention"), residual))
+  const own = add(x, scaled(weighed(mixed, "attention"), residual))
+  const sum = block.cross ? withHeard(block, block.cross, layer, own, place) : own
   const between = parallel ? x : sumOf("attention", withLaurel(block, layer, sum, read))
   const before = ofMlp(between)
   const given = block.experts?.beside
@@ -230,6 +239,28 @@ function attended(block: Block, layer: Named, x: Node, place: LayerPlace): Node 
   if (short) return convolution(short, layer, x, place)
   if (attention.latent) return latentAttention(block, attention.latent, layer, x, place)
   return selfAttention(block, layer, x, place)
+}
+
+/** Keys and values are of every token, though those of words are seen by nobody. */
+function withHeard(
+  { norm }: Block,
+  { rows, heads, headDim, scale }: Cross,
+  layer: Named,
+  x: Node,
+  { index, layers, hidden, sinks, heard }: LayerPlace,
+): Node {
+  const width = heads * headDim
+  const project = (name: string, input: Node, count: number) =>
+    linear(
+      input,
+      layer(`cross_${name}`, `cross_attn.${name}_proj.weight`, count, input.columns),
+      layer(`cross_${name}_bias`, `cross_attn.${name}_proj.bias`, count),
+    )
+  const read = normed(x, norm, layer, "cross_norm", "cross_layernorm")
+  const [k, v] = [project("k", heard!, width), project("v", heard!, width)]
+  const seen = { heads, kvHeads: heads, headDim, scale, cap: undefined, window: undefined, sinks }
+  const own = { ...seen, layer: layers + index, cross: rows } // behind those of self-attention
+  return add(x, project("o", attention(project("q", read, width), k, v, own), hidden))
 }
 
 /** LAuReL (arXiv 2411.07501): what attention read, by way of a few columns, too. */

@@ -119,6 +119,11 @@ export async function openModel(
     const within = { config: alone, pooling }
     const senses = sees ? await sensesOf(folder, source, { ...within, ...mmproj }) : {}
     const { vision, hearing } = senses
+    if (sees && !hearing && source.config.blocks.some(({ cross }) => cross))
+      throw folder.broken(
+        configuration,
+        senses.deaf ?? "the folder does not hold what the model hears with",
+      )
     for (const each of [vision, hearing]) if (each) closing.add(each)
     const config =
       vision || hearing ? seeingImages(alone, { ...hearing?.config, ...vision?.config }) : alone

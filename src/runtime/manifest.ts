@@ -36,6 +36,8 @@ export interface Manifest {
   mutual?: true
   /** Which tokens bring a row of `hiddenIn`: all of them, or those that say so; absent: none can. */
   takes?: "all" | "some"
+  /** Of rows that are taken in keys and values are computed, and nothing else: cross-attention reads them. */
+  words?: true
   /** Of a token in `hiddenRows` so many rows become the one that is handed out, its own and those behind it; absent: one. */
   joined?: number
   /** Tables have a row for each height and each width of tokens, which are all below it; absent: there are none. */
@@ -182,6 +184,7 @@ export const manifestShape = record<Manifest>({
   bidirectional: absentOr(isTrue),
   mutual: absentOr(isTrue),
   takes: absentOr(oneOf(["all", "some"])),
+  words: absentOr(isTrue),
   joined: absentOr(positive),
   places: absentOr(positive),
   kv: record<Manifest["kv"]>({

@@ -2,12 +2,13 @@
 // lie, and what there is to do in attention. Whole numbers in typed arrays, made once a step in memory that is used again,
 // so that a target may hand them to a device as they are. (A library on the processor makes the same of the same input.)
 
-import { BLOCK, blockIndex, type ProgramLimits, type StepInput } from "./program.ts"
+import { BLOCK, blockIndex, type ProgramLimits, SEEN, type StepInput } from "./program.ts"
 
 /**
  * Which rows a value has.
  *   tokens   all tokens of the step
- *   wanted   tokens whose logits or hidden row is wanted, each once, in order
+ *   wanted   tokens whose logits or hidden row is wanted, each once, in order; and all that stand for no row that is taken in, where
+ *            such rows are read by cross-attention alone (`Manifest.words`)
  *   logits   `logitRows`, in their order
  *   hidden   `hiddenRows`, in their order
  */
@@ -24,6 +25,8 @@ export interface Visible {
   bidirectional?: true | undefined
   /** Whether it sees as far as the step says. */
   mutual?: true | undefined
+  /** Whether it sees the first so many positions alone. */
+  cross?: number | undefined
   /** Positions that are one work item's, from one multiple to the next; absent: all of them. */
   span: number | undefined
 }
@@ -35,6 +38,7 @@ const NOT_WANTED = -1
 
 export class StepRows {
   readonly #sinks: number
+  readonly #words: boolean
   readonly #all: Int32Array // [limits.tokens] 0, 1, 2, …
   readonly #sequences: Int32Array // [limits.tokens]
   readonly #slots: readonly Int32Array[] // of each KV group [limits.tokens]
@@ -45,9 +49,14 @@ export class StepRows {
   #itemsEnd = 0
   #input!: StepInput
 
-  /** @param sinks the manifest's */
-  constructor({ tokens, blocks }: Pick<ProgramLimits, "tokens" | "blocks">, sinks: number) {
+  /** @param sinks the manifest's, and its `words` */
+  constructor(
+    { tokens, blocks }: Pick<ProgramLimits, "tokens" | "blocks">,
+    sinks: number,
+    words = false,
+  ) {
     this.#sinks = sinks
+    this.#words = words
     this.#all = Int32Array.from({ length: tokens }, (_, token) => token)
     this.#sequences = new Int32Array(tokens)
     this.#slots = blocks.map(() => new Int32Array(tokens))
@@ -68,6 +77,7 @@ export class StepRows {
     const rows = this.#wantedRows.fill(NOT_WANTED, 0, tokens.length)
     for (const token of logitRows) rows[token] = 0
     for (const token of hiddenRows) rows[token] = 0
+    if (this.#words) for (const [token, id] of tokens.entries()) if (id < SEEN) rows[token] = 0
     this.#wantedCount = 0
     for (let token = 0; token < tokens.length; token++) {
       if (rows[token] === NOT_WANTED) continue
@@ -152,12 +162,13 @@ export class StepRows {
       window = Number.POSITIVE_INFINITY,
       bidirectional,
       mutual,
-    }: Pick<Visible, "window" | "bidirectional" | "mutual">,
+      cross = Number.POSITIVE_INFINITY,
+    }: Partial<Pick<Visible, "window" | "bidirectional" | "mutual" | "cross">>,
   ): number {
     const { positions, starts, seenTo = positions } = this.#input
     if (mutual) return seenTo[token]!
     const position = positions[token]!
-    if (!bidirectional) return position
+    if (!bidirectional) return Math.min(position, cross - 1)
     return Math.min(position + window - 1, positions[starts[this.#sequences[token]! + 1]! - 1]!)
   }
 

@@ -209,7 +209,7 @@ test("the document of the API names the formats that are read", async () => {
   expect(document).toContain(FORMATS)
   const manual = readFileSync(join(import.meta.dirname, "../../docs/api.md"), "utf8")
   expect(manual.match(/WAV, MP3[^.]*? of at most/gs)).toEqual(
-    Array(2).fill(`${FORMATS} of at most`),
+    Array(3).fill(`${FORMATS} of at most`),
   )
 })
 

@@ -18,6 +18,7 @@ type Kind =
   | "gguf"
   | "vision"
   | "hearing"
+  | "whisper"
 
 /** Golden models that are compiled: between them every operation. The others the generic library computes (generic.test.ts). */
 export const compiledModels = [

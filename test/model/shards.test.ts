@@ -32,7 +32,12 @@ import { decoder } from "../../src/model/layers.ts"
 import { openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { findDevices } from "../../src/runtime/devices.ts"
-import type { LoadableProgram, Program, ProgramLimits } from "../../src/runtime/program.ts"
+import {
+  type LoadableProgram,
+  type Program,
+  type ProgramLimits,
+  SEEN,
+} from "../../src/runtime/program.ts"
 import { isLeftOut } from "../left-out.ts"
 import { type FamilyName, familyGraph } from "./families.ts"
 import { goldenFolder } from "./golden.ts"
@@ -235,6 +240,39 @@ async function judgeSeeing(
   expect(made).toEqual(expected)
   for (const program of programs) await program.close()
 }
+
+/** Rows of a recording, which tokens read by cross-attention, then a token more. */
+async function heard(program: Program): Promise<unknown> {
+  const rows = 30
+  const tokens = [...Array.from({ length: rows }, (_, i) => SEEN + i), 5, 6, 7, 8]
+  const features = smallWeights("rows", rows * program.manifest.shapes.hidden)
+  const blocks = blocksFor(rows + 5)
+  const whole = await take(program, {
+    ...batch([{ tokens, from: 0, blocks, logits: [30, 33], hidden: [31] }]),
+    hiddenIn: features,
+  })
+  const next = await take(program, batch([{ tokens: [9], from: rows + 4, blocks }]))
+  return [whole, next].map(({ logits, hidden }) => ({ logits, hidden }))
+}
+
+test.each([2, 4, 8])("a Whisper in %i shards computes the bits of one", async (count) => {
+  const fields = new Fields(
+    {
+      ...{ vocab_size: 72, d_model: 256, decoder_layers: 2, decoder_attention_heads: 8 },
+      ...{ decoder_ffn_dim: 512, max_source_positions: 30, max_target_positions: 14 },
+    },
+    (what) => {
+      throw new Error(what)
+    },
+  )
+  const graph = decoder("whisper", architectures.whisper.read(fields))
+  const plan = compile(graph, { ...floats, sums: sums! })
+  const limits = limitsFor(plan, sizes)
+  const programs = [openReference(plan, limits), openShards(plan, shard(plan, count)!, limits)]
+  for (const program of programs) await loadSmall(program)
+  const [one, several] = await Promise.all(programs.map(heard))
+  expect(several).toEqual(one)
+})
 
 type Options = Pick<CompileOptions, "format" | "activations" | "kv" | "codecOf">
 const floats: Options = { format: "q0f32", activations: "float", kv: "f32" }

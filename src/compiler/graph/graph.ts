@@ -214,6 +214,8 @@ export interface Attention {
   bidirectional?: true
   /** It sees as far as the step says: rows of an image those behind them (`StepInput.seenTo` and `seenFrom`). */
   mutual?: true
+  /** Cross-attention: of what is before a position it sees the first so many alone, which are rows of a recording. */
+  cross?: number
 }
 
 /** A layer that remembers its last rows, which lie where keys do. */
@@ -481,8 +483,10 @@ export function windowText({ window, chunked, sinks }: Attention): string[] {
 }
 
 /** Whether it sees what is behind a token. */
-export const directionText = ({ bidirectional, mutual }: Attention): string[] =>
-  bidirectional ? ["bidirectional"] : mutual ? ["mutual"] : []
+export const directionText = ({ bidirectional, mutual, cross }: Attention): string[] => {
+  if (cross !== undefined) return [`cross ${cross}`]
+  return bidirectional ? ["bidirectional"] : mutual ? ["mutual"] : []
+}
 
 /** "2 of the highest softmax, normalized" */
 

@@ -1,6 +1,7 @@
 // Products of one input become one product: q, k and v; gate and up. Their matrices are joined row after row, so that the
 // input is read (and quantised) once and the product is wide; the parts are slices of its columns. Matrices of different
-// codecs stay apart.
+// codecs stay apart, and so do cross-attention's keys and values of different layers, which all read one input: together they would
+// take a buffer as wide as all layers.
 
 import { linear, slice, stacked } from "../graph/builder.ts"
 import type { CodecOf } from "../graph/codecs.ts"
@@ -29,15 +30,28 @@ export function joinLinears(graph: Graph, codecOf: CodecOf): Graph {
 
 /** Plain products that read the same node and can be one matrix, two or more of them. */
 function families(graph: Graph, codecOf: CodecOf): Linear[][] {
+  const crossing = crossLayers(graph)
   return [...readers(graph).values()].flatMap((all) => {
     const alike = new Map<string, Linear[]>()
     for (const node of all) {
       if (node.op !== "linear" || node.epilogue !== "store") continue
-      const kind = `${node.bias !== undefined} ${codecOf(node.weight)} ${node.weight.exact}`
+      const { exact } = node.weight
+      const kind = `${crossing.get(node)} ${node.bias !== undefined} ${codecOf(node.weight)} ${exact}`
       alike.set(kind, [...(alike.get(kind) ?? []), node])
     }
     return [...alike.values()].filter((family) => family.length > 1)
   })
+}
+
+/** Of what cross-attention remembers, its layer. */
+function crossLayers({ nodes }: Graph): Map<Node, number> {
+  return new Map(
+    nodes.flatMap((node) =>
+      node.op === "attention" && node.attention.cross !== undefined
+        ? node.inputs.slice(1).map((input) => [input, node.attention.layer] as const)
+        : [],
+    ),
+  )
 }
 
 function product(input: Node, family: readonly Linear[]): Node {

@@ -194,6 +194,7 @@ function operandsOf(
 ): Map<Node, readonly Node[]> {
   const place = new Map(nodes.map((node, i) => [node, i]))
   const operands = new Map<Node, readonly Node[]>()
+  const crossing = crossKeys(nodes)
   let remembered: Node | undefined
   for (const node of nodes) {
     const own: Node[] = [...node.inputs]
@@ -201,6 +202,8 @@ function operandsOf(
       if (remembered) own.push(remembered)
       remembered = node
     }
+    // They could be computed long before: those of all layers would lie there at once.
+    if (crossing.has(node) && remembered) own.push(remembered)
     // What a product adds to is gone behind it.
     if (node.op === "linear" && node.inputs[1])
       for (const other of readers.get(node.inputs[1])!)
@@ -208,4 +211,15 @@ function operandsOf(
     operands.set(node, own)
   }
   return operands
+}
+
+/** What makes keys and values of cross-attention. */
+function crossKeys(nodes: readonly Node[]): Set<Node> {
+  return new Set(
+    nodes.flatMap((node) =>
+      node.op === "attention" && node.attention.cross !== undefined
+        ? node.inputs.slice(1).map((input) => (input.op === "slice" ? input.inputs[0] : input))
+        : [],
+    ),
+  )
 }

@@ -337,16 +337,10 @@ export const unsupported: readonly Refusal[] = [
 
   // transcriptions
   {
-    params: ["response_format"],
-    by: "transcriptions",
-    asked: (value) => ["verbose_json", "srt", "vtt"].includes(value as string),
-    because: "the model does not tell when something is said; ask for json or text.",
-  },
-  {
     params: ["timestamp_granularities"],
     by: "transcriptions",
-    asked: isFilled,
-    because: "the model does not tell when something is said; leave it out.",
+    asked: (value) => Array.isArray(value) && value.includes("word"),
+    because: "no model here tells when each word is said; leave it out.",
   },
   {
     params: ["response_format"],

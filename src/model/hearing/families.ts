@@ -7,6 +7,7 @@
 
 import type { AudioProcessing, Cutting } from "../../audio/audio.ts"
 import { chunkRows, LEAST } from "../../audio/chunks.ts"
+import { WHISPER } from "../architectures/whisper.ts"
 import { NORMS, withAttention, withBlocks, withMlp } from "../block.ts"
 import { type ModelConfig, readActivation, readDecoder, seeingBothWays } from "../config.ts"
 import type { Fields } from "../fields.ts"
@@ -19,6 +20,8 @@ import type { HearingConfig } from "./tower.ts"
 import { type OpenedTranscription, qwen3Asr, voxtral } from "./transcripts.ts"
 
 interface Family {
+  /** Its encoder is described outside of an `audio_config`, and so large where that is not said. */
+  outside?: Json
   /** What its `audio_config` is called, first where it is not said. */
   encoders: readonly [string, ...string[]]
   /** Heads are turned, as those of a text model; else rows have learned places. */
@@ -31,8 +34,8 @@ interface Family {
   isInside?: true
   joined: number
   by: HearingConfig["by"]
-  /** Two matrices; else there is one. */
-  isDeep: boolean
+  /** Two matrices; else there is one, or none at all. */
+  isDeep: boolean | "none"
   /** Columns between the two. */
   inner?: (text: ModelConfig, width: number) => number
   hasBias: (fields: Fields) => boolean
@@ -216,6 +219,20 @@ const families = {
     soft: audioToken("<|audio_pad|>"),
     transcription: qwen3Asr,
   },
+  whisper: {
+    outside: WHISPER,
+    encoders: ["whisper"],
+    joined: 1,
+    by: "columns",
+    isDeep: "none",
+    hasBias: () => false,
+    softToken: 0, // its prompts are not written by a template
+    cutting: "sought",
+    most: () => 3600, // of frames an hour has 184 MB
+    soft: () => "",
+    before: "",
+    parts: whisperParts,
+  },
   voxtral: {
     encoders: ["voxtral_encoder"],
     joined: 4,
@@ -240,9 +257,10 @@ export const encoderOf = (type: keyof typeof families) => families[type].encoder
 
 function familyOf(fields: Fields): { family: Family; audio: Fields } | undefined {
   const type = fields.text("model_type")
-  const audio = fields.object("audio_config")
-  if (!audio || !readsAudio(type)) return undefined
+  if (!readsAudio(type)) return undefined
   const family: Family = families[type as keyof typeof families]
+  const audio = family.outside ? fields.with(family.outside) : fields.object("audio_config")
+  if (!audio) return undefined
   const encoder = audio.text("model_type", family.encoders[0])
   return family.encoders.includes(encoder) ? { family, audio } : undefined
 }
@@ -274,14 +292,16 @@ export function readHearing(fields: Fields, text: ModelConfig): HearingConfig | 
     lastNorm: isMean ? undefined : norm,
     joined: family.joined,
     by: family.by,
-    projector: {
-      ...readProjector(fields, family, text, width),
-      norm: isMean ? norm : undefined,
-    },
+    projector:
+      family.isDeep === "none"
+        ? undefined
+        : { ...readProjector(fields, family, text, width), norm: isMean ? norm : undefined },
     softToken: softTokenOf(fields, family, text),
-    naming: chunks
-      ? chunkNaming(fields, family, { bands, width, channels: chunks.channels })
-      : whisperNaming(family, bands, width),
+    naming: family.outside
+      ? { ...whisperNaming(family, bands, width), roots: OUTSIDE }
+      : chunks
+        ? chunkNaming(fields, family, { bands, width, channels: chunks.channels })
+        : whisperNaming(family, bands, width),
   }
 }
 
@@ -320,6 +340,12 @@ function chunkNaming(fields: Fields, { isInside, parts }: Family, chunks: Chunks
 
 const INSIDE: Naming["roots"] = [THINKING, "model.", ""].map((place) => {
   const root = `${place}audio_tower.`
+  return { root, head: root, apart: root }
+})
+
+/** An encoder beside a decoder. */
+const OUTSIDE: Naming["roots"] = ["model.", ""].map((place) => {
+  const root = `${place}encoder.`
   return { root, head: root, apart: root }
 })
 

@@ -28,6 +28,7 @@ import {
   samplesShapes,
 } from "./gemma4-unified.ts"
 import { openHearingMmproj } from "./mmproj.ts"
+import { readSpeechAdvice, type SpeechAdvice } from "./speech.ts"
 import { type HearingConfig, hearingShapes, hearingTower } from "./tower.ts"
 import type { OpenedTranscription } from "./transcripts.ts"
 
@@ -36,6 +37,8 @@ export interface Hearing extends Sense {
   audio: AudioProcessing
   /** How it is asked for a transcription; absent: its processor knows no words for that. */
   transcription?: string | OpenedTranscription | undefined
+  /** Of a Whisper, which does nothing else: what is advised on how it writes. */
+  speech?: SpeechAdvice | undefined
 }
 
 const EXTRACTOR = "preprocessor_config.json"
@@ -64,8 +67,9 @@ export async function openHearing(
     const extractor = told ?? (await read(EXTRACTOR))
     const prepared = ear.prepared({ extractor, processor, tokens: await read(TOKENIZER) })
     const files = place.extractor && { [PLAIN]: fields.json, [EXTRACTOR]: extractor.json }
+    const speech = ear.config.projector === undefined && (await readSpeechAdvice(model, fields))
     const hearing = { ...sense, config: ear.config, ...prepared, close: () => closing.close() }
-    return { ...hearing, ...(files && { files }) }
+    return { ...hearing, ...(files && { files }), ...(speech && { speech }) }
   })
 }
 

@@ -52,7 +52,8 @@ export interface HearingConfig {
   /** So many rows become one: side by side, or as their mean. */
   joined: number
   by: "columns" | "mean"
-  projector: Projector
+  /** Undefined: its rows are what the text model reads. */
+  projector: Projector | undefined
   /** The token in whose place a row that comes out stands in a prompt. */
   softToken: number
   naming: Naming
@@ -64,9 +65,9 @@ const TAPS = 3
 const FRAMES = 2 * TAPS - 1
 
 export function hearingTower(config: HearingConfig): Graph {
-  const { architecture, width, blocks, rows, hasPlaces, lastNorm, projector } = config
+  const { architecture, width, blocks, hasPlaces, lastNorm, projector } = config
   const own = named("", "model.")
-  const table = hasPlaces ? own("positions", "positions.weight", rows, width) : undefined
+  const table = hasPlaces ? own("positions", "positions.weight", config.rows, width) : undefined
   const { bands, channels } = config
   const convolved = channels ? chunkRowsOf({ bands, width, channels }) : convolutions(config)
   let x = table ? add(convolved, embed(table)) : convolved
@@ -75,7 +76,8 @@ export function hearingTower(config: HearingConfig): Graph {
   for (const [index, block] of blocks.entries()) x = decoderLayer(block, x, { ...place, index })
   const last = lastNorm ? normed(x, lastNorm, own, "norm", "norm") : x
   const ending = named("projector.", "")
-  const hidden = projected(merged(last, config.joined, config, ending), projector, ending)
+  const rows = merged(last, config.joined, config, ending)
+  const hidden = projector ? projected(rows, projector, ending) : rows
   const { heads, headDim } = blocks[0]!.attention
   const matrix = "model.layers.0.self_attn.o_proj.weight"
   const head = table ?? weight("layers.0.o", matrix, width, heads * headDim) // nobody asks for logits
@@ -107,7 +109,7 @@ export function hearingShapes(config: HearingConfig): Shapes & { taken: number }
   const { heads, kvHeads, headDim } = attention
   return {
     vocabulary: hasPlaces ? rows : width,
-    hidden: projector.width,
+    hidden: projector?.width ?? width,
     taken: channels ? chunkLayout(bands, width).columns : FRAMES * bands + (isPiece ? 2 : 1),
     layers: blocks.length,
     heads,

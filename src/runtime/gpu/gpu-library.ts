@@ -111,6 +111,7 @@ const regionShapes: { [Name in Region["name"]]: Shape } = {
     mutual: absentOr(isTrue),
   }),
   lastSeen: record<RegionOf<"lastSeen">>({ window: absentOr(positive) }),
+  crossSeen: record<RegionOf<"crossSeen">>({ cross: positive }),
   seenTo: record({}),
   blocks: record({}),
   items: record<RegionOf<"items">>({
@@ -124,6 +125,7 @@ const regionShapes: { [Name in Region["name"]]: Shape } = {
         sinks: count,
         bidirectional: absentOr(isTrue),
         mutual: absentOr(isTrue),
+        cross: absentOr(positive),
         span: positive,
       }),
       height: positive,

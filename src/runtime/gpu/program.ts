@@ -154,7 +154,7 @@ class GpuProgram implements Shard {
     this.device = loan.device
     this.#meetings = tape.steps.flatMap(({ rows, gather }) => (gather ? [{ rows, ...gather }] : []))
     this.#block = new StepBlock(
-      { limits, sinks, vocabulary, taken: takenColumns(shapes) },
+      { limits, sinks, words: manifest.words, vocabulary, taken: takenColumns(shapes) },
       tape.regions,
     )
     this.#counters = tape.counts.map((of) => this.#block.counter(of))

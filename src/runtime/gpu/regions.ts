@@ -34,6 +34,7 @@ export type Region =
     }
   /** [T] of each token, the last position that it sees in a bidirectional layer with such a window. */
   | { name: "lastSeen"; window: number | undefined }
+  | { name: "crossSeen"; cross: number } // [T] of each token, the last of the first so many positions that it sees
   | { name: "seenTo" } // [T] of each token, the last position that it sees in a mutual layer
   | { name: "blocks" } // as they are; items of attention say where each list begins
   /** [items, WORK] the work of attention: see attention-work.ts. */
@@ -100,7 +101,7 @@ export const DRAWN = 0x80000000
 
 /** Items of attention are counted and listed once for all layers that share them. */
 export type ItemsName =
-  `${"tokens" | "wanted"} g${number} w${number | "all"} s${number}${"" | " chunked"}${"" | " bidirectional" | " mutual"}`
+  `${"tokens" | "wanted"} g${number} w${number | "all"} s${number}${"" | " chunked"}${"" | " bidirectional" | " mutual" | ` cross ${number}`}`
 /** Of attention's work: see attention-work.ts. */
 export type CountName = "sequences" | `${WorkCount} ${ItemsName}`
 

@@ -38,6 +38,7 @@ import {
 export interface StepShape {
   limits: ProgramLimits
   sinks: number // the manifest's
+  words?: true | undefined // the manifest's
   vocabulary: number
   taken: number // columns of rows that are taken in
 }
@@ -82,7 +83,7 @@ export class StepBlock {
   /** @param regions those of a tape */
   constructor(shape: StepShape, regions: readonly Region[]) {
     this.#shape = shape
-    this.#rows = new StepRows(shape.limits, shape.sinks)
+    this.#rows = new StepRows(shape.limits, shape.sinks, shape.words)
     for (const region of regions)
       if (region.name === "items")
         this.#attention.set(region.of, new AttentionWork(region.order, shape.sinks))
@@ -254,6 +255,13 @@ export class StepBlock {
         return {
           capacity: tokens,
           take: ofTokens(rows, tokens, (token) => rows.lastSeen(token, visible)),
+        }
+      }
+      case "crossSeen": {
+        const { cross } = region
+        return {
+          capacity: tokens,
+          take: ofTokens(rows, tokens, (token) => rows.lastSeen(token, { cross })),
         }
       }
       case "seenTo":

@@ -5,7 +5,7 @@
 import type { Manifest } from "../../../runtime/manifest.ts"
 import type { RowSet } from "../../../runtime/step-rows.ts"
 import { STEP_WORDS, stepFields } from "../../../runtime/step-words.ts"
-import { type Buffer, joinedBy, type Plan, type Step, takenBy } from "../../plan.ts"
+import { type Buffer, joinedBy, type Plan, readsWords, type Step, takenBy } from "../../plan.ts"
 import type { Source } from "../target.ts"
 import { type Kept, keptParameters } from "./kept.ts"
 import { panelsText } from "./kinds.ts"
@@ -147,6 +147,7 @@ export function constantsOf(plan: Plan, { kv, work }: Layout, steps: number) {
     CONTEXT: shapes.context,
     SINKS: sinks,
     TAKES: takes.indexOf(takenBy(plan)),
+    WORDS: readsWords(plan) ? 1 : 0,
     JOINED: joinedBy(plan),
     BUFFERS: plan.buffers.length,
     PARAMETERS: plan.parameters.length,
@@ -168,6 +169,7 @@ export const constantNames = [
   "CONTEXT",
   "SINKS",
   "TAKES",
+  "WORDS",
   "JOINED",
   "BUFFERS",
   "PARAMETERS",

@@ -252,6 +252,7 @@ export const attention = struct("attention", {
   sinks: int,
   bidirectional: int,
   mutual: int,
+  cross: int,
   number,
   scale: single,
   cap: single,

@@ -388,6 +388,7 @@ class Code implements StepCode {
       sinks: a.sinks || undefined,
       bidirectional: a.bidirectional ? 1 : undefined,
       mutual: a.mutual ? 1 : undefined,
+      cross: a.cross,
     }
   }
 

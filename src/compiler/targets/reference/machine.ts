@@ -31,6 +31,7 @@ import {
   type Plan,
   type ProductInput,
   partEnds,
+  readsWords,
   type Step,
   type View,
 } from "../../plan.ts"
@@ -128,7 +129,7 @@ export class Machine {
       layers.map(() => new Float32Array(limits.blocks[group]! * (state ?? 0))),
     )
     this.#sampler = createSampler(plan.shapes.vocabulary)
-    this.#stepRows = new StepRows(limits, plan.sinks)
+    this.#stepRows = new StepRows(limits, plan.sinks, readsWords(plan))
   }
 
   run(input: StepInput, cancel: CancelWord): StepOutput {
@@ -334,8 +335,9 @@ export class Machine {
     const [x, out] = [this.#rows(query), this.#rows(output)]
     const cache = this.#cacheOf(place)
     const tokens = this.#stepRows.tokensOf(rows)
-    const { latent, window, chunked, sinks, bidirectional, mutual } = attention
-    const visible = { group: place.group, window, chunked, sinks, bidirectional, mutual, span }
+    const { latent, window, chunked, sinks, bidirectional, mutual, cross } = attention
+    const seen = { window, chunked, sinks, bidirectional, mutual, cross }
+    const visible = { group: place.group, ...seen, span }
     const items = this.#stepRows.attentionItems(ofTokens(rows), ROWS_AT_ONCE, visible)
     for (let first = 0, next = 0; first < items.length; first = next) {
       const [from, count] = [items[first]!, items[first + 1]!]
@@ -370,7 +372,7 @@ export class Machine {
 
   #memory(step: Extract<Step, { op: "storeKv" }>): (row: number) => void {
     const { group } = step.place
-    const slots = this.#stepRows.slotsIn(group)
+    const [slots, tokens] = [this.#stepRows.slotsIn(group), this.#stepRows.tokensOf(step.rows)]
     const key = this.#rows(step.key)
     const value = step.value && this.#rows(step.value)
     const { keys, values, scales } = this.#cacheOf(step.place)
@@ -378,9 +380,9 @@ export class Machine {
     if (scales) {
       const { kvHeads, headDim } = groups[group]!
       const [keyDim, valueDim] = [headDim.key, headDim.value]
-      return (token) => {
-        const [k, v] = [kernels.rowOf(key, token), value && kernels.rowOf(value, token)]
-        const slot = slots[token]!
+      return (row) => {
+        const [k, v] = [kernels.rowOf(key, row), value && kernels.rowOf(value, row)]
+        const slot = slots[tokens[row]!]!
         for (let head = 0; head < kvHeads; head++) {
           const at = slot * kvHeads + head
           scales.keys[at] = kernels.codeHead(k, head * keyDim, keyDim, keys, at * keyDim)
@@ -390,9 +392,9 @@ export class Machine {
       }
     }
     const round = rounding[kv as FloatType]
-    return (token) => {
-      const [k, v] = [kernels.rowOf(key, token), value && kernels.rowOf(value, token)]
-      const slot = slots[token]!
+    return (row) => {
+      const [k, v] = [kernels.rowOf(key, row), value && kernels.rowOf(value, row)]
+      const slot = slots[tokens[row]!]!
       for (let i = 0; i < k.length; i++) keys[slot * k.length + i] = round(k[i]!)
       if (!v) return
       for (let i = 0; i < v.length; i++) values[slot * v.length + i] = round(v[i]!)

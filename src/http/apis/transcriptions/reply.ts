@@ -9,6 +9,8 @@ export interface TranscriptShape {
   logprobs: boolean // whether they were asked for
   /** Tokens of the prompt that are the recording's. */
   heard: number
+  /** Where it is counted by its length. */
+  seconds?: number
 }
 
 /** A header is a few words. */
@@ -111,7 +113,7 @@ function textsOf({ parts }: ReplyEnd) {
   return parts.filter(({ kind }) => kind === "text")
 }
 
-function textOf(end: ReplyEnd): string {
+export function textOf(end: ReplyEnd): string {
   return textsOf(end)
     .map(({ text }) => text)
     .join("")
@@ -126,7 +128,11 @@ function logprobOf(token: TokenLogprob, { names }: TranscriptShape) {
   return own
 }
 
-function usageOf({ promptTokens, completionTokens }: Usage, { heard }: TranscriptShape) {
+export function usageOf(
+  { promptTokens, completionTokens }: Usage,
+  { heard, seconds }: TranscriptShape,
+) {
+  if (seconds !== undefined) return { type: "duration", seconds: Math.ceil(seconds) }
   return {
     type: "tokens",
     input_tokens: promptTokens,

@@ -1,11 +1,13 @@
 // A checked form becomes a conversation: one message of the user, with the recording and behind it what is asked; or as the model was
 // taught, where it was taught a form of its own for that.
 
-import type { ChatRequest } from "../../../chat/conversation.ts"
+import type { ChatRequest, TranscriptRequest } from "../../../chat/conversation.ts"
+import { type Problem, problem } from "../../../errors.ts"
 import { cut, fault, show } from "../../check.ts"
 import type { OpenedTranscript, Service, TranscriptStyle } from "../../service.ts"
 import { readSampling } from "../sampling.ts"
 import type { TranscriptionRequest } from "./schema.ts"
+import { isTimed } from "./timed.ts"
 
 /** Where the model's own files say nothing else. */
 export const INSTRUCTION = "Transcribe the input speech."
@@ -16,6 +18,8 @@ export function readTranscription(
   { id, scope }: { id: string; scope: string },
 ): ChatRequest {
   const isTold = body.include?.includes("logprobs") ?? false
+  if (isTimed(body.response_format)) throw untimed("response_format", "ask for json or text")
+  if (body.timestamp_granularities?.length) throw untimed("timestamp_granularities", "leave it out")
   if (isTold && body.response_format === "text" && !body.stream)
     throw fault("include", "needs the response_format json, as a text has no place for logprobs")
   return {
@@ -27,11 +31,50 @@ export function readTranscription(
     stop: [],
     ignoreEos: false,
     sampling: {
-      ...readSampling({ temperature: body.temperature ?? 0 }, model, defaults),
+      ...drawing(body, { model, defaults }),
       topLogprobs: isTold ? 0 : undefined,
     },
     templateArguments: {},
     reasoning: "split",
+  }
+}
+
+/** The likeliest words, where nothing else is said. */
+const drawing = (
+  body: Pick<TranscriptionRequest, "temperature">,
+  { model, defaults }: Pick<Service, "model" | "defaults">,
+) => readSampling({ temperature: body.temperature ?? 0 }, model, defaults)
+
+function untimed(field: string, cure: string): Problem {
+  const words = `${field}: the model does not tell when something is said; ${cure}.`
+  return problem("unsupported_value", { problem: words }, field)
+}
+
+/** What a Whisper is asked. */
+export function readSpeech(
+  body: TranscriptionRequest,
+  task: TranscriptRequest["task"],
+  service: Service,
+  { id, scope }: { id: string; scope: string },
+): TranscriptRequest {
+  const { file, language, prompt, response_format: format, stream } = body
+  if (body.include?.length)
+    throw problem(
+      "unsupported_value",
+      { problem: "include: a Whisper's tokens are not told; leave it out." },
+      "include",
+    )
+  if (body.timestamp_granularities?.length && format !== "verbose_json")
+    throw fault("timestamp_granularities", "needs the response_format verbose_json")
+  if (stream && isTimed(format))
+    throw fault("stream", `sends text without times; leave it out, or ask for json, not ${format}`)
+  return {
+    ...{ id, scope, audio: file, field: "file", task },
+    language: language || undefined,
+    prompt: prompt || undefined,
+    timed: isTimed(format),
+    judged: format === "verbose_json",
+    sampling: { ...drawing(body, service), topLogprobs: undefined },
   }
 }
 

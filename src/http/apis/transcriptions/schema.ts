@@ -5,6 +5,14 @@ import { MAX_AUDIO } from "../../../chat/media.ts"
 import { Type } from "../../type.ts"
 import { flag, optional, text } from "../fields.ts"
 
+/** json and text, and those that tell when something is said. */
+const FORMATS = ["json", "text", "verbose_json", "srt", "vtt"] as const
+
+const prompt = optional(
+  text,
+  "A text whose style and spelling the transcript follows, or that it goes on from. Told to the model.",
+)
+
 export const TranscriptionRequest = Type.Object(
   {
     file: Type.Unsafe<Uint8Array>({
@@ -17,16 +25,17 @@ export const TranscriptionRequest = Type.Object(
     }),
     language: optional(
       text,
-      "The language that is spoken, as a code (ISO 639-1): en. Told to the model.",
+      "The language that is spoken, as a code (ISO 639-1): en. Told to the model; Whisper finds it out where it is left out.",
     ),
-    prompt: optional(
-      text,
-      "A text whose style and spelling the transcript follows, or that it goes on from. Told to the model.",
-    ),
+    prompt,
     response_format: optional(
-      Type.Enum(["json", "text"]),
-      "text: the transcript alone, as text/plain. A stream's events are JSON in either.",
+      Type.Enum([...FORMATS]),
+      "text: the transcript alone, as text/plain. A stream's events are JSON in either. The others tell when something is said, which only Whisper does.",
       "json",
+    ),
+    timestamp_granularities: optional(
+      Type.Array(Type.Literal("segment")),
+      "segment, with the format verbose_json, which has no other times. In the form it is called timestamp_granularities[].",
     ),
     temperature: optional(
       Type.Number({ minimum: 0, maximum: 1 }),
@@ -62,7 +71,27 @@ const logprobs = Type.Optional(
   ),
 )
 
-const usage = Type.Object({
+/** What of a transcription a translation into English takes, too. */
+export const TranslationRequest = Type.Object(
+  {
+    ...{ file: TranscriptionRequest.properties.file },
+    model: Type.String({
+      description: "One of the names that GET /v1/models lists, of a Whisper.",
+    }),
+    prompt,
+    response_format: TranscriptionRequest.properties.response_format,
+    temperature: TranscriptionRequest.properties.temperature,
+  },
+  { title: "TranslationRequest" },
+)
+export type TranslationRequest = Static<typeof TranslationRequest>
+
+const duration = Type.Object({
+  type: Type.Literal("duration"),
+  seconds: Type.Integer({ description: "Of the recording, rounded up." }),
+})
+
+const ofTokens = Type.Object({
   type: Type.Literal("tokens"),
   input_tokens: Type.Integer(),
   input_token_details: Type.Object({
@@ -73,8 +102,40 @@ const usage = Type.Object({
   total_tokens: Type.Integer(),
 })
 
+const usage = Type.Union([ofTokens, duration], {
+  description: "Of a Whisper the recording's seconds, of other models tokens.",
+})
+
+const seconds = Type.Number({ description: "In seconds." })
+
+/** Of verbose_json. */
+const segment = Type.Object({
+  id: Type.Integer(),
+  seek: Type.Integer({ description: "Where its window begins, in hundredths of a second." }),
+  start: seconds,
+  end: seconds,
+  text,
+  tokens: Type.Array(Type.Integer()),
+  temperature: Type.Number(),
+  avg_logprob: Type.Number({ description: "Of the tokens of its window." }),
+  compression_ratio: Type.Number({ description: "Of its text, by zlib." }),
+  no_speech_prob: Type.Number({ description: "That nobody speaks in its window." }),
+})
+
 export const TranscriptionResponse = Type.Object(
-  { text, logprobs, usage },
+  {
+    text,
+    logprobs,
+    usage,
+    task: Type.Optional(
+      Type.Enum(["transcribe", "translate"], {
+        description: "This and what follows: of verbose_json.",
+      }),
+    ),
+    language: Type.Optional(Type.String({ description: "Its name in English." })),
+    duration: Type.Optional(seconds),
+    segments: Type.Optional(Type.Array(segment)),
+  },
   { title: "TranscriptionResponse" },
 )
 

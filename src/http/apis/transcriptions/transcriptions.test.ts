@@ -266,10 +266,15 @@ test.each<[Fields, string, string]>([
   [
     { response_format: "xml" },
     "response_format",
-    'response_format must be one of "json", "text", not "xml".',
+    'response_format must be one of "json", "text", "verbose_json", "srt", "vtt", not "xml".',
   ],
   [
     { "timestamp_granularities[]": ["word", "segment"] },
+    "timestamp_granularities",
+    "timestamp_granularities: no model here tells when each word is said; leave it out.",
+  ],
+  [
+    { "timestamp_granularities[]": ["segment"] },
     "timestamp_granularities",
     `timestamp_granularities: ${LATER} leave it out.`,
   ],

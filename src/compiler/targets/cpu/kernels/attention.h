@@ -23,6 +23,7 @@ struct attention {
   int64_t sinks;   // first positions that it sees in any case
   int bidirectional;  // it sees those after it, too, with a window as many as before it
   int mutual;         // it sees as far as the step says
+  int64_t cross;      // it sees the first so many positions alone; 0: it is no cross-attention
   enum number number;
   float scale;
   float cap;  // a score s becomes cap * tanh(s / cap); 0: it stays
@@ -134,6 +135,7 @@ INLINE uint32_t first_bits(int64_t n) {
 // The last position that a query at `position` sees; `end`: its sequence's last one, or where it is mutual, as the step says.
 INLINE int64_t last_seen(const struct attention a, int64_t position, int64_t end) {
   if (a.mutual) return end;
+  if (a.cross && position >= a.cross) return a.cross - 1;
   if (!a.bidirectional) return position;
   return a.window && position + a.window - 1 < end ? position + a.window - 1 : end;
 }

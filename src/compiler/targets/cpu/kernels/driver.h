@@ -168,6 +168,10 @@ static void find_rows(sinter_model *m, const sinter_step_arrays *s) {
   for (int64_t t = 0; t < s->total; t++) tokens->token[t] = (int32_t)t, m->wanted_of[t] = -1;
   for (int64_t i = 0; i < s->rows; i++) m->wanted_of[s->logit_rows[i]] = 0;
   for (int64_t i = 0; i < s->hidden_rows; i++) m->wanted_of[s->hidden_rows_of[i]] = 0;
+  // What rows that are taken in become behind their keys and values nobody reads: see Manifest.words.
+  if (WORDS)
+    for (int64_t t = 0; t < s->total; t++)
+      if (s->tokens[t] < SEEN) m->wanted_of[t] = 0;
   tokens->count = s->total, wanted->count = 0, logits->count = s->rows,
   hidden->count = s->hidden_rows;
   for (int64_t t = 0; t < s->total; t++)

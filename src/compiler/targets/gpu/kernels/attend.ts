@@ -79,13 +79,13 @@ export function attentionOrder(
     throw new Error(`internal: ${rows} rows are not those of tokens`)
   if (span === undefined || span > MAX_SPAN || span % STEP !== 0)
     throw new Error(`internal: attention in spans of ${span}`)
-  const { window, chunked, sinks, bidirectional, mutual } = attention
+  const { window, chunked, sinks, bidirectional, mutual, cross } = attention
   const { height, isWide } = together(plan, step, units)
   const most = height * Math.ceil(plan.shapes.context / span)
   const bytes = isWide ? PARTIAL_BYTES_WIDE : PARTIAL_BYTES
   const fitting = Math.floor(bytes / (attention.heads * partialBytes(attention)))
   return {
-    name: `${rows} g${place.group} w${window ?? "all"} s${sinks}${chunked ? " chunked" : ""}${bidirectional ? " bidirectional" : mutual ? " mutual" : ""}`,
+    name: `${rows} g${place.group} w${window ?? "all"} s${sinks}${chunked ? " chunked" : ""}${directionOf(attention)}`,
     order: {
       set: rows,
       visible: {
@@ -93,6 +93,7 @@ export function attentionOrder(
         ...(chunked && { chunked }),
         ...(bidirectional && { bidirectional }),
         ...(mutual && { mutual }),
+        ...(cross !== undefined && { cross }),
       },
       height,
       slots: Math.max(most, fitting),
@@ -100,8 +101,14 @@ export function attentionOrder(
   }
 }
 
+function directionOf({ bidirectional, mutual, cross }: Attend["attention"]) {
+  if (cross !== undefined) return ` cross ${cross}` as const
+  return bidirectional ? " bidirectional" : mutual ? " mutual" : ""
+}
+
 /** A token of a causal layer sees itself last. */
-function lastSeenOf({ mutual, bidirectional, window }: Attend["attention"]): Region {
+function lastSeenOf({ mutual, bidirectional, window, cross }: Attend["attention"]): Region {
+  if (cross !== undefined) return { name: "crossSeen", cross }
   if (mutual) return { name: "seenTo" }
   return bidirectional ? { name: "lastSeen", window } : { name: "positions" }
 }
