@@ -5,6 +5,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeEach, describe, expect, onTestFinished, test } from "vitest"
+import { readVocabulary } from "../../src/model/ggml/vocabulary.ts"
 import { locateModel } from "../../src/model/locate.ts"
 import { openModel } from "../../src/model/model.ts"
 import { goldenFolder, whisperFile } from "./golden.ts"
@@ -45,6 +46,29 @@ test("words, merges and control tokens are those of the folder that was converte
   const spelled = (added: Added) =>
     added.filter(({ id }) => id >= 320).map(({ id, content }) => [id, content])
   expect(spelled(told.added_tokens)).toEqual(spelled(own.added_tokens))
+})
+
+// Numbers of whisper_vocab in src/whisper.cpp, as whisper_model_load changes them.
+test.each([
+  { rows: 51864, listed: 50256, end: 50256, without: 50362, languages: 99, isMultilingual: false },
+  { rows: 51864, listed: 50257, end: 50256, without: 50362, languages: 99, isMultilingual: false },
+  { rows: 51865, listed: 50257, end: 50257, without: 50363, languages: 99, isMultilingual: true },
+  { rows: 51866, listed: 50257, end: 50257, without: 50364, languages: 100, isMultilingual: true },
+])("of $rows tokens, $listed of them listed, control tokens have whisper.cpp's numbers", (told) => {
+  const words = Array.from({ length: told.listed }, (_, id) => `${id}`)
+  if (told.listed > told.end) words[told.end] = "<|endoftext|>"
+  const { json, end, advice } = readVocabulary(words, told.rows, (what) => {
+    throw new Error(what)
+  })
+  const added = JSON.parse(json.toString()).added_tokens as { id: number; content: string }[]
+  const ids = new Map(added.map(({ id, content }) => [content, id]))
+  expect([end, ids.get("<|endoftext|>")]).toEqual([told.end, told.end])
+  expect(ids.get("<|startoftranscript|>")).toBe(told.end + 1)
+  expect(ids.get("<|en|>")).toBe(told.end + 2)
+  expect(ids.get("<|su|>")).toBe(told.end + 2 + 98)
+  expect(ids.has("<|yue|>")).toBe(told.languages === 100)
+  expect(ids.get("<|notimestamps|>")).toBe(told.without)
+  expect(advice.isMultilingual).toBe(told.isMultilingual)
 })
 
 test("a name finds it by its beginning, and a folder holds it", () => {
