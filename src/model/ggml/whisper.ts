@@ -4,6 +4,7 @@
 
 import type { AudioProcessing } from "../../audio/audio.ts"
 import { melWeights } from "../../audio/features.ts"
+import { openWhole } from "../../closing.ts"
 import type { ModelConfig } from "../config.ts"
 import { Fields } from "../fields.ts"
 import type { Folder, Json } from "../folder.ts"
@@ -40,13 +41,9 @@ export interface WhisperHearing {
 
 /** @throws `model_broken` */
 export async function openWhisperFile(folder: Folder, file: string): Promise<OpenedWhisper> {
-  const opened = await readWhisperFile(folder, file)
-  try {
-    return whisperOf(folder, file, opened)
-  } catch (error) {
-    await opened.close()
-    throw error
-  }
+  return openWhole(async (closing) =>
+    whisperOf(folder, file, closing.add(await readWhisperFile(folder, file))),
+  )
 }
 
 const ENCODER = "encoder."
