@@ -5,7 +5,14 @@
 import { afmoeNaming, readAfmoe } from "./architectures/afmoe.ts"
 import { apertusNaming, readApertus } from "./architectures/apertus.ts"
 import { readArcee } from "./architectures/arcee.ts"
-import { bertNaming, readBert, readXlmRoberta } from "./architectures/bert.ts"
+import {
+  bertNaming,
+  distilBertNaming,
+  readBert,
+  readDistilBert,
+  readElectra,
+  readRoberta,
+} from "./architectures/bert.ts"
 import { bitnetNaming, readBitnet } from "./architectures/bitnet.ts"
 import {
   cohere2MoeNaming,
@@ -685,8 +692,32 @@ export const architectures = {
   "xlm-roberta": row(
     "XLM-RoBERTa, BGE-M3, multilingual E5, Arctic Embed 2, which embed",
     "as `bert`, positions from 2 on",
-    readXlmRoberta,
+    readRoberta,
     bertNaming,
+  ),
+  roberta: row(
+    "RoBERTa, all-roberta, cross-encoders made of it",
+    "as `bert`, positions from 2 on",
+    readRoberta,
+    bertNaming,
+  ),
+  camembert: row(
+    "CamemBERT and sentence-camembert",
+    "as `bert`, positions from 2 on",
+    readRoberta,
+    bertNaming,
+  ),
+  electra: row(
+    "ELECTRA and cross-encoders made of it",
+    "as `bert`; a table of tokens that may be narrower",
+    readElectra,
+    bertNaming,
+  ),
+  distilbert: row(
+    "DistilBERT, multi-qa-distilbert, msmarco-distilbert",
+    "as `bert`, without types",
+    readDistilBert,
+    distilBertNaming,
   ),
   nomic_bert: row(
     "Nomic Embed Text 1 and 1.5",

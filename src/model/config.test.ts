@@ -368,6 +368,8 @@ test.each<[Json, string]>([
     { model_type: "bert", position_embedding_type: "relative_key" },
     'position_embedding_type is "relative_key"; known: absolute',
   ],
+  [{ model_type: "electra", embedding_size: 128 }, "embedding_size is 128, and hidden_size only"],
+  [{ model_type: "roberta", max_position_embeddings: 2 }, "leaves no position behind the first 2"],
   [{ model_type: "nomic_bert", causal: true }, "causal is true; only false is known"],
   [{ model_type: "nomic_bert", rotary_scaling_factor: 2 }, "rotary_scaling_factor is given"],
   [{ ...latent, rope_interleave: false }, "rope_interleave is false; only true is known"],

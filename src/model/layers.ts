@@ -23,6 +23,7 @@ import {
   rope,
   route,
   seenPart,
+  select,
   selectiveScan,
   selectiveStates,
   slice,
@@ -59,6 +60,7 @@ export function decoder(architecture: string, config: ModelConfig): Graph {
   let x = scaled(embedding.sees ? embedOrSee(table, taken) : embed(table), embedding.factor) // [tokens, hidden]
   if (embedding.positions) x = add(x, embedPositions(config))
   if (embedding.norm) x = normed(x, embedding.norm, named("", "model."), "embed_norm", "embed_norm")
+  if (embedding.narrow !== undefined) x = widened(x, hidden)
   const inputs = layerInputs(config, x)
   const place = { layers: shapes.layers, prefix: "model.", hidden, sinks }
   const placeOf = (index: number) => ({ ...place, index, input: inputs?.(index) })
@@ -76,19 +78,30 @@ export function decoder(architecture: string, config: ModelConfig): Graph {
     return head.cap === undefined ? sized : apply("cap", sized, head.cap)
   }
   const graph = { architecture, shapes, window: widestWindow(config), sinks }
-  return finish(graph, last, matrix, { bias, shape })
+  if (embedding.narrow === undefined) return finish(graph, last, matrix, { bias, shape })
+  // Logits that nobody reads, of as many columns as there are.
+  const some = slice(last, 0, embedding.narrow)
+  return finish(graph, some, matrix, { hidden: select(last, "hidden") })
+}
+
+function widened(x: Node, hidden: number): Node {
+  const part = named("", "model.")
+  const matrix = part("embed_wide", "embed_projection.weight", hidden, x.columns)
+  return linear(x, matrix, part("embed_wide_bias", "embed_projection.bias", hidden))
 }
 
 function embeddingTable({ shapes: { vocabulary, hidden }, embedding }: ModelConfig): Weight {
-  if (!embedding.isPaired) return weight("embed", EMBEDDING, vocabulary, hidden)
+  const { isPaired, narrow: columns = hidden } = embedding
+  if (!isPaired) return weight("embed", EMBEDDING, vocabulary, columns)
   const halves = ["tokens", "paired"].map((name) =>
-    weight(name, `model.embed_${name}.weight`, vocabulary / 2, hidden),
+    weight(name, `model.embed_${name}.weight`, vocabulary / 2, columns),
   )
   return stacked("embed", halves)
 }
 
-function embedPositions({ shapes: { context, hidden } }: ModelConfig): Node {
-  return embed(weight("positions", "model.embed_positions.weight", context, hidden), "position")
+function embedPositions({ shapes: { context, hidden }, embedding }: ModelConfig): Node {
+  const columns = embedding.narrow ?? hidden
+  return embed(weight("positions", "model.embed_positions.weight", context, columns), "position")
 }
 
 /** DeepStack (arXiv 2406.04334): what the first layers leave, and more of what is seen. */

@@ -18,6 +18,10 @@ const models = [
   ["nomic-bert", 512, {}],
   ["modernbert", 512, {}],
   ["embeddinggemma", 512, {}],
+  ["roberta", 512, {}],
+  ["camembert", 160, {}],
+  ["electra", 150, {}],
+  ["distilbert", 150, {}],
 ] as const
 
 const encoders = join(import.meta.dirname, "../golden/gguf/encoders")
@@ -65,6 +69,7 @@ const others: Readonly<Record<string, readonly ("reference" | "vulkan" | "opencl
   bert: ["reference", "vulkan", "opencl"],
   modernbert: ["vulkan"],
   embeddinggemma: ["vulkan"],
+  electra: ["reference", "vulkan"],
 }
 
 function runsOf(name: string) {
@@ -154,7 +159,8 @@ describe.each(models)("%s", (name, context, overrides) => {
     })
 })
 
-describe.each(["bert", "xlm-roberta"])("%s ranks", (name) => {
+const rankers = ["bert", "xlm-roberta", "roberta", "electra", "distilbert", "modernbert"]
+describe.each(rankers)("%s ranks", (name) => {
   const folder = goldenFolder("ranking", name)
   const golden = JSON.parse(readFileSync(join(folder, "scores.json"), "utf8"))
   let model: Model
@@ -163,7 +169,7 @@ describe.each(["bert", "xlm-roberta"])("%s ranks", (name) => {
   }, 120_000)
   afterAll(() => model?.close())
 
-  test("as numpy does", async () => {
+  test("as numpy or transformers do", async () => {
     const scores = await model.rank(golden.query, golden.documents)
     expect(farthest(scores, golden.scores)).toBeLessThan(1e-5)
     expect(scores).toHaveLength(golden.scores.length)
@@ -172,7 +178,7 @@ describe.each(["bert", "xlm-roberta"])("%s ranks", (name) => {
   test("and does nothing else", async () => {
     await expect(model.chat("Hi").text()).rejects.toThrow(/writes no text; POST \/v1\/rerank/)
     await expect(model.embed(["Hi"])).rejects.toThrow(/no text into a vector/)
-    const long = model.rank(golden.query, ["1 ".repeat(200)])
+    const long = model.rank(golden.query, ["1 ".repeat(600)])
     await expect(long).rejects.toMatchObject({
       code: "context_length_exceeded",
       param: "documents",
@@ -183,7 +189,7 @@ describe.each(["bert", "xlm-roberta"])("%s ranks", (name) => {
 test.each([
   [{ id2label: { 0: "no", 1: "yes" } }, /id2label has 2 labels; a model that ranks has 1/],
   [{ id2label: undefined }, /has 2 labels/],
-  [{ architectures: ["ModernBertForSequenceClassification"] }, /are known/],
+  [{ architectures: ["LlamaForSequenceClassification"] }, /are known/],
 ])("a folder that classifies with %j is refused", async (changes, words) => {
   const folder = copyOf(goldenFolder("ranking", "bert"))
   const file = join(folder, "config.json")

@@ -143,7 +143,8 @@ const WIDE = {
 
 /** Of a model that embeds, wide enough for two shards. */
 function encoderGraph(architecture: ArchitectureName): Graph {
-  const fields = new Fields({ ...WIDE, local_attention: 14 }, (what) => new Error(what) as never)
+  const own = { local_attention: 14, embedding_size: 32 }
+  const fields = new Fields({ ...WIDE, ...own }, (what) => new Error(what) as never)
   const config = architectures[architecture].read(fields)
   return decoder(architecture, { ...config, head: { ...config.head, tied: true, bias: false } })
 }
@@ -331,9 +332,12 @@ describe("the reference", () => {
     await model.close()
   })
 
-  test.each(["bert", "modernbert"] as const)("reads both ways in two shards: %s", async (name) => {
-    await judgeEncoder(name, (plan, limits) => openShards(plan, shard(plan, 2)!, limits))
-  })
+  test.each(["bert", "modernbert", "electra"] as const)(
+    "reads both ways in two shards: %s",
+    async (name) => {
+      await judgeEncoder(name, (plan, limits) => openShards(plan, shard(plan, 2)!, limits))
+    },
+  )
 
   test("reads rows of images in two shards", async () => {
     await judgeSeeing((plan, limits) => openShards(plan, shard(plan, 2)!, limits))
