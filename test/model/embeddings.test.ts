@@ -26,42 +26,48 @@ const models = [
 
 const encoders = join(import.meta.dirname, "../golden/gguf/encoders")
 
-describe.each(["bert", "xlm-roberta", "nomic-bert", "modernbert", "embeddinggemma"])(
-  "%s as a GGUF file",
-  (name) => {
-    const folder = goldenFolder("embeddings", name)
-    const all: string[] = JSON.parse(readFileSync(join(folder, "embeddings.json"), "utf8")).texts
-    // A file has no normal forms but as a table, which these have not.
-    const texts = all.filter((text) => text === text.normalize("NFKC"))
-    const tensors = readTensors(join(folder, "embeddings.safetensors"))
-    const file = join(encoders, `${name}.gguf`)
+const files = [
+  "bert",
+  "xlm-roberta",
+  "roberta",
+  "distilbert",
+  "nomic-bert",
+  "modernbert",
+  "embeddinggemma",
+]
+describe.each(files)("%s as a GGUF file", (name) => {
+  const folder = goldenFolder("embeddings", name)
+  const all: string[] = JSON.parse(readFileSync(join(folder, "embeddings.json"), "utf8")).texts
+  // A file has no normal forms but as a table, which these have not.
+  const texts = all.filter((text) => text === text.normalize("NFKC"))
+  const tensors = readTensors(join(folder, "embeddings.safetensors"))
+  const file = join(encoders, `${name}.gguf`)
 
-    async function judge(path: string): Promise<void> {
-      const model = await load(path, { target: "cpu", mode: "server" })
-      onTestFinished(() => model.close())
-      const vectors = await model.embed(texts)
-      for (const [i, text] of texts.entries()) {
-        const expected = new Float32Array(tensors(`embedding.${all.indexOf(text)}`))
-        expect(farthest(vectors[i]!, Array.from(expected)), text).toBeLessThan(1e-5)
-      }
+  async function judge(path: string): Promise<void> {
+    const model = await load(path, { target: "cpu", mode: "server" })
+    onTestFinished(() => model.close())
+    const vectors = await model.embed(texts)
+    for (const [i, text] of texts.entries()) {
+      const expected = new Float32Array(tensors(`embedding.${all.indexOf(text)}`))
+      expect(farthest(vectors[i]!, Array.from(expected)), text).toBeLessThan(1e-5)
     }
+  }
 
-    test("says what its folder says", async () => {
-      expect(texts.length).toBeGreaterThan(6)
-      await judge(file)
-    }, 120_000)
+  test("says what its folder says", async () => {
+    expect(texts.length).toBeGreaterThan(6)
+    await judge(file)
+  }, 120_000)
 
-    test("is compiled, where a compiled folder has a place for all of it", async () => {
-      const place = mkdtempSync(join(tmpdir(), "sinter-encoder-"))
-      onTestFinished(() => rmSync(place, { recursive: true }))
-      const source = await openModel(file)
-      onTestFinished(() => source.close())
-      const compiled = compileFolder(source, join(place, name), { format: "q0f32" })
-      if (name === "embeddinggemma") await expect(compiled).rejects.toThrow(/no place for/)
-      else await compiled.then(() => judge(join(place, name)))
-    }, 120_000)
-  },
-)
+  test("is compiled, where a compiled folder has a place for all of it", async () => {
+    const place = mkdtempSync(join(tmpdir(), "sinter-encoder-"))
+    onTestFinished(() => rmSync(place, { recursive: true }))
+    const source = await openModel(file)
+    onTestFinished(() => source.close())
+    const compiled = compileFolder(source, join(place, name), { format: "q0f32" })
+    if (name === "embeddinggemma") await expect(compiled).rejects.toThrow(/no place for/)
+    else await compiled.then(() => judge(join(place, name)))
+  }, 120_000)
+})
 
 /** The interpreter takes two of them, drivers of GPUs those whose layers differ most. */
 const others: Readonly<Record<string, readonly ("reference" | "vulkan" | "opencl")[]>> = {

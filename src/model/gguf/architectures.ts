@@ -749,18 +749,18 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
         : {},
   },
   nemotron: { model: "nemotron", epsilon: "norm_eps", turned: "partial_rotary_factor" },
-  // Encoders. XLM-RoBERTa's positions are written from the first that a text has, so it is a BERT with other texts.
+  // Encoders. RoBERTa's positions are written from the first that a text has, so it is a BERT with other texts.
   bert: {
     model: "bert",
     epsilon: "layer_norm_eps",
     fields: encoderFields,
-    parts: () => sumsParts,
+    parts: sumsParts,
   },
   "nomic-bert": {
     model: "nomic_bert",
     epsilon: "layer_norm_eps",
     fields: encoderFields,
-    parts: () => sumsParts,
+    parts: sumsParts,
   },
   "modern-bert": {
     model: "modernbert",
@@ -794,12 +794,15 @@ function encoderFields(file: GgufFile): Json {
   return {}
 }
 
-/** Norms are of the sums behind attention and MLP, and a token's type is added to the tokens. */
-const sumsParts: Naming["parts"] = {
-  embed_tokens: { name: "token_embd", plusRow: { tensor: "token_types", row: 0 } },
-  embed_norm: "token_embd_norm",
-  "attention.sum_norm": "attn_output_norm",
-  "mlp.sum_norm": "layer_output_norm",
+/** Norms are of the sums behind attention and MLP, and a token's type is added to the tokens, of which DistilBERT has none. */
+function sumsParts({ has }: Pick<Tensors, "has">): Naming["parts"] {
+  const typed = has("token_types.weight") && { plusRow: { tensor: "token_types", row: 0 } }
+  return {
+    embed_tokens: { name: "token_embd", ...typed },
+    embed_norm: "token_embd_norm",
+    "attention.sum_norm": "attn_output_norm",
+    "mlp.sum_norm": "layer_output_norm",
+  }
 }
 
 /** What llama.cpp takes for granted, too: of 128 experts is the one model without norms on heads. Widths may have Ollama's first names. */
