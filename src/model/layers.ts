@@ -313,7 +313,7 @@ function selfAttention(
   }
   const queries = prepared("q", q, rotation?.query)
   const [keys, values] = reads === undefined ? remembered() : []
-  const given = attention(queries, keys, values, seen, sunk)
+  const given = attention(queries, keys, values, seen, { sinkLogits: sunk })
   const mixed = shape.normed
     ? normed(given, shape.normed, layer, "attention_sub_norm", "self_attn.sub_norm")
     : given

@@ -19,7 +19,7 @@ import {
   weight,
 } from "../../src/compiler/graph/builder.ts"
 import type { CodecOf } from "../../src/compiler/graph/codecs.ts"
-import { type Graph, rewrite, type Weight } from "../../src/compiler/graph/graph.ts"
+import { distancesOf, type Graph, rewrite, type Weight } from "../../src/compiler/graph/graph.ts"
 import type { Plan } from "../../src/compiler/plan.ts"
 import { shard } from "../../src/compiler/shard.ts"
 import { traitsOf } from "../../src/compiler/targets/prepare.ts"
@@ -103,7 +103,9 @@ function wideGraph(shape: WideShape = {}): Graph {
         window: undefined,
         sinks: 0,
       },
-      layer === 1 ? w("sinks", heads) : undefined,
+      layer === 1
+        ? { sinkLogits: w("sinks", heads) }
+        : { biases: w("biases", heads * distancesOf(512)) },
     )
     const gates = () => apply("softplus", linear(h, w("gates", heads, h.columns)))
     const opened = layer === 0 ? multiply(mixed, gates()) : mixed
