@@ -8,12 +8,15 @@ import { readArcee } from "./architectures/arcee.ts"
 import {
   bertNaming,
   distilBertNaming,
+  mpnetNaming,
   readBert,
   readDistilBert,
   readElectra,
+  readMpnet,
   readRoberta,
 } from "./architectures/bert.ts"
 import { bitnetNaming, readBitnet } from "./architectures/bitnet.ts"
+import { bloomNaming, mptNaming, readBloom, readMpt } from "./architectures/bloom.ts"
 import {
   cohere2MoeNaming,
   cohereNaming,
@@ -647,6 +650,18 @@ export const architectures = {
     readGptj,
     gptjNaming,
   ),
+  bloom: row(
+    "BLOOM and BLOOMZ",
+    "scores lose by distance (ALiBi), and nothing is turned; a norm of the embedding; biases everywhere",
+    readBloom,
+    bloomNaming,
+  ),
+  mpt: row(
+    "MPT 7B and 30B",
+    "scores lose by distance (ALiBi), and nothing is turned; LayerNorms without biases",
+    readMpt,
+    mptNaming,
+  ),
   mamba: row(
     "Mamba 130M to 2.8B",
     "a selective state space (Mamba 1) in every layer, and nothing else",
@@ -718,6 +733,12 @@ export const architectures = {
     "as `bert`, without types",
     readDistilBert,
     distilBertNaming,
+  ),
+  mpnet: row(
+    "MPNet: all-mpnet-base-v2, multi-qa-mpnet, paraphrase-mpnet",
+    "as `bert`, without types; scores have learned biases by distance",
+    readMpnet,
+    mpnetNaming,
   ),
   nomic_bert: row(
     "Nomic Embed Text 1 and 1.5",

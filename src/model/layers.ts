@@ -31,7 +31,13 @@ import {
   weigh,
   weight,
 } from "../compiler/graph/builder.ts"
-import type { Graph, Node, Routing, Weight } from "../compiler/graph/graph.ts"
+import {
+  distancesOf,
+  type Graph,
+  type Node,
+  type Routing,
+  type Weight,
+} from "../compiler/graph/graph.ts"
 import { growing, type Rotation } from "../runtime/rotation.ts"
 import {
   type Block,
@@ -313,7 +319,8 @@ function selfAttention(
   }
   const queries = prepared("q", q, rotation?.query)
   const [keys, values] = reads === undefined ? remembered() : []
-  const given = attention(queries, keys, values, seen, { sinkLogits: sunk })
+  const biases = shape.biases && attentionBiases(heads, shape.biases.positions)
+  const given = attention(queries, keys, values, seen, { sinkLogits: sunk, biases })
   const mixed = shape.normed
     ? normed(given, shape.normed, layer, "attention_sub_norm", "self_attn.sub_norm")
     : given
@@ -322,6 +329,12 @@ function selfAttention(
   // The MLP has a gate, too.
   const opened = project("gate", x, width, bias.qkv && gate === undefined, "attention_gate")
   return project("o", multiply(mixed, apply(gate ?? "sigmoid", opened)), hidden, bias.o)
+}
+
+/** Of all layers. */
+function attentionBiases(heads: number, positions: number): Weight {
+  const name = "attention_biases"
+  return weight(name, `model.${name}.weight`, heads * distancesOf(positions))
 }
 
 function gatedDelta(

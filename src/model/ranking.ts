@@ -30,6 +30,7 @@ const HEADS: Readonly<Record<string, RankingHead>> = {
   XLMRobertaForSequenceClassification: ofRoberta,
   RobertaForSequenceClassification: ofRoberta,
   CamembertForSequenceClassification: ofRoberta,
+  MPNetForSequenceClassification: ofRoberta,
   ElectraForSequenceClassification: { ...ofRoberta, activation: "gelu" },
   DistilBertForSequenceClassification: {
     ...{ dense: "pre_classifier", out: "classifier", activation: "relu" },

@@ -22,6 +22,7 @@ const models = [
   ["camembert", 160, {}],
   ["electra", 150, {}],
   ["distilbert", 150, {}],
+  ["mpnet", 160, {}],
 ] as const
 
 const encoders = join(import.meta.dirname, "../golden/gguf/encoders")
@@ -76,6 +77,7 @@ const others: Readonly<Record<string, readonly ("reference" | "vulkan" | "opencl
   modernbert: ["vulkan"],
   embeddinggemma: ["vulkan"],
   electra: ["reference", "vulkan"],
+  mpnet: ["reference", "vulkan", "opencl"],
 }
 
 function runsOf(name: string) {
@@ -165,7 +167,7 @@ describe.each(models)("%s", (name, context, overrides) => {
     })
 })
 
-const rankers = ["bert", "xlm-roberta", "roberta", "electra", "distilbert", "modernbert"]
+const rankers = ["bert", "xlm-roberta", "roberta", "mpnet", "electra", "distilbert", "modernbert"]
 describe.each(rankers)("%s ranks", (name) => {
   const folder = goldenFolder("ranking", name)
   const golden = JSON.parse(readFileSync(join(folder, "scores.json"), "utf8"))

@@ -334,7 +334,7 @@ describe("the reference", () => {
     await model.close()
   })
 
-  test.each(["bert", "modernbert", "electra"] as const)(
+  test.each(["bert", "modernbert", "electra", "mpnet"] as const)(
     "reads both ways in two shards: %s",
     async (name) => {
       await judgeEncoder(name, (plan, limits) => openShards(plan, shard(plan, 2)!, limits))

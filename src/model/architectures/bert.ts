@@ -1,8 +1,9 @@
 // BERT and those made like it, which read a text both ways and write none: learned positions, LayerNorms of the sums, an ungated MLP,
 // biases everywhere. A token's type is a row that is added to the table of tokens: that of the first, and in a model that ranks
 // pairs the table stands there once more with the second's. Positions of RoBERTa, CamemBERT and XLM-RoBERTa begin behind the number
-// of the padding token; ELECTRA's table may be narrower than its layers. DistilBERT has no types, and names of its own.
-// Sources: modeling_bert.py, modeling_xlm_roberta.py, modeling_electra.py and modeling_distilbert.py of transformers.
+// of the padding token; ELECTRA's table may be narrower than its layers. DistilBERT and MPNet have no types, and the latter biases of
+// scores. Sources: modeling_bert.py, modeling_xlm_roberta.py, modeling_electra.py, modeling_distilbert.py and modeling_mpnet.py of
+// transformers.
 
 import { NORMS, withAttention, withBlocks, withMlp } from "../block.ts"
 import { type Differences, type ModelConfig, readDecoder, seeingBothWays } from "../config.ts"
@@ -34,6 +35,21 @@ export function readDistilBert(fields: Fields): ModelConfig {
     activation: { field: "activation", otherwise: "gelu" },
   })
 }
+
+/** MPNet's, without types: positions begin at 2, and scores have biases by distance. */
+export function readMpnet(fields: Fields): ModelConfig {
+  const buckets = fields.count("relative_attention_num_buckets", BUCKETS)
+  if (buckets !== BUCKETS)
+    throw fields.wrong("relative_attention_num_buckets", `is ${buckets}; only ${BUCKETS} are known`)
+  const config = readEncoder(fields, 2, {
+    epsilon: "layer_norm_eps",
+    activation: { otherwise: "gelu" },
+  })
+  const biases = { positions: config.shapes.context }
+  return withBlocks(config, (block) => withAttention(block, { biases }))
+}
+
+const BUCKETS = 32
 
 /** With rows of types. @param skipped rows of the table of positions before the first */
 function readTyped(fields: Fields, skipped: number): ModelConfig {
@@ -101,6 +117,28 @@ export function bertNaming(config: ModelConfig): Naming {
       "mlp.up_proj": "intermediate.dense",
       "mlp.down_proj": "output.dense",
       "mlp.sum_norm": "output.LayerNorm",
+    },
+  }
+}
+
+export function mpnetNaming(config: ModelConfig): Naming {
+  const { heads, context: positions } = config.shapes
+  const { parts, ...naming } = bertNaming(config)
+  return {
+    ...naming,
+    roots: ["", "mpnet."].map((root) => ({ root, head: "" })),
+    parts: {
+      ...parts,
+      ...embeddingParts(config),
+      attention_biases: {
+        name: "encoder.relative_attention_bias",
+        biases: { positions, heads, buckets: BUCKETS },
+      },
+      "self_attn.q_proj": "attention.attn.q",
+      "self_attn.k_proj": "attention.attn.k",
+      "self_attn.v_proj": "attention.attn.v",
+      "self_attn.o_proj": "attention.attn.o",
+      "attention.sum_norm": "attention.LayerNorm",
     },
   }
 }

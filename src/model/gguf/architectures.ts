@@ -3,6 +3,7 @@
 // convert_hf_to_gguf.py of llama.cpp. Weights of norms that are meant as 1 + weight are written with the 1.
 
 import { exp, log } from "../../runtime/elementary.ts"
+import { slopedBiases } from "../architectures/bloom.ts"
 import { deepseekNaming, miniCpm3Naming } from "../architectures/deepseek.ts"
 import { neighboursOf } from "../architectures/glm4.ts"
 import { selectiveProjections } from "../architectures/granite.ts"
@@ -732,6 +733,23 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     epsilon: "layer_norm_epsilon",
     fields: (_, usual) => ({ ...gpt2Fields(usual), multi_query: usual.num_key_value_heads === 1 }),
   },
+  // Scores lose by distance.
+  bloom: {
+    model: "bloom",
+    epsilon: "layer_norm_epsilon",
+    fields: (_, usual) => ({
+      n_layer: usual.num_hidden_layers,
+      n_head: usual.num_attention_heads,
+      seq_length: usual.max_position_embeddings,
+    }),
+    parts: (_, config) => ({ embed_norm: "token_embd_norm", ...slopedBiases(config) }),
+  },
+  mpt: {
+    model: "mpt",
+    epsilon: "layer_norm_epsilon",
+    fields: mptFields,
+    parts: (_, config) => slopedBiases(config),
+  },
   falcon: {
     model: "falcon",
     epsilon: "layer_norm_epsilon",
@@ -785,6 +803,25 @@ function gpt2Fields(usual: Json): Json {
     n_head: usual.num_attention_heads,
     n_positions: usual.max_position_embeddings,
     n_inner: usual.intermediate_size,
+  }
+}
+
+function mptFields(file: GgufFile, usual: Json): Json {
+  for (const name of ["attn_qkv.bias", "attn_q_norm.weight"])
+    if (file.hasPart(name))
+      throw file.wrong("block_count", `counts layers with ${name}, of which MPT is known without`)
+  if (file.tensors.has("position_embd.weight"))
+    throw file.wrong("context_length", "is of learned positions, which MPT is known without")
+  return {
+    d_model: usual.hidden_size,
+    n_layers: usual.num_hidden_layers,
+    n_heads: usual.num_attention_heads,
+    max_seq_len: usual.max_position_embeddings,
+    attn_config: {
+      alibi: (file.factor("attention.max_alibi_bias") ?? 0) > 0,
+      alibi_bias_max: file.factor("attention.max_alibi_bias") ?? null,
+      clip_qkv: file.factor("attention.clamp_kqv") ?? null,
+    },
   }
 }
 

@@ -4,6 +4,7 @@
 import { widen } from "../../runtime/dtype.ts"
 import { isGroupCodec } from "../../runtime/format.ts"
 import { type Folder, readExactly } from "../folder.ts"
+import { biasesTensor } from "../weights/biases.ts"
 import type { StoredRows } from "../weights/convert.ts"
 import type { Source, Sources } from "../weights/names.ts"
 import { Room } from "../weights/room.ts"
@@ -46,6 +47,7 @@ function find(opened: Opened, name: string, rows: number, columns: number): Tens
 function findSource(opened: Opened, source: Source, rows: number, columns: number): Tensor {
   const { folder, file, tensors } = opened
   if (source.constant !== undefined) return constantTensor(source.constant, columns)
+  if (source.biases) return biasesTensor(source.biases, undefined) // no file has a table
   if (source.woven) return wovenOf(opened, source, source.woven, [rows, columns])
   const tensor = tensors.get(source.tensor)
   if (!tensor) throw folder.broken(file, `there is no tensor ${source.tensor}`)

@@ -39,6 +39,18 @@ MODELS = {
     "roberta": ("RobertaModel", {**ROBERTA, "model_type": "roberta", "vocab_size": 324, "max_position_embeddings": 514}, None, "mean", True),
     "camembert": ("CamembertModel", {**ROBERTA, "model_type": "camembert", "vocab_size": 402, "max_position_embeddings": 162}, "xlm-roberta", "mean", False),
     "electra": ("ElectraModel", {**COMMON, "model_type": "electra", "embedding_size": 16}, "bert", "cls", False),
+    "mpnet": (
+        "MPNetModel",
+        {
+            **{key: value for key, value in ROBERTA.items() if key != "type_vocab_size"},
+            "model_type": "mpnet",
+            "max_position_embeddings": 162,
+            "relative_attention_num_buckets": 32,
+        },
+        None,
+        "mean",
+        True,
+    ),
     "distilbert": (
         "DistilBertModel",
         {
@@ -84,6 +96,22 @@ def roberta_tokenizer():
         "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
         "model": {**stored, "vocab": {**vocab, "<mask>": len(vocab)}},
     }
+
+
+def mpnet_tokenizer():
+    """BERT's, whose first tokens are called and ordered otherwise: no text may hold number 1, which stands for padding."""
+    names = {"[CLS]": ("<s>", 0), "[PAD]": ("<pad>", 1), "[SEP]": ("</s>", 2), "[UNK]": ("[UNK]", 3), "[MASK]": ("<mask>", 4)}
+    tokenizer = json.loads((HERE / "bert/tokenizer.json").read_text())
+    vocab = {token: i for token, i in tokenizer["model"]["vocab"].items() if token not in names}
+    tokenizer["model"]["vocab"] = {token: i for token, i in names.values()} | vocab
+    for added in tokenizer["added_tokens"]:
+        added["content"], added["id"] = names[added["content"]]
+    tokenizer["added_tokens"].sort(key=lambda added: added["id"])
+    tokenizer["post_processor"] = {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0], "trim_offsets": True, "add_prefix_space": False}
+    return tokenizer
+
+
+TOKENIZERS = {"roberta": roberta_tokenizer, "mpnet": mpnet_tokenizer}
 
 
 def draw(name, shape, generator):
@@ -133,9 +161,9 @@ def make(name, output):
     save_file(stored, folder / "model.safetensors", metadata={"format": "pt"})
     write_json(folder / "config.json", {"architectures": [kind], **config, "torch_dtype": "bfloat16"})
     if tokenizer_of is None:
-        write_json(folder / "tokenizer.json", roberta_tokenizer())
-        special = dict(bos_token="<s>", eos_token="</s>", cls_token="<s>", sep_token="</s>", unk_token="<unk>", pad_token="<pad>")
-        write_json(folder / "tokenizer_config.json", {**special, "mask_token": "<mask>", "tokenizer_class": "RobertaTokenizer"})
+        write_json(folder / "tokenizer.json", TOKENIZERS[name]())
+        special = dict(bos_token="<s>", eos_token="</s>", cls_token="<s>", sep_token="</s>", pad_token="<pad>", mask_token="<mask>")
+        write_json(folder / "tokenizer_config.json", {**special, "tokenizer_class": kind.replace("Model", "Tokenizer")})
     else:
         for file in ("tokenizer.json", "tokenizer_config.json"):
             shutil.copy(HERE / tokenizer_of / file, folder / file)

@@ -20,6 +20,7 @@ from transformers import AutoConfig, AutoModelForSequenceClassification
 HERE = Path(__file__).parent
 MODELS = {
     "roberta": {},
+    "mpnet": {},
     "electra": {},
     "distilbert": {},
     "modernbert": {"classifier_pooling": "mean", "classifier_bias": True, "norm_bias": False, "sep_token_id": 3},
