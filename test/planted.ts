@@ -201,9 +201,45 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "attention writes a block's scores over those of the first, where registers are few",
     file: "src/compiler/targets/cpu/kernels/attention.h",
-    text: "scores[i][from + b] = scaled_score",
-    fault: "scores[i][b] = scaled_score",
+    text: "scores[i][from + b] =",
+    fault: "scores[i][b] =",
     test: "test/device/kernels.test.ts",
+  },
+  // ---- biases by distance
+  {
+    what: "a score has the bias of the next position's key, on a processor",
+    file: "src/compiler/targets/cpu/kernels/attention.h",
+    text: "a.distances / 2 + first - item->positions[token]",
+    fault: "a.distances / 2 + first + 1 - item->positions[token]",
+    test: "test/device/kernels.test.ts",
+  },
+  {
+    what: "a GPU reads a bias behind the last one there is",
+    file: "src/compiler/targets/gpu/kernels/attend.ts",
+    text: ".sub(standing.load(q.div(heads))).min(distances - 1)",
+    fault: ".sub(standing.load(q.div(heads)))",
+    test: "src/compiler/targets/gpu/kernels/attend.test.ts",
+  },
+  {
+    what: "every shard has the biases of the first one's heads",
+    file: "src/compiler/shard.ts",
+    text: "length: heads * biases.distances, parts",
+    fault: "length: heads * biases.distances, parts: 1",
+    test: "test/model/shards.test.ts",
+  },
+  {
+    what: "MPNet's keys behind and before their query change places",
+    file: "src/model/weights/biases.ts",
+    text: "(distance > 0 ? half : 0)",
+    fault: "(distance < 0 ? half : 0)",
+    test: "test/model/embeddings.test.ts",
+  },
+  {
+    what: "ALiBi's scores rise with the distance",
+    file: "src/model/weights/biases.ts",
+    text: "-slopes[head]! * Math.abs(distance)",
+    fault: "slopes[head]! * Math.abs(distance)",
+    test: "test/model/reference.test.ts",
   },
   {
     what: "rows of floats meet a panel's first half twice",
