@@ -136,14 +136,18 @@ function inside(picture: Picture, cutting: Of<"within">, { tile, filter }: Image
  * As the processor of Pixtral: an image whose edges are too long becomes as large as they may be, and sides are rounded up to multiples
  * of `step`. An area above the most, which there is everywhere, is shrunk to it as `smart_resize` does it.
  */
-function sizeWithin({ width, height }: Size, { most, longest }: Of<"within">, step: number): Size {
+function sizeWithin(
+  { width, height }: Size,
+  { most, longest, least }: Of<"within">,
+  step: number,
+): Size {
   const ratio = Math.max(height / longest, width / longest, 1)
-  const up = (side: number) => Math.max(1, Math.ceil(Math.floor(side / ratio) / step)) * step
+  const up = (side: number) => Math.max(least, Math.ceil(Math.floor(side / ratio) / step) * step)
   const size = { width: up(width), height: up(height) }
   const area = size.width * size.height
   if (area <= most) return size
   const shrink = Math.sqrt(area / most)
-  const down = (side: number) => Math.max(1, Math.floor(side / shrink / step)) * step
+  const down = (side: number) => Math.max(least, Math.floor(side / shrink / step) * step)
   const [across, tall] = [down(size.width), down(size.height)]
   // Of a very long one the short side was rounded up.
   const longer = Math.floor(most / Math.min(across, tall) / step) * step

@@ -40,8 +40,8 @@ export type Cutting =
       grows?: true
       tiles?: Tiles
     }
-  /** The same, no edge longer than that and of no more pixels, but else as large as the image, as Pixtral. */
-  | { kind: "within"; longest: number; most: number }
+  /** The same, no edge longer than that, none shorter than `least` and of no more pixels, but else as large as the image, as Pixtral. */
+  | { kind: "within"; longest: number; least: number; most: number }
   /** The same, as large as so many pixels allow, as Gemma 4. */
   | { kind: "fill"; most: number }
   /**
@@ -108,7 +108,7 @@ export interface ImageProcessing {
   tile: Size
   /** A patch's edge in pixels: so many to each side as a tile holds whole ones. */
   patch: number
-  /** Of so many patches a side one row comes out; they lie one behind the other. */
+  /** Of so many patches a side one row comes out; they lie one behind the other, and behind them those that are over at the edges. */
   joined: number
   /** A row of the tower's own stands before the patches. */
   hasClassRow: boolean

@@ -105,6 +105,7 @@ export const seeing: Readonly<Record<string, Seeing>> = {
   kimi_vl: { models: "Kimi VL", texts: ["deepseek_v3"] },
   lfm2_vl: { models: "LFM2-VL and LFM2.5-VL", texts: ["lfm2"], tied: true },
   lfm3_vl: { models: "LFM3-VL", texts: ["lfm3"], tied: true },
+  lighton_ocr: { models: "LightOnOCR 1B and 2 1B", texts: ["qwen3"], tied: true },
   llama4: { models: "Llama 4", texts: ["llama4_text"] },
   llava: { models: "LLaVA 1.5, Pixtral 12B", texts: ["llama", "mistral", "qwen2"] },
   llava_next: {

@@ -17,6 +17,8 @@ export interface Grain {
   /** A patch's edge in pixels, and so many of them to each side become one row. */
   patch: number
   joined: number
+  /** These sides are multiples of what the image processor's own file says, and what is over at the edges does not come out. */
+  isLoose?: true
 }
 
 export interface Cuts {
@@ -30,11 +32,11 @@ function bothSides(size: Fields): Size | undefined {
   return { width: pixels(size, "width"), height: pixels(size, "height") }
 }
 
-/** `size` or `crop_size`, which older files write as one number. */
+/** `size`, or `crop_size` and others that are squares, which may be one number. */
 function sizeOf(image: Fields, name: string, otherwise: Json): Fields {
   const value = image.json[name]
   if (typeof value !== "number") return image.with({ [name]: otherwise }).object(name)!
-  const of = name === "crop_size" ? { height: value, width: value } : { shortest_edge: value }
+  const of = name === "size" ? { shortest_edge: value } : { height: value, width: value }
   return image.over({ [name]: of }).object(name)!
 }
 
@@ -109,8 +111,9 @@ export function fittedFrames(image: Fields, { patch, joined }: Grain): Cuts {
 }
 
 /** As Pixtral: no edge is longer than the longest. No image becomes more patches than MAX_PATCHES. */
-export function within(image: Fields, { patch, joined }: Grain): Cuts {
-  const step = patch * joined
+export function within(image: Fields, { patch, joined, isLoose }: Grain): Cuts {
+  const least = patch * joined
+  const step = isLoose ? ownStep(image, least) : least
   const size = sizeOf(image, "size", { longest_edge: 1024 })
   const square = size.has("longest_edge") ? undefined : bothSides(size)
   if (square && square.width !== square.height)
@@ -118,7 +121,15 @@ export function within(image: Fields, { patch, joined }: Grain): Cuts {
   const longest = square?.width ?? size.count("longest_edge", undefined, 1, MAX_LONGEST)
   const tile = { width: step, height: step }
   const most = MAX_PATCHES * patch * patch
-  return { tile, cutting: { kind: "within", longest, most } }
+  return { tile, cutting: { kind: "within", longest, least, most } }
+}
+
+/** A `patch_size` of height and width, or one number. */
+function ownStep(image: Fields, most: number): number {
+  const name = "patch_size"
+  const { height, width } = bothSides(sizeOf(image, name, square(16))) ?? {}
+  if (height !== undefined && height === width && height <= most) return height
+  throw image.wrong(name, `is no square of 1 to ${most} pixels, which become one token`)
 }
 
 /** As Kimi, which counts patches, also of a side. No image becomes more of them than MAX_PATCHES. */

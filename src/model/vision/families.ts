@@ -207,6 +207,13 @@ const families = {
     roots: LLAVA.roots,
     parts: { projector_norm: "layer_norm" },
   },
+  lighton_ocr: {
+    towers: ["pixtral"],
+    ending: mistral3Ending,
+    softToken: 151655,
+    roots: rootsOf(["vision_encoder."], "vision_projection."),
+    parts: { merging_norm: "norm" },
+  },
   llama4: {
     towers: ["llama4_vision_model"],
     ending: llama4Ending,

@@ -49,6 +49,35 @@ const PLACES = "v.position_embd.weight"
 const SLICES = ["<image>", "</image>", "<slice>", "</slice>", "<image_id>", "</image_id>"]
 const MERGER = "mm.patch_merger.weight"
 
+const PIXTRAL: Projector = {
+  model: (file) => (file.has(MERGER) ? "mistral3" : "llava"),
+  tower: "pixtral",
+  gelu: "gelu",
+  around: ["[IMG_BREAK]", "[IMG_END]"],
+  mayBeSwapped: false,
+  unread: ["v.token_embd.img_break"], // the text model's own row of that token, which stands in prompts here
+  fields: (file) => ({
+    spatial_merge_size: file.countIfThere("spatial_merge_size"),
+    multimodal_projector_bias: file.has("mm.1.bias"),
+    vision_feature_layer: -1,
+    vision_feature_select_strategy: "full",
+  }),
+  vision: (file) => ({ rope_theta: thetaOf(file) }),
+  image: (file) => ({
+    size: { longest_edge: file.countIfThere("preproc_image_size") ?? file.count("image_size") },
+    patch_size: square(file.count("patch_size")),
+  }),
+  parts: (file, tower) => ({
+    ...(!file.flag(TURNS_HALVES, false) && neighbourParts(tower)),
+    "mlp.gate_proj": "ffn_gate",
+    merging_norm: "input_norm",
+    "merging.weight": { name: "patch_merger.weight", turnedColumns: tower.merge.side ** 2 },
+    linear_1: "1",
+    linear_2: "2",
+  }),
+  last: { tensor: "mm.2.weight", dim: 1 },
+}
+
 const projectors = {
   mlp: {
     model: (file) => (hasGrids(file) ? "llava_next" : "llava"),
@@ -378,36 +407,11 @@ const projectors = {
     parts: gemma4Parts,
     last: { tensor: "mm.input_projection.weight", dim: 1 },
   },
-  pixtral: {
-    model: (file) => (file.has(MERGER) ? "mistral3" : "llava"),
-    tower: "pixtral",
-    gelu: "gelu",
-    around: ["[IMG_BREAK]", "[IMG_END]"],
-    mayBeSwapped: false,
-    unread: ["v.token_embd.img_break"], // the text model's own row of that token, which stands in prompts here
-    fields: (file) => ({
-      spatial_merge_size: file.countIfThere("spatial_merge_size"),
-      multimodal_projector_bias: file.has("mm.1.bias"),
-      vision_feature_layer: -1,
-      vision_feature_select_strategy: "full",
-    }),
-    vision: (file) => ({ rope_theta: thetaOf(file) }),
-    image: (file) => ({
-      size: { longest_edge: file.countIfThere("preproc_image_size") ?? file.count("image_size") },
-      patch_size: square(file.count("patch_size")),
-    }),
-    parts: (file, tower) => {
-      const { merge } = tower
-      return {
-        ...(!file.flag(TURNS_HALVES, false) && neighbourParts(tower)),
-        "mlp.gate_proj": "ffn_gate",
-        merging_norm: "input_norm",
-        "merging.weight": { name: "patch_merger.weight", turnedColumns: merge.side ** 2 },
-        linear_1: "1",
-        linear_2: "2",
-      }
-    },
-    last: { tensor: "mm.2.weight", dim: 1 },
+  pixtral: PIXTRAL,
+  lightonocr: {
+    ...PIXTRAL,
+    model: () => "lighton_ocr",
+    around: ["<|vision_pad|>", "<|vision_end|>"],
   },
   qwen2vl_merger: {
     ...ofQwen({ min: 56 * 56, max: 28 * 28 * MAX_ROWS }),

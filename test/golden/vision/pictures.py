@@ -150,6 +150,24 @@ MODELS = {
             "lm_head.": "language_model.lm_head.",
         },
     ),
+    # Images are made of whole patches here, so that some are over at the edges.
+    "lighton-ocr": dict(
+        config={
+            "architectures": ["LightOnOcrForConditionalGeneration"],
+            "model_type": "lighton_ocr",
+            "image_token_id": FIRST + 2,
+            "spatial_merge_size": 2,
+            "tie_word_embeddings": True,
+            "text_config": {**TEXT, "model_type": "qwen3", "head_dim": 12, "sliding_window": None, "rms_norm_eps": 1e-6},
+            "vision_config": {**PIXTRAL, "hidden_act": "silu"},
+        },
+        tokens=["<|image_pad|>", "<|vision_pad|>", "<|vision_end|>"],
+        names=dict(image_token="<|image_pad|>", image_break_token="<|vision_pad|>", image_end_token="<|vision_end|>"),
+        image=dict(image_processor_type="PixtralImageProcessor", patch_size=4, size=dict(longest_edge=64), **CLIP),
+        processor=dict(processor_class="LightOnOcrProcessor", patch_size=4, spatial_merge_size=2),
+        # In patches 11 x 7; then 16 x 9, of a picture that is shrunk, and 6 x 6.
+        sizes=[[(41, 27)], [(90, 50), (23, 22)]],
+    ),
     "llava-pixtral": dict(
         config={
             "architectures": ["LlavaForConditionalGeneration"],
@@ -451,7 +469,7 @@ def draw_part(name, shape, generator):
         return normal * 1.2 / shape[1:].numel() ** 0.5 if len(shape) > 1 else normal * 0.3
     if any(part in name for part in ("position_embedding", "positional_embedding", "class_embedding", "image_newline", "pos_emb")):
         return normal * 0.5
-    if any(part in name for part in ("multi_modal_projector", "vision_adapter", "mm_projector", "aligner", "merger")) and "norm" not in name and len(shape) > 1:
+    if any(part in name for part in ("multi_modal_projector", "vision_projection", "vision_adapter", "mm_projector", "aligner", "merger")) and "norm" not in name and len(shape) > 1:
         return normal * 2 / shape[-1] ** 0.5
     return draw(name, shape, generator)
 

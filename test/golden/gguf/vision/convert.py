@@ -27,6 +27,7 @@ TEXT = {
     "gemma4": None,
     "granite-vision": "GraniteForCausalLM",
     "internvl": "Qwen2ForCausalLM",
+    "lighton-ocr": "Qwen3ForCausalLM",
     "llava-clip": "LlamaForCausalLM",
     "llava-next": "MistralForCausalLM",
     "minicpm-v-4-6": "MiniCPMV4_6ForConditionalGeneration",
@@ -164,6 +165,8 @@ def published(name, folder):
         config["architectures"] = ["KimiK25ForConditionalGeneration"]
         own = json.loads(image.read_text())
         image.write_text(json.dumps({**own, "in_patch_limit": own["max_patches"]}))
+    if name == "lighton-ocr":  # as it was called before transformers had it
+        config["architectures"] = ["LightOnOCRForConditionalGeneration"]
     if name in KIMI:
         config |= dict(architectures=["KimiVLForConditionalGeneration"], model_type="kimi_vl")
         for old, new in {**KIMI_NAMES, "mm_projector.": "multi_modal_projector."}.items():
