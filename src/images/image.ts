@@ -36,8 +36,8 @@ export type Cutting =
       kind: "fit"
       least: number
       most: number
-      /** An image is first thought of as so large that neither side is less than the tile's. */
-      grows?: true
+      /** An image is first thought of as so large that neither side is less than the tile's: both at once, or first by its height. */
+      grows?: "at once" | "height first"
       tiles?: Tiles
     }
   /** The same, no edge longer than that, none shorter than `least` and of no more pixels, but else as large as the image, as Pixtral. */
@@ -127,10 +127,10 @@ export interface ImageProcessing {
   /** Behind the patches so many rows ask, and they come out. */
   queries?: number
   /**
-   * How places share a patch: those that it covers, as areas do; or the sixteen around it, as bicubic resizing has it. Absent: the four
-   * around it, corners on corners.
+   * How places share a patch: those that it covers, as areas do; or, edge on edge, the four or the sixteen around it, as bilinear and bicubic
+   * resizing have it. Absent: the four around it, corners on corners.
    */
-  spread?: "area" | "cubic"
+  spread?: "area" | "linear" | "cubic"
   /** The text model turns rows by where they lie in their image. */
   isPlaced?: true
   /** What the chat template writes in the place of an image. */

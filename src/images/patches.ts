@@ -268,8 +268,8 @@ function windowsOf(layout: Layout, window: number): { seenFrom: Int32Array; seen
 
 /**
  * How much each of the learned places, of which there are `side` to each side, counts for a patch: the grid of patches is stretched
- * over theirs, corner on corner, and the four around a patch share it (`_interpolation_axis_taps_weights` of transformers); or edge on
- * edge, and sixteen do (`grid_sample` of torch), or all that a patch covers (`resize_positional_embeddings` of SigLIP 2).
+ * over theirs, corner on corner, and the four around a patch share it; or edge on edge, and these or sixteen do
+ * (`_interpolation_axis_taps_weights` of transformers, `grid_sample` of torch), or all that a patch covers (`resize_positional_embeddings` of SigLIP 2).
  */
 function shareOut(pixels: Float32Array, layout: Layout, side: number): void {
   const { columns, lines } = sides(layout)
@@ -296,19 +296,17 @@ function sharesAt(index: number, of: number, side: number): { place: number; sha
   ]
 }
 
-/** Of one side: the two places before and the two behind; those beyond the edge are the one at it. */
-function cubicSharesAt(
-  index: number,
-  of: number,
-  side: number,
-): { place: number; share: number }[] {
-  const at = ((index + 0.5) / of) * side - 0.5
-  const before = Math.floor(at)
-  return [-1, 0, 1, 2].map((step) => ({
-    place: Math.min(Math.max(before + step, 0), side - 1),
-    share: Math.fround(cubic(Math.abs(at - before - step))),
-  }))
-}
+/** Of one side: so many places before and behind, by how far they are; those beyond the edge are the one at it. */
+const edgesAt =
+  (steps: readonly number[], share: (far: number) => number) =>
+  (index: number, of: number, side: number): { place: number; share: number }[] => {
+    const at = ((index + 0.5) / of) * side - 0.5
+    const before = Math.floor(at)
+    return steps.map((step) => ({
+      place: Math.min(Math.max(before + step, 0), side - 1),
+      share: Math.fround(share(Math.abs(at - before - step))),
+    }))
+  }
 
 /** Keys' cubic with a = -0.75, as torch has it there. */
 function cubic(far: number): number {
@@ -330,4 +328,9 @@ function areaAt(index: number, of: number, side: number): { place: number; share
   return near.map(({ place, share }) => ({ place, share: share / sum }))
 }
 
-const spreads = { corners: sharesAt, cubic: cubicSharesAt, area: areaAt } as const
+const spreads = {
+  corners: sharesAt,
+  linear: edgesAt([0, 1], (far) => 1 - far),
+  cubic: edgesAt([-1, 0, 1, 2], cubic),
+  area: areaAt,
+} as const

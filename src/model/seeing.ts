@@ -127,6 +127,7 @@ export const seeing: Readonly<Record<string, Seeing>> = {
     tied: true,
   },
   ovis2: { models: "Ovis 2", texts: ["qwen2"], tied: true },
+  paddleocr_vl: { models: "PaddleOCR-VL", texts: ["paddleocr_vl_text"], tied: true },
   perception_lm: { models: "Perception LM", texts: ["llama"] },
   qwen2_audio: { models: "Qwen 2 Audio", texts: ["qwen2"] },
   qwen2_vl: { models: "Qwen 2 VL", texts: ["qwen2"] },

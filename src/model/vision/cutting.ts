@@ -82,15 +82,30 @@ export function splitUp(image: Fields): Cuts {
 }
 
 /** Areas in pixels are called edges, or by their older names, which hold. No image becomes more rows than MAX_ROWS. */
-export function fitted(image: Fields, { patch, joined }: Grain): Cuts {
+export function fitted(image: Fields, grain: Grain): Cuts {
+  return fittedTo(image, grain, { least: 56 * 56, most: 28 * 28 * MAX_ROWS })
+}
+
+/** As PaddleOCR-VL. */
+export function fittedGrown(image: Fields, grain: Grain): Cuts {
+  const { tile, cutting } = fittedTo(image, grain, { least: 384 ** 2, most: 1536 ** 2 })
+  return { tile, cutting: { ...cutting, grows: "height first" } }
+}
+
+/** @param area where none is said */
+function fittedTo(
+  image: Fields,
+  { patch, joined }: Grain,
+  area: Record<"least" | "most", number>,
+): Cuts & { cutting: { kind: "fit" } } {
   const step = patch * joined
   const size = image.object("size")
   const areaOf = (name: string, edge: string, otherwise: number) => {
     const where = image.has(name) || !size ? image : size
     return where.count(where.has(name) ? name : edge, otherwise)
   }
-  const least = areaOf("min_pixels", "shortest_edge", 56 * 56)
-  const most = areaOf("max_pixels", "longest_edge", 28 * 28 * MAX_ROWS)
+  const least = areaOf("min_pixels", "shortest_edge", area.least)
+  const most = areaOf("max_pixels", "longest_edge", area.most)
   if (least > most) throw image.wrong("min_pixels", `is ${least}, more than max_pixels, ${most}`)
   const tile = { width: step, height: step }
   return { tile, cutting: { kind: "fit", least, most: Math.min(most, MAX_ROWS * step * step) } }
@@ -107,7 +122,7 @@ export function fittedFrames(image: Fields, { patch, joined }: Grain): Cuts {
     throw size.wrong("shortest_edge", `is ${2 * least}, more than longest_edge, ${2 * most}`)
   const tile = { width: step, height: step }
   const cutting = { kind: "fit", least, most: Math.min(most, MAX_ROWS * step * step) } as const
-  return { tile, cutting: { ...cutting, grows: true } }
+  return { tile, cutting: { ...cutting, grows: "at once" } }
 }
 
 /** As Pixtral: no edge is longer than the longest. No image becomes more patches than MAX_PATCHES. */
