@@ -77,6 +77,11 @@ export const seeing: Readonly<Record<string, Seeing>> = {
     called: { glm4v_text: "glm4", glm4v_moe_text: "glm4_moe" },
     absent: { attention_bias: true },
   },
+  glm_ocr: {
+    models: "GLM-OCR",
+    texts: ["glm4"],
+    absent: { attention_bias: false, partial_rotary_factor: 1 },
+  },
   glmasr: {
     models: "GLM-ASR Nano",
     texts: ["llama"],
