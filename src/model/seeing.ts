@@ -134,6 +134,7 @@ export const seeing: Readonly<Record<string, Seeing>> = {
   ovis2: { models: "Ovis 2", texts: ["qwen2"], tied: true },
   paddleocr_vl: { models: "PaddleOCR-VL", texts: ["paddleocr_vl_text"], tied: true },
   perception_lm: { models: "Perception LM", texts: ["llama"] },
+  qianfan_ocr: { models: "Qianfan-OCR", texts: ["qwen3"] },
   qwen2_audio: { models: "Qwen 2 Audio", texts: ["qwen2"] },
   qwen2_vl: { models: "Qwen 2 VL", texts: ["qwen2"] },
   qwen2_5_vl: { models: "Qwen 2.5 VL", texts: ["qwen2"] },

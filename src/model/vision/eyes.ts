@@ -72,6 +72,7 @@ export const eyes = {
   paddleocr_vl: paddleOcr,
   paddleocr_vl_vision: paddleOcr,
   pixtral,
+  qianfan_ocr_vision: qianfan,
   siglip: (vision: Fields) => siglip(vision, SIGLIP), // as MiniCPM-V calls it
   siglip2_vision_model: siglip2,
   siglip_vision_model: (vision: Fields) => siglip(vision, SIGLIP),
@@ -245,6 +246,38 @@ function internVl(vision: Fields): Eye {
         "mlp.up_proj": "mlp.fc1",
         "mlp.down_proj": "mlp.fc2",
         "mlp.layer_scale.weight": "lambda_2",
+      },
+    },
+  }
+}
+
+/** InternViT by the names of before transformers had it, with biases where nothing is said. */
+function qianfan(vision: Fields): Eye {
+  const eye = internVl(vision.with({ attention_bias: true }))
+  const { width, side } = eye
+  const rows = joinedRows({ q: width, k: width, v: width })
+  const pixels = "embeddings.patch_embedding"
+  return {
+    ...eye,
+    names: {
+      layers: "encoder.layers.",
+      parts: {
+        ...eye.names.parts,
+        embed_tokens: pixels, // by which the tower is found
+        "patch_embedding.weight": filters(`${pixels}.weight`, eye),
+        ...classParts(eye, {
+          table: { name: "embeddings.position_embedding", shape: [1, side * side + 1, width] },
+          ofClass: { tensor: "embeddings.class_embedding", shape: [1, 1, width] },
+          bias: { tensor: `${pixels}.bias`, shape: [width] },
+        }),
+        input_layernorm: "norm1",
+        "self_attn.q_proj": { name: "attn.qkv", rows: rows.q },
+        "self_attn.k_proj": { name: "attn.qkv", rows: rows.k },
+        "self_attn.v_proj": { name: "attn.qkv", rows: rows.v },
+        "self_attn.o_proj": "attn.proj",
+        "attention.layer_scale.weight": "ls1",
+        post_attention_layernorm: "norm2",
+        "mlp.layer_scale.weight": "ls2",
       },
     },
   }

@@ -3,7 +3,8 @@
 // or refused.
 //
 // Sources: configuration_*.py and modeling_*.py of transformers (aya_vision, cohere2_vision, deepseek_vl, gemma3, idefics3, internvl,
-// janus, lfm2_vl, lighton_ocr, llama4, llava, llava_next, llava_onevision, mistral3, paddleocr_vl, smolvlm, vipllava).
+// janus, lfm2_vl, lighton_ocr, llama4, llava, llava_next, llava_onevision, mistral3, paddleocr_vl, qianfan_ocr, smolvlm,
+// vipllava).
 
 import { type ModelConfig, readActivation } from "../config.ts"
 import type { Fields } from "../fields.ts"
@@ -278,6 +279,13 @@ const families = {
     softToken: 10,
     roots: LLAVA.roots,
     parts: { merging_norm: "norm" },
+  },
+  qianfan_ocr: {
+    towers: ["qianfan_ocr_vision"],
+    ending: internVlEnding,
+    softToken: 151667,
+    roots: [{ root: "vision_model.", head: "mlp1." }],
+    parts: { projector_norm: "0", linear_1: "1", linear_2: "3" },
   },
   [PADDLEOCR]: {
     towers: PADDLEOCR_TOWERS,

@@ -126,6 +126,20 @@ const kimi: Family = {
   },
 }
 
+const internVl: Family = {
+  processors: ["GotOcr2ImageProcessor"],
+  tower: "internvl_vision",
+  selects: "default",
+  joined: ({ config }) =>
+    whole(config, "downsample_ratio", 1 / config.positive("downsample_ratio", 0.5)),
+  words({ tokens }) {
+    const soft = tokens("context_image_token", "<IMG_CONTEXT>")
+    const opening = tokens("start_image_token", "<img>")
+    const closing = tokens("end_image_token", "</img>")
+    return { mark: soft, soft, wording: { ...plain, opening, closing } }
+  },
+}
+
 const slicing: Tower = {
   hasClassRow: false,
   fits: true,
@@ -216,17 +230,13 @@ const families: Readonly<Record<string, Family>> = {
     processors: ["SmolVLMImageProcessor", "Idefics3ImageProcessor"],
     tower: "smolvlm_vision",
   },
-  internvl: {
-    processors: ["GotOcr2ImageProcessor"],
-    tower: "internvl_vision",
-    selects: "default",
-    joined: ({ config }) =>
-      whole(config, "downsample_ratio", 1 / config.positive("downsample_ratio", 0.5)),
-    words({ tokens }) {
-      const soft = tokens("context_image_token", "<IMG_CONTEXT>")
-      const opening = tokens("start_image_token", "<img>")
-      const closing = tokens("end_image_token", "</img>")
-      return { mark: soft, soft, wording: { ...plain, opening, closing } }
+  internvl: internVl,
+  qianfan_ocr: {
+    ...internVl,
+    tower: "qianfan_ocr_vision",
+    words(sources) {
+      const mark = sources.processor.text("image_placeholder_token", "<image>")
+      return { ...internVl.words(sources), mark }
     },
   },
   gemma3: {
@@ -375,6 +385,7 @@ const towers: Readonly<Record<string, Tower>> = {
   moonvit: moonVit,
   pixtral: { hasClassRow: false, fits: true, image: 1024, patch: 16 },
   internvl_vision: { hasClassRow: true, image: 448, patch: 14 },
+  qianfan_ocr_vision: { hasClassRow: true, image: 448, patch: 14 },
   llama4_vision_model: { hasClassRow: true, isTurned: true, image: 448, patch: 14 },
 }
 
