@@ -35,7 +35,7 @@ import {
   readMistral4,
   readSarvamMla,
 } from "./architectures/deepseek.ts"
-import { ernieMoeNaming, readErnie, readErnieMoe } from "./architectures/ernie.ts"
+import { ernieMoeNaming, readErnie, readErnieMoe, readPaddleOcr } from "./architectures/ernie.ts"
 import { exaoneMoeNaming, readExaone4, readExaoneMoe } from "./architectures/exaone4.ts"
 import { falconNaming, readFalcon } from "./architectures/falcon.ts"
 import { falconH1Naming, readFalconH1 } from "./architectures/falcon-h1.ts"
@@ -394,6 +394,11 @@ export const architectures = {
     exaoneMoeNaming,
   ),
   ernie4_5: row("ERNIE 4.5, dense", "neighbours of a head turned", readErnie, neighboursNaming),
+  paddleocr_vl_text: row(
+    "what reads in PaddleOCR-VL",
+    "as `ernie4_5`, halves of heads turned with each other",
+    readPaddleOcr,
+  ),
   ernie4_5_moe: row(
     "ERNIE 4.5 21B-A3B and 300B-A47B",
     "as `ernie4_5`; experts chosen by a bias that does not weigh, beside shared ones",

@@ -509,6 +509,10 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     neighbours: true,
     fields: (_, { attention_bias }) => ({ use_bias: attention_bias }),
   },
+  paddleocr: {
+    model: "paddleocr_vl_text",
+    fields: (_, { attention_bias }) => ({ use_bias: attention_bias }),
+  },
   "ernie4_5-moe": {
     model: "ernie4_5_moe",
     neighbours: true,
