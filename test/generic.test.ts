@@ -45,8 +45,8 @@ beforeAll(async () => {
 
 const plans: readonly (readonly [string, Plan])[] = [
   [
-    "floats, sinks and a window",
-    compile(smallGraph({ window: 20, sinks: 3, hasOrder: true }), {
+    "floats, sinks, a window and biases by distance",
+    compile(smallGraph({ window: 20, sinks: 3, hasOrder: true, hasBiases: true }), {
       format: "q0f32",
       activations: "float",
       kv: "f32",

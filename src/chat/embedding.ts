@@ -27,7 +27,9 @@ export interface EmbeddingModel {
     columns: number
     weight: Float32Array // [rows, columns]
     bias: Float32Array | undefined // [rows]
-    activation: "none" | "tanh"
+    activation: keyof typeof activations
+    /** Of what was activated, if there is one. */
+    norm?: { weight: Float32Array; bias: Float32Array | undefined; epsilon: number }
   }[]
   /** By name, what may be put before texts. */
   prompts: Readonly<Record<string, string>>
@@ -210,15 +212,44 @@ class Pool {
 
 function through(
   row: Float64Array,
-  { rows, columns, weight, bias, activation }: EmbeddingModel["dense"][number],
+  { rows, columns, weight, bias, activation, norm }: EmbeddingModel["dense"][number],
 ): Float64Array {
   const out = new Float64Array(rows)
   for (let i = 0; i < rows; i++) {
     let sum = bias?.[i] ?? 0
     for (let j = 0; j < columns; j++) sum += weight[i * columns + j]! * row[j]!
-    out[i] = activation === "tanh" ? Math.tanh(sum) : sum
+    out[i] = activations[activation](sum)
   }
-  return out
+  return norm ? evened(out, norm) : out
+}
+
+const activations = {
+  none: (x: number) => x,
+  tanh: Math.tanh,
+  relu: (x: number) => (x < 0 ? 0 : x),
+  gelu: (x: number) => (x * (1 + erf(x * Math.SQRT1_2))) / 2,
+}
+
+/** The error function, by a series of terms that all have x's sign. */
+function erf(x: number): number {
+  if (!(Math.abs(x) <= 6)) return Math.sign(x) // within 2^-53; NaN of NaN
+  let [sum, term] = [0, x]
+  for (let n = 1; sum + term !== sum; n++) {
+    sum += term
+    term *= (2 * x * x) / (2 * n + 1)
+  }
+  return (2 / Math.sqrt(Math.PI)) * Math.exp(-x * x) * sum
+}
+
+/** A LayerNorm of the row. */
+function evened(
+  row: Float64Array,
+  { weight, bias, epsilon }: NonNullable<EmbeddingModel["dense"][number]["norm"]>,
+): Float64Array {
+  const mean = row.reduce((sum, x) => sum + x, 0) / row.length
+  const variance = row.reduce((sum, x) => sum + (x - mean) ** 2, 0) / row.length
+  const by = 1 / Math.sqrt(variance + epsilon)
+  return row.map((x, i) => (x - mean) * by * weight[i]! + (bias?.[i] ?? 0))
 }
 
 /** At unit length. @throws `generation_failed` for a row that has no direction */

@@ -252,7 +252,7 @@ class Lowering {
       }
       case "attention": {
         const [q, k, v] = node.inputs
-        const { attention, sinkLogits } = node
+        const { attention, sinkLogits, biases } = node
         const place = this.#placeOf(attention.layer)
         if (k) emit({ op: "storeKv", key: at(k), value: v && at(v), place }, k.rows)
         const { span } = this.#sums
@@ -262,6 +262,10 @@ class Lowering {
           attention,
           arithmetic: this.#arithmeticOf(attention),
           sinkLogits: sinkLogits && this.#parameters.id(sinkLogits),
+          biases: biases && {
+            parameter: this.#parameters.id(biases),
+            distances: biases.rows / attention.heads,
+          },
           place,
           span,
           output: fresh(),

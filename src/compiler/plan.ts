@@ -189,6 +189,8 @@ export type StepOp =
       attention: Attention
       arithmetic: AttentionArithmetic
       sinkLogits: ParameterId | undefined
+      /** [heads, distances], that of a key where its query stands in the middle. Added to scores when these are scaled and capped. */
+      biases: { parameter: ParameterId; distances: number } | undefined
       place: Place
       span: SumOrder["span"]
       output: View
@@ -471,8 +473,10 @@ function printStep(plan: Plan, step: Step): string {
       const spaced = (texts: readonly string[]) => texts.map((text) => ` ${text}`).join("")
       const [seen, direction] = [windowText, directionText].map((of) => spaced(of(step.attention)))
       const sunk = step.sinkLogits === undefined ? "" : ` sinks ${p(step.sinkLogits)}`
+      const { biases } = step
+      const biased = biases ? ` biases ${p(biases.parameter)} of ${biases.distances}` : ""
       return on(
-        `${view(step.output)} = attend ${placeText(step.place)} ${view(step.query)} heads ${heads}/${kvHeads} x ${headDim}${latent === undefined ? "" : ` values ${latent}`}${cap === undefined ? "" : ` cap ${cap}`}${seen}${sunk}${direction}${step.arithmetic === "codes" ? " in codes" : ""}${step.span === undefined ? "" : ` span ${step.span}`}`,
+        `${view(step.output)} = attend ${placeText(step.place)} ${view(step.query)} heads ${heads}/${kvHeads} x ${headDim}${latent === undefined ? "" : ` values ${latent}`}${cap === undefined ? "" : ` cap ${cap}`}${seen}${sunk}${biased}${direction}${step.arithmetic === "codes" ? " in codes" : ""}${step.span === undefined ? "" : ` span ${step.span}`}`,
       )
     }
     case "convolve":

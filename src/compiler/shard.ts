@@ -585,7 +585,7 @@ class Sharding {
   }
 
   #attend(step: Extract<StepOp, { op: "attend" }>): StepOp {
-    const { query, attention, sinkLogits, output } = step
+    const { query, attention, sinkLogits, biases, output } = step
     const parts = this.#shards
     const { heads, kvHeads } = attention
     const own = this.#heads(query, parts)
@@ -602,6 +602,10 @@ class Sharding {
         sinkLogits === undefined
           ? undefined
           : this.#parameter(sinkLogits, [{ length: heads, parts }]),
+      biases: biases && {
+        ...biases,
+        parameter: this.#parameter(biases.parameter, [{ length: heads * biases.distances, parts }]),
+      },
       output: this.#made(output, [{ length: output.columns, parts, madeBy }]),
     }
   }

@@ -2,7 +2,7 @@
 // transformers make, sizes rounded as Python rounds them: image_processing_idefics3.py (and smolvlm), image_processing_got_ocr2.py,
 // image_processing_cohere2_vision.py, image_processing_deepseek_vl.py, image_processing_qwen2_vl.py, image_processing_pixtral.py,
 // image_processing_gemma4.py, image_processing_llava_next.py, image_processing_lfm2_vl.py, image_processing_llama4.py,
-// image_processing_kimi_k25.py, image_processing_minicpmv4_6.py, and for the others image_processing_backends.py.
+// image_processing_kimi_k25.py, image_processing_minicpmv4_6.py, image_processing_paddleocr_vl.py, and for the others image_processing_backends.py.
 
 import type { Cutting, ImageProcessing, Picture, Size, Tiles } from "./image.ts"
 import { resize, type Window } from "./resample.ts"
@@ -84,7 +84,7 @@ function fitted(
   processing: ImageProcessing,
 ): Cut | { refusal: string } {
   const { tile, filter } = processing
-  const size = cutting.grows ? grown(picture, tile.width) : picture
+  const size = cutting.grows ? growing[cutting.grows](picture, tile.width) : picture
   if (isTooLong(size)) return tooLong(picture)
   const fitting = () => resize(picture, fittingSize(size, cutting, tile.width), filter)
   const { tiles } = cutting
@@ -96,7 +96,19 @@ function fitted(
 }
 
 /** Neither side less than `least`. */
-function grown({ width, height }: Size, least: number): Size {
+const growing = { "at once": grownAtOnce, "height first": grownByHeight } as const
+
+function grownByHeight({ width, height }: Size, least: number): Size {
+  if (height < least) return grownByWidth(halfToEven((width * least) / height), least, least)
+  return grownByWidth(width, height, least)
+}
+
+function grownByWidth(width: number, height: number, least: number): Size {
+  if (width >= least) return { width, height }
+  return { width: least, height: halfToEven((height * least) / width) }
+}
+
+function grownAtOnce({ width, height }: Size, least: number): Size {
   if (width >= least && height >= least) return { width, height }
   const scale = Math.max(least / height, least / width)
   return { width: Math.trunc(width * scale), height: Math.trunc(height * scale) }
@@ -136,14 +148,18 @@ function inside(picture: Picture, cutting: Of<"within">, { tile, filter }: Image
  * As the processor of Pixtral: an image whose edges are too long becomes as large as they may be, and sides are rounded up to multiples
  * of `step`. An area above the most, which there is everywhere, is shrunk to it as `smart_resize` does it.
  */
-function sizeWithin({ width, height }: Size, { most, longest }: Of<"within">, step: number): Size {
+function sizeWithin(
+  { width, height }: Size,
+  { most, longest, least }: Of<"within">,
+  step: number,
+): Size {
   const ratio = Math.max(height / longest, width / longest, 1)
-  const up = (side: number) => Math.max(1, Math.ceil(Math.floor(side / ratio) / step)) * step
+  const up = (side: number) => Math.max(least, Math.ceil(Math.floor(side / ratio) / step) * step)
   const size = { width: up(width), height: up(height) }
   const area = size.width * size.height
   if (area <= most) return size
   const shrink = Math.sqrt(area / most)
-  const down = (side: number) => Math.max(1, Math.floor(side / shrink / step)) * step
+  const down = (side: number) => Math.max(least, Math.floor(side / shrink / step) * step)
   const [across, tall] = [down(size.width), down(size.height)]
   // Of a very long one the short side was rounded up.
   const longer = Math.floor(most / Math.min(across, tall) / step) * step

@@ -36,12 +36,12 @@ export type Cutting =
       kind: "fit"
       least: number
       most: number
-      /** An image is first thought of as so large that neither side is less than the tile's. */
-      grows?: true
+      /** An image is first thought of as so large that neither side is less than the tile's: both at once, or first by its height. */
+      grows?: "at once" | "height first"
       tiles?: Tiles
     }
-  /** The same, no edge longer than that and of no more pixels, but else as large as the image, as Pixtral. */
-  | { kind: "within"; longest: number; most: number }
+  /** The same, no edge longer than that, none shorter than `least` and of no more pixels, but else as large as the image, as Pixtral. */
+  | { kind: "within"; longest: number; least: number; most: number }
   /** The same, as large as so many pixels allow, as Gemma 4. */
   | { kind: "fill"; most: number }
   /**
@@ -108,7 +108,7 @@ export interface ImageProcessing {
   tile: Size
   /** A patch's edge in pixels: so many to each side as a tile holds whole ones. */
   patch: number
-  /** Of so many patches a side one row comes out; they lie one behind the other. */
+  /** Of so many patches a side one row comes out; they lie one behind the other, and behind them those that are over at the edges. */
   joined: number
   /** A row of the tower's own stands before the patches. */
   hasClassRow: boolean
@@ -127,10 +127,10 @@ export interface ImageProcessing {
   /** Behind the patches so many rows ask, and they come out. */
   queries?: number
   /**
-   * How places share a patch: those that it covers, as areas do; or the sixteen around it, as bicubic resizing has it. Absent: the four
-   * around it, corners on corners.
+   * How places share a patch: those that it covers, as areas do; or, edge on edge, the four or the sixteen around it, as bilinear and bicubic
+   * resizing have it. Absent: the four around it, corners on corners.
    */
-  spread?: "area" | "cubic"
+  spread?: "area" | "linear" | "cubic"
   /** The text model turns rows by where they lie in their image. */
   isPlaced?: true
   /** What the chat template writes in the place of an image. */

@@ -1,7 +1,8 @@
 // A tile as rows of a tower: one for each patch, its pixels as a convolution's weight lies [3, patch, patch]. Patches that become
 // one row lie one behind the other, row by row of their square: so are the columns of what is joined in the pixel shuffles of
 // Idefics 3, InternVL, Aya Vision and Command A Vision and in the mergers of Qwen, and in the mean that Gemma 3 takes the order does
-// not matter. Where a tower has windows, a window's patches lie one behind the other, and what comes out is line by line all the same.
+// not matter. Patches that are over at the edges, where a side is no multiple of what becomes one row, are seen and do not come out:
+// they lie behind all others. Where a tower has windows, a window's patches lie one behind the other, and what comes out is line by line all the same.
 //
 // A patch's place is its number in the tile, row by row; or of a square of them, over which the tile is stretched, the one that its
 // corner lies in, which MiniCPM-V finds by fractions, too. Idefics 3 finds it by fractions of the tile's edge, which is the same
@@ -46,7 +47,7 @@ function sides({ tile, patch }: Layout): { columns: number; lines: number } {
 /** How what comes out of a tile lies in it, where that is line by line. */
 export function gridOf(layout: Layout): Size {
   const { columns, lines } = sides(layout)
-  return { width: columns / layout.joined, height: lines / layout.joined }
+  return { width: Math.floor(columns / layout.joined), height: Math.floor(lines / layout.joined) }
 }
 
 /** Columns of a row that are pixels. */
@@ -102,7 +103,10 @@ export function wantedOf(layout: Layout): Int32Array {
     return Int32Array.from({ length: queries }, (_, query) => first + query)
   }
   const size = joined * joined
-  const count = Math.floor((rowsOf(layout) - skipped) / size)
+  const grid = gridOf(layout)
+  const count = fits(layout.cutting)
+    ? grid.width * grid.height
+    : Math.floor((rowsOf(layout) - skipped) / size)
   const firsts = Int32Array.from({ length: count }, (_, row) => skipped + row * size)
   if (!window) return firsts
   const order = patchOrder(layout)
@@ -116,20 +120,23 @@ interface Patch {
   line: number
 }
 
-/** Which patch each row is of, the class row's left out. */
+/** Which patch each row is of, the class row's left out. Those that are over at the edges lie behind all others. */
 function patchOrder(layout: Layout): Patch[] {
   const { columns, lines } = sides(layout)
   const { joined, inner = joined, window = Math.max(columns, lines) } = layout
-  const order: Patch[] = []
+  const [whole, over]: [Patch[], Patch[]] = [[], []]
   for (let row = 0; row < lines; row += window)
     for (let from = 0; from < columns; from += window)
       for (let top = row; top < Math.min(row + window, lines); top += joined)
-        for (let left = from; left < Math.min(from + window, columns); left += joined)
+        for (let left = from; left < Math.min(from + window, columns); left += joined) {
+          const order = top + joined <= lines && left + joined <= columns ? whole : over
           for (let y = top; y < top + joined; y += inner)
             for (let x = left; x < left + joined; x += inner)
-              for (let line = y; line < y + inner; line++)
-                for (let column = x; column < x + inner; column++) order.push({ column, line })
-  return order
+              for (let line = y; line < Math.min(y + inner, lines); line++)
+                for (let column = x; column < Math.min(x + inner, columns); column++)
+                  order.push({ column, line })
+        }
+  return [...whole, ...over]
 }
 
 export function placesOf(layout: Layout): Int32Array {
@@ -261,8 +268,8 @@ function windowsOf(layout: Layout, window: number): { seenFrom: Int32Array; seen
 
 /**
  * How much each of the learned places, of which there are `side` to each side, counts for a patch: the grid of patches is stretched
- * over theirs, corner on corner, and the four around a patch share it (`_interpolation_axis_taps_weights` of transformers); or edge on
- * edge, and sixteen do (`grid_sample` of torch), or all that a patch covers (`resize_positional_embeddings` of SigLIP 2).
+ * over theirs, corner on corner, and the four around a patch share it; or edge on edge, and these or sixteen do
+ * (`_interpolation_axis_taps_weights` of transformers, `grid_sample` of torch), or all that a patch covers (`resize_positional_embeddings` of SigLIP 2).
  */
 function shareOut(pixels: Float32Array, layout: Layout, side: number): void {
   const { columns, lines } = sides(layout)
@@ -289,19 +296,17 @@ function sharesAt(index: number, of: number, side: number): { place: number; sha
   ]
 }
 
-/** Of one side: the two places before and the two behind; those beyond the edge are the one at it. */
-function cubicSharesAt(
-  index: number,
-  of: number,
-  side: number,
-): { place: number; share: number }[] {
-  const at = ((index + 0.5) / of) * side - 0.5
-  const before = Math.floor(at)
-  return [-1, 0, 1, 2].map((step) => ({
-    place: Math.min(Math.max(before + step, 0), side - 1),
-    share: Math.fround(cubic(Math.abs(at - before - step))),
-  }))
-}
+/** Of one side: so many places before and behind, by how far they are; those beyond the edge are the one at it. */
+const edgesAt =
+  (steps: readonly number[], share: (far: number) => number) =>
+  (index: number, of: number, side: number): { place: number; share: number }[] => {
+    const at = ((index + 0.5) / of) * side - 0.5
+    const before = Math.floor(at)
+    return steps.map((step) => ({
+      place: Math.min(Math.max(before + step, 0), side - 1),
+      share: Math.fround(share(Math.abs(at - before - step))),
+    }))
+  }
 
 /** Keys' cubic with a = -0.75, as torch has it there. */
 function cubic(far: number): number {
@@ -323,4 +328,9 @@ function areaAt(index: number, of: number, side: number): { place: number; share
   return near.map(({ place, share }) => ({ place, share: share / sum }))
 }
 
-const spreads = { corners: sharesAt, cubic: cubicSharesAt, area: areaAt } as const
+const spreads = {
+  corners: sharesAt,
+  linear: edgesAt([0, 1], (far) => 1 - far),
+  cubic: edgesAt([-1, 0, 1, 2], cubic),
+  area: areaAt,
+} as const

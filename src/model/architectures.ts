@@ -5,8 +5,18 @@
 import { afmoeNaming, readAfmoe } from "./architectures/afmoe.ts"
 import { apertusNaming, readApertus } from "./architectures/apertus.ts"
 import { readArcee } from "./architectures/arcee.ts"
-import { bertNaming, readBert, readXlmRoberta } from "./architectures/bert.ts"
+import {
+  bertNaming,
+  distilBertNaming,
+  mpnetNaming,
+  readBert,
+  readDistilBert,
+  readElectra,
+  readMpnet,
+  readRoberta,
+} from "./architectures/bert.ts"
 import { bitnetNaming, readBitnet } from "./architectures/bitnet.ts"
+import { bloomNaming, mptNaming, readBloom, readMpt } from "./architectures/bloom.ts"
 import {
   cohere2MoeNaming,
   cohereNaming,
@@ -25,7 +35,7 @@ import {
   readMistral4,
   readSarvamMla,
 } from "./architectures/deepseek.ts"
-import { ernieMoeNaming, readErnie, readErnieMoe } from "./architectures/ernie.ts"
+import { ernieMoeNaming, readErnie, readErnieMoe, readPaddleOcr } from "./architectures/ernie.ts"
 import { exaoneMoeNaming, readExaone4, readExaoneMoe } from "./architectures/exaone4.ts"
 import { falconNaming, readFalcon } from "./architectures/falcon.ts"
 import { falconH1Naming, readFalconH1 } from "./architectures/falcon-h1.ts"
@@ -384,6 +394,11 @@ export const architectures = {
     exaoneMoeNaming,
   ),
   ernie4_5: row("ERNIE 4.5, dense", "neighbours of a head turned", readErnie, neighboursNaming),
+  paddleocr_vl_text: row(
+    "what reads in PaddleOCR-VL",
+    "as `ernie4_5`, halves of heads turned with each other",
+    readPaddleOcr,
+  ),
   ernie4_5_moe: row(
     "ERNIE 4.5 21B-A3B and 300B-A47B",
     "as `ernie4_5`; experts chosen by a bias that does not weigh, beside shared ones",
@@ -647,6 +662,18 @@ export const architectures = {
     readGptj,
     gptjNaming,
   ),
+  bloom: row(
+    "BLOOM and BLOOMZ",
+    "scores lose by distance (ALiBi), and nothing is turned; a norm of the embedding; biases everywhere",
+    readBloom,
+    bloomNaming,
+  ),
+  mpt: row(
+    "MPT 7B and 30B",
+    "scores lose by distance (ALiBi), and nothing is turned; LayerNorms without biases",
+    readMpt,
+    mptNaming,
+  ),
   mamba: row(
     "Mamba 130M to 2.8B",
     "a selective state space (Mamba 1) in every layer, and nothing else",
@@ -692,8 +719,38 @@ export const architectures = {
   "xlm-roberta": row(
     "XLM-RoBERTa, BGE-M3, multilingual E5, Arctic Embed 2, which embed",
     "as `bert`, positions from 2 on",
-    readXlmRoberta,
+    readRoberta,
     bertNaming,
+  ),
+  roberta: row(
+    "RoBERTa, all-roberta, cross-encoders made of it",
+    "as `bert`, positions from 2 on",
+    readRoberta,
+    bertNaming,
+  ),
+  camembert: row(
+    "CamemBERT and sentence-camembert",
+    "as `bert`, positions from 2 on",
+    readRoberta,
+    bertNaming,
+  ),
+  electra: row(
+    "ELECTRA and cross-encoders made of it",
+    "as `bert`; a table of tokens that may be narrower",
+    readElectra,
+    bertNaming,
+  ),
+  distilbert: row(
+    "DistilBERT, multi-qa-distilbert, msmarco-distilbert",
+    "as `bert`, without types",
+    readDistilBert,
+    distilBertNaming,
+  ),
+  mpnet: row(
+    "MPNet: all-mpnet-base-v2, multi-qa-mpnet, paraphrase-mpnet",
+    "as `bert`, without types; scores have learned biases by distance",
+    readMpnet,
+    mpnetNaming,
   ),
   nomic_bert: row(
     "Nomic Embed Text 1 and 1.5",

@@ -92,6 +92,11 @@ export interface SelfAttention {
   bias: { qkv: boolean; o: boolean }
   /** Each head has a learned score of what is not there, which takes its share of every softmax. */
   sinkLogits?: true
+  /**
+   * Scores have biases by distance (`attention_biases`), which are the same in all layers, of a context of so many positions. `slopes`:
+   * a score loses that of its head for each position between; else they are learned.
+   */
+  biases?: { positions: number; slopes?: readonly number[] }
   /** Values are the keys as they were projected. */
   valuesAreKeys?: true
   /** Values are normed head by head, without a weight. */

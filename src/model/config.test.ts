@@ -368,6 +368,12 @@ test.each<[Json, string]>([
     { model_type: "bert", position_embedding_type: "relative_key" },
     'position_embedding_type is "relative_key"; known: absolute',
   ],
+  [{ model_type: "electra", embedding_size: 128 }, "embedding_size is 128, and hidden_size only"],
+  [{ model_type: "roberta", max_position_embeddings: 2 }, "leaves no position behind the first 2"],
+  [
+    { model_type: "mpnet", relative_attention_num_buckets: 64 },
+    "relative_attention_num_buckets is 64; only 32 are known",
+  ],
   [{ model_type: "nomic_bert", causal: true }, "causal is true; only false is known"],
   [{ model_type: "nomic_bert", rotary_scaling_factor: 2 }, "rotary_scaling_factor is given"],
   [{ ...latent, rope_interleave: false }, "rope_interleave is false; only true is known"],
@@ -659,6 +665,31 @@ test("GPT-J turns pairs of a head's first columns, and a head's alone", () => {
   )
   expect(() => gptj({ rotary_dim: 18 })).toThrow(/rotary_dim is 18, not pairs of a head's 16/)
   expect(() => gptj({ rotary_dim: 5 })).toThrow(/rotary_dim is 5, not pairs/)
+})
+
+test("BLOOM's scores lose by distance, as do MPT's, which may be cut off", () => {
+  const bloom = (changes: Json = {}) =>
+    read({ model_type: "bloom", hidden_size: 48, n_layer: 2, n_head: 6, ...changes })
+  const { blocks, embedding } = bloom()
+  // Of arXiv 2108.12409: powers of a half for a power of 2 of heads, and of those between for more.
+  const slopes = [2 ** -2, 2 ** -4, 2 ** -6, 2 ** -8, 2 ** -1, 2 ** -3]
+  expect(blocks[0]!.attention.biases).toEqual({ positions: 2048, slopes })
+  expect(embedding.norm?.bias).toBe(true)
+  expect(() => bloom({ apply_residual_connection_post_layernorm: true })).toThrow(/is true/)
+  const mpt = (attn_config: Json = {}, changes: Json = {}) =>
+    read({
+      ...{ model_type: "mpt", d_model: 48, n_layers: 2, n_heads: 2, max_seq_len: 64 },
+      ...{ attn_config, ...changes },
+    })
+  const own = mpt({ alibi: true, alibi_bias_max: 16, clip_qkv: 6, softmax_scale: 0.5 })
+  expect(own.blocks[0]!.attention).toMatchObject({
+    ...{ clip: 6, scale: 0.5, bias: { qkv: false, o: false } },
+    biases: { positions: 64, slopes: [2 ** -8, 2 ** -16] },
+  })
+  expect(() => mpt({ alibi: false })).toThrow(/alibi is false; only true is known/)
+  expect(() => mpt({ qk_ln: true })).toThrow(/qk_ln is true/)
+  expect(() => mpt({}, { no_bias: false })).toThrow(/no_bias is false/)
+  expect(() => mpt({}, { logit_scale: 0.5 })).toThrow(/logit_scale is given/)
 })
 
 test("Jamba's layers are of the kind that periods or lists say", () => {

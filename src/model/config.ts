@@ -15,6 +15,8 @@ export interface ModelConfig {
   shapes: Shapes
   blocks: readonly Block[] // a layer each
   embedding: {
+    /** Its rows have so many columns, of which a matrix with a bias makes a row of the layers'. Only known of models that write nothing. */
+    narrow?: number
     /** What a token's row is multiplied with. */
     factor: number
     /** A row of an image may stand in a token's place. */

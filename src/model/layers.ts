@@ -31,7 +31,13 @@ import {
   weigh,
   weight,
 } from "../compiler/graph/builder.ts"
-import type { Graph, Node, Routing, Weight } from "../compiler/graph/graph.ts"
+import {
+  distancesOf,
+  type Graph,
+  type Node,
+  type Routing,
+  type Weight,
+} from "../compiler/graph/graph.ts"
 import { growing, type Rotation } from "../runtime/rotation.ts"
 import {
   type Block,
@@ -68,6 +74,7 @@ export function decoder(
   let x = scaled(embedding.sees ? embedOrSee(table, taken) : embed(table), embedding.factor) // [tokens, hidden]
   if (embedding.positions) x = add(x, embedPositions(config))
   if (embedding.norm) x = normed(x, embedding.norm, named("", "model."), "embed_norm", "embed_norm")
+  if (embedding.narrow !== undefined) x = widened(x, hidden)
   const inputs = layerInputs(config, x)
   const place = { layers: shapes.layers, prefix: "model.", hidden, sinks }
   const placeOf = (index: number) => ({ ...place, index, input: inputs?.(index), heard: x })
@@ -84,7 +91,18 @@ export function decoder(
   const handed = [last, ...given.map((layer) => rows[layer]!)].map((row) => select(row, "hidden"))
   const own = given.length > 0 ? { ...shapes, given: handed.length * hidden } : shapes
   const graph = { architecture, shapes: own, window: widestWindow(config), sinks }
-  return finish(graph, last, matrix, { bias, shape, hidden: handed.reduce(concat) })
+  const hiddenRows = handed.reduce(concat)
+  if (embedding.narrow === undefined)
+    return finish(graph, last, matrix, { bias, shape, hidden: hiddenRows })
+  // Logits that nobody reads, of as many columns as there are.
+  const some = slice(last, 0, embedding.narrow)
+  return finish(graph, some, matrix, { hidden: hiddenRows })
+}
+
+function widened(x: Node, hidden: number): Node {
+  const part = named("", "model.")
+  const matrix = part("embed_wide", "embed_projection.weight", hidden, x.columns)
+  return linear(x, matrix, part("embed_wide_bias", "embed_projection.bias", hidden))
 }
 
 /** What becomes of a logit. */
@@ -96,18 +114,20 @@ export const shapeOf =
   }
 
 function embeddingTable({ shapes: { vocabulary, hidden }, embedding }: ModelConfig): Weight {
-  if (!embedding.isPaired) return weight("embed", EMBEDDING, vocabulary, hidden)
+  const { isPaired, narrow: columns = hidden } = embedding
+  if (!isPaired) return weight("embed", EMBEDDING, vocabulary, columns)
   const halves = ["tokens", "paired"].map((name) =>
-    weight(name, `model.embed_${name}.weight`, vocabulary / 2, hidden),
+    weight(name, `model.embed_${name}.weight`, vocabulary / 2, columns),
   )
   return stacked("embed", halves)
 }
 
 function embedPositions({ shapes: { context, hidden }, embedding }: ModelConfig): Node {
-  const { heard = 0 } = embedding.positions!
-  const table = weight("positions", "model.embed_positions.weight", context - heard, hidden)
+  const { positions, narrow: columns = hidden } = embedding
+  const { heard = 0 } = positions!
+  const table = weight("positions", "model.embed_positions.weight", context - heard, columns)
   if (heard === 0) return embed(table, "position")
-  const zeros = weight("zeros", "model.heard_positions.weight", heard, hidden)
+  const zeros = weight("zeros", "model.heard_positions.weight", heard, columns)
   // In floats, whatever the others are in: what is added to a recording's rows is 0.
   return embed({ ...stacked("positions", [zeros, table]), exact: true }, "position")
 }
@@ -348,7 +368,8 @@ function selfAttention(
   }
   const queries = prepared("q", q, rotation?.query)
   const [keys, values] = reads === undefined ? remembered() : []
-  const given = attention(queries, keys, values, seen, sunk)
+  const biases = shape.biases && attentionBiases(heads, shape.biases.positions)
+  const given = attention(queries, keys, values, seen, { sinkLogits: sunk, biases })
   const mixed = shape.normed
     ? normed(given, shape.normed, layer, "attention_sub_norm", "self_attn.sub_norm")
     : given
@@ -357,6 +378,12 @@ function selfAttention(
   // The MLP has a gate, too.
   const opened = project("gate", x, width, bias.qkv && gate === undefined, "attention_gate")
   return project("o", multiply(mixed, apply(gate ?? "sigmoid", opened)), hidden, bias.o)
+}
+
+/** Of all layers. */
+function attentionBiases(heads: number, positions: number): Weight {
+  const name = "attention_biases"
+  return weight(name, `model.${name}.weight`, heads * distancesOf(positions))
 }
 
 function gatedDelta(

@@ -20,13 +20,14 @@ export interface Pooling {
   prompts: Readonly<Record<string, string>>
 }
 
-/** activation(weight * row + bias) */
+/** activation(weight * row + bias), and of that a LayerNorm, if there is one. */
 export interface Dense {
   rows: number
   columns: number
   weight: Float32Array // [rows, columns]
   bias: Float32Array | undefined // [rows]
-  activation: "none" | "tanh"
+  activation: "none" | "tanh" | "gelu" | "relu"
+  norm?: { weight: Float32Array; bias: Float32Array | undefined; epsilon: number }
 }
 
 const MODULES = "modules.json"
@@ -165,13 +166,32 @@ export async function readMatrix(
     isBiased = true,
   }: Pick<Dense, "rows" | "columns" | "activation"> & { isBiased?: boolean },
 ): Promise<Dense> {
-  const floats = async (kind: string, width: number) => {
-    const tensor = weights.tensor(`${name}.${kind}`, rows, width)
-    const stored = await tensor.read(0, rows)
-    return isGroupCodec(tensor.codec)
-      ? unpackedRows(stored, width, tensor.codec)
-      : widen(stored.values, tensor.codec)
-  }
-  const bias = isBiased ? await floats("bias", 1) : undefined
-  return { rows, columns, activation, weight: await floats("weight", columns), bias }
+  const bias = isBiased ? await floatsOf(weights, `${name}.bias`, rows, 1) : undefined
+  const weight = await floatsOf(weights, `${name}.weight`, rows, columns)
+  return { rows, columns, activation, weight, bias }
+}
+
+/** A LayerNorm over as many columns. */
+export async function readNorm(
+  weights: Weights,
+  name: string,
+  columns: number,
+  { epsilon, isBiased }: { epsilon: number; isBiased: boolean },
+): Promise<NonNullable<Dense["norm"]>> {
+  const weight = await floatsOf(weights, `${name}.weight`, columns, 1)
+  const bias = isBiased ? await floatsOf(weights, `${name}.bias`, columns, 1) : undefined
+  return { weight, bias, epsilon }
+}
+
+async function floatsOf(
+  weights: Weights,
+  name: string,
+  rows: number,
+  columns: number,
+): Promise<Float32Array> {
+  const tensor = weights.tensor(name, rows, columns)
+  const stored = await tensor.read(0, rows)
+  return isGroupCodec(tensor.codec)
+    ? unpackedRows(stored, columns, tensor.codec)
+    : widen(stored.values, tensor.codec)
 }

@@ -77,6 +77,11 @@ export const seeing: Readonly<Record<string, Seeing>> = {
     called: { glm4v_text: "glm4", glm4v_moe_text: "glm4_moe" },
     absent: { attention_bias: true },
   },
+  glm_ocr: {
+    models: "GLM-OCR",
+    texts: ["glm4"],
+    absent: { attention_bias: false, partial_rotary_factor: 1 },
+  },
   glmasr: {
     models: "GLM-ASR Nano",
     texts: ["llama"],
@@ -105,6 +110,7 @@ export const seeing: Readonly<Record<string, Seeing>> = {
   kimi_vl: { models: "Kimi VL", texts: ["deepseek_v3"] },
   lfm2_vl: { models: "LFM2-VL and LFM2.5-VL", texts: ["lfm2"], tied: true },
   lfm3_vl: { models: "LFM3-VL", texts: ["lfm3"], tied: true },
+  lighton_ocr: { models: "LightOnOCR 1B and 2 1B", texts: ["qwen3"], tied: true },
   llama4: { models: "Llama 4", texts: ["llama4_text"] },
   llava: { models: "LLaVA 1.5, Pixtral 12B", texts: ["llama", "mistral", "qwen2"] },
   llava_next: {
@@ -126,7 +132,9 @@ export const seeing: Readonly<Record<string, Seeing>> = {
     tied: true,
   },
   ovis2: { models: "Ovis 2", texts: ["qwen2"], tied: true },
+  paddleocr_vl: { models: "PaddleOCR-VL", texts: ["paddleocr_vl_text"], tied: true },
   perception_lm: { models: "Perception LM", texts: ["llama"] },
+  qianfan_ocr: { models: "Qianfan-OCR", texts: ["qwen3"] },
   qwen2_audio: { models: "Qwen 2 Audio", texts: ["qwen2"] },
   qwen2_vl: { models: "Qwen 2 VL", texts: ["qwen2"] },
   qwen2_5_vl: { models: "Qwen 2.5 VL", texts: ["qwen2"] },

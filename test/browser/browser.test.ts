@@ -1,8 +1,10 @@
 // What only a browser shows: the docs page at work, and which pages may read the server.
 
 import { once } from "node:events"
+import { readFileSync } from "node:fs"
 import { createServer, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
+import { join } from "node:path"
 import { pathToFileURL } from "node:url"
 import { afterAll, beforeAll, describe, expect, test } from "vitest"
 import type { ChatRequest } from "../../src/chat/conversation.ts"
@@ -10,6 +12,8 @@ import { routes } from "../../src/http/routes.ts"
 import type { CorsOptions } from "../../src/http/service.ts"
 import { server } from "../api/server.ts"
 import { isLeftOut } from "../left-out.ts"
+import { goldenFolder } from "../model/golden.ts"
+import { sound, wavOf } from "../model/recordings.ts"
 import { parrot, saying, usage } from "../parrot.ts"
 import { chromium, openBrowser, type Page } from "./browser.ts"
 
@@ -345,6 +349,42 @@ describe.skipIf(isLeftOut(chromium))(needsChromium, () => {
       expect(spoken.audio!.length).toBeGreaterThan(200)
       await page.evaluate("forget(current)")
       await holds(0)
+    })
+
+    describe("a model that writes down recordings", () => {
+      const running = server({
+        model: goldenFolder("whisper", "english"),
+        overrides: { kv_dtype: "f32" },
+      })
+
+      test("is given them one by one, and refuses words alone", async () => {
+        await page.open(running.url)
+        await until("!byId('record').hidden")
+        await say("Hello?")
+        await until(isDone)
+        expect(await texts("article .bad")).toEqual([
+          "This model writes down what is said: attach a recording, or record one.",
+        ])
+        const file = join(goldenFolder("whisper", "english"), "golden.json")
+        const { prompts } = JSON.parse(readFileSync(file, "utf8"))
+        const { sound: recipe, segments } = prompts.find(
+          (each: { timestamps?: true }) => !each.timestamps,
+        )
+        const wav = wavOf(sound(recipe.samples, recipe.seed)).toString("base64")
+        await page.evaluate(`(async () => {
+          const bytes = Uint8Array.from(atob("${wav}"), (character) => character.charCodeAt(0))
+          const names = ["a.wav", "b.wav"]
+          await attach(names.map((name) => new File([bytes], name, { type: "audio/wav" })))
+          byId("ask").requestSubmit()
+        })()`)
+        await until(isDone)
+        const text = segments
+          .map((each: { text: string }) => each.text)
+          .join("")
+          .trim()
+        const whole = await page.evaluate("current.messages.at(-1)")
+        expect(whole).toMatchObject({ content: `${text}\n\n${text}` })
+      })
     })
 
     test("two tabs keep each other's conversations", async () => {

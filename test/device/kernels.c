@@ -638,7 +638,7 @@ static __attribute__((noinline)) void write_one(struct attention a, uint8_t *hea
 // Positions of an image, which see each other.
 enum { IMAGE = 20, IMAGE_END = 47 };
 
-// Every head has a score of what is not there, or none has.
+// Every head has a score of what is not there, and biases, or none has.
 static void attention_case(struct attention a, int with_tiles, int64_t length, int is_sunk) {
   // The matrix unit keeps 16 bits of queries and weights.
   const double tolerance = takes_planes(a.number, with_tiles) ? 0x1p-15 : 1e-5;
@@ -650,11 +650,13 @@ static void attention_case(struct attention a, int with_tiles, int64_t length, i
   uint8_t *cache = memory((size_t)(2 * blocks + 1) * block_bytes(a));
   memset(cache, 0xff, (size_t)(2 * blocks + 1) * block_bytes(a));
   int32_t *ids = memory((size_t)blocks * 4), *list = memory((size_t)(blocks + 1) * 4),
-          *firsts = memory((size_t)length * 4), *lasts = memory((size_t)length * 4);
+          *firsts = memory((size_t)length * 4), *lasts = memory((size_t)length * 4),
+          *places = memory((size_t)length * 4);
   for (int64_t b = 0; b < blocks; b++) ids[b] = (int32_t)(2 * blocks - 2 * b);
   float *q = memory((size_t)(length * q_stride) * 4), *k = memory((size_t)(length * kv_stride) * 4);
   float *v = memory((size_t)(length * kv_stride) * 4);
   for (int64_t t = 0; t < length; t++) {
+    places[t] = (int32_t)t;
     lasts[t] = t >= IMAGE && t < IMAGE_END && IMAGE_END <= length ? IMAGE_END - 1 : (int32_t)t;
     for (int64_t h = 0; h < a.heads; h++)
       for (int64_t d = 0; d < a.head_dim; d++) q[t * q_stride + h * a.head_dim + d] = uniform() * 2;
@@ -679,6 +681,8 @@ static void attention_case(struct attention a, int with_tiles, int64_t length, i
       }
   float *sunk = is_sunk ? memory((size_t)a.heads * 4) : NULL;
   for (int64_t h = 0; is_sunk && h < a.heads; h++) sunk[h] = uniform() * 4;
+  float *biases = memory((size_t)(a.heads * a.distances) * 4);
+  for (int64_t i = 0; i < a.heads * a.distances; i++) biases[i] = uniform() * 4;
   float *whole = memory((size_t)(length * out_stride) * 4),
         *again = memory((size_t)(length * out_stride) * 4);
   float *scratch = memory((size_t)item_scratch(a) * 4);
@@ -699,13 +703,15 @@ static void attention_case(struct attention a, int with_tiles, int64_t length, i
                                     .blocks = list,
                                     .firsts = firsts + t,
                                     .lasts = lasts + t,
+                                    .positions = places + t,
                                     .tokens = tokens,
                                     .kept = kept,
                                     .query = q + t * q_stride,
                                     .query_stride = q_stride,
                                     .out = out + t * out_stride,
                                     .out_stride = out_stride,
-                                    .sink_logits = sunk};
+                                    .sink_logits = sunk,
+                                    .biases = biases};
       for (int64_t h = 0; h < a.kv_heads; h++) attend_one(a, with_tiles, &item, h, scratch);
     }
     if (out == again)
@@ -722,7 +728,8 @@ static void attention_case(struct attention a, int with_tiles, int64_t length, i
         for (int64_t d = 0; d < a.head_dim; d++)
           dot += query[d] * keys[s * kv_stride + h / group * width + d];
         int seen = !a.window || s > t - a.window || s < a.sinks;
-        weights[s] = seen ? dot * a.scale : -INFINITY;
+        double bias = a.distances ? biases[h * a.distances + a.distances / 2 + s - t] : 0;
+        weights[s] = seen ? dot * a.scale + bias : -INFINITY;
         if (weights[s] > largest) largest = weights[s];
       }
       double total = sunk ? exp(sunk[h] - largest) : 0;
@@ -734,7 +741,7 @@ static void attention_case(struct attention a, int with_tiles, int64_t length, i
         near(whole[t * out_stride + h * a.head_dim + d], sum, 1, tolerance, "attention");
       }
     }
-  free(cache), free(ids), free(list), free(firsts), free(lasts), free(q), free(k), free(v), free(keys),
+  free(cache), free(ids), free(list), free(firsts), free(lasts), free(places), free(biases), free(q), free(k), free(v), free(keys),
       free(values), free(whole), free(again), free(scratch), free(weights), free(sunk);
 }
 
@@ -753,8 +760,12 @@ static void attentions(void) {
                             .scale = 0.3f};
       for (int with = 0; with <= takes_planes(a.number, tiles); with++) {
         if (COMPANIES > 1 && !with && (int)n != (i == 3 ? Q8 : i % 3)) continue;
-        a.window = a.sinks = 0;
+        a.window = a.sinks = a.distances = 0;
         attention_case(a, with, i == 2 ? 300 : 70, 0);
+        // As many as a context of that length has.
+        a.distances = 2 * (i == 2 ? 320 : 128) - 1;
+        attention_case(a, with, i == 2 ? 300 : 70, 1);
+        a.distances = 0;
         a.window = 24;
         attention_case(a, with, 150, 1);
         a.sinks = 4;

@@ -18,46 +18,57 @@ const models = [
   ["nomic-bert", 512, {}],
   ["modernbert", 512, {}],
   ["embeddinggemma", 512, {}],
+  ["roberta", 512, {}],
+  ["camembert", 160, {}],
+  ["electra", 150, {}],
+  ["distilbert", 150, {}],
+  ["mpnet", 160, {}],
 ] as const
 
 const encoders = join(import.meta.dirname, "../golden/gguf/encoders")
 
-describe.each(["bert", "xlm-roberta", "nomic-bert", "modernbert", "embeddinggemma"])(
-  "%s as a GGUF file",
-  (name) => {
-    const folder = goldenFolder("embeddings", name)
-    const all: string[] = JSON.parse(readFileSync(join(folder, "embeddings.json"), "utf8")).texts
-    // A file has no normal forms but as a table, which these have not.
-    const texts = all.filter((text) => text === text.normalize("NFKC"))
-    const tensors = readTensors(join(folder, "embeddings.safetensors"))
-    const file = join(encoders, `${name}.gguf`)
+const files = [
+  "bert",
+  "xlm-roberta",
+  "roberta",
+  "distilbert",
+  "nomic-bert",
+  "modernbert",
+  "embeddinggemma",
+]
+describe.each(files)("%s as a GGUF file", (name) => {
+  const folder = goldenFolder("embeddings", name)
+  const all: string[] = JSON.parse(readFileSync(join(folder, "embeddings.json"), "utf8")).texts
+  // A file has no normal forms but as a table, which these have not.
+  const texts = all.filter((text) => text === text.normalize("NFKC"))
+  const tensors = readTensors(join(folder, "embeddings.safetensors"))
+  const file = join(encoders, `${name}.gguf`)
 
-    async function judge(path: string): Promise<void> {
-      const model = await load(path, { target: "cpu", mode: "server" })
-      onTestFinished(() => model.close())
-      const vectors = await model.embed(texts)
-      for (const [i, text] of texts.entries()) {
-        const expected = new Float32Array(tensors(`embedding.${all.indexOf(text)}`))
-        expect(farthest(vectors[i]!, Array.from(expected)), text).toBeLessThan(1e-5)
-      }
+  async function judge(path: string): Promise<void> {
+    const model = await load(path, { target: "cpu", mode: "server" })
+    onTestFinished(() => model.close())
+    const vectors = await model.embed(texts)
+    for (const [i, text] of texts.entries()) {
+      const expected = new Float32Array(tensors(`embedding.${all.indexOf(text)}`))
+      expect(farthest(vectors[i]!, Array.from(expected)), text).toBeLessThan(1e-5)
     }
+  }
 
-    test("says what its folder says", async () => {
-      expect(texts.length).toBeGreaterThan(6)
-      await judge(file)
-    }, 120_000)
+  test("says what its folder says", async () => {
+    expect(texts.length).toBeGreaterThan(6)
+    await judge(file)
+  }, 120_000)
 
-    test("is compiled, where a compiled folder has a place for all of it", async () => {
-      const place = mkdtempSync(join(tmpdir(), "sinter-encoder-"))
-      onTestFinished(() => rmSync(place, { recursive: true }))
-      const source = await openModel(file)
-      onTestFinished(() => source.close())
-      const compiled = compileFolder(source, join(place, name), { format: "q0f32" })
-      if (name === "embeddinggemma") await expect(compiled).rejects.toThrow(/no place for/)
-      else await compiled.then(() => judge(join(place, name)))
-    }, 120_000)
-  },
-)
+  test("is compiled, where a compiled folder has a place for all of it", async () => {
+    const place = mkdtempSync(join(tmpdir(), "sinter-encoder-"))
+    onTestFinished(() => rmSync(place, { recursive: true }))
+    const source = await openModel(file)
+    onTestFinished(() => source.close())
+    const compiled = compileFolder(source, join(place, name), { format: "q0f32" })
+    if (name === "embeddinggemma") await expect(compiled).rejects.toThrow(/no place for/)
+    else await compiled.then(() => judge(join(place, name)))
+  }, 120_000)
+})
 
 /** The interpreter takes two of them, drivers of GPUs those whose layers differ most. */
 const others: Readonly<Record<string, readonly ("reference" | "vulkan" | "opencl")[]>> = {
@@ -65,6 +76,8 @@ const others: Readonly<Record<string, readonly ("reference" | "vulkan" | "opencl
   bert: ["reference", "vulkan", "opencl"],
   modernbert: ["vulkan"],
   embeddinggemma: ["vulkan"],
+  electra: ["reference", "vulkan"],
+  mpnet: ["reference", "vulkan", "opencl"],
 }
 
 function runsOf(name: string) {
@@ -154,7 +167,8 @@ describe.each(models)("%s", (name, context, overrides) => {
     })
 })
 
-describe.each(["bert", "xlm-roberta"])("%s ranks", (name) => {
+const rankers = ["bert", "xlm-roberta", "roberta", "mpnet", "electra", "distilbert", "modernbert"]
+describe.each(rankers)("%s ranks", (name) => {
   const folder = goldenFolder("ranking", name)
   const golden = JSON.parse(readFileSync(join(folder, "scores.json"), "utf8"))
   let model: Model
@@ -163,7 +177,7 @@ describe.each(["bert", "xlm-roberta"])("%s ranks", (name) => {
   }, 120_000)
   afterAll(() => model?.close())
 
-  test("as numpy does", async () => {
+  test("as numpy or transformers do", async () => {
     const scores = await model.rank(golden.query, golden.documents)
     expect(farthest(scores, golden.scores)).toBeLessThan(1e-5)
     expect(scores).toHaveLength(golden.scores.length)
@@ -172,7 +186,7 @@ describe.each(["bert", "xlm-roberta"])("%s ranks", (name) => {
   test("and does nothing else", async () => {
     await expect(model.chat("Hi").text()).rejects.toThrow(/writes no text; POST \/v1\/rerank/)
     await expect(model.embed(["Hi"])).rejects.toThrow(/no text into a vector/)
-    const long = model.rank(golden.query, ["1 ".repeat(200)])
+    const long = model.rank(golden.query, ["1 ".repeat(600)])
     await expect(long).rejects.toMatchObject({
       code: "context_length_exceeded",
       param: "documents",
@@ -183,7 +197,7 @@ describe.each(["bert", "xlm-roberta"])("%s ranks", (name) => {
 test.each([
   [{ id2label: { 0: "no", 1: "yes" } }, /id2label has 2 labels; a model that ranks has 1/],
   [{ id2label: undefined }, /has 2 labels/],
-  [{ architectures: ["ModernBertForSequenceClassification"] }, /are known/],
+  [{ architectures: ["LlamaForSequenceClassification"] }, /are known/],
 ])("a folder that classifies with %j is refused", async (changes, words) => {
   const folder = copyOf(goldenFolder("ranking", "bert"))
   const file = join(folder, "config.json")

@@ -68,8 +68,8 @@ test("a place that a tower has no row for is refused", async () => {
 
 const { isSkipped, why } = lackOf("vulkan")
 
-/** With windows; with what some layers leave; with rows by height and width, and bounds. */
-test.skipIf(isSkipped).each(["qwen2-5-vl", "qwen3-vl", "gemma4-layer-inputs"])(
+/** With windows; with what some layers leave; with rows by height and width, and bounds; with norms of heads that are turned, and biases. */
+test.skipIf(isSkipped).each(["qwen2-5-vl", "qwen3-vl", "gemma4-layer-inputs", "glm-ocr"])(
   `the tower of %s on vulkan${why}`,
   async (name) => {
     await judgeTower(name, opening.vulkan, { sums: traitsOf("vulkan").sums })
@@ -108,6 +108,16 @@ test.each<[string, string, (vision: Json, config: Json) => void]>([
   ["glm4v", "out_hidden_size is 40, and rows of", (vision) => (vision.out_hidden_size = 40)],
   ["glm4v", "image_size makes 0 places a side", (vision) => (vision.image_size = 3)],
   ["glm4v", "in_channels is 1", (vision) => (vision.in_channels = 1)],
+  ["glm-ocr", "out_hidden_size is 48, and rows of", (vision) => (vision.out_hidden_size = 48)],
+  ["glm-ocr", "patch_embed.proj.weight has shape", (vision) => (vision.hidden_size = 16)],
+  ["paddleocr-vl", "image_size makes 300 places a side", (vision) => (vision.image_size = 1200)],
+  ["paddleocr-vl", "position_embedding.weight has shape", (vision) => (vision.image_size = 24)],
+  ["paddleocr-vl", "spatial_merge_size is 0", (vision) => (vision.spatial_merge_size = 0)],
+  [
+    "paddleocr-vl",
+    "rope_scaling.mrope_section is [1, 2, 2], not three parts of 6",
+    (_, config) => (config.rope_scaling = { type: "default", mrope_section: [1, 2, 2] }),
+  ],
 ])("%s: %s, so it is served blind", async (name, what, change) => {
   expect(await blindBy(name, change)).toContain(what)
 })
@@ -137,6 +147,19 @@ test.each([
 test("a folder without its tower says so", async () => {
   const damage = renaming("vision_tower.", "vision_hidden")
   expect(await blindBy("qwen3-vl-mlx", () => {}, damage)).toMatch(/holds no weights of the tower/)
+})
+
+test("all of a head of GLM-OCR's text model is turned where nothing is said", async () => {
+  const folder = changed("glm-ocr", (_, config) => {
+    const text = config.text_config as Json
+    delete text.partial_rotary_factor
+    delete text.attention_bias
+  })
+  const [other, model] = await Promise.all(
+    [folder, goldenFolder("vision", "glm-ocr")].map((path) => openModel(path)),
+  )
+  onTestFinished(async () => void (await Promise.all([other!.close(), model!.close()])))
+  expect(other!.config).toEqual(model!.config)
 })
 
 test.each(["glm4v", "glm4v-moe"])("%s is read the same as GLM-4.6V", async (name) => {

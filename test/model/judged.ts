@@ -186,7 +186,7 @@ export function judge({
     milliseconds,
   )
 
-  const judgeMixture = async (program: LoadableProgram, reference: LoadableProgram) => {
+  const judgeCompanies = async (program: LoadableProgram, reference: LoadableProgram) => {
     const ours = await prefill(program, prompt(100), blocksFor(100))
     const theirs = await prefill(reference, prompt(100), blocksFor(100))
     if (isExact) expect(ours).toEqual(theirs)
@@ -206,7 +206,16 @@ export function judge({
     async (format, activations, kv) => {
       const shape = { hidden: 72, intermediate: 50, hasExperts: true }
       const { program, reference } = await both(shape, { format, activations, kv })
-      await judgeMixture(program, reference)
+      await judgeCompanies(program, reference)
+    },
+    milliseconds,
+  )
+
+  test.each(breadth === "one" ? [] : few(["f16", "q8"] as const))(
+    "scores with biases by distance, keys and values in %s: what the reference computes, in any company",
+    async (kv) => {
+      const { program, reference } = await both({ hasBiases: true }, { kv })
+      await judgeCompanies(program, reference)
     },
     milliseconds,
   )
@@ -227,7 +236,7 @@ export function judge({
       expect(names).toEqual(
         expect.arrayContaining(["layers.0.experts_gate", "layers.1.experts_up"]),
       )
-      await judgeMixture(program, reference)
+      await judgeCompanies(program, reference)
     },
     milliseconds,
   )

@@ -27,7 +27,7 @@ type ArchitectureName = keyof typeof architectures
 function longer(name: string): Record<string, unknown> {
   const config = JSON.parse(readFileSync(`${goldenFolder("models", name)}/config.json`, "utf8"))
   const own = config.text_config ? { ...config, ...config.text_config } : config
-  const names = ["num_hidden_layers", "n_layer", "num_layers"]
+  const names = ["num_hidden_layers", "n_layer", "n_layers", "num_layers"]
   const layers = own[names.find((each) => each in own)!]
   const twice = ([key, value]: [string, unknown]) => {
     if (key === "hybrid_override_pattern") return [key, (value as string).repeat(2)]
@@ -181,6 +181,7 @@ test("launches of a layer in q4f16_1", () => {
       "bailing-moe-v2": "9 10",
       "bamba": "9",
       "bitnet": "10, beyond 11",
+      "bloom": "10",
       "cohere": "7",
       "cohere-normed": "7",
       "cohere2": "7",
@@ -252,6 +253,7 @@ test("launches of a layer in q4f16_1", () => {
       "mistral-swa": "9",
       "mistral4": "13",
       "mixtral": "9",
+      "mpt": "10",
       "nanochat": "10",
       "nemotron": "10",
       "nemotron-h": "4 6 7",

@@ -25,18 +25,18 @@ test.each(others)("the tower of %s on reference", async (name) => {
   await judgeTower(name, opening.reference)
 })
 
-/** A row that ends lines, beside the graph; a matrix whose columns are turned around; what nobody stores. */
-test.each(["lfm2-vl", "llava-onevision", "minicpm-v", "minicpm-v-4-6", "mistral3"])(
-  "the tower of %s, compiled",
-  async (name) => {
-    const model = await openModel(goldenFolder("vision", name), { sees: true })
-    onTestFinished(() => model.close())
-    const folder = mkdtempSync(join(tmpdir(), "sinter-compiled-"))
-    onTestFinished(() => rmSync(folder, { recursive: true }))
-    await compileFolder(model, folder, { format: model.format })
-    await judgeTower(name, opening.reference, { path: folder })
-  },
-)
+/** A row that ends lines, beside the graph; a matrix whose columns are turned around; what nobody stores; what has several names. */
+test.each([
+  ...["lfm2-vl", "lighton-ocr", "llava-onevision", "minicpm-v", "minicpm-v-4-6", "mistral3"],
+  ...["paddleocr-vl", "glm-ocr", "qianfan-ocr"],
+])("the tower of %s, compiled", async (name) => {
+  const model = await openModel(goldenFolder("vision", name), { sees: true })
+  onTestFinished(() => model.close())
+  const folder = mkdtempSync(join(tmpdir(), "sinter-compiled-"))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  await compileFolder(model, folder, { format: model.format })
+  await judgeTower(name, opening.reference, { path: folder })
+})
 
 const { isSkipped, why } = lackOf("vulkan")
 
@@ -122,6 +122,27 @@ describe("MiniCPM-V", () => {
     expect(other!.images.wording.opening).toBe("")
     expect(usual!.images.wording.opening).toBe("<image_id>{image}</image_id>")
   })
+})
+
+test.each<[string, string, (vision: Json, config: Json) => void]>([
+  [
+    "lighton-ocr",
+    "spatial_merge_size is 0, not between 1 and 32",
+    (_, config) => (config.spatial_merge_size = 0),
+  ],
+  [
+    "lighton-ocr",
+    'projector_hidden_act is "mish"',
+    (_, config) => (config.projector_hidden_act = "mish"),
+  ],
+  ["qianfan-ocr", 'norm_type is "batch_norm"', (vision) => (vision.norm_type = "batch_norm")],
+  [
+    "qianfan-ocr",
+    'vision_feature_select_strategy is "full"',
+    (_, config) => (config.vision_feature_select_strategy = "full"),
+  ],
+])("%s: %s, so it is served blind", async (name, what, change) => {
+  expect(await blindBy(name, change)).toContain(what)
 })
 
 test("Kimi K2.5 is read by the names that were published, too", async () => {

@@ -19,7 +19,7 @@ import { answersWith } from "./answers.ts"
 import { goldenFolder, readTensors } from "./golden.ts"
 
 /** Whose tiles are as large as their images, and whose prompts tell in which grids they lie. */
-const IS_FITTING = /^(qwen|gemma4|glm4v)/
+const IS_FITTING = /^(qwen|gemma4|glm|paddleocr)/
 
 export const picturedModels = readdirSync(goldenFolder("vision", "."), { withFileTypes: true })
   .filter((entry) => entry.isDirectory())

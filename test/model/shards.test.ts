@@ -19,7 +19,13 @@ import {
   weight,
 } from "../../src/compiler/graph/builder.ts"
 import type { CodecOf } from "../../src/compiler/graph/codecs.ts"
-import { type Graph, inOrder, rewrite, type Weight } from "../../src/compiler/graph/graph.ts"
+import {
+  distancesOf,
+  type Graph,
+  inOrder,
+  rewrite,
+  type Weight,
+} from "../../src/compiler/graph/graph.ts"
 import type { Plan } from "../../src/compiler/plan.ts"
 import { shard } from "../../src/compiler/shard.ts"
 import { traitsOf } from "../../src/compiler/targets/prepare.ts"
@@ -108,7 +114,9 @@ function wideGraph(shape: WideShape = {}): Graph {
         window: undefined,
         sinks: 0,
       },
-      layer === 1 ? w("sinks", heads) : undefined,
+      layer === 1
+        ? { sinkLogits: w("sinks", heads) }
+        : { biases: w("biases", heads * distancesOf(512)) },
     )
     const gates = () => apply("softplus", linear(h, w("gates", heads, h.columns)))
     const opened = layer === 0 ? multiply(mixed, gates()) : mixed
@@ -148,7 +156,8 @@ const WIDE = {
 
 /** Of a model that embeds, wide enough for two shards. */
 function encoderGraph(architecture: ArchitectureName): Graph {
-  const fields = new Fields({ ...WIDE, local_attention: 14 }, (what) => new Error(what) as never)
+  const own = { local_attention: 14, embedding_size: 32 }
+  const fields = new Fields({ ...WIDE, ...own }, (what) => new Error(what) as never)
   const config = architectures[architecture].read(fields)
   return decoder(architecture, { ...config, head: { ...config.head, tied: true, bias: false } })
 }
@@ -377,9 +386,12 @@ describe("the reference", () => {
     await model.close()
   })
 
-  test.each(["bert", "modernbert"] as const)("reads both ways in two shards: %s", async (name) => {
-    await judgeEncoder(name, (plan, limits) => openShards(plan, shard(plan, 2)!, limits))
-  })
+  test.each(["bert", "modernbert", "electra", "mpnet"] as const)(
+    "reads both ways in two shards: %s",
+    async (name) => {
+      await judgeEncoder(name, (plan, limits) => openShards(plan, shard(plan, 2)!, limits))
+    },
+  )
 
   test("reads rows of images in two shards", async () => {
     await judgeSeeing((plan, limits) => openShards(plan, shard(plan, 2)!, limits))

@@ -26,7 +26,14 @@ import {
   weight,
 } from "../../src/compiler/graph/builder.ts"
 import type { CodecOf } from "../../src/compiler/graph/codecs.ts"
-import type { Attention, Graph, Node, Routing, Weight } from "../../src/compiler/graph/graph.ts"
+import {
+  type Attention,
+  distancesOf,
+  type Graph,
+  type Node,
+  type Routing,
+  type Weight,
+} from "../../src/compiler/graph/graph.ts"
 import { quantise } from "../../src/model/weights/convert.ts"
 import { narrow } from "../../src/runtime/dtype.ts"
 import {
@@ -72,6 +79,8 @@ export interface SmallShape {
   hasExperts?: boolean
   /** What queries and the outputs of attention are computed from is put in another order first. */
   hasOrder?: boolean
+  /** Scores have biases by distance. */
+  hasBiases?: boolean
   /** What attention gives is gated head by head. */
   hasGates?: boolean
   /** And behind those of a `latent` one with a state, whose values are cut into vectors in every way. */
@@ -129,6 +138,7 @@ export function smallGraph(shape: SmallShape = {}): Graph {
     intermediate = 44,
     hasExperts,
     hasOrder,
+    hasBiases,
     hasGates,
     hasStates,
     latent,
@@ -172,7 +182,10 @@ export function smallGraph(shape: SmallShape = {}): Graph {
           rope(linear(h, w("k", KV_HEADS * HEAD_DIM, hidden)), HEAD_DIM, rotation),
           linear(h, w("v", KV_HEADS * HEAD_DIM, hidden)),
           { ...memory, kvHeads: KV_HEADS, headDim: HEAD_DIM },
-          hasExperts && layer % 2 === 1 ? w("sinks", HEADS) : undefined,
+          {
+            ...(hasExperts && layer % 2 === 1 && { sinkLogits: w("sinks", HEADS) }),
+            ...(hasBiases && { biases: w("biases", HEADS * distancesOf(512)) }),
+          },
         )
     const gates = () => apply("softplus", linear(h, w("gates", HEADS, hidden)))
     const given = inOrder(hasGates ? multiply(mixed, gates()) : mixed, "o_order")

@@ -209,14 +209,14 @@ function stateOf(
 
 /**
  * Without `v` where values are columns of keys, without `k` where an earlier layer has remembered both; `sinkLogits`: a number
- * for each head.
+ * for each head; `biases`: of each head one for each distance.
  */
 export function attention(
   q: Node,
   k: Node | undefined,
   v: Node | undefined,
   attention: Attention,
-  sinkLogits?: Weight,
+  { sinkLogits, biases }: Partial<Record<"sinkLogits" | "biases", Weight | undefined>> = {},
 ): Node {
   const { heads, kvHeads, headDim, latent } = attention
   check(q.columns === heads * headDim, "attention: queries do not fit")
@@ -226,9 +226,11 @@ export function attention(
     "attention: values do not fit",
   )
   check(!sinkLogits || sinkLogits.rows === heads, `${sinkLogits?.name} does not fit ${heads} heads`)
+  const distances = (biases?.rows ?? heads) / heads
+  check(Number.isInteger(distances) && distances % 2 === 1, `${biases?.name} does not fit`)
   const columns = heads * valueDim(attention)
   const inputs = !k ? ([q] as const) : v ? ([q, k, v] as const) : ([q, k] as const)
-  return { op: "attention", rows: q.rows, columns, inputs, attention, sinkLogits }
+  return { op: "attention", rows: q.rows, columns, inputs, attention, sinkLogits, biases }
 }
 
 export function route(x: Node, routing: Routing, bias?: Weight): Node {

@@ -88,13 +88,15 @@ export type Op =
   /**
    * q, k, v → each head's mix of values; k and v are remembered for this layer, rounded to the cache's type, and read so.
    * Without v, where the values are columns of k; with q alone, where what another layer remembers is read. A sink is a score for each head of what is not there: it takes its share of
-   * the softmax, and gives no value.
+   * the softmax, and gives no value. `biases`: of each head numbers for how far a key stands from its query (`distancesOf`), which are
+   * added to scores.
    */
   | {
       op: "attention"
       inputs: readonly [Node, Node, Node] | readonly [Node, Node] | readonly [Node]
       attention: Attention
       sinkLogits: Weight | undefined
+      biases: Weight | undefined
     }
   /**
    * x, remembered for its layer and read so → each column by itself: the sum of its last values, the token's own last, each times
@@ -217,6 +219,12 @@ export interface Attention {
   /** Cross-attention: of what is before a position it sees the first so many alone, which are rows of a recording. */
   cross?: number
 }
+
+/**
+ * How many distances a head has biases for: of a key `d` positions behind its query (before it, where d is below 0) that in the middle
+ * and d places on. There are as many either way that a step of any position is inside.
+ */
+export const distancesOf = (context: number) => 2 * (Math.ceil(context / 64) * 64) - 1
 
 /** A layer that remembers its last rows, which lie where keys do. */
 export interface Convolution {
@@ -391,6 +399,7 @@ function details(node: Node): string[] {
         ...(cap === undefined ? [] : [`cap ${cap}`]),
         ...windowText(node.attention),
         ...(node.sinkLogits ? [`sinks ${shown(node.sinkLogits)}`] : []),
+        ...(node.biases ? [`biases ${shown(node.biases)}`] : []),
         ...directionText(node.attention),
       ]
     }

@@ -18,7 +18,7 @@ export interface Place {
 
 /** What may stand before names that are of no layer. */
 const ROOTS =
-  /^(?:(?:model|language_model|text_model|transformer|backbone|gpt_neox|bert|roberta|new)\.)+/
+  /^(?:(?:model|language_model|text_model|transformer|backbone|gpt_neox|bert|roberta|electra|distilbert|mpnet|new)\.)+/
 
 /** Parts of models that see or hear, which are not served. */
 const ELSEWHERE = /vision|visual|audio|image|speech|projector|connector|resampler/

@@ -21,6 +21,10 @@ export function readErnie(fields: Fields): ModelConfig {
   )
 }
 
+/** What reads in PaddleOCR-VL. */
+export const readPaddleOcr = (fields: Fields) =>
+  readErnie(fields.with({ head_dim: 128, num_key_value_heads: 2 }))
+
 export function readErnieMoe(fields: Fields): ModelConfig {
   if (fields.flag("use_bias", false))
     throw fields.wrong("use_bias", "is true; known: mixtures without biases")

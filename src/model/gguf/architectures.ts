@@ -3,6 +3,7 @@
 // convert_hf_to_gguf.py of llama.cpp. Weights of norms that are meant as 1 + weight are written with the 1.
 
 import { exp, log } from "../../runtime/elementary.ts"
+import { slopedBiases } from "../architectures/bloom.ts"
 import { deepseekNaming, miniCpm3Naming } from "../architectures/deepseek.ts"
 import { neighboursOf } from "../architectures/glm4.ts"
 import { selectiveProjections } from "../architectures/granite.ts"
@@ -508,6 +509,10 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     neighbours: true,
     fields: (_, { attention_bias }) => ({ use_bias: attention_bias }),
   },
+  paddleocr: {
+    model: "paddleocr_vl_text",
+    fields: (_, { attention_bias }) => ({ use_bias: attention_bias }),
+  },
   "ernie4_5-moe": {
     model: "ernie4_5_moe",
     neighbours: true,
@@ -732,6 +737,23 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     epsilon: "layer_norm_epsilon",
     fields: (_, usual) => ({ ...gpt2Fields(usual), multi_query: usual.num_key_value_heads === 1 }),
   },
+  // Scores lose by distance.
+  bloom: {
+    model: "bloom",
+    epsilon: "layer_norm_epsilon",
+    fields: (_, usual) => ({
+      n_layer: usual.num_hidden_layers,
+      n_head: usual.num_attention_heads,
+      seq_length: usual.max_position_embeddings,
+    }),
+    parts: (_, config) => ({ embed_norm: "token_embd_norm", ...slopedBiases(config) }),
+  },
+  mpt: {
+    model: "mpt",
+    epsilon: "layer_norm_epsilon",
+    fields: mptFields,
+    parts: (_, config) => slopedBiases(config),
+  },
   falcon: {
     model: "falcon",
     epsilon: "layer_norm_epsilon",
@@ -749,18 +771,18 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
         : {},
   },
   nemotron: { model: "nemotron", epsilon: "norm_eps", turned: "partial_rotary_factor" },
-  // Encoders. XLM-RoBERTa's positions are written from the first that a text has, so it is a BERT with other texts.
+  // Encoders. RoBERTa's positions are written from the first that a text has, so it is a BERT with other texts.
   bert: {
     model: "bert",
     epsilon: "layer_norm_eps",
     fields: encoderFields,
-    parts: () => sumsParts,
+    parts: sumsParts,
   },
   "nomic-bert": {
     model: "nomic_bert",
     epsilon: "layer_norm_eps",
     fields: encoderFields,
-    parts: () => sumsParts,
+    parts: sumsParts,
   },
   "modern-bert": {
     model: "modernbert",
@@ -788,18 +810,40 @@ function gpt2Fields(usual: Json): Json {
   }
 }
 
+function mptFields(file: GgufFile, usual: Json): Json {
+  for (const name of ["attn_qkv.bias", "attn_q_norm.weight"])
+    if (file.hasPart(name))
+      throw file.wrong("block_count", `counts layers with ${name}, of which MPT is known without`)
+  if (file.tensors.has("position_embd.weight"))
+    throw file.wrong("context_length", "is of learned positions, which MPT is known without")
+  return {
+    d_model: usual.hidden_size,
+    n_layers: usual.num_hidden_layers,
+    n_heads: usual.num_attention_heads,
+    max_seq_len: usual.max_position_embeddings,
+    attn_config: {
+      alibi: (file.factor("attention.max_alibi_bias") ?? 0) > 0,
+      alibi_bias_max: file.factor("attention.max_alibi_bias") ?? null,
+      clip_qkv: file.factor("attention.clamp_kqv") ?? null,
+    },
+  }
+}
+
 function encoderFields(file: GgufFile): Json {
   if (file.keys.flag(file.key("attention.causal"), true))
     throw file.wrong("attention.causal", "is true; only encoders are known of this architecture")
   return {}
 }
 
-/** Norms are of the sums behind attention and MLP, and a token's type is added to the tokens. */
-const sumsParts: Naming["parts"] = {
-  embed_tokens: { name: "token_embd", plusRow: { tensor: "token_types", row: 0 } },
-  embed_norm: "token_embd_norm",
-  "attention.sum_norm": "attn_output_norm",
-  "mlp.sum_norm": "layer_output_norm",
+/** Norms are of the sums behind attention and MLP, and a token's type is added to the tokens, of which DistilBERT has none. */
+function sumsParts({ has }: Pick<Tensors, "has">): Naming["parts"] {
+  const typed = has("token_types.weight") && { plusRow: { tensor: "token_types", row: 0 } }
+  return {
+    embed_tokens: { name: "token_embd", ...typed },
+    embed_norm: "token_embd_norm",
+    "attention.sum_norm": "attn_output_norm",
+    "mlp.sum_norm": "layer_output_norm",
+  }
 }
 
 /** What llama.cpp takes for granted, too: of 128 experts is the one model without norms on heads. Widths may have Ollama's first names. */

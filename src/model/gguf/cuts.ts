@@ -27,8 +27,11 @@ export const cuts: readonly Cuts[] = [
       "modern-bert",
       "granite-docling",
       "a.x-4.0",
+      "jina-v1-en",
+      "jina-v2-code",
       "jina-v2-de",
       "jina-v2-es",
+      "roberta-bpe",
     ],
     patterns: [
       "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",

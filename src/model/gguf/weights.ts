@@ -4,6 +4,7 @@
 import { widen } from "../../runtime/dtype.ts"
 import { isGroupCodec } from "../../runtime/format.ts"
 import { type Folder, readExactly } from "../folder.ts"
+import { biasesTensor } from "../weights/biases.ts"
 import type { StoredRows } from "../weights/convert.ts"
 import type { Source, Sources } from "../weights/names.ts"
 import { Room } from "../weights/room.ts"
@@ -53,6 +54,7 @@ function findSource(opened: Opened, source: Source, rows: number, columns: numbe
   const { folder, file, tensors } = opened
   const made = madeTensor(source, columns)
   if (made) return made
+  if (source.biases) return biasesTensor(source.biases, undefined) // no file has a table
   if (source.woven) return wovenOf(opened, source, source.woven, [rows, columns])
   const tensor = tensors.get(source.tensor)
   if (!tensor) throw folder.broken(file, `there is no tensor ${source.tensor}`)

@@ -17,6 +17,8 @@ export interface Grain {
   /** A patch's edge in pixels, and so many of them to each side become one row. */
   patch: number
   joined: number
+  /** These sides are multiples of what the image processor's own file says, and what is over at the edges does not come out. */
+  isLoose?: true
 }
 
 export interface Cuts {
@@ -30,11 +32,11 @@ function bothSides(size: Fields): Size | undefined {
   return { width: pixels(size, "width"), height: pixels(size, "height") }
 }
 
-/** `size` or `crop_size`, which older files write as one number. */
+/** `size`, or `crop_size` and others that are squares, which may be one number. */
 function sizeOf(image: Fields, name: string, otherwise: Json): Fields {
   const value = image.json[name]
   if (typeof value !== "number") return image.with({ [name]: otherwise }).object(name)!
-  const of = name === "crop_size" ? { height: value, width: value } : { shortest_edge: value }
+  const of = name === "size" ? { shortest_edge: value } : { height: value, width: value }
   return image.over({ [name]: of }).object(name)!
 }
 
@@ -80,15 +82,30 @@ export function splitUp(image: Fields): Cuts {
 }
 
 /** Areas in pixels are called edges, or by their older names, which hold. No image becomes more rows than MAX_ROWS. */
-export function fitted(image: Fields, { patch, joined }: Grain): Cuts {
+export function fitted(image: Fields, grain: Grain): Cuts {
+  return fittedTo(image, grain, { least: 56 * 56, most: 28 * 28 * MAX_ROWS })
+}
+
+/** As PaddleOCR-VL. */
+export function fittedGrown(image: Fields, grain: Grain): Cuts {
+  const { tile, cutting } = fittedTo(image, grain, { least: 384 ** 2, most: 1536 ** 2 })
+  return { tile, cutting: { ...cutting, grows: "height first" } }
+}
+
+/** @param area where none is said */
+function fittedTo(
+  image: Fields,
+  { patch, joined }: Grain,
+  area: Record<"least" | "most", number>,
+): Cuts & { cutting: { kind: "fit" } } {
   const step = patch * joined
   const size = image.object("size")
   const areaOf = (name: string, edge: string, otherwise: number) => {
     const where = image.has(name) || !size ? image : size
     return where.count(where.has(name) ? name : edge, otherwise)
   }
-  const least = areaOf("min_pixels", "shortest_edge", 56 * 56)
-  const most = areaOf("max_pixels", "longest_edge", 28 * 28 * MAX_ROWS)
+  const least = areaOf("min_pixels", "shortest_edge", area.least)
+  const most = areaOf("max_pixels", "longest_edge", area.most)
   if (least > most) throw image.wrong("min_pixels", `is ${least}, more than max_pixels, ${most}`)
   const tile = { width: step, height: step }
   return { tile, cutting: { kind: "fit", least, most: Math.min(most, MAX_ROWS * step * step) } }
@@ -105,12 +122,13 @@ export function fittedFrames(image: Fields, { patch, joined }: Grain): Cuts {
     throw size.wrong("shortest_edge", `is ${2 * least}, more than longest_edge, ${2 * most}`)
   const tile = { width: step, height: step }
   const cutting = { kind: "fit", least, most: Math.min(most, MAX_ROWS * step * step) } as const
-  return { tile, cutting: { ...cutting, grows: true } }
+  return { tile, cutting: { ...cutting, grows: "at once" } }
 }
 
 /** As Pixtral: no edge is longer than the longest. No image becomes more patches than MAX_PATCHES. */
-export function within(image: Fields, { patch, joined }: Grain): Cuts {
-  const step = patch * joined
+export function within(image: Fields, { patch, joined, isLoose }: Grain): Cuts {
+  const least = patch * joined
+  const step = isLoose ? ownStep(image, least) : least
   const size = sizeOf(image, "size", { longest_edge: 1024 })
   const square = size.has("longest_edge") ? undefined : bothSides(size)
   if (square && square.width !== square.height)
@@ -118,7 +136,15 @@ export function within(image: Fields, { patch, joined }: Grain): Cuts {
   const longest = square?.width ?? size.count("longest_edge", undefined, 1, MAX_LONGEST)
   const tile = { width: step, height: step }
   const most = MAX_PATCHES * patch * patch
-  return { tile, cutting: { kind: "within", longest, most } }
+  return { tile, cutting: { kind: "within", longest, least, most } }
+}
+
+/** A `patch_size` of height and width, or one number. */
+function ownStep(image: Fields, most: number): number {
+  const name = "patch_size"
+  const { height, width } = bothSides(sizeOf(image, name, square(16))) ?? {}
+  if (height !== undefined && height === width && height <= most) return height
+  throw image.wrong(name, `is no square of 1 to ${most} pixels, which become one token`)
 }
 
 /** As Kimi, which counts patches, also of a side. No image becomes more of them than MAX_PATCHES. */

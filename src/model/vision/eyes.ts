@@ -2,7 +2,7 @@
 // are called. What stands behind it the family decides (families.ts). Of a known one, what would change the mathematics is read or
 // refused.
 //
-// Sources: configuration_*.py and modeling_*.py of transformers (siglip, clip, idefics3, internvl, janus, pixtral, siglip2,
+// Sources: configuration_*.py and modeling_*.py of transformers (siglip, clip, idefics3, internvl, janus, paddleocr_vl, pixtral, siglip2,
 // smolvlm).
 
 import { NORMS, type NormKind, withAttention, withBlocks, withMlp } from "../block.ts"
@@ -11,6 +11,7 @@ import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
 import { joinedRows, type NamedPart, type Naming, type Part } from "../weights/names.ts"
 import { kimiPlaces, kimiVision } from "./kimi.ts"
+import { PADDLEOCR_EYE } from "./paddleocr.ts"
 import { oneSide, squareSide } from "./sides.ts"
 import { MAX_PATCHES, placesParts, type TowerConfig } from "./tower.ts"
 import { turnedBySides } from "./turns.ts"
@@ -68,7 +69,10 @@ export const eyes = {
   llama4_vision_model: llama4,
   minicpmv4_6_vision: slicing,
   moonvit: moonVit,
+  paddleocr_vl: paddleOcr,
+  paddleocr_vl_vision: paddleOcr,
   pixtral,
+  qianfan_ocr_vision: qianfan,
   siglip: (vision: Fields) => siglip(vision, SIGLIP), // as MiniCPM-V calls it
   siglip2_vision_model: siglip2,
   siglip_vision_model: (vision: Fields) => siglip(vision, SIGLIP),
@@ -144,7 +148,20 @@ function slicing(vision: Fields): Eye {
   return { ...siglip(vision, SIGLIP), fits }
 }
 
-/** The same, behind whose patches rows ask that nobody sees. */
+/** SigLIP that takes images of any proportions, with positions that are turned besides. */
+function paddleOcr(given: Fields): Eye {
+  const vision = given.with(PADDLEOCR_EYE)
+  const eye = siglip(vision, PADDLEOCR_EYE)
+  const places = eye.side ** 2
+  const positions = placesParts("embeddings.position_embedding.weight", places, eye.width)
+  return {
+    ...turnedBySides(vision, eye, { order: "height first" }),
+    fits: { rows: MAX_PATCHES, frames: 1, interpolated: "before the norm" },
+    names: { ...eye.names, parts: { ...eye.names.parts, ...positions } },
+  }
+}
+
+/** MiniCPM-V's, behind whose patches rows ask that nobody sees. */
 export function asked(vision: Fields): Eye {
   return withBlocks(slicing(vision), (block) => {
     const { bidirectional: _, ...attention } = block.attention
@@ -229,6 +246,38 @@ function internVl(vision: Fields): Eye {
         "mlp.up_proj": "mlp.fc1",
         "mlp.down_proj": "mlp.fc2",
         "mlp.layer_scale.weight": "lambda_2",
+      },
+    },
+  }
+}
+
+/** InternViT by the names of before transformers had it, with biases where nothing is said. */
+function qianfan(vision: Fields): Eye {
+  const eye = internVl(vision.with({ attention_bias: true }))
+  const { width, side } = eye
+  const rows = joinedRows({ q: width, k: width, v: width })
+  const pixels = "embeddings.patch_embedding"
+  return {
+    ...eye,
+    names: {
+      layers: "encoder.layers.",
+      parts: {
+        ...eye.names.parts,
+        embed_tokens: pixels, // by which the tower is found
+        "patch_embedding.weight": filters(`${pixels}.weight`, eye),
+        ...classParts(eye, {
+          table: { name: "embeddings.position_embedding", shape: [1, side * side + 1, width] },
+          ofClass: { tensor: "embeddings.class_embedding", shape: [1, 1, width] },
+          bias: { tensor: `${pixels}.bias`, shape: [width] },
+        }),
+        input_layernorm: "norm1",
+        "self_attn.q_proj": { name: "attn.qkv", rows: rows.q },
+        "self_attn.k_proj": { name: "attn.qkv", rows: rows.k },
+        "self_attn.v_proj": { name: "attn.qkv", rows: rows.v },
+        "self_attn.o_proj": "attn.proj",
+        "attention.layer_scale.weight": "ls1",
+        post_attention_layernorm: "norm2",
+        "mlp.layer_scale.weight": "ls2",
       },
     },
   }

@@ -3,7 +3,8 @@
 // or refused.
 //
 // Sources: configuration_*.py and modeling_*.py of transformers (aya_vision, cohere2_vision, deepseek_vl, gemma3, idefics3, internvl,
-// janus, lfm2_vl, llama4, llava, llava_next, llava_onevision, mistral3, smolvlm, vipllava).
+// janus, lfm2_vl, lighton_ocr, llama4, llava, llava_next, llava_onevision, mistral3, paddleocr_vl, qianfan_ocr, smolvlm,
+// vipllava).
 
 import { type ModelConfig, readActivation } from "../config.ts"
 import type { Fields } from "../fields.ts"
@@ -21,7 +22,8 @@ import {
   readResampler,
   resamplerParts,
 } from "./minicpm.ts"
-import { isQwen, readQwen } from "./qwen.ts"
+import { PADDLEOCR, PADDLEOCR_TOWERS, readPaddleOcrPatches } from "./paddleocr.ts"
+import { axesOf, isQwen, readQwen } from "./qwen.ts"
 import { oneSide } from "./sides.ts"
 import type { Merge, Projector, TowerConfig } from "./tower.ts"
 
@@ -46,6 +48,8 @@ interface Family {
   /** Where it is not said. */
   softToken: number
   newline?: true
+  /** What turns each pair in the text model, where it turns rows by where they lie. */
+  axes?(fields: Fields, text: ModelConfig): NonNullable<TowerConfig["axes"]>
   mutual?: NonNullable<TowerConfig["mutual"]>
   /** What may stand before the names of tensors: the tower's, and the projector's. */
   roots: Naming["roots"]
@@ -84,6 +88,7 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
     projector: { ...projector, width: text.shapes.hidden },
     softToken: softTokenOf(fields, family, text),
     ...(family.newline && { newline: family.newline }),
+    ...(family.axes && { axes: family.axes(fields, text) }),
     ...(family.mutual && { mutual: family.mutual }),
     naming: {
       roots: family.roots,
@@ -207,6 +212,13 @@ const families = {
     roots: LLAVA.roots,
     parts: { projector_norm: "layer_norm" },
   },
+  lighton_ocr: {
+    towers: ["pixtral"],
+    ending: mistral3Ending,
+    softToken: 151655,
+    roots: rootsOf(["vision_encoder."], "vision_projection."),
+    parts: { merging_norm: "norm" },
+  },
   llama4: {
     towers: ["llama4_vision_model"],
     ending: llama4Ending,
@@ -267,6 +279,24 @@ const families = {
     softToken: 10,
     roots: LLAVA.roots,
     parts: { merging_norm: "norm" },
+  },
+  qianfan_ocr: {
+    towers: ["qianfan_ocr_vision"],
+    ending: internVlEnding,
+    softToken: 151667,
+    roots: [{ root: "vision_model.", head: "mlp1." }],
+    parts: { projector_norm: "0", linear_1: "1", linear_2: "3" },
+  },
+  [PADDLEOCR]: {
+    towers: PADDLEOCR_TOWERS,
+    ending: paddleOcrEnding,
+    axes: (fields, text) => axesOf(fields, { sections: [16, 24, 24], interleaved: false }, text),
+    softToken: 100295,
+    roots: [
+      { root: "model.visual.vision_model.", head: "model.projector." },
+      { root: "visual.vision_model.", head: "mlp_AR." },
+    ],
+    parts: { merging_norm: "pre_norm" },
   },
   smolvlm: idefics3Family,
   vipllava: {
@@ -404,6 +434,21 @@ function miniCpmEnding(fields: Fields, _: Eye, text: ModelConfig): Ending {
     parts: resamplerParts(resampler.columns),
     // Where the text model multiplies rows of tokens, converters have divided that matrix.
     projector: { norm: resampler.norm, inner: undefined, bias: false, factor: 1 },
+  }
+}
+
+/** Patches are normed one by one, once more. */
+function paddleOcrEnding(fields: Fields, { width }: Eye): Ending {
+  const { joined: side } = readPaddleOcrPatches(fields)!
+  return {
+    layersRead: undefined,
+    merge: { side, by: "columns", norm: { kind: "layer", bias: true, epsilon: 1e-5 } },
+    projector: {
+      norm: undefined,
+      inner: { columns: width * side * side, activation: "gelu", gated: false },
+      bias: true,
+      factor: 1,
+    },
   }
 }
 

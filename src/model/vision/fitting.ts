@@ -5,6 +5,7 @@ import type { ImageProcessing, Wording } from "../../images/image.ts"
 import type { Fields } from "../fields.ts"
 import { type Gemma4Patches, readGemma4Patches } from "./gemma4.ts"
 import { type Glm4vPatches, readGlm4vPatches } from "./glm4v.ts"
+import { type PaddleOcrPatches, readPaddleOcrPatches } from "./paddleocr.ts"
 import type { ProcessorName } from "./processors.ts"
 import { type QwenPatches, readQwenPatches } from "./qwen.ts"
 
@@ -39,6 +40,8 @@ export interface Fitting {
 export function fittingFamily(config: Fields): Fitting | undefined {
   const qwen = readQwenPatches(config)
   if (qwen) return asQwen(qwen)
+  const paddleOcr = readPaddleOcrPatches(config)
+  if (paddleOcr) return asPaddleOcr(paddleOcr)
   const gemma4 = readGemma4Patches(config)
   if (gemma4) return asGemma4(gemma4)
   const glm4v = readGlm4vPatches(config)
@@ -62,9 +65,23 @@ const asQwen = ({ soft: usual = "<|image_pad|>", isPlain, ...patches }: QwenPatc
 const asGlm4v = (patches: Glm4vPatches): Fitting => ({
   ...asQwen(patches),
   processors: ["Glm4vImageProcessor", "Glm46VImageProcessor"],
-  patches: { ...patches, spread: "cubic" },
+  patches: { ...patches, ...(patches.places && { spread: "cubic" }) },
   words(tokens) {
     const soft = tokens("image_token", "<|image|>")
+    return { isPlaced: true, mark: soft, soft, wording: plain }
+  },
+})
+
+const asPaddleOcr = (patches: PaddleOcrPatches): Fitting => ({
+  processors: ["PaddleOCRVLImageProcessor"],
+  patches: { ...patches, spread: "linear" },
+  repeated: {
+    patch_size: { is: patches.patch, otherwise: 14 },
+    merge_size: { is: patches.joined, otherwise: 2 },
+    temporal_patch_size: { is: 1, otherwise: 1 },
+  },
+  words(tokens) {
+    const soft = tokens("image_token", "<|IMAGE_PLACEHOLDER|>")
     return { isPlaced: true, mark: soft, soft, wording: plain }
   },
 })

@@ -3,9 +3,12 @@
 // convolution, behind which are a matrix, a norm and a gated MLP. Layers are as wide inside as the text model's rows are. The text model
 // turns its tokens by time, height and width.
 //
-// Source: configuration_*.py and modeling_*.py of transformers (glm4v, glm4v_moe, glm46v).
+// That of GLM-OCR has no learned positions and no norm before them, but norms of queries and keys and biases, and says itself how wide layers are
+// inside; its last MLP is three times as wide as its rows.
+//
+// Source: configuration_*.py and modeling_*.py of transformers (glm4v, glm4v_moe, glm46v, glm_ocr).
 
-import { NORMS, withAttention, withBlocks } from "../block.ts"
+import { NORMS, withAttention, withBlocks, withMlp } from "../block.ts"
 import {
   MAX_LAYERS,
   type ModelConfig,
@@ -16,7 +19,7 @@ import {
 import type { Fields } from "../fields.ts"
 import type { Naming } from "../weights/names.ts"
 import { axesOf, FRAMES, MAX_JOINED, MAX_PATCH, MAX_ROWS, partsOf, QWEN_TURNING } from "./qwen.ts"
-import { oneSide } from "./sides.ts"
+import { oneSide, placesASide } from "./sides.ts"
 import { placesParts, type TowerConfig } from "./tower.ts"
 import { turnedBySides } from "./turns.ts"
 
@@ -25,10 +28,13 @@ const softTokens: Readonly<Record<string, number>> = {
   glm4v: 151343,
   glm4v_moe: 151363,
   glm46v: 151343,
+  glm_ocr: 59280,
 }
 
 /** What its `vision_config` may be. */
 const TOWERS = ["glm4v_vision", "glm4v", "glm4v_moe_vision", "glm4v_moe"]
+const OCR = "glm_ocr"
+const OCR_TOWERS = ["glm_ocr_vision", OCR]
 
 /** Where `vision_config` says nothing. */
 const ABSENT = {
@@ -46,6 +52,15 @@ const ABSENT = {
   rms_norm_eps: 1e-5,
 }
 
+const OCR_ABSENT = {
+  ...ABSENT,
+  hidden_size: 1024,
+  attention_bias: true,
+  num_heads: 16,
+  out_hidden_size: 1536,
+  intermediate_size: 4096,
+}
+
 export const isGlm4v = (type: string) => Object.hasOwn(softTokens, type)
 
 /** What of a tower decides how images are cut into patches, too. */
@@ -53,36 +68,40 @@ export interface Glm4vPatches {
   patch: number
   /** Patches a side that become one row. */
   joined: number
-  /** Of the square of places that positions are learned for. */
-  places: number
+  /** Of the square of places that positions are learned for; absent: none are. */
+  places?: number
 }
 
-function visionOf(fields: Fields): { vision: Fields; name: string } | undefined {
+interface Told {
+  vision: Fields
+  name: string
+  isOcr: boolean
+}
+
+function visionOf(fields: Fields): Told | undefined {
   const given = fields.object("vision_config")
-  if (!given || !isGlm4v(fields.text("model_type"))) return undefined
-  const name = given.text("model_type", TOWERS[0])
-  return TOWERS.includes(name) ? { vision: given.with(ABSENT), name } : undefined
+  const type = fields.text("model_type")
+  if (!given || !isGlm4v(type)) return undefined
+  const isOcr = type === OCR
+  const towers = isOcr ? OCR_TOWERS : TOWERS
+  const name = given.text("model_type", towers[0])
+  const vision = given.with(isOcr ? OCR_ABSENT : ABSENT)
+  return towers.includes(name) ? { vision, name, isOcr } : undefined
 }
 
 /** @returns nothing where the tower is not known */
 export function readGlm4vPatches(fields: Fields): Glm4vPatches | undefined {
   const found = visionOf(fields)
   if (!found) return undefined
-  const { vision } = found
+  const { vision, isOcr } = found
   const patch = oneSide(vision, "patch_size", { most: MAX_PATCH })
-  const image = oneSide(vision, "image_size", { most: MAX_PATCH * MAX_PLACES })
   const frames = oneSide(vision, "temporal_patch_size", { most: MAX_PATCH })
   if (frames !== FRAMES) throw vision.wrong("temporal_patch_size", `is ${frames}; known: ${FRAMES}`)
   const colours = vision.count("in_channels")
   if (colours !== 3) throw vision.wrong("in_channels", `is ${colours}; images have 3 colours`)
-  const places = Math.floor(image / patch)
-  if (places < 1 || places > MAX_PLACES)
-    throw vision.wrong("image_size", `makes ${places} places a side; 1 to ${MAX_PLACES} are known`)
   const joined = vision.count("spatial_merge_size", undefined, 1, MAX_JOINED)
-  return { patch, joined, places }
+  return { patch, joined, ...(!isOcr && { places: placesASide(vision, patch) }) }
 }
-
-const MAX_PLACES = 256
 
 /**
  * @param text the model inside
@@ -91,24 +110,31 @@ const MAX_PLACES = 256
 export function readGlm4vTower(fields: Fields, text: ModelConfig): TowerConfig | undefined {
   const [found, patches] = [visionOf(fields), readGlm4vPatches(fields)]
   if (!found || !patches) return undefined
-  const { vision, name } = found
+  const { vision, name, isOcr } = found
   const { patch, joined, places } = patches
   const { hidden, vocabulary } = text.shapes
   const out = vision.count("out_hidden_size")
   if (out !== hidden)
     throw vision.wrong("out_hidden_size", `is ${out}, and rows of the text model have ${hidden}`)
   const own = vision.over({
-    intermediate_size: out,
+    intermediate_size: isOcr ? vision.count("intermediate_size") : out,
     num_hidden_layers: vision.count("depth", undefined, 1, MAX_LAYERS),
     num_attention_heads: vision.count("num_heads"),
     vocab_size: 1,
     max_position_embeddings: 1,
   })
   const config = readDecoder(own, { rotation: "none" })
-  const bias = { qkv: vision.flag("attention_bias", false), o: false }
+  const isBiased = vision.flag("attention_bias", false)
+  const norms = { ...config.norm!, over: "every head", place: "before" } as const
   const { blocks } = seeingBothWays(
     withBlocks(turnedBySides(vision, config, QWEN_TURNING), (block) => ({
-      ...withAttention(block, { bias }),
+      ...withMlp(
+        withAttention(block, {
+          bias: { qkv: isBiased, o: isBiased && isOcr },
+          ...(isOcr && { norms }),
+        }),
+        { bias: isBiased && isOcr },
+      ),
       norms: NORMS.before,
     })),
   )
@@ -116,13 +142,17 @@ export function readGlm4vTower(fields: Fields, text: ModelConfig): TowerConfig |
   return {
     architecture: name,
     patch,
-    side: places,
-    fits: { rows: MAX_ROWS * joined * joined, frames: FRAMES, interpolated: "behind the norm" },
+    side: places ?? 0,
+    fits: {
+      rows: MAX_ROWS * joined * joined,
+      frames: FRAMES,
+      ...(places && { interpolated: "behind the norm" }),
+    },
     hasClass: false,
     patchBias: true,
     width,
     blocks,
-    firstNorm: config.norm,
+    firstNorm: isOcr ? undefined : config.norm,
     lastNorm: config.norm,
     layersRead: undefined,
     merge: { side: joined, by: "columns" },
@@ -130,7 +160,7 @@ export function readGlm4vTower(fields: Fields, text: ModelConfig): TowerConfig |
       norm: undefined,
       inner: undefined,
       gatedMlp: {
-        columns: vision.count("intermediate_size"),
+        columns: isOcr ? 3 * out : vision.count("intermediate_size"),
         activation: readActivation(vision, {}),
       },
       ...{ bias: true, factor: 1, width: hidden },
@@ -152,7 +182,9 @@ function namingOf(width: number, hidden: number, { patch, joined, places }: Glm4
     layers: "blocks.",
     parts: {
       ...partsOf(width, patch),
-      ...placesParts("embeddings.position_embedding.weight", places * places, width),
+      ...(places && placesParts("embeddings.position_embedding.weight", places * places, width)),
+      "self_attn.q_norm": "attn.q_norm",
+      "self_attn.k_norm": "attn.k_norm",
       embed_norm: "post_conv_layernorm",
       norm: "post_layernorm",
       "linear_1.weight": {

@@ -33,6 +33,8 @@ const { seen, fitted, sizes } = JSON.parse(
   fitted: Record<string, { config: Json; image: Json; images: Record<string, Fitted> }>
   sizes: Record<"mistral3" | "pixtral", Sizes> & {
     lfm2_vl: number[][]
+    lighton_ocr: number[][]
+    paddleocr_vl: number[][]
     minicpmv4_6: number[][]
     llama4: Record<"grown" | "kept", number[][]>
     llava_onevision: { tile: number; pinpoints: number[][]; images: number[][] }
@@ -283,6 +285,35 @@ test.each(["pixtral", "mistral3"] as const)(
       expect(sizeOf(blank(width, height), processing)).toEqual([expected])
   },
 )
+
+test("LightOnOCR's images are of whole patches, and no smaller than a token", async () => {
+  const vision_config = { model_type: "pixtral", patch_size: 14 }
+  const config = { model_type: "lighton_ocr", vision_config }
+  const readBy = (patch_size: unknown) =>
+    read(config, { "preprocessor_config.json": { patch_size, size: { longest_edge: 110 } } })
+  const processing = (await readBy(14))!
+  for (const [width, height, ...expected] of sizes.lighton_ocr)
+    expect(sizeOf(blank(width!, height!), processing)).toEqual([expected])
+  expect(sizeOf(blank(90, 5), processing)).toEqual([[98, 28]])
+  expect(sizeOf(blank(41, 27), (await readBy({ height: 28, width: 28 }))!)).toEqual([[56, 28]])
+  const sentence = "patch_size is no square of 1 to 28 pixels, which become one token"
+  await expect(readBy(29)).rejects.toThrow(sentence)
+  await expect(readBy({ height: 14, width: 28 })).rejects.toThrow(sentence)
+})
+
+test("PaddleOCR-VL's images are thought of as large enough first by their height", async () => {
+  const config = { model_type: "paddleocr_vl", vision_config: { patch_size: 14 } }
+  const image = { min_pixels: 5000, max_pixels: 50000 }
+  const processing = (await read(config, { "preprocessor_config.json": image }))!
+  for (const [width, height, ...expected] of sizes.paddleocr_vl)
+    expect(sizeOf(blank(width!, height!), processing)).toEqual([expected])
+  expect(cut(blank(201, 1), processing)).toHaveProperty("refusal")
+  const usual = (await read(config, { "preprocessor_config.json": {} }))!
+  expect(usual.cutting).toEqual({
+    ...{ kind: "fit", grows: "height first" },
+    ...{ least: 384 * 384, most: 1280 * 28 * 28 },
+  })
+})
 
 /** LLaVA OneVision's, in tiles of 56 pixels. */
 function readAnyRes(

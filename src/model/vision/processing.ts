@@ -56,6 +56,8 @@ interface Family {
   tower: string
   /** Towers are otherwise here. */
   towers?: Readonly<Record<string, Tower>>
+  /** Tiles are as the image processor's own file says. */
+  isLoose?: true
   /** So many rows ask behind the patches. */
   queries?(sources: Sources): number
   /** Patches a side that become one row between layers. */
@@ -89,9 +91,9 @@ const pixtral: Family = {
   processors: ["PixtralImageProcessor"],
   tower: "pixtral",
   joined: ({ config }) =>
-    config.text("model_type") === "mistral3"
-      ? config.count("spatial_merge_size", 2, 1, MAX_JOINED)
-      : 1,
+    config.text("model_type") === "llava"
+      ? 1
+      : config.count("spatial_merge_size", 2, 1, MAX_JOINED),
   words({ processor }) {
     const soft = processor.text("image_token", "[IMG]")
     const betweenLines = processor.text("image_break_token", "[IMG_BREAK]")
@@ -124,6 +126,20 @@ const kimi: Family = {
   },
 }
 
+const internVl: Family = {
+  processors: ["GotOcr2ImageProcessor"],
+  tower: "internvl_vision",
+  selects: "default",
+  joined: ({ config }) =>
+    whole(config, "downsample_ratio", 1 / config.positive("downsample_ratio", 0.5)),
+  words({ tokens }) {
+    const soft = tokens("context_image_token", "<IMG_CONTEXT>")
+    const opening = tokens("start_image_token", "<img>")
+    const closing = tokens("end_image_token", "</img>")
+    return { mark: soft, soft, wording: { ...plain, opening, closing } }
+  },
+}
+
 const slicing: Tower = {
   hasClassRow: false,
   fits: true,
@@ -151,6 +167,14 @@ const families: Readonly<Record<string, Family>> = {
       const whole = tokens("image_thumbnail_token", "<|img_thumbnail|>")
       const part = "<|img_row_{row}_col_{column}|>"
       return { mark: soft, soft, wording: { ...plain, opening, closing, part, whole } }
+    },
+  },
+  lighton_ocr: {
+    ...pixtral,
+    isLoose: true,
+    words({ tokens }) {
+      const soft = tokens("image_token", "<|image_pad|>")
+      return { mark: soft, soft, wording: plain }
     },
   },
   kimi_k25: kimi,
@@ -206,17 +230,13 @@ const families: Readonly<Record<string, Family>> = {
     processors: ["SmolVLMImageProcessor", "Idefics3ImageProcessor"],
     tower: "smolvlm_vision",
   },
-  internvl: {
-    processors: ["GotOcr2ImageProcessor"],
-    tower: "internvl_vision",
-    selects: "default",
-    joined: ({ config }) =>
-      whole(config, "downsample_ratio", 1 / config.positive("downsample_ratio", 0.5)),
-    words({ tokens }) {
-      const soft = tokens("context_image_token", "<IMG_CONTEXT>")
-      const opening = tokens("start_image_token", "<img>")
-      const closing = tokens("end_image_token", "</img>")
-      return { mark: soft, soft, wording: { ...plain, opening, closing } }
+  internvl: internVl,
+  qianfan_ocr: {
+    ...internVl,
+    tower: "qianfan_ocr_vision",
+    words(sources) {
+      const mark = sources.processor.text("image_placeholder_token", "<image>")
+      return { ...internVl.words(sources), mark }
     },
   },
   gemma3: {
@@ -365,6 +385,7 @@ const towers: Readonly<Record<string, Tower>> = {
   moonvit: moonVit,
   pixtral: { hasClassRow: false, fits: true, image: 1024, patch: 16 },
   internvl_vision: { hasClassRow: true, image: 448, patch: 14 },
+  qianfan_ocr_vision: { hasClassRow: true, image: 448, patch: 14 },
   llama4_vision_model: { hasClassRow: true, isTurned: true, image: 448, patch: 14 },
 }
 
@@ -481,7 +502,8 @@ function processingOf(family: Family, tower: Tower, sources: Sources): ImageProc
   const queries = family.queries?.(sources)
   const patch = oneSide(vision, "patch_size", { otherwise: tower.patch, most: MAX_EDGE })
   const joined = family.joined(sources)
-  const { tile, cutting } = chosen.cutting(image, { patch, joined })
+  const grain = { patch, joined, ...(family.isLoose && { isLoose: family.isLoose }) }
+  const { tile, cutting } = chosen.cutting(image, grain)
   const most = family.most?.(sources)
   const processing = {
     tile,

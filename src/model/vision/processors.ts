@@ -13,6 +13,7 @@ import {
   filling,
   fitted,
   fittedFrames,
+  fittedGrown,
   type Grain,
   inGrid,
   onCanvas,
@@ -52,6 +53,7 @@ const SPLIT = {
 
 const SLICED = { field: "scale_resolution", cutting: sliced, flags: [] } as const
 const FITTED = { field: "size", cutting: fitted, flags: [] } as const
+const GROWN = { field: "size", cutting: fittedGrown, flags: [] } as const
 const FRAMED = { field: "size", cutting: fittedFrames, flags: [] } as const
 
 export const NEXT: Pinpoints = [
@@ -162,6 +164,7 @@ export const processors = {
   },
   MiniCPMVImageProcessor: { filter: "bicubic", normal: HALVES, ...SLICED },
   MiniCPMV4_6ImageProcessor: { filter: "bicubic", normal: HALVES, ...SLICED },
+  PaddleOCRVLImageProcessor: { filter: "bicubic", normal: CLIP, ...GROWN },
   Lfm2VlImageProcessor: {
     filter: "bilinear",
     normal: HALVES,

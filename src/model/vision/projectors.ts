@@ -9,6 +9,7 @@ import { joinedRows, type NamedPart, type Naming } from "../weights/names.ts"
 import { classParts } from "./eyes.ts"
 import { boundParts, GEMMA4_CONSTANTS, lineParts } from "./gemma4.ts"
 import { MARKS, MERGED, MINICPM, RESAMPLER_CONSTANTS } from "./minicpm.ts"
+import { PADDLEOCR, PADDLEOCR_TOWERS } from "./paddleocr.ts"
 import { FRAMES, MAX_ROWS } from "./qwen.ts"
 import { placesParts, STACKED, type TowerConfig } from "./tower.ts"
 
@@ -48,6 +49,36 @@ const PLACES = "v.position_embd.weight"
 /** MiniCPM-V's. */
 const SLICES = ["<image>", "</image>", "<slice>", "</slice>", "<image_id>", "</image_id>"]
 const MERGER = "mm.patch_merger.weight"
+
+const PADDLEOCR_AREA = { min: 384 ** 2, max: 1536 ** 2 }
+const PIXTRAL: Projector = {
+  model: (file) => (file.has(MERGER) ? "mistral3" : "llava"),
+  tower: "pixtral",
+  gelu: "gelu",
+  around: ["[IMG_BREAK]", "[IMG_END]"],
+  mayBeSwapped: false,
+  unread: ["v.token_embd.img_break"], // the text model's own row of that token, which stands in prompts here
+  fields: (file) => ({
+    spatial_merge_size: file.countIfThere("spatial_merge_size"),
+    multimodal_projector_bias: file.has("mm.1.bias"),
+    vision_feature_layer: -1,
+    vision_feature_select_strategy: "full",
+  }),
+  vision: (file) => ({ rope_theta: thetaOf(file) }),
+  image: (file) => ({
+    size: { longest_edge: file.countIfThere("preproc_image_size") ?? file.count("image_size") },
+    patch_size: square(file.count("patch_size")),
+  }),
+  parts: (file, tower) => ({
+    ...(!file.flag(TURNS_HALVES, false) && neighbourParts(tower)),
+    "mlp.gate_proj": "ffn_gate",
+    merging_norm: "input_norm",
+    "merging.weight": { name: "patch_merger.weight", turnedColumns: tower.merge.side ** 2 },
+    linear_1: "1",
+    linear_2: "2",
+  }),
+  last: { tensor: "mm.2.weight", dim: 1 },
+}
 
 const projectors = {
   mlp: {
@@ -378,36 +409,26 @@ const projectors = {
     parts: gemma4Parts,
     last: { tensor: "mm.input_projection.weight", dim: 1 },
   },
-  pixtral: {
-    model: (file) => (file.has(MERGER) ? "mistral3" : "llava"),
-    tower: "pixtral",
-    gelu: "gelu",
-    around: ["[IMG_BREAK]", "[IMG_END]"],
+  pixtral: PIXTRAL,
+  lightonocr: {
+    ...PIXTRAL,
+    model: () => "lighton_ocr",
+    around: ["<|vision_pad|>", "<|vision_end|>"],
+  },
+  paddleocr: {
+    ...ofQwen(PADDLEOCR_AREA),
+    model: () => PADDLEOCR,
+    tower: PADDLEOCR_TOWERS[0],
+    around: ["<|IMAGE_START|>", "<|IMAGE_END|>"],
     mayBeSwapped: false,
-    unread: ["v.token_embd.img_break"], // the text model's own row of that token, which stands in prompts here
-    fields: (file) => ({
-      spatial_merge_size: file.countIfThere("spatial_merge_size"),
-      multimodal_projector_bias: file.has("mm.1.bias"),
-      vision_feature_layer: -1,
-      vision_feature_select_strategy: "full",
+    vision: (file) => ({ image_size: placesOf(file), spatial_merge_size: mergeOf(file) }),
+    image: (file) => ({ ...areaOf(file, PADDLEOCR_AREA), temporal_patch_size: 1 }),
+    parts: (_, { side, width }) => ({
+      ...placesParts("position_embd.weight", side * side, width),
+      merging_norm: "input_norm",
+      linear_1: "1",
+      linear_2: "2",
     }),
-    vision: (file) => ({ rope_theta: thetaOf(file) }),
-    image: (file) => ({
-      size: { longest_edge: file.countIfThere("preproc_image_size") ?? file.count("image_size") },
-      patch_size: square(file.count("patch_size")),
-    }),
-    parts: (file, tower) => {
-      const { merge } = tower
-      return {
-        ...(!file.flag(TURNS_HALVES, false) && neighbourParts(tower)),
-        "mlp.gate_proj": "ffn_gate",
-        merging_norm: "input_norm",
-        "merging.weight": { name: "patch_merger.weight", turnedColumns: merge.side ** 2 },
-        linear_1: "1",
-        linear_2: "2",
-      }
-    },
-    last: { tensor: "mm.2.weight", dim: 1 },
   },
   qwen2vl_merger: {
     ...ofQwen({ min: 56 * 56, max: 28 * 28 * MAX_ROWS }),
@@ -467,7 +488,7 @@ export function projectorOf(file: ClipFile): Projector {
   throw file.keys.wrong(key, `is "${name}"; known: ${mmprojNames.join(", ")}`)
 }
 
-/** Of MiniCPM-V: the key of an image's size has the square that a slice is as large as, and not that of places. */
+/** Of MiniCPM-V and PaddleOCR-VL: the key of an image's size has the square that a slice or the largest image is as large as, and not that of places. */
 const placesOf = (file: ClipFile) => Math.sqrt(file.dims(PLACES)[1]!) * file.count("patch_size")
 
 /** Of MiniCPM-V 4.6. */
@@ -573,19 +594,21 @@ function ofQwen(area: Record<"min" | "max", number>) {
     turnsByAxes: true,
     mayBeSwapped: true,
     fields: () => ({}),
-    image: (file: ClipFile) => ({
-      patch_size: file.count("patch_size"),
-      merge_size: mergeOf(file),
-      temporal_patch_size: FRAMES,
-      size: {
-        shortest_edge: file.countIfThere("image_min_pixels") ?? area.min,
-        longest_edge: file.countIfThere("image_max_pixels") ?? area.max,
-      },
-    }),
+    image: (file: ClipFile) => ({ ...areaOf(file, area), temporal_patch_size: FRAMES }),
     parts: qwenParts,
     last: { tensor: "mm.2.weight", dim: 1 },
   } as const
 }
+
+/** @param area where the file does not say it */
+const areaOf = (file: ClipFile, area: Record<"min" | "max", number>) => ({
+  patch_size: file.count("patch_size"),
+  merge_size: mergeOf(file),
+  size: {
+    shortest_edge: file.countIfThere("image_min_pixels") ?? area.min,
+    longest_edge: file.countIfThere("image_max_pixels") ?? area.max,
+  },
+})
 
 function qwen25(model: string) {
   return {

@@ -23,3 +23,12 @@ export function squareSide(fields: Fields, name: string, otherwise?: number): nu
   if (Number.isInteger(Math.sqrt(count))) return Math.sqrt(count)
   throw fields.wrong(name, `is ${count}, which is no square`)
 }
+
+/** Of the square of places that positions are learned for, in an image of so many whole patches. */
+export function placesASide(vision: Fields, patch: number): number {
+  const places = Math.floor(oneSide(vision, "image_size", { most: 1 << 18 }) / patch)
+  if (places >= 1 && places <= MAX_SIDE) return places
+  throw vision.wrong("image_size", `makes ${places} places a side; 1 to ${MAX_SIDE} are known`)
+}
+
+const MAX_SIDE = 256

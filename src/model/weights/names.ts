@@ -1,6 +1,8 @@
 // Where a folder keeps the tensors that a graph asks for by llama's names. Folders have other names for them, join several,
 // store them turned around, or less one; an architecture says so in a table of parts, and a source says it of one tensor.
 
+import type { Biases } from "./biases.ts"
+
 /** A stored tensor, and which of its rows, and what has to be done to them. */
 export interface Source {
   tensor: string // as the folder names it
@@ -60,6 +62,8 @@ export interface Source {
   diagonal?: number
   /** It is not stored: a row is the sines of its place, and behind them the cosines (`sinesOf`). */
   sines?: "closed" | "open"
+  /** It is made of a table that is stored, or of none: what scores have added by distance. */
+  biases?: Biases
 }
 
 /** `run` rows from `from` on, and as many again every `every` rows, of the `of` rows that the stored tensor has. */

@@ -17,6 +17,7 @@ import type { Matrix, Part } from "../packed/matrix.ts"
 import { partNamed } from "../packed/orders.ts"
 import { isPacked, type Orders, packedTensor, readOrders } from "../packed/packed.ts"
 import type { Packing } from "../packed/packing.ts"
+import { type Biases, biasesTensor } from "./biases.ts"
 import { type Naming, type Source, sameNames, sourcesOf } from "./names.ts"
 import { pickled, pickleIn } from "./pickles.ts"
 import { Room } from "./room.ts"
@@ -288,6 +289,7 @@ function find(opened: Opened, source: Source, rows: number, columns: number): Te
   const { folder, anyFile, tensors } = opened
   const made = madeTensor(source, columns)
   if (made) return made
+  if (source.biases) return biasesOf(opened, source.tensor, source.biases)
   const packed = findPacked(opened, source, rows, columns)
   if (packed) return rowsOf(packed, source, columns, addendOf(opened, source, columns))
   const tensor = tensors.get(source.tensor)
@@ -349,6 +351,14 @@ function addendOf(opened: Opened, { plusRow }: Source, columns: number): Tensor 
   if (shape) return find(opened, { tensor, shape }, 1, columns)
   const of = opened.tensors.get(tensor)?.shape[0] ?? 1
   return find(opened, { tensor, rows: { of, from, run: 1, every: of } }, 1, columns)
+}
+
+function biasesOf(opened: Opened, tensor: string, biases: Biases): Tensor {
+  const { heads } = biases
+  return biasesTensor(
+    biases,
+    "buckets" in biases ? find(opened, { tensor }, biases.buckets, heads) : undefined,
+  )
 }
 
 /** Nothing where the tensor is stored as floats. */

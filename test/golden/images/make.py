@@ -35,6 +35,7 @@ from transformers.models.minicpmv4_6 import MiniCPMV4_6ImageProcessor
 from transformers.models.llama4 import modeling_llama4, processing_llama4
 from transformers.models.llama4.image_processing_llama4 import Llama4ImageProcessor
 from transformers.models.llava import processing_llava
+from transformers.models.paddleocr_vl.image_processing_paddleocr_vl import smart_resize as paddle_resize
 from transformers.models.pixtral.image_processing_pixtral import get_resize_output_image_size
 from transformers.models.smolvlm import processing_smolvlm
 from transformers.vision_utils import (
@@ -672,6 +673,22 @@ def within(longest, patch):
     return [[*size, width, height] for size, (height, width) in zip(SIZES, made)]
 
 
+def loosely():
+    """LightOnOCR's, in multiples of a patch, of which 2 x 2 become one token; those with less than one it cannot read."""
+    return [each for each in within(110, 14) if min(each[2:]) >= 28]
+
+
+def grown():
+    """PaddleOCR-VL's, of 28 pixels a side at the least, many of them smaller before."""
+    random, made = np.random.default_rng(1), []
+    for width, height in [*SIZES, *random.integers(1, 60, (40, 2)).tolist()]:
+        try:
+            made.append([width, height, *paddle_resize(height, width, 28, 5000, 50000)[::-1]])
+        except ValueError:  # of more than 200 times the width
+            pass
+    return made
+
+
 def grids(pinpoints):
     """The best of those sizes, and how large an image becomes in it."""
     made = []
@@ -741,10 +758,12 @@ def sizes():
     return {
         "pixtral": {"longest": 96, "patch": 16, "joined": 1, "images": within(96, 16)},
         "lfm2_vl": in_tiles(),
+        "lighton_ocr": loosely(),
         "llama4": {"grown": on_canvas(True), "kept": on_canvas(False)},
         "llava_onevision": {"tile": 56, "pinpoints": ONEVISION, "images": grids(ONEVISION)},
         "minicpmv4_6": in_slices(),
         "mistral3": {"longest": 110, "patch": 14, "joined": 2, "images": within(110, 28)},
+        "paddleocr_vl": grown(),
     }
 
 

@@ -7,6 +7,7 @@ Everything is computed in float64, also what the model's own code does in float3
 """
 
 import copy
+import functools
 import json
 import re
 import shutil
@@ -19,6 +20,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, Mistral4ForCausalLM
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaMLP
+from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 
 LENGTHS = (1, 17, 40, 150)
 GREEDY, MARGIN, DISTINCT, CHOSEN = 40, 0.05, 8, 0.0002
@@ -676,6 +678,47 @@ MODELS = {
         "bos_token_id": 314,
         "eos_token_id": [317, 318],
     },
+    "bloom": {
+        "architectures": ["BloomForCausalLM"],
+        "model_type": "bloom",
+        "vocab_size": 320,
+        "hidden_size": 48,
+        "n_layer": 2,
+        "n_head": 6,
+        "seq_length": 512,
+        "layer_norm_epsilon": 1e-5,
+        "apply_residual_connection_post_layernorm": False,
+        "tie_word_embeddings": False,
+        "bos_token_id": 314,
+        "eos_token_id": [317, 318],
+    },
+    "mpt": {
+        "architectures": ["MPTForCausalLM"],
+        "model_type": "mpt",
+        "vocab_size": 320,
+        "d_model": 48,
+        "n_layers": 2,
+        "n_heads": 4,
+        "expansion_ratio": 4,
+        "max_seq_len": 512,
+        "no_bias": True,
+        "layer_norm_epsilon": 1e-5,
+        "learned_pos_emb": True,
+        "logit_scale": None,
+        "attn_config": {
+            "alibi": True,
+            "alibi_bias_max": 16,
+            "attn_impl": "torch",
+            "attn_type": "multihead_attention",
+            "attn_uses_sequence_id": False,
+            "clip_qkv": 1.5,
+            "prefix_lm": False,
+            "qk_ln": False,
+            "softmax_scale": None,
+        },
+        "bos_token_id": 314,
+        "eos_token_id": [317, 318],
+    },
     "gpt-bigcode": {
         "architectures": ["GPTBigCodeForCausalLM"],
         "model_type": "gpt_bigcode",
@@ -1269,6 +1312,9 @@ def make(name, published, output, seed=1):
     for module in model.modules():
         if hasattr(module, "time_step_limit"):  # what the published code reads, of which transformers reads another number
             module.time_step_limit = config.get("time_step_limit", (0.0, float("inf")))
+        if hasattr(module, "build_mpt_alibi_tensor"):  # likewise, which it leaves at 8
+            most = config["attn_config"]["alibi_bias_max"]
+            module.build_mpt_alibi_tensor = functools.partial(build_mpt_alibi_tensor, alibi_bias_max=most)
     tensors, notes = prompts_for(model, random, 310)
     save_file(tensors, folder / "golden.safetensors")
     oracle = "float64 throughout (norms, softmax, states and rotary angles too)"

@@ -114,5 +114,6 @@ def make(name, kind, root, skipped, head):
     print(name, scores)
 
 
-make("bert", "BertForSequenceClassification", "bert.", 0, ("bert.pooler.dense", "classifier"))
-make("xlm-roberta", "XLMRobertaForSequenceClassification", "roberta.", 2, ("classifier.dense", "classifier.out_proj"))
+if __name__ == "__main__":
+    make("bert", "BertForSequenceClassification", "bert.", 0, ("bert.pooler.dense", "classifier"))
+    make("xlm-roberta", "XLMRobertaForSequenceClassification", "roberta.", 2, ("classifier.dense", "classifier.out_proj"))

@@ -115,6 +115,46 @@ class Glm4v:
         return 0.1 * torch.randn(*shape, generator=generator) if "e_score" in name else None
 
 
+class GlmOcr(Glm4v):
+    @staticmethod
+    def image(eye):
+        return {**Glm4v.image(eye), "image_processor_type": "Glm46VImageProcessor"}
+
+
+class PaddleOcr:
+    special = ["<s>user", "</s>", "<|IMAGE_START|>", "<|IMAGE_END|>", "<|IMAGE_PLACEHOLDER|>", "<|video_pad|>"]
+    soft = "<|IMAGE_PLACEHOLDER|>"
+    names = dict(image_token=soft)
+    template = TEMPLATE.replace("OPENINGSOFTCLOSING", "<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>").replace("<|turn>", "<s>").replace("<turn|>", "</s>")
+    around = "{}"
+    # In patches 10 x 6, then 4 x 12 and 6 x 6; and less than four pixels high, which is thought of as 24 x 8 pixels first.
+    sizes = [[(41, 27)], [(20, 50), (23, 22)], [(21, 7)]]
+    turned = staticmethod(qwen.turned)
+    fitted = staticmethod(qwen.fitted)
+
+    @staticmethod
+    def image(eye):
+        return dict(
+            **dict(image_processor_type="PaddleOCRVLImageProcessor", image_mean=[0.5] * 3, image_std=[0.5] * 3),
+            **dict(min_pixels=256, max_pixels=4096, patch_size=eye["patch_size"], merge_size=2, temporal_patch_size=1),
+        )
+
+    @staticmethod
+    def draw(name, shape, generator):
+        normal = torch.randn(*shape, generator=generator)
+        if "patch_embedding" in name:
+            return normal * 1.2 / shape[1:].numel() ** 0.5 if len(shape) > 1 else normal * 0.3
+        if "position_embedding" in name:
+            return normal * 0.5
+        if ("visual" in name or "projector" in name) and len(shape) > 1:
+            return normal * 1.7 / shape[-1] ** 0.5
+        return qwen.draw(name, shape, generator)
+
+    @staticmethod
+    def buffer(name, shape, generator):
+        return None
+
+
 TEXT = {
     **{key: value for key, value in qwen.TEXT.items() if key not in ("hidden_act", "rope_theta")},
     "model_type": "gemma4_text",
@@ -251,7 +291,47 @@ MODELS |= {
         "vision_config": {**GLM_EYE, "model_type": "glm4v_moe_vision", "out_hidden_size": 32},
     },
 }
-KINDS = {"gemma4": Gemma4, "glm4v": Glm4v, "glm4v_moe": Glm4v}
+MODELS |= {
+    "glm-ocr": {
+        **GLM,
+        "architectures": ["GlmOcrForConditionalGeneration"],
+        "model_type": "glm_ocr",
+        "text_config": {
+            **json.loads((pictured.GOLDEN / "models/glm4/config.json").read_text()),
+            **GLM_TEXT,
+            "model_type": "glm_ocr_text",
+            "hidden_size": 40,
+            "head_dim": 12,
+            "rope_scaling": {"rope_type": "default", "mrope_section": [1, 2, 3]},
+            "partial_rotary_factor": 1.0,
+            "attention_bias": False,
+        },
+        "vision_config": {**GLM_EYE, "model_type": "glm_ocr_vision", "attention_bias": True},
+    },
+    # As published: the text model's fields stand outside.
+    "paddleocr-vl": {
+        **{key: value for key, value in qwen.TEXT.items() if key != "rope_theta"},
+        "architectures": ["PaddleOCRVLForConditionalGeneration"],
+        "model_type": "paddleocr_vl",
+        "image_token_id": pictured.FIRST + 4,
+        "video_token_id": pictured.FIRST + 5,
+        "vision_start_token_id": pictured.FIRST + 2,
+        "vision_end_token_id": pictured.FIRST + 3,
+        "hidden_size": 40,
+        "head_dim": 12,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 500000.0,
+        "rope_scaling": {"rope_type": "default", "type": "default", "mrope_section": [1, 2, 3]},
+        "use_bias": False,
+        "tie_word_embeddings": True,
+        "vision_config": dict(
+            **dict(model_type="paddleocr_vl", hidden_size=32, intermediate_size=44, num_hidden_layers=2, num_attention_heads=4),
+            **dict(image_size=20, patch_size=4, hidden_act="gelu_pytorch_tanh", layer_norm_eps=1e-6, spatial_merge_size=2),
+        ),
+    },
+}
+KINDS = {"gemma4": Gemma4, "glm4v": Glm4v, "glm4v_moe": Glm4v, "glm_ocr": GlmOcr, "paddleocr_vl": PaddleOcr}
+RENAMED = {"paddleocr_vl": {"model.visual.": "visual.", "model.projector.": "mlp_AR.", "model.language_model.": "model."}}
 
 
 def make(name, folder, seed=1):
@@ -263,7 +343,7 @@ def make(name, folder, seed=1):
     model = pictured.opened(folder)
     how = dict(sizes=kind.sizes, fitted=kind.fitted, around=kind.around, turned=kind.turned)
     tensors, notes = qwen.prompts_for(model, folder, np.random.default_rng(seed), **how)
-    pictured.close(folder, model, tensors, notes, config, {})
+    pictured.close(folder, model, tensors, notes, config, RENAMED.get(config["model_type"], {}))
 
 
 if __name__ == "__main__":

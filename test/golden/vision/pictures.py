@@ -150,6 +150,54 @@ MODELS = {
             "lm_head.": "language_model.lm_head.",
         },
     ),
+    "qianfan-ocr": dict(
+        config={
+            "architectures": ["QianfanOCRForConditionalGeneration"],
+            "model_type": "qianfan_ocr",
+            "image_token_id": FIRST + 3,
+            "image_seq_length": 4,
+            "downsample_ratio": 0.5,
+            "projector_hidden_act": "gelu",
+            "vision_feature_layer": -1,
+            "vision_feature_select_strategy": "default",
+            "tie_word_embeddings": False,
+            "text_config": {**TEXT, "model_type": "qwen3", "head_dim": 12, "sliding_window": None, "rms_norm_eps": 1e-6},
+            "vision_config": {
+                **EYE,
+                **dict(model_type="qianfan_ocr_vision", image_size=[24, 24], patch_size=[6, 6], hidden_act="gelu", layer_norm_eps=1e-6),
+                **dict(norm_type="layer_norm", use_qk_norm=False, use_mean_pooling=True, layer_scale_init_value=0.1),
+            },
+        },
+        tokens=["<image>", "<IMG_CONTEXT>", "<img>", "</img>"],
+        names=dict(start_image_token="<img>", end_image_token="</img>", context_image_token="<IMG_CONTEXT>"),
+        image=dict(
+            **dict(image_processor_type="GotOcr2ImageProcessor", size=dict(height=24, width=24), min_patches=1, max_patches=4),
+            **dict(image_mean=[0.485, 0.456, 0.406], image_std=[0.229, 0.224, 0.225]),
+        ),
+        processor=dict(processor_class="QianfanOCRProcessor", image_seq_length=4),
+        # Two tiles beside each other and the whole; two below each other and theirs, and a single one.
+        sizes=[[(41, 21)], [(20, 41), (23, 22)]],
+        # What transformers 5.24 makes of the published names when it writes them.
+        renamed={"language_model.model.encoder.layers.": "language_model.model.layers."},
+    ),
+    # Images are made of whole patches here, so that some are over at the edges.
+    "lighton-ocr": dict(
+        config={
+            "architectures": ["LightOnOcrForConditionalGeneration"],
+            "model_type": "lighton_ocr",
+            "image_token_id": FIRST + 2,
+            "spatial_merge_size": 2,
+            "tie_word_embeddings": True,
+            "text_config": {**TEXT, "model_type": "qwen3", "head_dim": 12, "sliding_window": None, "rms_norm_eps": 1e-6},
+            "vision_config": {**PIXTRAL, "hidden_act": "silu"},
+        },
+        tokens=["<|image_pad|>", "<|vision_pad|>", "<|vision_end|>"],
+        names=dict(image_token="<|image_pad|>", image_break_token="<|vision_pad|>", image_end_token="<|vision_end|>"),
+        image=dict(image_processor_type="PixtralImageProcessor", patch_size=4, size=dict(longest_edge=64), **CLIP),
+        processor=dict(processor_class="LightOnOcrProcessor", patch_size=4, spatial_merge_size=2),
+        # In patches 11 x 7; then 16 x 9, of a picture that is shrunk, and 6 x 6.
+        sizes=[[(41, 27)], [(90, 50), (23, 22)]],
+    ),
     "llava-pixtral": dict(
         config={
             "architectures": ["LlavaForConditionalGeneration"],
@@ -449,10 +497,12 @@ def draw_part(name, shape, generator):
     normal = torch.randn(*shape, generator=generator)
     if any(part in name for part in ("patch_conv", "patch_embedding", "patch_embed.proj")):
         return normal * 1.2 / shape[1:].numel() ** 0.5 if len(shape) > 1 else normal * 0.3
-    if any(part in name for part in ("position_embedding", "positional_embedding", "class_embedding", "image_newline", "pos_emb")):
+    if any(part in name for part in ("position_embedding", "positional_embedding", "class_embedding", "cls_token", "image_newline", "pos_emb")):
         return normal * 0.5
-    if any(part in name for part in ("multi_modal_projector", "vision_adapter", "mm_projector", "aligner", "merger")) and "norm" not in name and len(shape) > 1:
+    if any(part in name for part in ("multi_modal_projector", "vision_projection", "vision_adapter", "mm_projector", "aligner", "merger")) and "norm" not in name and len(shape) > 1:
         return normal * 2 / shape[-1] ** 0.5
+    if "lambda_" in name:
+        return 0.8 + 0.3 * normal
     return draw(name, shape, generator)
 
 

@@ -194,8 +194,11 @@ export function widestAttention(plan: Plan) {
     head_dim: Math.max(1, ...all.map(({ headDim }) => headDim)),
     latent: Math.max(0, ...all.map(({ latent }) => latent ?? 0)) || undefined,
     number: plan.kv.toUpperCase() as "F32",
+    distances: Math.max(0, ...plan.steps.map(distancesIn)) || undefined,
   }
 }
+
+const distancesIn = (step: Step) => (step.op === "attend" && step.biases?.distances) || 0
 
 function constants(plan: Plan, layout: Layout, steps: number): string[] {
   const has = (op: Step["op"]) => Number(plan.steps.some((step) => step.op === op))

@@ -256,6 +256,7 @@ export const attention = struct("attention", {
   number,
   scale: single,
   cap: single,
+  distances: int,
 })
 
 export const routing = struct("routing", {
@@ -393,6 +394,7 @@ export const attentionStep = struct("attention_step", {
   vectors: int,
   pieces: piecesBody,
   sink_logits: optional,
+  biases: optional,
   output: int,
   out_stride: int,
   attention: onTape(attention),

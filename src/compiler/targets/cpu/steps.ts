@@ -303,7 +303,8 @@ class Code implements StepCode {
 
   #attention(step: Extract<Step, { op: "attend" }>): Entry {
     const { place, query, output } = step
-    const shape = this.#attentionShape(step.attention, place)
+    const { distances } = step.biases ?? {}
+    const shape = { ...this.#attentionShape(step.attention, place), distances }
     const name = this.#unit("attention", [
       "void NAME(void *context, int64_t index, int32_t thread) {",
       `  const struct attention a = ${attention.c(shape, noNames)};`,
@@ -331,6 +332,7 @@ class Code implements StepCode {
       vectors: Math.ceil(step.attention.headDim / 16),
       pieces: pieces === undefined ? undefined : { name: pieces, number: shape.number! },
       sink_logits: step.sinkLogits ?? "NO_WEIGHT",
+      biases: step.biases?.parameter ?? "NO_WEIGHT",
       output: output.buffer,
       out_stride: strideOf(this.#plan, output),
       attention: shape,

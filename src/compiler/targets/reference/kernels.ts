@@ -377,14 +377,15 @@ export function attend(
   cache: Cache,
   seen: Seen | readonly Seen[],
   out: Rows,
-  sinkLogits?: Float32Array,
+  { sunk, biases }: Added = {},
 ): void {
   const width = valueDim(shape)
   const headOf = shape.arithmetic === "codes" ? headOfCodes : headOfFloats
   for (let head = 0; head < shape.heads; head++) {
     const own = headOf(query, row, head, shape, cache)
-    const softmax = (seen: Seen, sink?: number) => softmaxOf(own, shape, seen, sink)
-    const sink = sinkLogits?.[head]
+    const biasOf = biases && ofDistance(biases, head)
+    const softmax = (seen: Seen, sink?: number) => softmaxOf(own, { ...shape, biasOf }, seen, sink)
+    const sink = sunk?.[head]
     const first = "slots" in seen ? 0 : seen.findIndex(({ slots }) => slots.length > 0)
     const { sum, mixed } =
       "slots" in seen
@@ -394,6 +395,19 @@ export function attend(
     const to = at(out, row) + head * width
     for (let i = 0; i < width; i++) out.data[to + i] = mixed[i]! * inverse
   }
+}
+
+/** What scores have besides: those of sinks, of each head, and numbers that are added to them. */
+interface Added {
+  sunk?: Float32Array | undefined
+  /** [heads, distances], and where the row stands. */
+  biases?: { values: Float32Array; distances: number; from: number } | undefined
+}
+
+/** What is added to the score of a position. */
+function ofDistance({ values, distances, from }: NonNullable<Added["biases"]>, head: number) {
+  const middle = head * distances + (distances - 1) / 2
+  return (position: number) => values[middle + position - from]!
 }
 
 interface Softmax {
@@ -413,7 +427,7 @@ interface Head {
 /** Of one head. Merged step by step, after the sink; within one, position p is in lane p mod 16. */
 function softmaxOf(
   { score, mix }: Head,
-  shape: Shape,
+  shape: Shape & { biasOf: ReturnType<typeof ofDistance> | undefined },
   { positions, slots }: Seen,
   sink: number | undefined,
 ): Softmax {
@@ -428,6 +442,7 @@ function softmaxOf(
     let largest = most
     for (let j = 0; j < own.length; j++) {
       if (shape.cap) weights[j] = cap(weights[j]!, shape.cap)
+      if (shape.biasOf) weights[j]! += shape.biasOf(positions[first + j]!)
       sum += weights[j]! * 0 // NaN of a NaN or an infinity, whose weight would be none: it must show
       if (weights[j]! > largest) largest = weights[j]!
     }

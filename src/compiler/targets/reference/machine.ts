@@ -174,7 +174,7 @@ export class Machine {
     else if (step.op === "expertRows") this.#expertRows(step, count, cancel)
     else if (step.op === "expertSums") this.#expertSums(step, count, cancel)
     else if (step.op === "headMatmul") this.#multiplyHeads(step, count, cancel)
-    else if (step.op === "attend") this.#attend(step, cancel)
+    else if (step.op === "attend") this.#attend(step, input, cancel)
     else if (step.op === "delta") this.#delta(step, input, cancel)
     else {
       const work = this.#rowWork(step, input)
@@ -327,15 +327,21 @@ export class Machine {
   }
 
   /** Item by item: some rows, and what lies in one span of their context or in all of it. */
-  #attend(step: Attend, cancel: CancelWord) {
+  #attend(step: Attend, { positions }: StepInput, cancel: CancelWord) {
     const { rows, query, attention, arithmetic, place, span, output } = step
     const shape = { ...attention, arithmetic }
     const sunk = step.sinkLogits === undefined ? undefined : this.#vector(step.sinkLogits)
+    const biases = step.biases && {
+      values: this.#vector(step.biases.parameter),
+      distances: step.biases.distances,
+    }
     const { kv } = this.#plan
+    const takesTiles =
+      this.#arithmetic === "matrix unit" && attention.latent === undefined && !biases
     const [x, out] = [this.#rows(query), this.#rows(output)]
     const cache = this.#cacheOf(place)
     const tokens = this.#stepRows.tokensOf(rows)
-    const { latent, window, chunked, sinks, bidirectional, mutual, cross } = attention
+    const { window, chunked, sinks, bidirectional, mutual, cross } = attention
     const seen = { window, chunked, sinks, bidirectional, mutual, cross }
     const visible = { group: place.group, ...seen, span }
     const items = this.#stepRows.attentionItems(ofTokens(rows), ROWS_AT_ONCE, visible)
@@ -345,11 +351,13 @@ export class Machine {
       for (; items[next] === from; next += ITEM) spans.push(items[next + 3]!)
       for (let row = from; row < from + count; row++) {
         poll(cancel)
-        const seen = spans.map((number) => this.#seen(tokens[row]!, visible, number))
-        if (span !== undefined) kernels.attend(x, row, shape, cache, seen, out, sunk)
-        else if (this.#arithmetic === "matrix unit" && kv !== "f32" && latent === undefined)
+        const token = tokens[row]!
+        const seen = spans.map((number) => this.#seen(token, visible, number))
+        const added = { sunk, biases: biases && { ...biases, from: positions[token]! } }
+        if (span !== undefined) kernels.attend(x, row, shape, cache, seen, out, added)
+        else if (takesTiles && kv !== "f32")
           attendTiles(x, row, attention, kv, cache, seen[0]!, out, sunk)
-        else kernels.attend(x, row, shape, cache, seen[0]!, out, sunk)
+        else kernels.attend(x, row, shape, cache, seen[0]!, out, added)
       }
     }
   }

@@ -27,6 +27,7 @@ TEXT = {
     "gemma4": None,
     "granite-vision": "GraniteForCausalLM",
     "internvl": "Qwen2ForCausalLM",
+    "lighton-ocr": "Qwen3ForCausalLM",
     "llava-clip": "LlamaForCausalLM",
     "llava-next": "MistralForCausalLM",
     "minicpm-v-4-6": "MiniCPMV4_6ForConditionalGeneration",
@@ -43,7 +44,7 @@ MINICPM = {"minicpm-v": "Qwen2ForCausalLM"}
 # Kimi VL is what Kimi K2.5 sees pictures with, under other names.
 KIMI = ["kimi-vl"]
 KIMI_NAMES = {"mm_projector.proj.0.": "multi_modal_projector.linear_1.", "mm_projector.proj.2.": "multi_modal_projector.linear_2."}
-PICTURED = ["janus", "kimi-k25", "lfm2-vl", "llama4", "llava-pixtral", "mistral3", "qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen3-vl-moe", "qwen3-5"]
+PICTURED = ["janus", "kimi-k25", "lfm2-vl", "llama4", "llava-pixtral", "mistral3", "paddleocr-vl", "qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen3-vl-moe", "qwen3-5"]
 ALONE = dict.fromkeys(["minicpm-v-4-6", "qwen3-5"], ["--no-mtp"])  # without a layer that guesses ahead
 # What stands for rows of images, 319, and around them has no names in those folders.
 TOKENS = {
@@ -63,7 +64,7 @@ import sys
 sys.path[:0] = [sys.argv[1], sys.argv[1] + "/gguf-py"]
 import convert_hf_to_gguf
 import gguf
-from conversion import base, gemma, lfm2
+from conversion import base, ernie, gemma, lfm2
 base.TextModel.get_vocab_base_pre = lambda self, tokenizer: "llama-bpe"
 names = gguf.get_tensor_name_map
 gguf.get_tensor_name_map = lambda arch, layers: names(arch, max(layers, 4))
@@ -88,7 +89,7 @@ def with_sizes(self):
         turned = eye.get("rope_parameters") or eye
         writer.add_rope_freq_base(turned["rope_theta"])
 base.MmprojModel.set_gguf_parameters = with_sizes
-gemma.Gemma4Model.set_vocab = base.TextModel._set_vocab_gpt2
+gemma.Gemma4Model.set_vocab = ernie.Ernie4_5Model.set_vocab = base.TextModel._set_vocab_gpt2
 eyes = gemma.Gemma4VisionAudioModel.set_gguf_parameters
 def with_pooling(self):
     eyes(self)
@@ -164,6 +165,10 @@ def published(name, folder):
         config["architectures"] = ["KimiK25ForConditionalGeneration"]
         own = json.loads(image.read_text())
         image.write_text(json.dumps({**own, "in_patch_limit": own["max_patches"]}))
+    if name == "paddleocr-vl":
+        config["vision_config"]["architectures"] = ["PaddleOCRVisionModel"]
+    if name == "lighton-ocr":  # as it was called before transformers had it
+        config["architectures"] = ["LightOnOCRForConditionalGeneration"]
     if name in KIMI:
         config |= dict(architectures=["KimiVLForConditionalGeneration"], model_type="kimi_vl")
         for old, new in {**KIMI_NAMES, "mm_projector.": "multi_modal_projector."}.items():

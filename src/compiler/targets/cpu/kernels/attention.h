@@ -27,6 +27,7 @@ struct attention {
   enum number number;
   float scale;
   float cap;  // a score s becomes cap * tanh(s / cap); 0: it stays
+  int64_t distances;  // a head's biases, which are added to scores: that of a key where its query stands in the middle; 0: none
 };
 
 INLINE int64_t head_width(int64_t head_dim) { return round_up(head_dim, 16); }
@@ -122,6 +123,7 @@ struct attention_rows {
   float *sum;            // [rows, value_width]  what softmax has weighed so far
   float *largest;        // [rows]
   float *total;          // [rows]
+  const float *biases[ATTENTION_ROWS];  // of the step's positions, where there are any
   uint8_t *const *next;  // the following step's four blocks where these rows fetch them, or none
 };
 
@@ -198,7 +200,9 @@ INLINE void score_blocks(const struct attention a, const int rows, const int fro
 #pragma GCC unroll 4
     for (int b = 0; b < count; b++) {
       vec score = a.number == Q8 ? vec_mul(sum[i][b], key_scales(a, heads[from + b])) : sum[i][b];
-      scores[i][from + b] = scaled_score(a, score);
+      score = scaled_score(a, score);
+      scores[i][from + b] =
+          a.distances ? vec_add(score, vec_load(r->biases[i] + (from + b) * BLOCK)) : score;
     }
 }
 
@@ -327,13 +331,22 @@ struct attention_item {
   const int32_t *blocks;     // the sequence's, in position order: see block_index
   const int32_t *firsts;     // the first position that each of its tokens sees behind the sinks, none before the one in front of it
   const int32_t *lasts;      // and the last one, likewise
+  const int32_t *positions;  // where each of them stands
   int64_t tokens, kept;      // kept: first position still held besides the sinks
   const float *query;        // [tokens, query_stride]: head h at h * head_dim
   int64_t query_stride;
   float *out;  // [tokens, out_stride]: head h at h * value_dim
   int64_t out_stride;
   const float *sink_logits;  // [heads] scores that take their share and give nothing; or none
+  const float *biases;       // [heads, distances], where there are any
 };
+
+// What is added to a query's scores of the positions from `first` on.
+INLINE const float *biases_of(const struct attention a, const struct attention_item *item,
+                              int64_t token, int64_t head, int64_t first) {
+  if (!a.distances) return NULL;
+  return item->biases + head * a.distances + a.distances / 2 + first - item->positions[token];
+}
 
 // The largest score of a row of queries before the first step, and the sum of weights that goes with it: those of its sink.
 // What is no number shows.
@@ -413,6 +426,7 @@ INLINE void attend(const struct attention a, const struct attention_item *item, 
         int64_t token = (row + i) / group, head = kv_head * group + (row + i) % group;
         r.query[i] = item->query + token * item->query_stride + head * a.head_dim;
         r.from[i] = item->firsts[token], r.last[i] = item->lasts[token];
+        r.biases[i] = biases_of(a, item, token, head, first);
       }
       switch (count) {
         case 4:

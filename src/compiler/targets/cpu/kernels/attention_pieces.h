@@ -15,10 +15,10 @@ struct attention_piece {
   int64_t from, to;  // positions, of scores, whole steps; or vectors of the values' columns
 };
 
-// Rows `row` and behind of the item's, with room for what softmax has weighed of all.
+// Rows `row` and behind of the item's in the step from `first` on, with room for what softmax has weighed of all.
 INLINE struct attention_rows piece_rows(const struct attention a, const struct attention_item *item,
                                         int64_t kv_head, int64_t row, const int count,
-                                        uint8_t *const *next, float *scratch) {
+                                        int64_t first, uint8_t *const *next, float *scratch) {
   const int64_t group = a.heads / a.kv_heads, width = value_width(a);
   struct attention_rows r = {.next = next};
   if (scratch) {
@@ -29,6 +29,7 @@ INLINE struct attention_rows piece_rows(const struct attention a, const struct a
   for (int i = 0; i < count; i++) {
     r.query[i] = item->query + (kv_head * group + row + i) * a.head_dim;
     r.from[i] = item->firsts[0], r.last[i] = item->lasts[0];
+    r.biases[i] = biases_of(a, item, 0, kv_head * group + row + i, first);
   }
   return r;
 }
@@ -60,7 +61,7 @@ INLINE void score_piece(const struct attention a, const struct attention_item *i
   {                                                                                               \
     vec scores[ATTENTION_ROWS][4];                                                                \
     struct attention_rows r =                                                                     \
-        piece_rows(a, item, kv_head, row, n, row == 0 && fetches ? next : NULL, NULL);            \
+        piece_rows(a, item, kv_head, row, n, first, row == 0 && fetches ? next : NULL, NULL);     \
     score_step(a, n, 1, heads, &r, scores);                                                       \
     for (int i = 0; i < n; i++)                                                                   \
       for (int b = 0; b < 4; b++)                                                                 \
@@ -100,7 +101,7 @@ INLINE void weigh_piece(const struct attention a, const struct attention_item *i
     for (int i = 0; i < n; i++)                                                                   \
       for (int b = 0; b < 4; b++)                                                                 \
         scores[i][b] = vec_load(p.scores + (row + i) * p.stride + first + b * BLOCK);             \
-    struct attention_rows r = piece_rows(a, item, kv_head, row, n, NULL, scratch);                \
+    struct attention_rows r = piece_rows(a, item, kv_head, row, n, first, NULL, scratch);         \
     weigh_rows(a, n, (int)p.from, (int)p.to, heads, values,                                       \
                row == 0 && first + STEP <= last ? next : NULL, bits, seen, scores, &r);           \
   }

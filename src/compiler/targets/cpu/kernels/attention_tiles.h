@@ -419,9 +419,9 @@ INLINE void attend_tiles(const struct attention a, const struct attention_item *
 
 // ------------------------------------------------------------------ either way
 
-// Keys that hold their values are read by vectors alone.
+// Keys that hold their values are read by vectors alone, and so are those whose scores have biases.
 INLINE int takes_tiles(const struct attention a, int tiles) {
-  return !a.latent && takes_planes(a.number, tiles);
+  return !a.latent && !a.distances && takes_planes(a.number, tiles);
 }
 // Neighbouring positions of an item at most, and the floats of scratch that layout.ts must keep for it: enough for either way,
 // whole lines.

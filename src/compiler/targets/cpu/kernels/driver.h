@@ -260,6 +260,7 @@ static void attention_step(sinter_model *m, const struct step *s) {
       .scratch_stride = SCRATCH_BYTES / 4,
       .tiles = m->tiles,
       .sink_logits = a->sink_logits == NO_WEIGHT ? NULL : (float *)m->weights[a->sink_logits],
+      .biases = a->biases == NO_WEIGHT ? NULL : (float *)m->weights[a->biases],
       .attention = &a->attention,
   };
   const int64_t positions = positions_in_pieces(m, a, loop.set);

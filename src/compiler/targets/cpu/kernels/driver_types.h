@@ -140,7 +140,7 @@ struct attention_loop {
   float *out, *scratch;
   int64_t query_stride, out_stride, scratch_stride;
   int tiles;  // whether the matrix unit may be used
-  const float *sink_logits;
+  const float *sink_logits, *biases;
   const struct attention *attention;  // where it is no constant
 };
 
@@ -158,15 +158,17 @@ INLINE int64_t step_begin(const sinter_step_arrays *step, const struct attention
   return a.mutual && step->seen_from && step->seen_from[token] > from ? step->seen_from[token] : from;
 }
 
-// One run of rows and one KV head. Late positions, which have most to read, come first. `firsts`, `lasts`: room for the run's.
+// One run of rows and one KV head. Late positions, which have most to read, come first. `firsts`, `lasts`, `positions`: room for the run's.
 INLINE struct attention_item attention_item_of(const struct attention_loop *loop,
                                                const struct attention a, int64_t index,
-                                               int32_t *firsts, int32_t *lasts) {
+                                               int32_t *firsts, int32_t *lasts,
+                                               int32_t *positions) {
   const sinter_step_arrays *step = loop->step;
   const struct attention_run *run = &loop->set->runs[loop->set->run_count - 1 - index / a.kv_heads];
   const int64_t list = loop->lists + run->sequence, kept = step->visible_from[list];
   for (int32_t i = 0; i < run->count; i++) {
     const int32_t token = loop->set->token[run->row + i];
+    positions[i] = step->positions[token];
     firsts[i] = (int32_t)step_begin(step, a, token, kept);
     lasts[i] = (int32_t)last_seen(a, step->positions[token], step_end(step, a, run->sequence, token));
   }
@@ -175,6 +177,7 @@ INLINE struct attention_item attention_item_of(const struct attention_loop *loop
       .blocks = step->blocks + step->block_starts[list],
       .firsts = firsts,
       .lasts = lasts,
+      .positions = positions,
       .tokens = run->count,
       .kept = kept,
       .query = loop->query + run->row * loop->query_stride,
@@ -182,13 +185,14 @@ INLINE struct attention_item attention_item_of(const struct attention_loop *loop
       .out = loop->out + run->row * loop->out_stride,
       .out_stride = loop->out_stride,
       .sink_logits = loop->sink_logits,
+      .biases = loop->biases,
   };
 }
 INLINE void attention_item(const struct attention_loop *loop, const struct attention a,
                            int64_t index, int64_t thread) {
   if (is_set(loop->step->cancel)) return;
-  int32_t firsts[MAX_POSITIONS], lasts[MAX_POSITIONS];
-  const struct attention_item item = attention_item_of(loop, a, index, firsts, lasts);
+  int32_t firsts[MAX_POSITIONS], lasts[MAX_POSITIONS], positions[MAX_POSITIONS];
+  const struct attention_item item = attention_item_of(loop, a, index, firsts, lasts, positions);
   attend_item(a, loop->tiles, &item, index % a.kv_heads, loop->scratch + thread * loop->scratch_stride);
 }
 
@@ -208,8 +212,8 @@ INLINE void attention_piece_item(const struct pieces_loop *loop, const struct at
   if (is_set(items->step->cancel)) return;
   const int64_t index = number / loop->pieces, piece = number % loop->pieces,
                 kv_head = index % a.kv_heads, vectors = value_width(a) / 16;
-  int32_t from, last;
-  const struct attention_item item = attention_item_of(items, a, index, &from, &last);
+  int32_t from, last, position;
+  const struct attention_item item = attention_item_of(items, a, index, &from, &last, &position);
   struct attention_piece p = {.scores = loop->scores + index * (a.heads / a.kv_heads) * loop->stride,
                               .stride = loop->stride};
   if (loop->weighs) {
@@ -276,7 +280,7 @@ struct attention_step {
   // Of those that may be taken in pieces, see attention_pieces.h: query heads of a KV head, vectors of a value, and the function; or none.
   int64_t heads_of_kv, vectors;
   void (*pieces)(void *context, int64_t index, int32_t thread);
-  int sink_logits;  // or NO_WEIGHT
+  int sink_logits, biases;  // or NO_WEIGHT
   int output;
   int64_t out_stride;
   struct attention attention;  // a generic library's

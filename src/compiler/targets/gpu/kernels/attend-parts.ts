@@ -7,6 +7,7 @@ import { FloatProducts } from "./attend-floats.ts"
 import { TileProducts } from "./attend-tiles.ts"
 import {
   type AttendShape,
+  finalScore,
   isIn,
   LANES,
   LOWEST,
@@ -19,7 +20,7 @@ import {
   treeOf,
 } from "./attention.ts"
 import { scaleIndex } from "./kv.ts"
-import { cap, exp } from "./numbers.ts"
+import { exp } from "./numbers.ts"
 
 const productsBy = { floats: FloatProducts, dots: DotProducts, tiles: TileProducts } as const
 
@@ -62,16 +63,13 @@ export class PartSoftmaxes {
     const k = this.#k
     const shape = this.#shape
     const { layout, heads, span, products } = shape
-    const { stored, scale, from, sight, spotAt, spotOf, most, sums } = taken
+    const { stored, scale, biasOf, from, sight, spotAt, spotOf, most, sums } = taken
     const { queries: count, steps } = tilingOf(shape)
     const isRounded = products !== "floats"
-    for (const { q, isOwn, within, score } of this.#products.scores({ stored, spotOf, scale })) {
+    const part = { stored, spotOf, scale, biasOf }
+    for (const { q, isOwn, within, score } of this.#products.scores(part)) {
       const store = () =>
-        this.#products.storeWeight(
-          q,
-          within,
-          shape.cap === undefined ? score : cap(k, score, shape.cap),
-        )
+        this.#products.storeWeight(q, within, finalScore(k, shape, score, biasOf?.(q, within)))
       if (isOwn) k.if(isOwn, store)
       else store()
     }

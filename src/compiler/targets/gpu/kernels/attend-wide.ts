@@ -10,6 +10,7 @@ import { type Builder, type Elements, f32, fma, larger, select, type Value } fro
 import {
   type AttendShape,
   ColumnSums,
+  finalScore,
   holds,
   isIn,
   LANES,
@@ -24,7 +25,7 @@ import {
   treeOf,
 } from "./attention.ts"
 import { type KvLayout, keyChunkIndex, readWhole, valueChunkIndex } from "./kv.ts"
-import { cap, exp, expBelow } from "./numbers.ts"
+import { exp, expBelow } from "./numbers.ts"
 
 /** Positions whose values a thread has under way at once. */
 const POSITIONS = 8
@@ -179,10 +180,10 @@ export class WideSoftmaxes {
   #scores(
     queries: readonly Value[],
     withins: readonly Value[],
-    { stored, spotOf, scale, end }: Taken,
+    { stored, spotOf, scale, biasOf, end }: Taken,
   ): Value[][] {
     const k = this.#k
-    const { layout, cap: limit } = this.#shape
+    const { layout } = this.#shape
     const { chunk, headDim } = layout
     const sums = withins.map(() => queries.map(() => k.variable(f32(0))))
     const firsts = withins.map((within) => k.let(keyChunkIndex(layout, spotOf(within), 0)))
@@ -201,10 +202,10 @@ export class WideSoftmaxes {
           }
     }
     k.if(queries[0]!.lt(end), () => k.for(0, headDim.key / chunk, 1, add))
-    return sums.map((ofPosition) =>
-      ofPosition.map((sum) => {
+    return sums.map((ofPosition, i) =>
+      ofPosition.map((sum, n) => {
         const score = k.let(sum.now.mul(scale))
-        return limit === undefined ? score : cap(k, score, limit)
+        return finalScore(k, this.#shape, score, biasOf?.(queries[n]!, withins[i]!))
       }),
     )
   }

@@ -14,7 +14,7 @@ import {
 import type { KvType } from "../../../../runtime/manifest.ts"
 import { BLOCK, type StepInput } from "../../../../runtime/program.ts"
 import { StepRows } from "../../../../runtime/step-rows.ts"
-import { type Attention, valueDim } from "../../../graph/graph.ts"
+import { type Attention, distancesOf, valueDim } from "../../../graph/graph.ts"
 import type { Plan, Step, View } from "../../../plan.ts"
 import * as reference from "../../reference/kernels.ts"
 import type { RowStep } from "../../runs.ts"
@@ -42,6 +42,8 @@ interface Case {
   groups?: number
   /** A position of each sequence whose key, or value, is no number. */
   notNumber?: { of: "keys" | "values"; position: number }
+  /** Scores have biases by distance, of a context that is so long. */
+  biased?: number
   /** Of each position; absent: random ones. */
   value?: (position: number) => number
   /** Rows are rounded behind, by the kernel that merges them; or multiplied with others before that. */
@@ -100,6 +102,8 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
   const next = mulberry32(heads * 1000 + headDim)
   const random = () => (next() / 2 ** 32 - 0.5) * 4
 
+  const distances = distancesOf(given.biased ?? 0)
+
   const shape = { layers: [0], kvHeads, headDim: storedDims(attention) }
   const [queries, columns] = [heads * headDim, heads * valueDim(attention)]
   const plan = {
@@ -125,10 +129,11 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
     attention,
     arithmetic,
     sinkLogits: undefined,
+    biases: given.biased ? { parameter: 0, distances } : undefined,
     place: { group: 0, layer: 0 },
     span,
     output,
-  } satisfies Step
+  } satisfies Step as Extract<Step, { op: "attend" }>
 
   const input = together(batch(given.parts), given.together)
   const limits = { tokens: input.tokens.length, blocks: [BLOCKS] }
@@ -170,6 +175,7 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
         }
     }
   const x = Float32Array.from({ length: tokens.length * strideOf(queries + 7) }, random)
+  const biases = given.biased ? Float32Array.from({ length: heads * distances }, random) : undefined
 
   // The device's memory.
   const { name, order } = attentionOrder(plan, step, [units])
@@ -214,8 +220,8 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
         return chunk
       case "scratch":
         return partials
-      default:
-        throw new Error(binding.kind)
+      case "weight":
+        return Memory.of(biases!)
     }
   }
   const groupsOf = (groups: Groups) => {
@@ -270,7 +276,8 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
         positions: Int32Array.from(positions),
         slots: Int32Array.from(positions, (p) => stepRows.slotOf(0, sequence, p)),
       }))
-    reference.attend(all, row, { ...attention, arithmetic }, cache, seen, wanted)
+    const added = biases && { values: biases, distances, from: position }
+    reference.attend(all, row, { ...attention, arithmetic }, cache, seen, wanted, { biases: added })
     if (given.behind === "gated")
       for (let i = 0; i < columns; i++)
         wanted.data[row * columns + i]! *= x[row * strideOf(queries + 7) + 5 + i]!
@@ -421,6 +428,26 @@ describe("attention has the reference's bits", () => {
       ]
       agrees({ ...how, attention, parts })
     })
+  })
+
+  test.each([
+    { kv: "f32", units: "dots" },
+    { kv: "f16", units: "tiles" },
+    { kv: "q8", units: "dots" },
+    { kv: "q8", units: "tiles" },
+  ] as const)("scores with biases by distance, of $kv by $units", (how) => {
+    const parts = [
+      { tokens: [1], from: 150, blocks: own(0, 151) },
+      { tokens: new Int32Array(11), from: 60, blocks: own(1, 71) },
+      { tokens: new Int32Array(6), from: 0, blocks: own(2, 6) },
+    ]
+    agrees({ ...how, biased: 190, parts })
+    agrees({ ...how, biased: 190, parts, attention: { cap: 0.9, window: 50, sinks: 5 } })
+    const whole = [{ tokens: new Int32Array(70), from: 0, blocks: own(0, 70) }]
+    agrees({ ...how, biased: 70, span: 128, attention: { bidirectional: true }, parts: whole })
+    // A span that goes on behind the end of the context, where there are no biases any more.
+    const short = [{ tokens: [1], from: 0, blocks: own(0, 1) }]
+    agrees({ ...how, biased: 40, span: 128, parts: short })
   })
 
   describe.each(["dots", "tiles"] as const)("of codes by %s", (units) => {

@@ -241,6 +241,7 @@ function launchesOf(
       cap: attention.cap,
       sinks: sinks > 0,
       sunk: step.sinkLogits !== undefined,
+      distances: step.biases?.distances,
       sinkBlocks: sinkBlocks(plan.sinks),
     })
   const operands = [
@@ -258,6 +259,12 @@ function launchesOf(
     ...(step.sinkLogits === undefined
       ? []
       : [{ kind: "weight", parameter: step.sinkLogits, part: "values" } as const]),
+    ...(step.biases
+      ? [
+          { kind: "weight", parameter: step.biases.parameter, part: "values" } as const,
+          region({ name: "positions" }),
+        ]
+      : []),
     partials,
     buffer(output),
     chunk,
@@ -313,6 +320,7 @@ function attendKernel(shape: AttendShape): Kernel {
     ...(shape.cap === undefined ? [] : [`cap${shape.cap}`]),
     ...(shape.sinks ? ["sinks"] : []),
     ...(shape.sunk ? ["sunk"] : []),
+    ...(shape.distances === undefined ? [] : [`biased${shape.distances}`]),
     ...(sinkBlocks === 0 ? [] : [`kept${sinkBlocks}`]),
     ...(products === "floats" ? [] : [products]),
     set,
@@ -329,6 +337,9 @@ function attendKernel(shape: AttendShape): Kernel {
     const tokensOf = set === "wanted" ? k.buffer("tokensOf", "u32", "read") : undefined
     const blocks = k.buffer("blocks", "u32", "read")
     const sinkLogits = shape.sunk ? k.buffer("sinkLogits", "f32", "read") : undefined
+    const { distances } = shape
+    const biases = distances === undefined ? undefined : k.buffer("biases", "f32", "read")
+    const positions = biases && k.buffer("positions", "u32", "read")
     const partials = k.buffer("partials", "f32", "write")
     const output = k.buffer("output", "f32", "write")
     const chunk = k.word("chunk")
@@ -351,6 +362,7 @@ function attendKernel(shape: AttendShape): Kernel {
       last: k.shared("last", "u32", places),
       kept: sinks && k.shared("kept", "u32", places),
     }
+    const standing = biases && k.shared("standing", "u32", places) // positions of rows
 
     const kvHead = k.let(k.group(1).div(tiles), "kvHead")
     const tile = k.group(1).rem(tiles)
@@ -395,11 +407,13 @@ function attendKernel(shape: AttendShape): Kernel {
               sight.first.store(r, first)
               sight.last.store(r, lastSeen.load(token))
               if (sinks) sight.kept?.store(r, first.min(sinks))
+              if (positions) standing?.store(r, positions.load(token))
             },
             () => {
               sight.first.store(r, 1)
               sight.last.store(r, 0)
               sight.kept?.store(r, 0)
+              standing?.store(r, 0)
             },
           )
         })
@@ -451,6 +465,16 @@ function attendKernel(shape: AttendShape): Kernel {
             position: k.let(within.rem(BLOCK)),
           })
           const spotAt = (within: Value) => spotIn(k.let(offset.add(within)))
+          const biasOf =
+            biases && distances !== undefined && standing
+              ? (q: Value, within: Value) => {
+                  const head = firstHead.add(q.rem(heads)).min(allHeads.sub(1))
+                  const ahead = from.add(within).add((distances - 1) / 2)
+                  // Behind the last position that anybody sees there may be no bias.
+                  const at = ahead.sub(standing.load(q.div(heads))).min(distances - 1)
+                  return biases.load(head.mul(distances).add(at))
+                }
+              : undefined
           // A position that is seen by none has no key. In its place is one that is seen, whose score nobody uses.
           const spotOf = (within: Value) => {
             const p = k.let(from.add(within))
@@ -461,7 +485,7 @@ function attendKernel(shape: AttendShape): Kernel {
             return { from: k.let(from.add(first)), spot: spotAt(first) }
           }
           mixes.add({
-            ...{ stored, scale, from, end: rows.mul(heads), sight, some, all, most, sums },
+            ...{ stored, scale, biasOf, from, end: rows.mul(heads), sight, some, all, most, sums },
             ...{ spotAt, spotOf, blockOf },
           })
         }

@@ -4,6 +4,7 @@
 import { type Builder, type Elements, f32, type Value, type Variable } from "../ir/builder.ts"
 import { TILE } from "../ir/ir.ts"
 import { type KvLayout, kvReads, type Spot } from "./kv.ts"
+import { cap } from "./numbers.ts"
 
 /** Positions whose weights are merged at once: from one multiple of this to the next. */
 export const STEP = 64
@@ -36,6 +37,8 @@ export interface AttendShape {
   sinks: boolean
   /** Heads have scores of what is not there. */
   sunk: boolean
+  /** Of each head so many biases by distance; undefined: none. */
+  distances: number | undefined
   /** Blocks at the beginning of every list that stay there, whatever is given back. */
   sinkBlocks: number
 }
@@ -75,6 +78,17 @@ export function overlaps(from: Value, count: number, { first, last, kept }: Rang
 export function holds(from: Value, count: number, { first, last, kept }: Range): Value {
   const near = from.ge(first).and(from.add(count - 1).le(last))
   return kept ? near.or(from.add(count).le(kept)) : near
+}
+
+/** A scaled score as softmax takes it. */
+export function finalScore(
+  k: Builder,
+  { cap: limit }: Pick<AttendShape, "cap">,
+  score: Value,
+  bias: Value | undefined,
+): Value {
+  const bent = limit === undefined ? score : cap(k, score, limit)
+  return bias ? k.let(bent.add(bias)) : bent
 }
 
 /** How the work of an item is divided among threads. */
@@ -176,6 +190,8 @@ export interface Part {
   /** Where a position of the part lies; where none of the rows sees it, one that they see. */
   spotOf: (within: Value) => Spot
   scale: Value
+  /** What is added to the score of a query for a position of the part; absent: nothing. */
+  biasOf: ((q: Value, within: Value) => Value) | undefined
 }
 
 export interface Score {

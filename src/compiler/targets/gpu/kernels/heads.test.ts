@@ -158,6 +158,7 @@ test.each([1, 6])(
       attention: { ...attention, layer: 0, scale: 1, cap: undefined, window: undefined, sinks: 0 },
       arithmetic: "floats",
       sinkLogits: undefined,
+      biases: undefined,
       place: { group: 0, layer: 0 },
       span: 256,
       output: { buffer: 0, from: 0, columns: given },
