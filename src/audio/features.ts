@@ -85,6 +85,14 @@ function loudness(powers: Float64Array, filters: Filter[], to: Float64Array, at:
   }
 }
 
+/** [bands, bins] what of a spectrum counts for each band. */
+export function melWeights(bands: number): Float32Array {
+  const weights = new Float32Array(bands * BINS)
+  for (const [band, { start, weights: own }] of slaneyFilters(bands).entries())
+    weights.set(own, band * BINS + start)
+  return weights
+}
+
 /** Triangles that overlap by half, each of the same area. */
 function slaneyFilters(bands: number): Filter[] {
   const top = melOf(RATE / 2)

@@ -405,6 +405,24 @@ test("a GGUF model by its type, and by its file's address", async () => {
   expect(hub.asked).toHaveLength(length)
 })
 
+test("a file of whisper.cpp is fetched by its name, listed and found again", async () => {
+  hub.repositories["org/whisper.cpp"] = {
+    files: { "ggml-base.bin": "base", "ggml-tiny.bin": "tiny" },
+  }
+  const path = await fetch("org/whisper.cpp:ggml-base.bin")
+  expect(path).toBe(place(`models--org--whisper.cpp/snapshots/${COMMIT}/ggml-base.bin`))
+  expect(hub.asked.filter(({ server }) => server === "files")).toHaveLength(1)
+  expect(await downloadedModels(env)).toMatchObject([
+    { name: "org/whisper.cpp:ggml-base", whole: true },
+  ])
+  const { length } = hub.asked
+  expect(await fetch("org/whisper.cpp:ggml-base")).toBe(path)
+  expect(hub.asked).toHaveLength(length)
+  expect(filesOfModel(parseName("org/whisper.cpp:ggml-base")!, env)).toMatchObject([
+    { file: "ggml-base.bin", bytes: 4 },
+  ])
+})
+
 test("a bare name is the model that the repository has by it, whichever of its others is here", async () => {
   const lines: string[] = []
   const log = { warn: (line: string) => void lines.push(line) }

@@ -24,7 +24,14 @@ import {
 } from "./cache.ts"
 import { addressesFolder, downloaded, placeOf, titleOf } from "./hub.ts"
 import { DEFAULT_REVISION, type HubName, printName, type RemoteName } from "./names.ts"
-import { ggufGroups, groupsMeant, mmprojsAmong, nameAmong, onlyOne } from "./selection.ts"
+import {
+  ggufGroups,
+  groupsMeant,
+  isModelFile,
+  mmprojsAmong,
+  nameAmong,
+  onlyOne,
+} from "./selection.ts"
 
 export interface DownloadedModel {
   /** As it is typed to be served. */
@@ -116,7 +123,7 @@ function namesIn(cache: string, repository: string): HubName[] {
  * @throws `hub_choice` where several GGUF models are called so
  */
 function pathsOf({ repository, file }: HubName, files: readonly string[]): string[] {
-  if (file === undefined) return files.filter((path) => !path.endsWith(".gguf"))
+  if (file === undefined) return files.filter((path) => !isModelFile(path))
   const groups = ggufGroups(files)
   const own = onlyOne(repository, groupsMeant(groups, file), file)?.files ?? []
   const isLast = own.length > 0 && groups.length === 1
@@ -131,7 +138,7 @@ function fromAddresses(env: Environment): DownloadedModel[] {
     const file = fileFromAddress(folder)
     const stats = file === undefined ? undefined : statsOf(join(folder, file))
     if (name === undefined || !stats) return []
-    const whole = file!.endsWith(".gguf")
+    const whole = isModelFile(file!)
     return [{ name, bytes: stats.size, changed: stats.mtime, whole }]
   })
 }
@@ -139,10 +146,7 @@ function fromAddresses(env: Environment): DownloadedModel[] {
 /** Its file, or what there is of it. */
 function fileFromAddress(folder: string): string | undefined {
   const names = entriesOf(folder)
-  return (
-    names.find((name) => name.endsWith(".gguf")) ??
-    names.find((name) => name.endsWith(".incomplete"))
-  )
+  return names.find(isModelFile) ?? names.find((name) => name.endsWith(".incomplete"))
 }
 
 interface ModelFile {

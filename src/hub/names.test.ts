@@ -8,6 +8,8 @@ test.each([
   ["org/name@main", "org/name", "main", undefined],
   ["hf:org/name@refs/pr/1:Q4_K_M", "org/name", "refs/pr/1", "Q4_K_M"],
   ["hf://org/name:sub/a-Q8_0.gguf", "org/name", "main", "sub/a-Q8_0.gguf"],
+  ["ggerganov/whisper.cpp:ggml-base.bin", "ggerganov/whisper.cpp", "main", "ggml-base.bin"],
+  ["hf.co/o/n/resolve/main/ggml-base.bin", "o/n", "main", "ggml-base.bin"],
   ["HF://org/name", "org/name", "main", undefined],
   ["HF:org/name@v1:Q8_0", "org/name", "v1", "Q8_0"],
   ["hf:gpt2", "gpt2", "main", undefined],
@@ -34,6 +36,7 @@ test.each([
   "tiny",
   "./a/b",
   "a/b.gguf",
+  "a/ggml-base.bin",
   "/a/b",
   "a/b/c",
   "../b",
@@ -292,6 +295,23 @@ test("GGUF models are called by their type, else by their name", async () => {
   )
   await expect(select(GGUF, "Q9")).rejects.toThrow("has no Q9 among its GGUF models")
   await expect(select([...GGUF, "x/m-F16.gguf"], "F16")).rejects.toThrow("m-F16.gguf, x/m-F16.gguf")
+})
+
+test("files of whisper.cpp are models, where a repository has no GGUF", async () => {
+  const files = [
+    "ggml-base.bin",
+    "ggml-base-q5_1.bin",
+    "ggml-base-encoder.mlmodelc.zip",
+    "README.md",
+  ]
+  const whole = { files: ["ggml-base.bin"], model: "ggml-base.bin" }
+  for (const name of ["ggml-base.bin", "ggml-base"])
+    expect(await select(files, name)).toEqual(whole)
+  expect(await select(["ggml-base.bin", "pytorch_model.bin"])).toEqual(whole)
+  await expect(select(files)).rejects.toThrow(
+    "o/n has 2 models of whisper.cpp; name one as o/n:NAME, of Q5_1, ggml-base",
+  )
+  expect(ggufGroups([...files, "a.gguf"])).toEqual([{ tag: "a", files: ["a.gguf"] }])
 })
 
 test("a GGUF model brings along what it sees with: the one in f16, beside it or outermost", async () => {

@@ -2,6 +2,7 @@
 // `hf:` or as its page with or without https, and the address of a GGUF file anywhere. Nothing is looked up here.
 
 import { problem } from "../errors.ts"
+import { isModelFile } from "./selection.ts"
 
 /** A repository of the hub, or one model in it. */
 export interface HubName {
@@ -48,7 +49,7 @@ export function parseName(text: string): RemoteName | undefined {
   if (/^[^@:]+\/[^@:]+:[^@:]+@[^@:]+$/.test(text))
     throw invalid(text, "a revision stands before the file, as in ORG/NAME@REVISION:FILE")
   const parts = partsOf(text)
-  const isBare = parts.repository.includes("/") && !parts.repository.endsWith(".gguf")
+  const isBare = parts.repository.includes("/") && !/\.(gguf|bin)$/.test(parts.repository)
   return isBare ? checked(parts) : undefined
 }
 
@@ -104,8 +105,11 @@ function parseAddress(text: string): RemoteName {
   if (HUB_HOSTS.includes(url.hostname)) return parsePage(text, url.pathname.slice(1).split("/"))
   if (url.protocol === "http:" && !isLoopback(url.hostname))
     throw invalid(text, "what comes over http can be changed on its way; use https")
-  if (!url.pathname.endsWith(".gguf"))
-    throw invalid(text, "an address must be that of a .gguf file")
+  if (!isModelFile(url.pathname))
+    throw invalid(
+      text,
+      "an address must be that of a .gguf file, or of a ggml-….bin of whisper.cpp",
+    )
   if (/-\d{5}-of-\d{5}\.gguf$/.test(url.pathname))
     throw invalid(text, "it is one part of several; download them into a folder, and name that")
   return { kind: "address", url }
@@ -121,8 +125,11 @@ function parsePage(text: string, path: readonly string[]): HubName {
   const isInner = verb >= 0
   const named = isInner ? inRepository(parts, verb) : partsOf(parts.join("/"))
   const name = checked(named)
-  if (!name || (isInner && name.file !== undefined && !name.file.endsWith(".gguf")))
-    throw invalid(text, "expected the page of a model, or of a .gguf file in one")
+  if (!name || (isInner && name.file !== undefined && !isModelFile(name.file)))
+    throw invalid(
+      text,
+      "expected the page of a model, or of a .gguf file or a ggml-….bin of whisper.cpp in one",
+    )
   return name
 }
 

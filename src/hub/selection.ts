@@ -119,7 +119,14 @@ function shardsOf(index: string, file: string, unfit: (what: string) => Error): 
   return shards.sort()
 }
 
-/** One model as GGUF, in one file or several. */
+/** Whether a file is all of a model, or the first part, by its name: GGUF, or as whisper.cpp's are called. */
+export function isModelFile(path: string): boolean {
+  return path.endsWith(".gguf") || WHISPER.test(path)
+}
+
+const WHISPER = /(?:^|\/)ggml-[^/]*\.bin$/
+
+/** One model as GGUF, in one file or several, or as a file of whisper.cpp. */
 export interface GgufGroup {
   /** How it is asked for: its type where its name ends in one, else its name. */
   tag: string
@@ -165,13 +172,14 @@ function mmprojOf(model: string, paths: readonly string[]): string | undefined {
   return undefined
 }
 
-/** The models that a repository has as GGUF. */
+/** The models that a repository has as GGUF; where it has none, as files of whisper.cpp: older language models were called so, too. */
 export function ggufGroups(paths: readonly string[]): GgufGroup[] {
   const groups = new Map<string, string[]>()
+  const isGguf = paths.some((path) => path.endsWith(".gguf"))
   for (const path of [...paths].sort()) {
     const name = path.split("/").at(-1)!
-    if (!name.endsWith(".gguf") || isBeside(name)) continue
-    const stem = path.replace(SPLIT, "").replace(/\.gguf$/, "")
+    if (!(isGguf ? name.endsWith(".gguf") : isModelFile(name)) || isBeside(name)) continue
+    const stem = path.replace(SPLIT, "").replace(/\.(gguf|bin)$/, "")
     groups.set(stem, [...(groups.get(stem) ?? []), path])
   }
   return [...groups].map(([path, files]) => {
@@ -190,7 +198,7 @@ function ggufOf(repository: string, paths: readonly string[], file: string | und
   if (groups.length === 0) throw unfit(whyNone(paths, file))
   const chosen = file === undefined ? groups : groupsMeant(groups, file)
   if (chosen.length === 0)
-    throw choiceOf(repository, `has no ${file} among its GGUF models`, groups)
+    throw choiceOf(repository, `has no ${file} among its ${kindOf(groups)}`, groups)
   const { files } = onlyOne(repository, chosen, file)!
   const [, , count = "1"] = SPLIT.exec(files[0]!) ?? []
   if (files.length !== Number(count))
@@ -208,8 +216,11 @@ export function onlyOne(
 ): GgufGroup | undefined {
   if (chosen.length <= 1) return chosen[0]
   const called = file === undefined ? "" : ` called ${file}`
-  throw choiceOf(repository, `has ${chosen.length} GGUF models${called}`, chosen)
+  throw choiceOf(repository, `has ${chosen.length} ${kindOf(chosen)}${called}`, chosen)
 }
+
+const kindOf = ([first]: readonly GgufGroup[]) =>
+  first?.files[0]?.endsWith(".bin") ? "models of whisper.cpp" : "GGUF models"
 
 function choiceOf(repository: string, what: string, groups: readonly GgufGroup[]): Error {
   const names = groups.map((group) => nameAmong(groups, group)).join(", ")

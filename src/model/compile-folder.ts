@@ -27,6 +27,7 @@ import { commonWindow, type ModelConfig } from "./config.ts"
 import { Folder, isObject, type Json } from "./folder.ts"
 import { weightsOf } from "./graph-weights.ts"
 import type { Head } from "./head.ts"
+import { speechFields } from "./hearing/speech.ts"
 import { MLC } from "./mlc-config.ts"
 import type { Model } from "./model.ts"
 import { writeOrigin } from "./origin.ts"
@@ -107,25 +108,25 @@ export async function compileFolder(
   })
   await writeAside(output, async (directory) => {
     const folder = new Folder(model.path)
-    const { isGguf } = model
+    const { isOneFile } = model
     const stored = model.weights.entries.map(({ file }) => file)
     const talker = new Folder(dirname(model.texts.tokenizer.file)) // an adapter may have its own
-    const pooling = isGguf ? [] : await poolingFiles(folder)
-    const named = isGguf ? [] : namedTemplates(talker)
-    const texts = isGguf ? [] : [model.configuration, ...PUBLISHED, ...named, ...pooling]
+    const pooling = isOneFile ? [] : await poolingFiles(folder)
+    const named = isOneFile ? [] : namedTemplates(talker)
+    const texts = isOneFile ? [] : [model.configuration, ...PUBLISHED, ...named, ...pooling]
     const ofTowers = sensesOf<Sense>(model).flatMap(({ sense }) => towerFiles(model, sense))
     const files = [...new Set([...texts, ...stored, ...ofTowers])]
     await writeOrigin(directory, model, files, format)
     if (isMixed(format)) {
       // It is as compiled as weights can be: only the library is added.
-      const own = isGguf ? [...texts, ...stored] : files
-      await copyFiles(folder, new Set(own), directory, isGguf ? ggufNaming(model) : undefined)
+      const own = isOneFile ? [...texts, ...stored] : files
+      await copyFiles(folder, new Set(own), directory, isOneFile ? fileNaming(model) : undefined)
       for (const { kept } of towers)
-        if (isGguf && !isInside(model, kept)) await copyMmproj(kept, directory)
+        if (isOneFile && !isInside(model, kept)) await copyMmproj(kept, directory)
       await finish?.(directory)
       return
     }
-    if (isGguf && talker.path === folder.path) await writeTexts(model, directory)
+    if (isOneFile && talker.path === folder.path) await writeTexts(model, directory)
     else {
       await copyFiles(folder, [ADVICE, ...pooling], directory)
       await copyFiles(talker, [...COPIED, ...named], directory)
@@ -211,13 +212,13 @@ async function copyFiles(
 }
 
 /**
- * In a folder GGUF is known by its ending, which a blob of Ollama's store does not have; it is called as its model then, unless that
+ * In a folder such a file is known by its ending, which a blob of Ollama's store does not have; it is called as its model then, unless that
  * is how a part of a model is called, or what lies beside one.
  */
-function ggufNaming({ name }: Model): (file: string) => string {
+function fileNaming({ name }: Model): (file: string) => string {
   const called = `${name.replace(/[^\w.-]+/g, "-")}.gguf`
   const own = isBeside(called) || /-\d{5}-of-\d{5}\.gguf$/.test(called) ? "model.gguf" : called
-  return (file) => (file.endsWith(".gguf") ? file : own)
+  return (file) => (/\.(gguf|bin)$/.test(file) ? file : own)
 }
 
 /** What a tekken.json calls its tokens, beside what the folder says of them. */
@@ -228,7 +229,7 @@ async function writeNames({ texts }: Model, talker: Folder, directory: string): 
 
 /** What a file that holds everything says of its tokens, as the files that a folder has for it. */
 async function writeTexts(model: Model, directory: string): Promise<void> {
-  const { texts, pooling } = model
+  const { texts, pooling, hearing } = model
   if (pooling && pooling.dense.length > 0)
     throw new Folder(model.path).broken(
       model.configuration,
@@ -244,6 +245,8 @@ async function writeTexts(model: Model, directory: string): Promise<void> {
   await writeFile(join(directory, "tokenizer.json"), texts.tokenizer.json)
   await writeFile(join(directory, TOKENIZER_CONFIG), JSON.stringify(config))
   if (pooling) await writePooling(pooling, directory)
+  if (hearing?.speech)
+    await writeFile(join(directory, ADVICE), JSON.stringify(speechFields(hearing.speech)))
 }
 
 /**

@@ -4,7 +4,7 @@ import { homedir, tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { afterEach, beforeEach, expect, test } from "vitest"
 import { cacheHome } from "../runtime/cache.ts"
-import { ggufIn, locateModel, mmprojsIn, modelsAt } from "./locate.ts"
+import { locateModel, mmprojsIn, modelFileIn, modelsAt } from "./locate.ts"
 
 let cwd: string
 beforeEach(() => {
@@ -79,7 +79,7 @@ test("a GGUF file, or a folder with one, is a model", () => {
   for (const part of ["a-00001-of-00002.gguf", "a-00002-of-00002.gguf", ...beside])
     writeFileSync(join(folder, part), "GGUF")
   expect(locate("split")).toBe(folder)
-  expect(ggufIn(folder)).toBe("a-00001-of-00002.gguf")
+  expect(modelFileIn(folder)).toBe("a-00001-of-00002.gguf")
   expect(mmprojsIn(folder)).toEqual(["mmproj-a.gguf"])
   writeFileSync(join(folder, "b.gguf"), "GGUF")
   expect(() => locate("split")).toThrow(
@@ -102,10 +102,13 @@ test("what is not there is answered with where it was looked for and what lies t
 test("what is there and is no model is told so", () => {
   mkdirSync(join(cwd, "empty"))
   writeFileSync(join(cwd, "notes.txt"), "")
-  const lacks = "neither config.json, mlc-chat-config.json, adapter_config.json nor one GGUF file"
+  const lacks =
+    "neither config.json, mlc-chat-config.json, adapter_config.json nor one GGUF file or whisper.cpp's"
   const [empty, notes] = [join(cwd, "empty"), join(cwd, "notes.txt")]
   expect(() => locate("empty")).toThrow(`${empty} which is there but holds ${lacks}, ${cwd}/dist/`)
-  expect(() => locate("notes.txt")).toThrow(`${notes} which is a file and does not end in .gguf, `)
+  expect(() => locate("notes.txt")).toThrow(
+    `${notes} which is neither a .gguf file nor whisper.cpp's .bin, `,
+  )
 })
 
 test("a model that this user may not read is not called missing", () => {

@@ -2,13 +2,23 @@
 // places where compiled models and downloads lie. What is not found is answered with where it was looked for, what keeps
 // a place from being a model, and what lies there instead.
 
-import { accessSync, constants, readdirSync, type Stats, statSync } from "node:fs"
+import {
+  accessSync,
+  closeSync,
+  constants,
+  openSync,
+  readdirSync,
+  readSync,
+  type Stats,
+  statSync,
+} from "node:fs"
 import { isAbsolute, join, resolve } from "node:path"
 import { fileURLToPath } from "node:url"
 import { codeRoot } from "../code-root.ts"
 import { problem } from "../errors.ts"
 import { ADAPTER, CONSOLIDATED, isBeside, mmprojsAmong, PARAMS } from "../hub/selection.ts"
 import { cacheHome } from "../runtime/cache.ts"
+import { MAGIC } from "./ggml/container.ts"
 import { MLC } from "./mlc-config.ts"
 
 export interface LocateOptions {
@@ -18,7 +28,7 @@ export interface LocateOptions {
   packaged?: string
 }
 
-/** A folder is a model's when it holds one of these, or one GGUF file. */
+/** A folder is a model's when it holds one of these, or one file that is a model. */
 const CONFIGURATIONS = ["config.json", MLC, ADAPTER]
 
 /**
@@ -81,15 +91,37 @@ function rootsOf(cwd: string, options: LocateOptions): Root[] {
   ]
 }
 
-/** The one model that lies in a folder as a GGUF file, by the name of its first part. */
-export function ggufIn(folder: string): string | undefined {
-  const files = ggufsIn(folder)
+/** The one model that lies in a folder as a file, by the name of its first part. */
+export function modelFileIn(folder: string): string | undefined {
+  const files = modelFilesIn(folder)
   return files.length === 1 ? files[0] : undefined
 }
 
-/** All of them. */
-export function ggufsIn(folder: string): string[] {
-  return list(folder).filter((name) => name.endsWith(".gguf") && isFirstPart(name))
+/** All of them: GGUF, and whisper.cpp's. */
+export function modelFilesIn(folder: string): string[] {
+  return list(folder).filter((name) => isModelFile(join(folder, name)) && isFirstPart(name))
+}
+
+/** By its ending, or by that and its beginning: any file may end in .bin. */
+function isModelFile(path: string): boolean {
+  return path.endsWith(".gguf") || (path.endsWith(".bin") && isWhisperFile(path))
+}
+
+/** Whether it begins as a file of whisper.cpp does. */
+export function isWhisperFile(path: string): boolean {
+  if (!isFile(path)) return false
+  try {
+    const file = openSync(path, "r")
+    try {
+      const start = Buffer.alloc(MAGIC.length)
+      readSync(file, start, 0, start.length, 0)
+      return start.equals(MAGIC)
+    } finally {
+      closeSync(file)
+    }
+  } catch {
+    return false // whoever opens it is told why
+  }
 }
 
 /** What GGUF models there see with; of files that differ in their type alone one. */
@@ -111,9 +143,9 @@ function isFolder(path: string): boolean {
 }
 
 function isModel(path: string): boolean {
-  if (isFile(path)) return path.endsWith(".gguf")
+  if (isFile(path)) return isModelFile(path)
   const has = (file: string) => isFile(join(path, file))
-  return CONFIGURATIONS.some(has) || ggufIn(path) !== undefined || holdsParams(has)
+  return CONFIGURATIONS.some(has) || modelFileIn(path) !== undefined || holdsParams(has)
 }
 
 /** Mistral's own files: many a folder that is no model has a params.json. */
@@ -146,11 +178,11 @@ function missing(name: string, looked: readonly string[], roots: readonly string
 function flawOf(path: string): string {
   const bar = barAt(path)
   if (bar) return ` which may not be read by this user (${bar})`
-  if (isFile(path)) return " which is a file and does not end in .gguf"
-  const several = ggufsIn(path)
+  if (isFile(path)) return " which is neither a .gguf file nor whisper.cpp's .bin"
+  const several = modelFilesIn(path)
   if (several.length > 1)
     return ` which holds ${several.length} models (name one of ${several.join(", ")})`
-  const lacks = `neither ${CONFIGURATIONS.join(", ")} nor one GGUF file`
+  const lacks = `neither ${CONFIGURATIONS.join(", ")} nor one GGUF file or whisper.cpp's`
   return look(path) ? ` which is there but holds ${lacks}` : ""
 }
 

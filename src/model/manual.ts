@@ -64,6 +64,7 @@ export function modelsPage(): string {
     "A folder is its one GGUF model where it holds no other weights, whatever else lies there: a `config.json`, an `imatrix`, an `mmproj`.",
     "Of Gemma 3 and 4, LFM2-VL, Llama 4, Mistral Small from 3.1 on, Ministral 3, Qwen 2.5 VL, Qwen 3 VL and Qwen 3.5, the files that",
     "Ollama's converter wrote open, too.",
+    "Files of whisper.cpp (`ggml-base.en.bin`) open by how they begin, with floats and blocks of those types ([audio.md](audio.md#files-of-whispercpp)).",
     "What a GGUF model sees with is inside of those files, or else the `mmproj` file beside it, whose projector may be one of",
     `${mmprojNames.map(quoted).join(", ")} ([images.md](images.md#gguf)).`,
     `It hears with such a file, too, whose projector may be ${hearingMmprojNames.map(quoted).join(", ")}.`,

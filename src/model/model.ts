@@ -20,11 +20,12 @@ import { type ArchitectureName, architectures } from "./architectures.ts"
 import { type ModelConfig, readDirection, seesBothWays } from "./config.ts"
 import { Fields } from "./fields.ts"
 import { Folder, type Json } from "./folder.ts"
+import { openWhisperFile } from "./ggml/whisper.ts"
 import { openGguf } from "./gguf/gguf.ts"
 import { readTensors } from "./graph-weights.ts"
-import { type Hearing, hearingBeside, openHearing } from "./hearing/open-hearing.ts"
+import { type Hearing, hearingBeside, hearingInside, openHearing } from "./hearing/open-hearing.ts"
 import { decoder } from "./layers.ts"
-import { ggufsIn, mmprojsIn, someOf } from "./locate.ts"
+import { isWhisperFile, mmprojsIn, modelFilesIn, someOf } from "./locate.ts"
 import { bringsParams, paramsNaming, readParams } from "./mistral-params.ts"
 import { MLC, readMlcConfig } from "./mlc-config.ts"
 import { withOwnHead } from "./own-head.ts"
@@ -62,8 +63,8 @@ export interface Model {
   fields: Json
   /** The file in the folder that says all this. */
   configuration: string
-  /** That file is GGUF, whatever it is called, and holds everything; it may go on in others. */
-  isGguf: boolean
+  /** That file is GGUF or whisper.cpp's, whatever it is called, and holds everything; it may go on in others. */
+  isOneFile: boolean
   /** The format its weights are in. */
   format: FormatName
   graph: Graph
@@ -147,7 +148,7 @@ export async function openModel(
       config,
       fields: fields.json,
       configuration,
-      isGguf: source.ggufSources !== undefined,
+      isOneFile: source.ggufSources !== undefined || source.hear !== undefined,
       ...(format === undefined ? storedFormat(graph, weights, mixture, broken) : { format }),
       graph,
       handingOut: graphOf,
@@ -206,6 +207,7 @@ async function sensesOf(
   if (mmproj === NONE) return {}
   const place = mmprojOf(folder, source, within)
   if (pooling) return {}
+  if (source.hear) return asHeard(source.hear())
   if (!readTokenIds) {
     const model = { path: folder.path, configuration, config }
     const sight = await openSight(() => sightInside(model))
@@ -288,6 +290,8 @@ interface Source {
   readTokenIds?: () => (text: string) => number | undefined
   /** A GGUF file has what it sees with inside. */
   holdsTower?: boolean
+  /** What it hears with, where that lies in a file of whisper.cpp. */
+  hear?: () => Hearing
   fields: Fields
   architecture: ArchitectureName
   config: ModelConfig
@@ -311,13 +315,13 @@ async function openSource(
   const stats = statSync(path, { throwIfNoEntry: false })
   if (stats?.isFile()) {
     const folder = new Folder(dirname(path))
-    return { folder, source: await ggufSource(folder, basename(path)) }
+    return { folder, source: await fileSource(folder, basename(path), adapters) }
   }
   const folder = new Folder(path)
   if (!stats?.isDirectory()) throw folder.broken(".", "there is no such folder")
   if (await folder.has(MLC)) return { folder, source: await mlcSource(folder) }
-  const file = await ggufOf(folder)
-  if (file) return { folder, source: await ggufSource(folder, file) }
+  const file = await fileOf(folder)
+  if (file) return { folder, source: await fileSource(folder, file, adapters) }
   const isPlain = (await folder.has(PLAIN)) && holdsWeights(folder)
   const source =
     !isPlain && (await bringsParams(folder))
@@ -326,14 +330,50 @@ async function openSource(
   return { folder, source }
 }
 
-/** The GGUF file that is a folder's model: downloads bring a configuration along with it, which then describes no weights. */
-async function ggufOf(folder: Folder): Promise<string | undefined> {
-  const files = ggufsIn(folder.path)
+/** The file that is a folder's model: downloads bring a configuration along with it, which then describes no weights. */
+async function fileOf(folder: Folder): Promise<string | undefined> {
+  const files = modelFilesIn(folder.path)
   const [first, ...others] = files
   if (first === undefined || ((await folder.has(PLAIN)) && holdsWeights(folder))) return undefined
   if (others.length === 0) return first
   const names = someOf(files.sort()).join(", ")
   throw folder.broken(".", `it holds ${files.length} models; name one of ${names}`)
+}
+
+/** By how it begins. */
+async function fileSource(
+  folder: Folder,
+  file: string,
+  adapters: readonly Adapter[],
+): Promise<Source> {
+  if (!isWhisperFile(join(folder.path, file))) return ggufSource(folder, file)
+  if (adapters.length > 0)
+    throw problem("option_invalid", {
+      option: "--lora",
+      problem: `${join(folder.path, file)} is a file of whisper.cpp, which no adapter is made for; serve the model's folder with it`,
+    })
+  return whisperSource(folder, file)
+}
+
+async function whisperSource(folder: Folder, file: string): Promise<Source> {
+  return openWhole(async (closing) => {
+    const whisper = closing.add(await openWhisperFile(folder, file))
+    const { fields } = whisper
+    const architecture = architectureOf(fields)
+    const config = architectures[architecture].read(fields)
+    return {
+      configuration: file,
+      name: file.replace(/\.bin$/, ""),
+      fields,
+      architecture,
+      config,
+      format: undefined,
+      mixture: "gguf",
+      hear: () => hearingInside({ folder, file }, whisper.readHearing(config)),
+      openWeights: async () => whisper.weights(),
+      readTexts: async () => whisper.texts,
+    }
+  })
 }
 
 async function ggufSource(folder: Folder, file: string): Promise<Source> {

@@ -61,7 +61,7 @@ export function openOwnLayer(
   const namesOf = places[architecture]
   if (!namesOf)
     throw lacking(`is of architecture ${architecture}; known: ${Object.keys(places).join(", ")}`)
-  const names = (model.isGguf ? behind : namesOf)(model)
+  const names = (model.isOneFile ? behind : namesOf)(model)
   if (!weights.holds?.(`${names.join}.weight`)) throw lacking("holds none")
   const block = config.blocks.findLast(({ delta }) => !delta)!
   const plain = mtp(config, block, names)

@@ -13,9 +13,10 @@ import { plainSampling } from "../../src/engine/generation.ts"
 import { TranscriptionResponse } from "../../src/http/apis/transcriptions/schema.ts"
 import { compileFolder } from "../../src/model/compile-folder.ts"
 import { openModel } from "../../src/model/model.ts"
+import type { FormatName } from "../../src/runtime/format.ts"
 import { formOf } from "../forms.ts"
 import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
-import { goldenFolder } from "../model/golden.ts"
+import { goldenFolder, whisperFile } from "../model/golden.ts"
 import { sound, wavOf } from "../model/recordings.ts"
 import { eventsOf } from "../parrot.ts"
 import { fromSources, run } from "../sinter.ts"
@@ -263,6 +264,46 @@ async function transcript(transcripts: Transcripts, { bytes, language, prompt, t
   for await (const event of reply.events) if (event.kind === "content") text += event.text
   return { text, times: reply.segments.map(({ start, end }) => [start, end]) }
 }
+
+describe("a file of whisper.cpp", () => {
+  const cases = goldens("ggml")
+  const path = join(scratch, "ggml-tiny.bin")
+  writeFileSync(path, whisperFile("multilingual"))
+  const textsOf = async (model: string, name = "ggml") => {
+    const app = await createApp({ model, overrides })
+    onTestFinished(() => app.close())
+    const { transcripts } = await app.ready
+    const told = []
+    for (const each of goldens(name)) told.push(await transcript(transcripts!, each))
+    return told
+  }
+  const compiled = async (source: string, format?: FormatName) => {
+    const model = await openModel(source, { sees: true })
+    onTestFinished(() => model.close())
+    const output = mkdtempSync(join(scratch, "compiled-"))
+    await compileFolder(model, output, { format: format ?? model.format })
+    return output
+  }
+
+  test("writes what transformers writes with its weights and OpenAI's rules", async () => {
+    const told = await textsOf(path)
+    for (const [i, { text, timestamps, segments }] of cases.entries()) {
+      expect(told[i]!.text).toBe(text)
+      if (timestamps) expect(told[i]!.times).toEqual(segments.map(({ start, end }) => [start, end]))
+    }
+  }, 120_000)
+
+  test("is compiled as it is, or packed anew, and writes the same", async () => {
+    const texts = cases.map(({ text }) => text)
+    const anew = await textsOf(await compiled(path, "q0f16"))
+    expect(anew.map(({ text }) => text)).toEqual(texts)
+    const blocks = join(scratch, "ggml-english.bin")
+    writeFileSync(blocks, whisperFile("english"))
+    const own = await textsOf(blocks, "english")
+    expect(await textsOf(await compiled(blocks), "english")).toEqual(own)
+    await expect(compiled(blocks, "q0f16")).rejects.toThrow("is packed as gguf already")
+  }, 120_000)
+})
 
 describe("without a server", () => {
   const [golden] = goldens("multilingual") as [Case]

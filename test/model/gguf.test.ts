@@ -31,7 +31,7 @@ import { cuts } from "../../src/model/gguf/cuts.ts"
 import { Keys } from "../../src/model/gguf/keys.ts"
 import { readTokenizer } from "../../src/model/gguf/tokenizer.ts"
 import { type BlockTypeName, blockTypes, codecOfType } from "../../src/model/gguf/types.ts"
-import { ggufIn } from "../../src/model/locate.ts"
+import { modelFileIn } from "../../src/model/locate.ts"
 import { type Model, openModel } from "../../src/model/model.ts"
 import type { TextList } from "../../src/model/text-list.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
@@ -136,7 +136,10 @@ test("every architecture of the table has a file", async () => {
   for (const path of files) {
     const isFile = path.endsWith(".gguf")
     const folder = new Folder(isFile ? dirname(path) : path)
-    const { pairs, handle } = await readContainer(folder, isFile ? basename(path) : ggufIn(path)!)
+    const { pairs, handle } = await readContainer(
+      folder,
+      isFile ? basename(path) : modelFileIn(path)!,
+    )
     seen.add(pairs.get("general.architecture"))
     await handle.close()
   }
@@ -319,7 +322,7 @@ test.each(["gemma3", "gemma4"])(
   "no text of Ollama's files of %s begins with a blank",
   async (architecture) => {
     const folder = join(root, "llama-q4_0") // whose vocabulary says so
-    const { pairs, handle } = await readContainer(new Folder(folder), ggufIn(folder)!)
+    const { pairs, handle } = await readContainer(new Folder(folder), modelFileIn(folder)!)
     await handle.close()
     const { length } = pairs.get("tokenizer.ggml.tokens") as TextList
     const keysOf = (pairs: ReadonlyMap<string, Value>) =>
@@ -658,7 +661,7 @@ test.each([
 
 /** Whose texts the golden ids are of. */
 test("Gemma 4's tokenizer is one of pieces, whose merges are listed", async () => {
-  const file = ggufIn(join(root, "llama-q4_0"))!
+  const file = modelFileIn(join(root, "llama-q4_0"))!
   const { pairs, handle } = await readContainer(new Folder(join(root, "llama-q4_0")), file)
   await handle.close()
   const textOf = (model: string) => {

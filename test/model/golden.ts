@@ -2,6 +2,7 @@
 
 import { cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join, resolve } from "node:path"
+import { gunzipSync } from "node:zlib"
 
 const root = resolve(import.meta.dirname, "../golden")
 
@@ -39,6 +40,10 @@ export const compiledModels = [
 ] as const
 
 export const goldenFolder = (kind: Kind, name: string) => join(root, kind, name)
+
+/** The bytes of a Whisper as whisper.cpp's converter writes it (test/golden/whisper/ggml.py). */
+export const whisperFile = (name: "english" | "multilingual") =>
+  gunzipSync(readFileSync(join(root, "whisper", "ggml", `${name}.bin.gz`)))
 
 /** What the embedded model's heads make of a text: a prompt and a greedy reply. */
 export interface GoldenHeads {

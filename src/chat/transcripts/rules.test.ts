@@ -2,7 +2,7 @@
 
 import { expect, test } from "vitest"
 import type { Constraint } from "../../engine/generation.ts"
-import { languageCode, languages } from "./languages.ts"
+import { languageCode, languages } from "../../languages.ts"
 import { oneOf, type SpeechTokens, TimedWords, Words } from "./rules.ts"
 
 const tokens: SpeechTokens = {

@@ -8,6 +8,7 @@
 import { deflateSync } from "node:zlib"
 import type { GenerationRequest, SamplingParams, TokenEvent } from "../../engine/generation.ts"
 import { problem } from "../../errors.ts"
+import { languageCode, languages } from "../../languages.ts"
 import type { Caller } from "../../worker/lane.ts"
 import type { ChatEngine } from "../admission.ts"
 import type {
@@ -22,7 +23,6 @@ import { foreign } from "../jinja/text.ts"
 import { MAX_AUDIO, MediaKeys, tooManyBytes } from "../media.ts"
 import { FROM_REQUEST } from "../rendering.ts"
 import type { Tokenizer } from "../tokenizer.ts"
-import { languageCode, languages } from "./languages.ts"
 import { oneOf, type SpeechTokens, TimedWords, Words } from "./rules.ts"
 import { type Cut, segmentsIn } from "./segments.ts"
 

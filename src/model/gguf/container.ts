@@ -5,6 +5,7 @@
 
 import type { FileHandle } from "node:fs/promises"
 import { openWhole } from "../../closing.ts"
+import type { Problem } from "../../errors.ts"
 import { type Folder, readExactly } from "../folder.ts"
 import { LENGTH_BYTES, TextList } from "../text-list.ts"
 import { blockTypes, removedTypes } from "./types.ts"
@@ -212,6 +213,23 @@ function readEntry(cursor: Cursor, alignment: number): Entry {
   const dims = Array.from({ length: dimensions }, () => cursor.number("u64"))
   const id = cursor.number("u32") as number
   const offset = cursor.number("u64")
+  const { type, size } = sizeOf(id, dims, wrong)
+  if (size > BigInt(Number.MAX_SAFE_INTEGER) || BigInt(offset) > BigInt(Number.MAX_SAFE_INTEGER))
+    throw wrong("it is larger than any file")
+  if (Number(offset) % alignment !== 0)
+    throw wrong(`it begins at byte ${offset}, which is no multiple of ${alignment}`)
+  return { name, type, dims: dims.map(Number), offset: Number(offset), bytes: Number(size) }
+}
+
+/**
+ * What a tensor of the type with that number is called, and how many bytes it takes.
+ * @param dims the length of a row first
+ */
+export function sizeOf(
+  id: number,
+  dims: readonly (number | bigint)[],
+  wrong: (what: string) => Problem,
+): { type: keyof typeof blockTypes; size: bigint } {
   const entry = Object.entries(blockTypes).find(([, row]) => row.id === id)
   if (!entry)
     throw wrong(
@@ -228,11 +246,7 @@ function readEntry(cursor: Cursor, alignment: number): Entry {
   const size =
     (dims.reduce<bigint>((product, dim) => product * BigInt(dim), 1n) / BigInt(values)) *
     BigInt(bytes)
-  if (size > BigInt(Number.MAX_SAFE_INTEGER) || BigInt(offset) > BigInt(Number.MAX_SAFE_INTEGER))
-    throw wrong("it is larger than any file")
-  if (Number(offset) % alignment !== 0)
-    throw wrong(`it begins at byte ${offset}, which is no multiple of ${alignment}`)
-  return { name, type, dims: dims.map(Number), offset: Number(offset), bytes: Number(size) }
+  return { type, size }
 }
 
 /** None lies inside another, and all lie in the file. */

@@ -5,6 +5,7 @@ import { openWhole } from "../../closing.ts"
 import { PARAMS } from "../../hub/selection.ts"
 import type { ModelConfig } from "../config.ts"
 import { Fields } from "../fields.ts"
+import type { WhisperHearing } from "../ggml/whisper.ts"
 import type { Beside } from "../gguf/clip-file.ts"
 import { paramsHearingNaming } from "../mistral-params.ts"
 import {
@@ -89,6 +90,16 @@ export async function hearingBeside(beside: Beside): Promise<Hearing | undefined
     const hearing = { ...sense, config, audio, transcription, close: () => closing.close() }
     return { ...hearing, ...(files && { files }) }
   })
+}
+
+/** What lies in the same file as the model that writes down what it hears. */
+export function hearingInside(
+  { folder, file }: Pick<Beside, "folder" | "file">,
+  { fields, extractor, config, audio, weights, speech }: WhisperHearing,
+): Hearing {
+  const sense = senseBeside({ folder, file }, { fields, weights }, readingOf(config))
+  const files = { [PLAIN]: fields.json, [EXTRACTOR]: extractor.json }
+  return { ...sense, config, audio, speech, files, close: () => weights.close() }
 }
 
 /** A tower that is known, and what it is read by. */

@@ -3,7 +3,7 @@
 // Languages and tasks are read from its tokenizer, where fine-tunes have them, too, whose files say nothing else.
 
 import { Fields } from "../fields.ts"
-import { Folder } from "../folder.ts"
+import { Folder, type Json } from "../folder.ts"
 
 export interface SpeechAdvice {
   /** Tokens that never come. */
@@ -35,5 +35,16 @@ export async function readSpeechAdvice(
     isMultilingual: fields.has("is_multilingual")
       ? fields.flag("is_multilingual", true)
       : undefined,
+  }
+}
+
+/** The same in the words of such a file. */
+export function speechFields(advice: SpeechAdvice): Json {
+  const { suppressed, suppressedFirst, mostInitial, isMultilingual } = advice
+  return {
+    suppress_tokens: suppressed,
+    begin_suppress_tokens: suppressedFirst,
+    max_initial_timestamp_index: mostInitial ?? null,
+    is_multilingual: isMultilingual ?? null,
   }
 }
