@@ -338,6 +338,14 @@ export const planted: readonly PlantedFault[] = [
     name: "nemotron-h-moe",
   },
   {
+    what: "a layer behind one that attends to images leaves what it reads, too",
+    file: "src/model/architectures/mllama.ts",
+    text: "cross.has(i) ?",
+    fault: "cross.has(i) || cross.has(i - 1) ?",
+    test: "test/model/reference.test.ts",
+    name: "mllama",
+  },
+  {
     what: "experts of latent columns are as wide as the row",
     file: "src/model/gguf/architectures.ts",
     text: "experts!.latent ?? hidden",

@@ -467,6 +467,14 @@ test.each<[Json, string]>([
     "layer_rope_theta is not a list of numbers from 0 on",
   ],
   [
+    { model_type: "mllama_text_model", cross_attention_layers: [1, 4] },
+    "cross_attention_layers holds 4, which is no layer of 4",
+  ],
+  [
+    { model_type: "mllama_text_model", cross_attention_layers: [0, 1, 2, 3] },
+    "cross_attention_layers holds every layer; known: models some of whose layers see tokens",
+  ],
+  [
     { model_type: "cohere2_moe", expert_selection_fn: "tanh" },
     'expert_selection_fn is "tanh"; known: softmax, sigmoid',
   ],

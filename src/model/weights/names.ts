@@ -145,6 +145,13 @@ export function withParts(naming: Naming, parts: Naming["parts"]): Naming {
   return { ...naming, parts: { ...naming.parts, ...parts } }
 }
 
+/** The table of a model whose head has fewer rows than are `stored`: those behind them are not read. */
+export function storedTable(stored: number, vocabulary: number): Naming["parts"] {
+  if (stored === vocabulary) return {}
+  const rows = { of: stored, from: 0, run: vocabulary, every: stored }
+  return { embed_tokens: { name: "embed_tokens", rows } }
+}
+
 /** Weights that are all 1 and that nobody stores: they stand for a norm, a sum or a mean without any. */
 export const unitParts = (...names: readonly string[]): Naming["parts"] =>
   Object.fromEntries(names.map((name) => [name, { name, constant: 1 }]))
