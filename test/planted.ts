@@ -346,6 +346,21 @@ export const planted: readonly PlantedFault[] = [
     name: "mllama",
   },
   {
+    what: "a file's tower that is not known is not told of",
+    file: "src/model/model.ts",
+    text: 'first === undefined && tower === "unknown"',
+    fault: 'first === undefined && tower === "known"',
+    test: "test/model/ollama-sight.test.ts",
+  },
+  {
+    what: "a file's head has a row for each row of its table",
+    file: "src/model/gguf/architectures.ts",
+    text: 'file.tensors.rowsOf("output.weight") ?? file.count("vocab_size")',
+    fault: "file.tensors.vocabulary",
+    test: "test/model/gguf.test.ts",
+    name: "mllama",
+  },
+  {
     what: "experts of latent columns are as wide as the row",
     file: "src/model/gguf/architectures.ts",
     text: "experts!.latent ?? hidden",

@@ -103,7 +103,7 @@ export const streamsParts = unitParts(
 export function gemma3nNaming({ shapes: { vocabulary }, embedding }: ModelConfig): Naming {
   const { stored = vocabulary } = embedding
   return withParts(llamaNaming, {
-    ...storedTable(stored, vocabulary),
+    ...storedTable({ stored, vocabulary }),
     "self_attn.output_norm": "post_attention_layernorm",
     post_attention_layernorm: "pre_feedforward_layernorm",
     "mlp.output_norm": "post_feedforward_layernorm",

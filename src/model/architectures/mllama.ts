@@ -43,5 +43,11 @@ export function readMllama(given: Fields): ModelConfig {
   }
 }
 
-export const mllamaNaming = ({ shapes: { vocabulary } }: ModelConfig): Naming =>
-  withParts(llamaNaming, storedTable(vocabulary + BEHIND, vocabulary))
+export const mllamaNaming = (config: ModelConfig): Naming =>
+  withParts(llamaNaming, mllamaTable(config))
+
+/** @param name of the table in a file */
+export function mllamaTable({ shapes }: ModelConfig, name?: string): Naming["parts"] {
+  const { vocabulary } = shapes
+  return storedTable({ stored: vocabulary + BEHIND, vocabulary }, name)
+}

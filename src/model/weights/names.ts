@@ -146,10 +146,12 @@ export function withParts(naming: Naming, parts: Naming["parts"]): Naming {
 }
 
 /** The table of a model whose head has fewer rows than are `stored`: those behind them are not read. */
-export function storedTable(stored: number, vocabulary: number): Naming["parts"] {
+export function storedTable(
+  { stored, vocabulary }: Record<"stored" | "vocabulary", number>,
+  name = "embed_tokens",
+): Naming["parts"] {
   if (stored === vocabulary) return {}
-  const rows = { of: stored, from: 0, run: vocabulary, every: stored }
-  return { embed_tokens: { name: "embed_tokens", rows } }
+  return { embed_tokens: { name, rows: { of: stored, from: 0, run: vocabulary, every: stored } } }
 }
 
 /** Weights that are all 1 and that nobody stores: they stand for a norm, a sum or a mean without any. */
