@@ -340,10 +340,18 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a layer behind one that attends to images leaves what it reads, too",
     file: "src/model/architectures/mllama.ts",
-    text: "cross.has(i) ?",
-    fault: "cross.has(i) || cross.has(i - 1) ?",
+    text: "seeing.has(i) ?",
+    fault: "seeing.has(i) || seeing.has(i - 1) ?",
     test: "test/model/reference.test.ts",
     name: "mllama",
+  },
+  {
+    what: "adapters may change layers that attend to images in no model",
+    file: "src/model/adapters/place.ts",
+    text: "ELSEWHERE.test(tensor) || sees(tensor)",
+    fault: "ELSEWHERE.test(tensor)",
+    test: "test/model/adapters.test.ts",
+    name: "attend to images",
   },
   {
     what: "a file's tower that is not known is not told of",

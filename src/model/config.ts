@@ -14,6 +14,8 @@ import type { Streams } from "./streams.ts"
 export interface ModelConfig {
   shapes: Shapes
   blocks: readonly Block[] // a layer each
+  /** Layers that attend to images alone: without any they leave what they read, and what is stored of them is not read. */
+  seeing?: ReadonlySet<number>
   embedding: {
     /** What a token's row is multiplied with. */
     factor: number

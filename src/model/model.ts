@@ -250,8 +250,9 @@ function changedBy(adapters: readonly Adapter[], source: Source, stored: Weights
   )
   const naming = architectures[source.architecture].naming(config)
   const experts = config.blocks.find((block) => block.experts)?.experts?.count
+  const { seeing } = config
   const placed = adapters.map((adapter) =>
-    placeAdapter(adapter, { naming, shapes, ggufSources, experts }),
+    placeAdapter(adapter, { naming, shapes, ggufSources, experts, seeing }),
   )
   return withAdapters(stored, placed, { tied: config.head.tied, floats: floatsOf(fields) })
 }

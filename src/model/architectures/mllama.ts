@@ -30,15 +30,18 @@ export function readMllama(given: Fields): ModelConfig {
   const fields = given.with(MLLAMA)
   const config = readDecoder(fields)
   const { layers, vocabulary } = config.shapes
-  const cross = new Set(fields.numbers(CROSS))
-  for (const layer of cross)
+  const seeing = new Set(fields.numbers(CROSS))
+  for (const layer of seeing)
     if (!Number.isInteger(layer) || layer >= layers)
       throw fields.wrong(CROSS, `holds ${layer}, which is no layer of ${layers}`)
-  if (cross.size === layers)
+  if (seeing.size === layers)
     throw fields.wrong(CROSS, "holds every layer; known: models some of whose layers see tokens")
   return {
     ...config,
-    blocks: config.blocks.map((block, i) => (cross.has(i) ? { ...block, only: "nothing" } : block)),
+    blocks: config.blocks.map((block, i) =>
+      seeing.has(i) ? { ...block, only: "nothing" } : block,
+    ),
+    seeing,
     embedding: { ...config.embedding, stored: vocabulary + BEHIND },
   }
 }

@@ -183,18 +183,18 @@ async function divisorsOf(
 
 /**
  * Neither what guesses ahead, behind the last layer or by Ollama's name for it, nor what sees or hears, some of it under the names that
- * it was published with, nor layers that do nothing without it, where an architecture has those.
+ * it was published with, nor layers that attend to images alone, where an architecture has those.
  */
 function readOf(
   { guessesAhead, sees }: GgufArchitecture,
-  { shapes, blocks }: ModelConfig,
+  { shapes, seeing }: ModelConfig,
 ): (name: string) => boolean {
   const layerOf = (name: string) => Number(/^blk\.(\d+)\./.exec(name)?.[1] ?? Number.NaN)
   return (name) =>
     !(guessesAhead && layerOf(name) >= shapes.layers) &&
     !(guessesAhead && name.startsWith("mtp.")) &&
     !(sees && (isOfTower(name) || name.startsWith("model.vision_tower."))) &&
-    !(sees && blocks[layerOf(name)]?.only === "nothing")
+    !seeing?.has(layerOf(name))
 }
 
 /** Norms of single heads lie in one tensor, head after head. */
