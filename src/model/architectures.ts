@@ -115,6 +115,7 @@ import {
 import { minimaxM2Naming, readMinimaxM2 } from "./architectures/minimax.ts"
 import { readMinistral3, readMistral } from "./architectures/mistral.ts"
 import { mixtralNaming, readMixtral } from "./architectures/mixtral.ts"
+import { mllamaNaming, readMllama } from "./architectures/mllama.ts"
 import { modernBertNaming, readModernBert } from "./architectures/modernbert.ts"
 import { nanochatNaming, readNanochat } from "./architectures/nanochat.ts"
 import { nemotronNaming, readJais2, readNemotron } from "./architectures/nemotron.ts"
@@ -195,6 +196,12 @@ export const architectures = {
     "chunked windows in layers that are turned, everything and growing queries in every fourth; one expert, which reads the row times its weight, beside a shared one",
     readLlama4,
     llama4Naming,
+  ),
+  mllama_text_model: row(
+    "Llama 3.2 Vision 11B and 90B, without images",
+    "as `llama`; layers that attend to images alone, which leave what they read",
+    readMllama,
+    mllamaNaming,
   ),
   internlm3: row("InternLM 3 8B", "as `llama`", readInternlm3),
   iquestcoder: row("IQuest Coder 40B", "as `llama`", readIquestCoder),

@@ -473,6 +473,14 @@ test.each<[Json, string]>([
     "layer_rope_theta is not a list of numbers from 0 on",
   ],
   [
+    { model_type: "mllama_text_model", cross_attention_layers: [1, 4] },
+    "cross_attention_layers holds 4, which is no layer of 4",
+  ],
+  [
+    { model_type: "mllama_text_model", cross_attention_layers: [0, 1, 2, 3] },
+    "cross_attention_layers holds every layer; known: models some of whose layers see tokens",
+  ],
+  [
     { model_type: "cohere2_moe", expert_selection_fn: "tanh" },
     'expert_selection_fn is "tanh"; known: softmax, sigmoid',
   ],
@@ -729,6 +737,20 @@ test("MiniCPM 3's multipliers are its published model's, and null is none", () =
   expect([embedding.factor, head.factor]).toEqual([12, 256 / shapes.hidden])
   const none = read({ ...minicpm, scale_depth: null, dim_model_base: null })
   expect([none.blocks[0]!.residual, none.head.factor]).toEqual([1, 1])
+})
+
+test("Llama 3.2 Vision is what transformers takes for granted where nothing is said, without what attends to images", () => {
+  const whole = fieldsOf({ model_type: "mllama", text_config: {}, vision_config: {} })
+  const config = architectures[architectureOf(whole)].read(textFields(whole))
+  const { shapes, blocks, embedding, norm, head } = config
+  expect(shapes).toEqual({
+    ...{ vocabulary: 128256, hidden: 4096, layers: 40, heads: 32, kvHeads: 8 },
+    ...{ headDim: 128, intermediate: 14336, context: 131072 },
+  })
+  expect([embedding.stored, norm?.epsilon, head.tied]).toEqual([128264, 1e-5, false])
+  const skipped = blocks.flatMap(({ only }, layer) => (only === "nothing" ? [layer] : []))
+  expect(skipped).toEqual([3, 8, 13, 18, 23, 28, 33, 38])
+  expect(blocks[0]!.attention.rotation!.query.frequencies[1]).toBeCloseTo(5e5 ** (-1 / 64), 12)
 })
 
 test("Gemma 3n has what transformers gives it where little is said", () => {

@@ -14,6 +14,8 @@ import type { Streams } from "./streams.ts"
 export interface ModelConfig {
   shapes: Shapes
   blocks: readonly Block[] // a layer each
+  /** Layers that attend to images alone: without any they leave what they read, and what is stored of them is not read. */
+  seeing?: ReadonlySet<number>
   embedding: {
     /** Its rows have so many columns, of which a matrix with a bias makes a row of the layers'. Only known of models that write nothing. */
     narrow?: number

@@ -21,7 +21,7 @@ import { type ModelConfig, readDirection, seesBothWays } from "./config.ts"
 import { Fields } from "./fields.ts"
 import { Folder, type Json } from "./folder.ts"
 import { openWhisperFile } from "./ggml/whisper.ts"
-import { openGguf } from "./gguf/gguf.ts"
+import { type GgufModel, openGguf } from "./gguf/gguf.ts"
 import { readTensors } from "./graph-weights.ts"
 import { type Hearing, hearingBeside, hearingInside, openHearing } from "./hearing/open-hearing.ts"
 import { decoder } from "./layers.ts"
@@ -177,7 +177,7 @@ interface Mmproj {
 /** @throws where one was named for a model that can have none */
 function mmprojOf(
   folder: Folder,
-  { configuration, readTokenIds, holdsTower }: Source,
+  { configuration, readTokenIds, tower }: Source,
   { pooling, mmproj, ownMmproj }: Within,
 ): Mmproj | { why: string } | undefined {
   const asked = mmproj === undefined ? undefined : resolve(mmproj)
@@ -187,9 +187,11 @@ function mmprojOf(
       problem: `is for GGUF models that write, and ${join(folder.path, configuration)} is none; leave it out`,
     })
   if (asked) return { path: asked, isAsked: true }
-  const own = ownMmproj ?? (holdsTower ? join(folder.path, configuration) : undefined)
+  const own = ownMmproj ?? (tower === "known" ? join(folder.path, configuration) : undefined)
   if (own !== undefined) return { path: own, isAsked: false }
   const [first, ...others] = readTokenIds ? mmprojsOf(folder) : []
+  if (first === undefined && tower === "unknown")
+    return { why: `${join(folder.path, configuration)} holds a tower that is not known.` }
   if (first === undefined) return undefined
   if (others.length === 0) return { path: first, isAsked: false }
   const names = [first, ...others].map((path) => basename(path)).join(", ")
@@ -250,8 +252,9 @@ function changedBy(adapters: readonly Adapter[], source: Source, stored: Weights
   )
   const naming = architectures[source.architecture].naming(config)
   const experts = config.blocks.find((block) => block.experts)?.experts?.count
+  const { seeing } = config
   const placed = adapters.map((adapter) =>
-    placeAdapter(adapter, { naming, shapes, ggufSources, experts }),
+    placeAdapter(adapter, { naming, shapes, ggufSources, experts, seeing }),
   )
   return withAdapters(stored, placed, { tied: config.head.tied, floats: floatsOf(fields) })
 }
@@ -288,8 +291,8 @@ interface Source {
   ggufSources?: Sources
   /** The ids of a GGUF file's tokens that a template writes so, and no user. */
   readTokenIds?: () => (text: string) => number | undefined
-  /** A GGUF file has what it sees with inside. */
-  holdsTower?: boolean
+  /** What a GGUF file sees with inside. */
+  tower?: GgufModel["tower"]
   /** What it hears with, where that lies in a file of whisper.cpp. */
   hear?: () => Hearing
   fields: Fields
@@ -394,7 +397,7 @@ async function ggufSource(folder: Folder, file: string): Promise<Source> {
       readDense: gguf.readDense,
       ggufSources: gguf.sources(config),
       readTokenIds: gguf.readTokenIds,
-      holdsTower: gguf.holdsTower,
+      tower: gguf.tower,
       openWeights: async () => gguf.weights(config),
       readTexts: async () => gguf.texts(config),
     }

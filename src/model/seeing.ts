@@ -126,6 +126,7 @@ export const seeing: Readonly<Record<string, Seeing>> = {
   },
   minicpmv4_6: { models: "MiniCPM-V 4.6", texts: ["qwen3_5_text"] },
   minicpmv4_7: { models: "MiniCPM-V 4.7", texts: ["qwen3_5_text"] },
+  mllama: { models: "Llama 3.2 Vision", texts: ["mllama_text_model"] },
   mistral3: {
     models: "Mistral Small from 3.1 on, Ministral 3",
     texts: ["mistral", "ministral3", "mistral4"],

@@ -333,6 +333,37 @@ test("tensors are found behind any root, and those of what sees are left out", a
   )
 })
 
+test("what it changes in layers that attend to images alone says nothing to a text", async () => {
+  const model = goldenFolder("models", "mllama")
+  const [, prompt] = readGolden(model) // of one token alone queries say nothing
+  const factors = (layer: number, attention: string, seed: number): Tensors => {
+    const at = `base_model.model.language_model.model.layers.${layer}.${attention}.q_proj`
+    const tensor = (shape: number[]) => {
+      const values = Float32Array.from({ length: 48 }, (_, i) => Math.sin(seed + i))
+      return { dtype: "F32", shape, bytes: new Uint8Array(values.buffer) }
+    }
+    return new Map([
+      [`${at}.lora_A.weight`, tensor([2, 24])],
+      [`${at}.lora_B.weight`, tensor([24, 2])],
+    ])
+  }
+  const logitsWith = async (...tensors: Tensors[]) => {
+    const adapter = adapterOf(PLAIN, new Map(tensors.flatMap((each) => [...each])))
+    let logits: Float32Array | undefined
+    await withProgram(model, { adapters: [adapter] }, async (program) => {
+      logits = await logitsOf(program, prompt!)
+    })
+    return logits!
+  }
+  const text = factors(0, "self_attn", 1)
+  const changedLogits = await logitsWith(text)
+  expect(await logitsWith(text, factors(1, "cross_attn", 2))).toEqual(changedLogits)
+  expect(worstDifference(changedLogits, prompt!.logits)).toBeGreaterThan(1e-3)
+  await expect(logitsWith(text, factors(2, "cross_attn", 2))).rejects.toThrow(
+    /changes layers\.2\.cross_attn\.q_proj\.weight, which this model does not have/,
+  )
+})
+
 test("what comes in a matrix's place is of the model's floats", async () => {
   const whole = "base_model.model.model.layers.0.self_attn.o_proj.weight"
   const adapter = adapterOf(PLAIN, new Map([[whole, floats(40, 40)]]))

@@ -253,6 +253,7 @@ test("launches of a layer in q4f16_1", () => {
       "mistral-swa": "9",
       "mistral4": "13",
       "mixtral": "9",
+      "mllama": "9",
       "mpt": "10",
       "nanochat": "10",
       "nemotron": "10",

@@ -14,6 +14,8 @@ export interface Place {
   ggufSources: Sources | undefined
   /** In a layer; undefined: it has none. */
   experts: number | undefined
+  /** Layers of which nothing is read. */
+  seeing?: ReadonlySet<number> | undefined
 }
 
 /** What may stand before names that are of no layer. */
@@ -26,15 +28,17 @@ const ELSEWHERE = /vision|visual|audio|image|speech|projector|connector|resample
 /** @throws `model_broken` where its names are of another kind of file */
 export function placeAdapter(
   adapter: Adapter,
-  { naming, shapes, ggufSources, experts }: Place,
+  { naming, shapes, ggufSources, experts, seeing }: Place,
 ): Placed {
+  const sees = (tensor: string) => seeing?.has(Number(/\.(\d+)\./.exec(tensor)?.[1]))
   if (adapter.names === "gguf") {
-    if (ggufSources) return { adapter, sources: ggufSources, keyOf: (tensor) => tensor, experts }
+    const keyOf = (tensor: string) => (sees(tensor) ? undefined : tensor)
+    if (ggufSources) return { adapter, sources: ggufSources, keyOf, experts }
     throw adapter.broken("it is an adapter of a GGUF file, and the model is none")
   }
   const layered = new RegExp(`(?:^|\\.)(${naming.layers.replaceAll(".", "\\.")}\\d+\\..+)$`)
   const keyOf = (tensor: string) => {
-    if (ELSEWHERE.test(tensor)) return undefined
+    if (ELSEWHERE.test(tensor) || sees(tensor)) return undefined
     if (layered.test(tensor)) return layered.exec(tensor)![1]
     return /\.\d+\./.test(tensor) ? tensor : tensor.replace(ROOTS, "")
   }

@@ -8,7 +8,7 @@ import { type ModelConfig, readDecoder, readLayerTypes } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { numberAbove } from "../normal.ts"
 import type { Streams } from "../streams.ts"
-import { llamaNaming, type Naming, unitParts, withParts } from "../weights/names.ts"
+import { llamaNaming, type Naming, storedTable, unitParts, withParts } from "../weights/names.ts"
 import {
   activationOf,
   capOf,
@@ -102,9 +102,8 @@ export const streamsParts = unitParts(
 
 export function gemma3nNaming({ shapes: { vocabulary }, embedding }: ModelConfig): Naming {
   const { stored = vocabulary } = embedding
-  const rows = { of: stored, from: 0, run: vocabulary, every: stored }
   return withParts(llamaNaming, {
-    ...(stored > vocabulary && { embed_tokens: { name: "embed_tokens", rows } }),
+    ...storedTable({ stored, vocabulary }),
     "self_attn.output_norm": "post_attention_layernorm",
     post_attention_layernorm: "pre_feedforward_layernorm",
     "mlp.output_norm": "post_feedforward_layernorm",

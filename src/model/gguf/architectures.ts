@@ -10,6 +10,7 @@ import { selectiveProjections } from "../architectures/granite.ts"
 import { kimiLinearNaming } from "../architectures/kimi-linear.ts"
 import { unitWeights } from "../architectures/llama4.ts"
 import { mambaNaming, scanProjections } from "../architectures/mamba.ts"
+import { mllamaTable } from "../architectures/mllama.ts"
 import { unitNorms } from "../architectures/olmo.ts"
 import {
   gatedQueries,
@@ -283,6 +284,18 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     sees: true,
     fields: llama4Fields,
     parts: () => unitWeights,
+  },
+  // Ollama's alone. The head tells how many of the table's rows are tokens'.
+  mllama: {
+    model: "mllama_text_model",
+    neighbours: true,
+    sees: true,
+    fields: (file) => ({
+      vocab_size: file.tensors.rowsOf("output.weight") ?? file.count("vocab_size"),
+      cross_attention_layers:
+        file.keys.countsIfThere(file.key("attention.cross_attention_layers")) ?? [],
+    }),
+    parts: (_, config) => mllamaTable(config, "token_embd"),
   },
   internlm2: { model: "llama", neighbours: true },
   exaone: { model: "llama" },

@@ -16,7 +16,7 @@ import { configOf, type GgufArchitecture, GgufFile, type Tensors } from "./confi
 import { type Container, readContainer, type StoredTensor } from "./container.ts"
 import { isMmproj, Keys } from "./keys.ts"
 import { addedTokensIn, readTokenizer } from "./tokenizer.ts"
-import { holdsTower, isOfTower } from "./tower-inside.ts"
+import { isOfTower, towerIn } from "./tower-inside.ts"
 import { ggufWeights } from "./weights.ts"
 
 export interface GgufModel {
@@ -28,8 +28,8 @@ export interface GgufModel {
   texts: (config: ModelConfig) => ModelTexts
   /** The ids of tokens that a template writes so, and no user. */
   readTokenIds: () => (text: string) => number | undefined
-  /** It has what it sees with inside. */
-  holdsTower: boolean
+  /** It has what it sees with inside, and whether that is known. */
+  tower: ReturnType<typeof towerIn>
   /** Without the matrices that rows go through; absent: the file says nothing of it. */
   pooling: Pooling | undefined
   readDense: (weights: Weights) => Promise<Dense[]>
@@ -67,7 +67,7 @@ export async function openGguf(folder: Folder, file: string): Promise<GgufModel>
       },
       texts: ({ shapes }) => textsOf(folder, file, keys, shapes.vocabulary),
       readTokenIds: () => addedTokensIn(keys, embedding.dims[1] ?? 0),
-      holdsTower: holdsTower(name, tensors.keys()),
+      tower: towerIn(name, tensors.keys()),
       pooling: poolingOf(its),
       readDense: (opened) => readDense(its, opened),
       close,
@@ -183,16 +183,18 @@ async function divisorsOf(
 
 /**
  * Neither what guesses ahead, behind the last layer or by Ollama's name for it, nor what sees or hears, some of it under the names that
- * it was published with, where an architecture has those.
+ * it was published with, nor layers that attend to images alone, where an architecture has those.
  */
 function readOf(
   { guessesAhead, sees }: GgufArchitecture,
-  { shapes }: ModelConfig,
+  { shapes, seeing }: ModelConfig,
 ): (name: string) => boolean {
+  const layerOf = (name: string) => Number(/^blk\.(\d+)\./.exec(name)?.[1] ?? Number.NaN)
   return (name) =>
-    !(guessesAhead && Number(/^blk\.(\d+)\./.exec(name)?.[1] ?? 0) >= shapes.layers) &&
+    !(guessesAhead && layerOf(name) >= shapes.layers) &&
     !(guessesAhead && name.startsWith("mtp.")) &&
-    !(sees && (isOfTower(name) || name.startsWith("model.vision_tower.")))
+    !(sees && (isOfTower(name) || name.startsWith("model.vision_tower."))) &&
+    !seeing?.has(layerOf(name))
 }
 
 /** Norms of single heads lie in one tensor, head after head. */

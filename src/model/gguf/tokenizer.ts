@@ -154,14 +154,15 @@ const isOf = (keys: Keys, ...architectures: string[]) =>
   architectures.includes(keys.textIfThere("general.architecture") ?? "")
 
 /**
- * Ollama's files of Gemma 3 list tokens of pictures, too, which have no rows; and none of these says that no text begins with a
- * blank.
+ * Ollama's files of Gemma 3 list tokens of pictures, too, which have no rows, as those of Llama 3.2 Vision do; and none of the former says
+ * that no text begins with a blank.
  */
 const isGemmaByOllama = (keys: Keys) => isOf(keys, "gemma3", "gemma4") && isByOllama(keys)
 
 function readLists(keys: Keys, vocabulary: number): FileLists {
   const listed = keys.texts("tokenizer.ggml.tokens")
-  const tokens = isGemmaByOllama(keys) ? listed.first(vocabulary) : listed
+  const listsPictures = isGemmaByOllama(keys) || isOf(keys, "mllama")
+  const tokens = listsPictures ? listed.first(vocabulary) : listed
   if (tokens.length !== vocabulary)
     throw keys.wrong(
       "tokenizer.ggml.tokens",

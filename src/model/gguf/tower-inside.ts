@@ -205,9 +205,14 @@ export const isOfTower = (name: string) => /^(v|a|mm)\./.test(name)
 /** Of what hears alone. */
 export const isOfEar = (name: string) => /^(mm\.)?a\./.test(name)
 
-/** Whether a file of that architecture holds a tower that is known. */
-export const holdsTower = (architecture: string, names: Iterable<string>) =>
-  Object.hasOwn(towers, architecture) && [...names].some(isOfTower)
+/** Whether a file of that architecture holds a tower, and one that is known. */
+export function towerIn(
+  architecture: string,
+  names: Iterable<string>,
+): "known" | "unknown" | undefined {
+  if (![...names].some(isOfTower)) return undefined
+  return Object.hasOwn(towers, architecture) ? "known" : "unknown"
+}
 
 /**
  * @param broken the problem of the file
@@ -221,7 +226,7 @@ export function towerInside(
   const architecture = pairs.get("general.architecture")
   if (typeof architecture !== "string") return undefined
   const names = tensors.map(({ name }) => name)
-  if (!holdsTower(architecture, names)) return undefined
+  if (towerIn(architecture, names) !== "known") return undefined
   const inside = towers[architecture]!
   const own = Object.assign((rest: string) => pairs.get(`${architecture}.${rest}`), {
     wrong: (rest: string, what: string) => broken(`${architecture}.${rest} ${what}`),

@@ -149,6 +149,15 @@ export function withParts(naming: Naming, parts: Naming["parts"]): Naming {
   return { ...naming, parts: { ...naming.parts, ...parts } }
 }
 
+/** The table of a model whose head has fewer rows than are `stored`: those behind them are not read. */
+export function storedTable(
+  { stored, vocabulary }: Record<"stored" | "vocabulary", number>,
+  name = "embed_tokens",
+): Naming["parts"] {
+  if (stored === vocabulary) return {}
+  return { embed_tokens: { name, rows: { of: stored, from: 0, run: vocabulary, every: stored } } }
+}
+
 /** Weights that are all 1 and that nobody stores: they stand for a norm, a sum or a mean without any. */
 export const unitParts = (...names: readonly string[]): Naming["parts"] =>
   Object.fromEntries(names.map((name) => [name, { name, constant: 1 }]))

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from transformers import AutoConfig, AutoModelForCausalLM, Mistral4ForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, Mistral4ForCausalLM, MllamaForConditionalGeneration
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaMLP
 from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 
@@ -958,6 +958,42 @@ MODELS = {
         "topk_group": 1,
         "routed_scaling_factor": 2.5,
     },
+    "mllama": {
+        "architectures": ["MllamaForConditionalGeneration"],
+        "model_type": "mllama",
+        "image_token_index": 320,
+        "tie_word_embeddings": False,
+        "text_config": {
+            **COMMON,
+            "model_type": "mllama_text_model",
+            "hidden_size": 24,
+            "num_hidden_layers": 5,
+            "cross_attention_layers": [1, 4],
+            "tie_word_embeddings": False,
+            "rms_norm_eps": 1e-5,
+            "pad_token_id": 0,
+            "rope_scaling": {
+                "rope_type": "llama3",
+                "factor": 8.0,
+                "low_freq_factor": 1.0,
+                "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 64,
+            },
+        },
+        "vision_config": {
+            "model_type": "mllama_vision_model",
+            "hidden_size": 8,
+            "intermediate_size": 16,
+            "num_hidden_layers": 2,
+            "num_global_layers": 1,
+            "attention_heads": 2,
+            "image_size": 8,
+            "patch_size": 4,
+            "max_num_tiles": 4,
+            "intermediate_layers_indices": [0],
+            "vision_output_dim": 16,
+        },
+    },
     "mistral4": {
         **{key: value for key, value in COMMON.items() if key not in ("num_key_value_heads", "rope_theta")},
         "architectures": ["Mistral4ForCausalLM"],
@@ -1171,9 +1207,15 @@ def draw(name, shape, generator):
     return normal * 1.2 / root if len(shape) > 1 else normal * 0.1
 
 
-def is_nested(config):
-    """Whether transformers finds it inside of another alone."""
-    return config["model_type"] == "mistral4"
+def class_of(config):
+    """Of what transformers finds inside of another alone, and of what has another beside it, the class itself."""
+    classes = {"mistral4": Mistral4ForCausalLM, "mllama": MllamaForConditionalGeneration}
+    return classes.get(config["model_type"], AutoModelForCausalLM)
+
+
+def made(config):
+    cls = class_of({"model_type": config.model_type})
+    return cls.from_config(config) if cls is AutoModelForCausalLM else cls(config)
 
 
 def make_weights(config, seed, folder):
@@ -1183,7 +1225,7 @@ def make_weights(config, seed, folder):
     given = {k: v for k, v in config.items() if k not in ("model_type", "architectures")}
     own = AutoConfig.for_model(config["model_type"], **given)
     own._attn_implementation = "eager"
-    model = cut(Mistral4ForCausalLM(own) if is_nested(config) else AutoModelForCausalLM.from_config(own))
+    model = cut(made(own))
     with torch.no_grad():
         buffers = ((n, b) for n, b in model.named_buffers() if "e_score" in n)
         for name, weight in [*model.named_parameters(), *buffers]:
@@ -1191,7 +1233,7 @@ def make_weights(config, seed, folder):
         ids = torch.randint(3, 310, (1, 60), generator=generator)
         deviation = model(ids, use_cache=False).logits[0].std().item()
         names = ("norm", "norm_f", "final_layernorm", "embedding_norm", "ln_f")
-        inner = model.base_model
+        inner = getattr(model.base_model, "language_model", model.base_model)
         norm = next(getattr(inner, own) for own in names if hasattr(inner, own))
         last = getattr(norm, "weight", model.lm_head.weight)  # of a norm without weights the head
         last.copy_((last * 3 / deviation).bfloat16().float())
@@ -1297,7 +1339,7 @@ def opened(config, folder):
         model = cut(AutoModelForCausalLM.from_config(own)).double()
         model.load_state_dict(load_file(folder / "model.safetensors"))
         return model
-    return (Mistral4ForCausalLM if is_nested(config) else AutoModelForCausalLM).from_pretrained(
+    return class_of(config).from_pretrained(
         folder, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager"
     )
 

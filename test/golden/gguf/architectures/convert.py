@@ -275,6 +275,24 @@ def nemotron(w, c, weights):
     plus_one(c, weights)
 
 
+def mllama(w, c, weights):
+    """As Ollama names it, which alone has it (convert/convert_mllama.go there); of what sees the names that are the same."""
+    in_pairs(c, weights)
+    w.add_array("mllama.attention.cross_attention_layers", c["cross_attention_layers"])
+    w.add_vocab_size(c["vocab_size"])
+    w.add_rope_dimension_count(head_dim(c))
+    weights["rope_freqs.weight"] = llama3_divisors(c | {"head_dim": head_dim(c)}, c["rope_scaling"]).astype(np.float32)
+    for name in list(weights):
+        own = name.removeprefix("language_model.")
+        if match := re.match(r"model.layers.(\d+)\.", own):
+            if int(match[1]) in c["cross_attention_layers"]:
+                own = own.replace(match[0], f"blk.{match[1]}.").replace("cross_attn.", "cross_attn_")
+                own = own.replace("input_layernorm", "attn_norm").replace("post_attention_layernorm", "ffn_norm")
+                own = re.sub(r"mlp\.(\w+)_proj", r"ffn_\1", own)
+        own = own.replace("multi_modal_projector", "mm.0").replace("vision_model.", "v.")
+        weights[own] = weights.pop(name)
+
+
 def stack(weights, prefix, parts):
     """The matrices of experts, each kind as one tensor."""
     for own, long in parts.items():
@@ -544,6 +562,7 @@ CONVERTERS = {
     "llama-tied.internlm2": (A.INTERNLM2, internlm2),
     "ministral3": (A.MISTRAL3, ministral3),
     "mixtral": (A.LLAMA, mixtral),
+    "mllama": ("mllama", mllama),
     "nemotron": (A.NEMOTRON, nemotron),
     "olmo2": (A.OLMO2, SAME),
     "olmo3": (A.OLMO2, olmo3),
@@ -575,6 +594,7 @@ CONFIGS = {
     "glm4-moe": lambda c: c | {"block_count": c["num_hidden_layers"] + 1},
     "lfm2": lfm2_config,
     "lfm2-moe": lfm2_moe_config,
+    "mllama": lambda c: c | c["text_config"],
     "qwen3-5": lambda c: c | {"block_count": c["num_hidden_layers"] + 1},
     "qwen3-5.moe": lambda c: c | {"moe_intermediate_size": c["intermediate_size"], "intermediate_size": 0},
 }
@@ -612,7 +632,7 @@ def write_keys(w, c):
         w.add_layer_norm_eps(first(c, "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"))
 
 
-def write_tokenizer(w, folder, rows):
+def write_tokenizer(w, folder, config, rows):
     t = json.loads((folder / "tokenizer.json").read_text())
     vocab = t["model"]["vocab"] | {a["content"]: a["id"] for a in t["added_tokens"]}
     special = {a["id"] for a in t["added_tokens"]}
@@ -631,7 +651,6 @@ def write_tokenizer(w, folder, rows):
     else:
         w.add_tokenizer_pre("llama-bpe")
         w.add_token_merges([" ".join(m) for m in t["model"]["merges"]])
-    config = json.loads((folder / "config.json").read_text())
     if config["bos_token_id"] is not None:
         w.add_bos_token_id(config["bos_token_id"])
     w.add_eos_token_id(first({"eos": np.atleast_1d(config["eos_token_id"])}, "eos")[0].item())
@@ -642,15 +661,16 @@ def convert(name):
     arch, change = CONVERTERS[name]
     config, weights = read_folder(folder)
     config = CONFIGS.get(name, lambda c: c)(config)
-    w = gguf.GGUFWriter(HERE / f"{name}.gguf", gguf.MODEL_ARCH_NAMES[arch])
+    w = gguf.GGUFWriter(HERE / f"{name}.gguf", gguf.MODEL_ARCH_NAMES.get(arch, arch))
     w.add_type("model")
     write_keys(w, config)
     change(w, config, weights)
-    names = gguf.get_tensor_name_map(arch, first(config, "block_count", "num_hidden_layers", "n_layer"))
+    names = gguf.get_tensor_name_map(A.LLAMA if arch == "mllama" else arch, first(config, "block_count", "num_hidden_layers", "n_layer"))
     embedding = next(v for n, v in weights.items() if re.search("embed_tokens|embed_in|wte|word_embeddings", n))
-    write_tokenizer(w, folder, len(embedding))
+    # Of the tokens behind the vocabulary the first alone has a name.
+    write_tokenizer(w, folder, config, config["vocab_size"] + 1 if arch == "mllama" else len(embedding))
     for long, array in weights.items():
-        own = long if long.startswith(("rope_", "blk.")) else names.get_name(long, (".weight", ".bias"))
+        own = long if long.startswith(("rope_", "blk.", "v.", "mm.")) else names.get_name(long, (".weight", ".bias"))
         assert own, long
         array = np.ascontiguousarray(array, np.float32)
         exact = not (array.view(np.uint32) & 0xFFFF).any()
