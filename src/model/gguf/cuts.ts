@@ -27,10 +27,10 @@ export const cuts: readonly Cuts[] = [
       "modern-bert",
       "granite-docling",
       "a.x-4.0",
-      "jina-v1-en",
-      "jina-v2-code",
       "jina-v2-de",
       "jina-v2-es",
+      "jina-v1-en",
+      "jina-v2-code",
       "roberta-bpe",
     ],
     patterns: [

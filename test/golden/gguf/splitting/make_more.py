@@ -56,7 +56,7 @@ ROWS = {
     ],
 }
 SAME = {"tiny_aya": ["cohere2moe"]}
-ALSO = {"qwen2": ["f2llmv2"], "gpt-4o": ["granite-embed-multi-97m"]}
+ALSO = {"gpt-2": ["jina-v1-en", "jina-v2-code", "roberta-bpe"], "qwen2": ["f2llmv2"], "gpt-4o": ["granite-embed-multi-97m"]}
 
 
 def cut(text, patterns):
