@@ -1,6 +1,6 @@
 // Every field of a request does what it says, seen from outside.
 
-import { expect, test } from "vitest"
+import { expect, onTestFinished, test } from "vitest"
 import { eventsOf } from "../parrot.ts"
 import { ask, chat, messages, post, server } from "./server.ts"
 
@@ -258,4 +258,16 @@ test("many at once, of every kind, all end well", async () => {
     expect(answer.status).toBe(200)
     expect(await answer.text()).toMatch(/"finish_reason":"(stop|length)"/)
   }
+})
+
+test("many prompts at once are not warned of as a leak", async () => {
+  const warnings: string[] = []
+  const told = ({ message }: Error) => void warnings.push(message)
+  process.on("warning", told)
+  onTestFinished(() => void process.off("warning", told))
+  const prompt = Array.from({ length: 40 }, (_, i) => `${i}`)
+  const { choices } = await ask(running, "/v1/completions", { prompt, max_tokens: 2 })
+  expect(choices).toHaveLength(40)
+  await new Promise(setImmediate) // warnings come a turn later
+  expect(warnings).toEqual([])
 })

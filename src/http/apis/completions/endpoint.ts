@@ -1,5 +1,6 @@
 // POST /v1/completions: goes on with plain texts. Each prompt is one generation; all are admitted before the first header.
 
+import { setMaxListeners } from "node:events"
 import { type Answer, bodyOf, type Exchange, serviceOf } from "../../exchange.ts"
 import { COMMENT, event } from "../../sse.ts"
 import { inTurns } from "../../turns.ts"
@@ -27,6 +28,7 @@ export async function completions(exchange: Exchange): Promise<Answer> {
   // One prompt that is refused refuses the request, and ends what was admitted of it.
   const ending = new AbortController()
   const signal = AbortSignal.any([exchange.signal, ending.signal])
+  setMaxListeners(0, signal) // each prompt has a few, and there may be more than Node takes for a leak
   try {
     const replies = await Promise.all(
       prompts.map((prompt) => chat.complete({ ...common, prompt }, signal, exchange.client)),
