@@ -41,6 +41,11 @@ export const usualMix: Readonly<Record<VisitorName, number>> = {
   huge: 0.25,
 }
 
+export interface LoadReport extends Report {
+  /** Bytes that the server's memory grew by while measured, its garbage apart (see growthOf). */
+  growth: number
+}
+
 export interface Report {
   seconds: number
   outcomes: Record<Outcome["kind"], number>
@@ -53,8 +58,7 @@ export interface Report {
   firstToken: Quantiles
   betweenTokens: Quantiles
   loopDelayP99: number
-  /** Bytes that the server's memory grew by while measured. */
-  growth: number
+  /** Bytes at the end. */
   resident: number
   /** What is still held when everybody has gone: all zero, or something leaks. */
   left: Record<(typeof HELD)[number], number>
@@ -68,15 +72,17 @@ export interface Quantiles {
 
 const HELD = ["sinter_running", "sinter_waiting", "sinter_blocks_used"] as const
 
-export async function load(options: LoadOptions): Promise<Report> {
+export async function load(options: LoadOptions): Promise<LoadReport> {
   const crowd = await gather(options)
   try {
     await crowd.arrive({ ...options, seconds: options.warmUp, seed: options.seed + 1 })
     const before = await crowd.atRest()
     const begun = performance.now()
+    const memory = watch(crowd.resident)
     const outcomes = await crowd.arrive(options)
     const seconds = (performance.now() - begun) / 1000
-    return report(outcomes, seconds, before, await crowd.atRest())
+    const growth = growthOf(await memory.end())
+    return { ...report(outcomes, seconds, before, await crowd.atRest()), growth }
   } finally {
     crowd.leave()
   }
@@ -86,6 +92,8 @@ export async function load(options: LoadOptions): Promise<Report> {
 export interface Crowd {
   /** Sends visitors for so many seconds and waits for the last of them. */
   arrive(options: Arrival): Promise<Outcome[]>
+  /** Bytes of the server's memory now. */
+  resident(): Promise<number>
   /** The server's numbers once nobody is served any more, or as they are after ten seconds. */
   atRest(): Promise<ReadonlyMap<string, number>>
   leave(): void
@@ -98,6 +106,7 @@ export async function gather({ url, model, apiKey, seed, mix }: LoadOptions): Pr
   const visit = visitMaker(target, questions, mix)
   return {
     arrive: (options) => arrive(options, visit),
+    resident: async () => (await scrape(target)).get(RESIDENT)!,
     atRest: () => atRest(target),
     leave: () => target.agent.destroy(),
   }
@@ -152,6 +161,36 @@ async function arrive(
   return outcomes
 }
 
+/** Asks for a number a few times a second, until its end. */
+function watch(ask: () => Promise<number>): { end(): Promise<number[]> } {
+  const over = new AbortController()
+  const asked = (async () => {
+    const numbers = [await ask()]
+    while (!over.signal.aborted) {
+      await sleep(WATCH_MS)
+      numbers.push(await ask())
+    }
+    return numbers
+  })()
+  return {
+    end: () => {
+      over.abort()
+      return asked
+    },
+  }
+}
+
+const WATCH_MS = 200
+
+/**
+ * How far the least memory of the last third lies above the least of the first. What a server has at one moment swings by
+ * a hundred MiB with the garbage that is not yet collected; what it falls back to stays, unless something is kept.
+ */
+export function growthOf(residents: readonly number[]): number {
+  const third = Math.ceil(residents.length / 3)
+  return Math.min(...residents.slice(-third)) - Math.min(...residents.slice(0, third))
+}
+
 const REST_SECONDS = 10
 
 async function atRest(target: Target): Promise<ReadonlyMap<string, number>> {
@@ -182,7 +221,6 @@ export function report(
     if (!Number.isNaN(outcome.first)) firsts.push(outcome.first)
     gaps.push(...outcome.gaps)
   }
-  const resident = after.get(RESIDENT)!
   const counted = (kind: keyof Tokens) => {
     const name = `sinter_tokens_total{kind="${kind}"}`
     return (after.get(name) ?? 0) - (before.get(name) ?? 0)
@@ -199,8 +237,7 @@ export function report(
     firstToken: quantiles(firsts),
     betweenTokens: quantiles(gaps),
     loopDelayP99: after.get("sinter_event_loop_delay_p99_seconds")! * 1000,
-    growth: resident - before.get(RESIDENT)!,
-    resident,
+    resident: after.get(RESIDENT)!,
     left: Object.fromEntries(HELD.map((name) => [name, after.get(name)])) as Report["left"],
   }
 }
@@ -254,7 +291,7 @@ async function main(): Promise<void> {
   process.exitCode = isSound(summary) ? 0 : 1
 }
 
-function printed(told: Report): string {
+function printed(told: LoadReport): string {
   const times = ({ p50, p95, p99 }: Quantiles) =>
     `p50 ${p50.toFixed(1)} ms, p95 ${p95.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms`
   const mib = (bytes: number) => `${(bytes / 2 ** 20).toFixed(1)} MiB`

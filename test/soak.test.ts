@@ -47,7 +47,7 @@ test("soak: every stream whole and as it is alone, nothing left behind, memory f
 
 const PRELOADED = ["--import", join(import.meta.dirname, "loop-times.ts")]
 
-const MAX_GROWTH = 96 * MIB
+const MAX_GROWTH = 48 * MIB
 
 // Milliseconds. Whoever shares a core with others waits for them, so the delay itself is held to it only where the machine
 // has little else to do; the processor's time that the loop takes at a stretch is held to it everywhere.
