@@ -64,8 +64,8 @@ async function judged(row: PlantedFault): Promise<Judgement> {
     text.replace(row.text, () => row.fault),
   )
   try {
-    const { passed, failed, hangs } = await run(row)
-    if (failed > 0) return { verdict: "died" }
+    const { passed, fails, hangs } = await run(row)
+    if (fails) return { verdict: "died" }
     if (hangs) return { verdict: "died", why: "the tests never end" }
     return passed > 0 ? { verdict: "lived" } : { verdict: "not judged", why: "it does not load" }
   } finally {
@@ -75,13 +75,20 @@ async function judged(row: PlantedFault): Promise<Judgement> {
 
 interface Run {
   passed: number
-  failed: number
+  /** A test does, or what comes before it; a file that does not load has none. */
+  fails: boolean
   hangs: boolean
 }
 
-function complaint({ passed, failed, hangs }: Run): string | undefined {
+/** Of vitest's report in JSON what is read. */
+interface Report {
+  numPassedTests: number
+  testResults: { status: string; assertionResults: unknown[] }[]
+}
+
+function complaint({ passed, fails, hangs }: Run): string | undefined {
   if (hangs) return "never ends"
-  if (failed > 0) return "fails as it is"
+  if (fails) return "fails as it is"
   return passed === 0 ? "is skipped here" : undefined
 }
 
@@ -94,10 +101,12 @@ async function run({ test, name }: PlantedFault): Promise<Run> {
   const over = await promisify(execFile)(process.execPath, [VITEST, ...vitest], settings).catch(
     (error: { killed?: boolean }) => error,
   )
-  if ("killed" in over && over.killed) return { passed: 0, failed: 0, hangs: true }
-  const { numPassedTests, numFailedTests } = JSON.parse(readFileSync(report, "utf8"))
+  if ("killed" in over && over.killed) return { passed: 0, fails: false, hangs: true }
+  const { numPassedTests, testResults }: Report = JSON.parse(readFileSync(report, "utf8"))
   rmSync(report)
-  return { passed: numPassedTests, failed: numFailedTests, hangs: false }
+  const [file] = testResults
+  const fails = file?.status === "failed" && file.assertionResults.length > 0
+  return { passed: numPassedTests, fails, hangs: false }
 }
 
 /** All that Git knows or would add, as it is now, in a folder of its own. */
