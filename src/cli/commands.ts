@@ -8,6 +8,7 @@ import { completion, installing, shells } from "./completion.ts"
 import { type ConfigFile, readConfigFile } from "./config-file.ts"
 import { isLikely } from "./likely.ts"
 import {
+  batchOptions,
   chatOptions,
   compileOptions,
   devicesOptions,
@@ -71,6 +72,9 @@ export function commandLine(): Command {
     "Turn each line of stdin into a row of numbers.",
     embedOptions,
     async (model, options) => (await import("./embed.ts")).embed(model, options),
+  )
+  command(program, "batch", "Answer a file of requests.", batchOptions, async (model, options) =>
+    (await import("./batch.ts")).batch(model, options),
   )
   command(
     program,

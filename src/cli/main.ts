@@ -10,7 +10,7 @@ import { cacheHome } from "../runtime/cache.ts"
 import { settleSignals } from "./signals.ts"
 
 /** The commands that have texts encoded. */
-const WITH_TEXTS = new Set<string | undefined>(["serve", "chat", "run", "embed"])
+const WITH_TEXTS = new Set<string | undefined>(["serve", "chat", "run", "embed", "batch"])
 
 settleSignals()
 keepCompiledModules()

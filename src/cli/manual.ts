@@ -2,6 +2,7 @@
 
 import { installing } from "./completion.ts"
 import {
+  batchOptions,
   chatOptions,
   compileOptions,
   devicesOptions,
@@ -56,6 +57,13 @@ Each line of stdin is a text; its row of numbers is a line of stdout, as JSON. A
 it with its number, behind the rows of the lines before.
 
 ${table(embedOptions)}
+
+## sinter batch MODEL
+
+Each line of stdin is a request in the form of OpenAI's batches, and each line of stdout its answer, in order:
+[clients.md](clients.md#a-file-of-requests).
+
+${table(batchOptions)}
 
 ## sinter compile MODEL
 

@@ -479,6 +479,38 @@ export const embedOptions = {
   },
 } as const satisfies Record<string, Option>
 
+export const batchOptions = {
+  ...modelOptions,
+  "--log-level": chatOptions["--log-level"],
+  "--input": {
+    value: "FILE",
+    absent: undefined,
+    shown: "stdin",
+    help: "The file of requests.",
+    read: text,
+  },
+  "--output": {
+    value: "FILE",
+    absent: undefined,
+    shown: "stdout",
+    help: "The file of answers, which must not be there yet.",
+    read: text,
+  },
+  "--resume": {
+    absent: false,
+    help: "Goes on with the file of answers that an earlier run has begun: what it has answered is not asked again.",
+    read: flag,
+  },
+  "--mode": { ...serveOptions["--mode"], absent: "server" },
+  "--served-model-name": serveOptions["--served-model-name"],
+  "--generation-defaults": serveOptions["--generation-defaults"],
+  "--reasoning": serveOptions["--reasoning"],
+  "--tool-format": serveOptions["--tool-format"],
+  "--max-body": serveOptions["--max-body"],
+  "--speculative-mode": serveOptions["--speculative-mode"],
+  "--additional-models": serveOptions["--additional-models"],
+} as const satisfies Record<string, Option>
+
 const firstTarget = libraryTargets[0]!
 
 /** What stands behind a target's name and a colon. */
@@ -629,6 +661,7 @@ export const allTables: readonly Readonly<Record<string, Option>>[] = [
   chatOptions,
   runOptions,
   embedOptions,
+  batchOptions,
   compileOptions,
   inspectOptions,
   devicesOptions,
