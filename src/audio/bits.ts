@@ -40,9 +40,9 @@ export class Bits {
     return (this.#cache << (32 - this.#count)) >>> (32 - count)
   }
 
-  /** Passes over bits that have been looked at. */
+  /** Passes over at most 25 bits. */
   drop(count: number): void {
-    if (this.#count < count) throw new Broken(this.#lack)
+    if (this.#count < count) this.#fill(count)
     this.#count -= count
   }
 

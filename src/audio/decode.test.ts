@@ -46,5 +46,28 @@ test.each(named(".ogg"))("%s has libsndfile's samples but for 2 of 65,536", (nam
   judge(name, files[name]!, 2),
 )
 
+test("Opus in MP4 has libsndfile's samples of the same in Ogg", () =>
+  judge("opus.mp4", files["stereo-opus.ogg"]!, 2))
+
 test("what a browser recorded has the browser's samples", () =>
   judge("recorded.webm", golden.recorded, 2))
+
+// FFmpeg's, of its own encoder's files, fdk-aac's, and such as no encoder writes: test/golden/audio/aac.py.
+const aac = JSON.parse(readFileSync(new URL("aac.json", folder), "utf8")) as {
+  files: Record<
+    string,
+    { rate: number; samples: number; square: number; every: number; f32: string }
+  >
+}
+
+test.each(Object.keys(aac.files))("%s has FFmpeg's samples but for a millionth", async (name) => {
+  const sound = await decode(read(name), 60)
+  if ("refusal" in sound) throw new Error(sound.refusal)
+  const { rate, samples, square, every, f32 } = aac.files[name]!
+  expect([sound.rate, sound.samples.length]).toEqual([rate, samples])
+  const truth = new Float32Array(Uint8Array.from(Buffer.from(f32, "base64")).buffer)
+  const far = truth.map((sample, at) => Math.abs(sample - sound.samples[at * every]!))
+  expect(Math.max(...far)).toBeLessThan(1e-6)
+  const sum = sound.samples.reduce((all, sample) => all + sample ** 2, 0)
+  expect(sum / samples / square).toBeCloseTo(1, 5)
+})

@@ -1,0 +1,49 @@
+// AAC in a container to sound: those parts of it that are meant.
+
+import type { Decoded } from "../broken.ts"
+import { lengthProblem, rateProblem } from "../limits.ts"
+import type { Config } from "./config.ts"
+import { AacDecoder } from "./decoder.ts"
+
+/** What a container has of AAC. */
+export interface AacFrames {
+  config: Config
+  frames: readonly Uint8Array[]
+  /** Seconds. */
+  most: number
+}
+
+/** Samples of what frames hold. */
+export interface Span {
+  from: number
+  end: number
+}
+
+/** Frames before a span, which fade into it. An encoder's delay is shorter, so that what behind it is meant is decoded from the first frame on. */
+const LEAD = 3
+
+/** @param spans in their order */
+export function decodeAac({ config, frames, most }: AacFrames, spans: readonly Span[]): Decoded {
+  const { rate, size } = config
+  const total = frames.length * size
+  const meant = spans
+    .map(({ from, end }) => ({ from, end: Math.min(end, total) }))
+    .filter(({ from, end }) => from < end)
+  const count = meant.reduce((sum, { from, end }) => sum + end - from, 0)
+  const refusal = rateProblem(rate) ?? lengthProblem(count / rate, most)
+  if (refusal !== undefined) return { refusal }
+  const samples = new Float32Array(count)
+  let at = 0
+  for (const { from, end } of meant) {
+    const first = Math.max(0, Math.floor(from / size) - LEAD)
+    const decoder = new AacDecoder(config)
+    for (let frame = first; frame * size < end; frame++) {
+      const part = decoder.decode(frames[frame]!)
+      const start = frame * size
+      const wanted = part.subarray(Math.max(0, from - start), Math.max(0, end - start))
+      samples.set(wanted, at)
+      at += wanted.length
+    }
+  }
+  return { rate, samples }
+}
