@@ -8,7 +8,7 @@ import { Broken } from "../broken.ts"
 import { bandsOf } from "./bands.ts"
 import { type Channel, channelIn, type Stream } from "./channel.ts"
 import { type Config, passProgramConfig } from "./config.ts"
-import { type Fading, Filterbank } from "./filterbank.ts"
+import { Filterbank, type Windowed } from "./filterbank.ts"
 import { Noise } from "./noise.ts"
 import { pairIn } from "./pair.ts"
 import { shape } from "./shaping.ts"
@@ -26,7 +26,7 @@ const LOUDEST = 2 ** 31
 export class AacDecoder {
   readonly #stream: Stream
   readonly #filterbank: Filterbank
-  #fadings: readonly Fading[] | undefined // of channels
+  #wereKaiser: boolean[] | undefined // of each channel's last window
 
   constructor({ rate, size }: Config) {
     this.#stream = { bands: bandsOf(rate, size), noise: new Noise() }
@@ -36,19 +36,38 @@ export class AacDecoder {
   /** @returns the mean of its channels. @throws Broken */
   decode(frame: Uint8Array): Float32Array {
     const channels = channelsIn(new Bits(frame, "a frame of it ends too early"), this.#stream)
-    const { size } = this.#filterbank
-    this.#fadings ??= channels.map(() => ({ rest: new Float64Array(size), isKaiser: false }))
-    const fadings = this.#fadings
     if (channels.length === 0) throw new Broken("a frame of it has no channels")
-    if (channels.length !== fadings.length) throw new Broken("its channels change under way")
-    const sum = new Float64Array(size)
-    for (const [at, channel] of channels.entries()) {
-      shape(channel.spectrum, channel.filters)
-      this.#filterbank.add(channel, fadings[at]!, sum)
+    this.#wereKaiser ??= channels.map(() => false)
+    if (channels.length !== this.#wereKaiser.length)
+      throw new Broken("its channels change under way")
+    const sum = this.#filterbank.samplesOf(this.#alike(channels, this.#wereKaiser))
+    this.#wereKaiser = channels.map(({ windows }) => windows.isKaiser)
+    const samples = new Float32Array(sum.length)
+    for (let at = 0; at < samples.length; at++) {
+      if (!(Math.abs(sum[at]!) < LOUDEST))
+        throw new Broken("it has samples that are no numbers, or 2^31 and more")
+      samples[at] = sum[at]! / channels.length
     }
-    if (!sum.every((sample) => Math.abs(sample) < LOUDEST))
-      throw new Broken("it has samples that are no numbers, or 2^31 and more")
-    return Float32Array.from(sum, (sample) => sample / channels.length)
+    return samples
+  }
+
+  /** Sums of channels that have the same windows, as their mean alone is heard: what the filterbank makes of a sum is the sum of what it makes. */
+  #alike(channels: readonly Channel[], wereKaiser: readonly boolean[]): Windowed[] {
+    const sums: Windowed[] = []
+    for (const [at, { spectrum, windows, filters }] of channels.entries()) {
+      shape(spectrum, filters)
+      const { sequence, isKaiser } = windows
+      const wasKaiser = wereKaiser[at]!
+      const sum = sums.find(
+        (each) =>
+          each.sequence === sequence && each.isKaiser === isKaiser && each.wasKaiser === wasKaiser,
+      )
+      if (sum)
+        for (let place = 0; place < spectrum.length; place++)
+          sum.spectrum[place]! += spectrum[place]!
+      else sums.push({ spectrum, sequence, isKaiser, wasKaiser })
+    }
+    return sums
   }
 }
 

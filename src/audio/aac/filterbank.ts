@@ -3,24 +3,29 @@
 // ISO/IEC 14496-3, 4.6.11.
 
 import { Fourier } from "../fourier.ts"
-import type { Channel } from "./channel.ts"
 import { SHORT, START, STOP, type Windows } from "./windows.ts"
 
 /** How loud samples of 16 bits are. */
 const FULL = 32_768
 
-/** What all channels of a stream have in common. */
+/** A spectrum, its windows, and by which slope the last one before them fell. */
+export interface Windowed extends Pick<Windows, "sequence" | "isKaiser"> {
+  spectrum: Float64Array // [windows, samples]
+  wasKaiser: boolean
+}
+
 export class Filterbank {
-  readonly size: number
+  readonly #size: number
   readonly #long: Transform
   readonly #short: Transform
   readonly #slopes: readonly Record<"long" | "short", Float64Array>[] // sine, Kaiser and Bessel
   readonly #block: Float64Array // [2, size]
   readonly #part: Float64Array // [2, size / 8]
+  readonly #rest: Float64Array // [size] what a frame leaves for the next
 
   /** @param size samples of a frame */
   constructor(size: number) {
-    this.size = size
+    this.#size = size
     this.#long = new Transform(size)
     this.#short = new Transform(size / 8)
     this.#slopes = [
@@ -29,22 +34,25 @@ export class Filterbank {
     ]
     this.#block = new Float64Array(2 * size)
     this.#part = new Float64Array(size / 4)
+    this.#rest = new Float64Array(size)
   }
 
-  /** Adds a frame of a channel to what others have in it. */
-  add({ spectrum, windows }: Channel, fading: Fading, to: Float64Array): void {
-    this.#transform(spectrum, windows, this.#slopes[Number(fading.isKaiser)]!)
-    for (let at = 0; at < this.size; at++) to[at]! += fading.rest[at]! + this.#block[at]!
-    fading.rest.set(this.#block.subarray(this.size))
-    fading.isKaiser = windows.isKaiser
+  /** Of a frame's parts, each with windows of its own, and what the frame before left. */
+  samplesOf(parts: readonly Windowed[]): Float64Array {
+    const samples = this.#rest.slice()
+    this.#rest.fill(0)
+    for (const part of parts) {
+      this.#inverse(part)
+      for (let at = 0; at < this.#size; at++) {
+        samples[at]! += this.#block[at]!
+        this.#rest[at]! += this.#block[this.#size + at]!
+      }
+    }
+    return samples
   }
 
-  /** @param before slopes of the frame before, which this one rises by */
-  #transform(
-    spectrum: Float64Array,
-    { sequence, isKaiser }: Windows,
-    before: Record<"long" | "short", Float64Array>,
-  ): void {
+  #inverse({ spectrum, sequence, isKaiser, wasKaiser }: Windowed): void {
+    const before = this.#slopes[Number(wasKaiser)]!
     const own = this.#slopes[Number(isKaiser)]!
     if (sequence !== SHORT) {
       this.#long.inverse(spectrum, this.#block)
@@ -55,21 +63,15 @@ export class Filterbank {
       )
       return
     }
-    const length = this.size / 8
+    const length = this.#size / 8
     this.#block.fill(0)
     for (let window = 0; window < 8; window++) {
       this.#short.inverse(spectrum.subarray(window * length, (window + 1) * length), this.#part)
       fade(this.#part, (window === 0 ? before : own).short, own.short)
-      const first = (this.size - length) / 2 + window * length
+      const first = (this.#size - length) / 2 + window * length
       for (let at = 0; at < 2 * length; at++) this.#block[first + at]! += this.#part[at]!
     }
   }
-}
-
-/** Of a channel, what the last frame leaves for the next. */
-export interface Fading {
-  rest: Float64Array // [size]
-  isKaiser: boolean
 }
 
 /** Slopes shorter than half a block stand in the middle of it, with nothing before the one and behind the other. */
