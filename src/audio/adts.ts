@@ -2,10 +2,11 @@
 //
 // ISO/IEC 14496-3, 1.A.2.2.
 
-import { decodeAac } from "./aac/aac.ts"
-import { type Config, mustBeLc, RATES } from "./aac/config.ts"
+import { mustBeLc, RATES } from "./aac/config.ts"
+import { AacDecoder } from "./aac/decoder.ts"
 import { Broken, type Decoded, orRefusal } from "./broken.ts"
 import { tooLong } from "./limits.ts"
+import { decodeSpans } from "./spans.ts"
 import { behindTags, isEnd } from "./tags.ts"
 
 const SIZE = 1024 // samples of a frame
@@ -15,13 +16,15 @@ const CHECKSUM = 2
 /** @returns its channels' mean, or why there is none, as the rest of a sentence that begins with what it is about */
 export function decodeAdts(bytes: Uint8Array, most: number): Promise<Decoded> {
   return orRefusal("an AAC", () => {
-    const { config, frames } = framesOf(bytes)
-    if (frames.length * SIZE > most * config.rate) return { refusal: tooLong(most) }
-    return decodeAac({ config, frames, most }, [{ from: 0, end: frames.length * SIZE }])
+    const { rate, frames } = framesOf(bytes)
+    const end = frames.length * SIZE
+    const open = () => new AacDecoder({ rate, size: SIZE })
+    if (end > most * rate) return { refusal: tooLong(most) }
+    return decodeSpans({ rate, size: SIZE, frames, open }, [{ from: 0, end }], most)
   })
 }
 
-function framesOf(bytes: Uint8Array): { config: Config; frames: Uint8Array[] } {
+function framesOf(bytes: Uint8Array): { rate: number; frames: Uint8Array[] } {
   const frames: Uint8Array[] = []
   let rate: number | undefined
   const start = behindTags(new DataView(bytes.buffer, bytes.byteOffset, bytes.length))
@@ -34,7 +37,7 @@ function framesOf(bytes: Uint8Array): { config: Config; frames: Uint8Array[] } {
     frames.push(bytes.subarray(at + header.own, end))
     at = end
   }
-  return { config: { rate: rate!, size: SIZE }, frames }
+  return { rate: rate!, frames }
 }
 
 interface Header {

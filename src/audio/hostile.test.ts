@@ -483,6 +483,7 @@ describe("AAC", () => {
       patched(whole, 7, (whole[7]! & 0x1f) | 0x40),
       "it has a channel that is added to others (CCE)",
     ],
+    ["channels without end", crowd(whole, 500), "a frame of it has more than 64 channels"],
     ["no channels", patched(whole, 7, 0xe0), "a frame of it has no channels"],
   ])("of %s is refused", async (_, bytes, why) => {
     const sentence = await said(bytes)
@@ -497,6 +498,13 @@ describe("AAC", () => {
     )
   })
 })
+
+/** A frame of channels that are silent, and nothing else: 32 bits each. */
+function crowd(whole: Uint8Array, count: number): Uint8Array {
+  const length = 7 + 4 * count
+  const head = patched(whole.subarray(0, 7), 4, length >> 3, ((length & 7) << 5) | 31)
+  return new Uint8Array(Buffer.concat([head, new Uint8Array(4 * count)]))
+}
 
 /** Where frames of AAC begin. */
 function framesOf(bytes: Uint8Array): number[] {
@@ -533,14 +541,18 @@ describe("MP4", () => {
     ],
     ["pictures alone", named(mono, "soun", "vide"), "it has no sound"],
     [
-      "Apple Lossless",
+      "Apple Lossless that is AAC",
       named(mono, "mp4a", "alac"),
-      "it has Apple Lossless (ALAC), and AAC and Opus are read",
+      "a box of it holds less than it says",
     ],
     ["AC-3", named(mono, "mp4a", "ac-3"), "it has AC-3, and"],
     ["nobody's codec", named(mono, "mp4a", "\n;\0\0"), "it has a codec that is not known, and"],
     ["what is encrypted", named(mono, "mp4a", "enca"), "its sound is encrypted"],
-    ["MP3", patched(mono, specific - 18, 0x6b), "it has MP3, and AAC and Opus are read"],
+    [
+      "MP3",
+      patched(mono, specific - 18, 0x6b),
+      "it has MP3, and AAC, Apple Lossless and Opus are read",
+    ],
     ["AAC Main", asc(0x0c), "it is AAC Main, and AAC LC and HE-AAC are read"],
     ["AAC-LD", asc(0xbc), "it is AAC-LD, and"],
     ["AAC-ELD", asc(0xf8, 0xe8), "it is AAC-ELD, and"],
@@ -599,6 +611,39 @@ describe("MP4", () => {
     expect(sentence).toContain(why)
   })
 
+  const lossless = read("alac.m4a")
+  /** A byte of what Apple Lossless says of all frames; of its first frame. */
+  const cookie = (on: number, ...values: number[]) =>
+    patched(lossless, Buffer.from(lossless).lastIndexOf("alac") + 8 + on, ...values)
+  const start = Buffer.from(lossless).indexOf("mdat") + 4
+  const first = (on: number, ...values: number[]) => patched(lossless, start + on, ...values)
+
+  test.each<[string, Uint8Array, string]>([
+    ["of another version", cookie(4, 1), "its Apple Lossless has a form that is not known"],
+    ["frames of nothing", cookie(0, 0, 0, 0, 0), "has a form that is not known"],
+    ["frames of hours", cookie(0, 1), "has a form that is not known"],
+    ["samples of 33 bits", cookie(5, 33), "has a form that is not known"],
+    ["codes of no length", cookie(8, 0), "has a form that is not known"],
+    ["a part that is none", first(0, 0x40), "a frame of it has a part that is not known"],
+    ["a frame without channels", first(0, 0xe0), "a frame of it has no channels"],
+    [
+      "a frame that is too long",
+      first(2, lossless[start + 2]! | 0x10, 0xff),
+      "a frame of it is longer than all may be",
+    ],
+    [
+      "a frame that ends too early",
+      changed(lossless, "stsz", 12, 100),
+      "a frame of it ends too early",
+    ],
+  ])("of Apple Lossless with %s is refused", async (_, bytes, why) => {
+    const sentence = await said(bytes)
+    expect(sentence).toMatch(
+      /^is an MP4 that cannot be decoded \([^\n;]*\); send it whole and valid$/,
+    )
+    expect(sentence).toContain(why)
+  })
+
   test("frames that share bytes are refused before they are many", async () => {
     const chunks = 5000
     const table = Buffer.alloc(16 + 4 * chunks)
@@ -631,6 +676,20 @@ describe("MP4", () => {
     expect(await said(mono, 1)).toBe(
       "lasts 1.01 seconds; this model hears at most 1; send a part of it",
     )
+  })
+
+  test("HE-AAC that is told by its first kind is heard as if it were told behind AAC LC", async () => {
+    const behind = read("fdk-he.m4a")
+    const at = Buffer.from(behind).indexOf(Buffer.of(5, 0x80, 0x80, 0x80)) + 5
+    const channels = (behind[at + 1]! >> 3) & 15
+    const first = (5n << 35n) | (7n << 31n) | (BigInt(channels) << 27n) | (4n << 23n) | (2n << 18n)
+    const told = patched(
+      behind,
+      at,
+      ...[32n, 24n, 16n, 8n, 0n].map((bits) => Number((first >> bits) & 255n)),
+    )
+    expect(told).not.toEqual(behind)
+    expect(await decode(told, 10)).toEqual(await decode(behind, 10))
   })
 
   test("an old QuickTime file, without a name in front, is one", async () => {
@@ -688,6 +747,8 @@ const FILES = [
   "fdk-mono.m4a",
   "fragments.mp4",
   "opus.mp4",
+  "alac.m4a",
+  "alac-24.m4a",
 ]
 
 test.each(FILES)("%s with bytes changed or missing is sound or one sentence", (name) =>

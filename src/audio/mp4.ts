@@ -1,32 +1,35 @@
-// MP4, as telephones, browsers and video cameras write it, and QuickTime: the first sound track, of AAC or of Opus. What an encoder added
+// MP4, as telephones, browsers and video cameras write it, and QuickTime: the first sound track, of AAC, Apple Lossless or Opus. What an encoder added
 // before the sound, an edit list leaves out; what it added behind it, that or the last frame's length.
 //
 // ISO/IEC 14496-12, 8.5.2 (descriptions); 14496-1, 7.2.6 (descriptors); 14496-14, 5.6; QuickTime File Format, Sound Sample Descriptions;
 // https://opus-codec.org/docs/opus_in_isobmff.html
 
-import { decodeAac, type Span } from "./aac/aac.ts"
 import { type Config, configOf } from "./aac/config.ts"
+import { AacDecoder } from "./aac/decoder.ts"
+import { AlacDecoder, alacIn } from "./alac.ts"
 import type { Bits } from "./bits.ts"
 import { Broken, type Decoded, orRefusal } from "./broken.ts"
 import { bitsOf, bodyOf } from "./mp4-boxes.ts"
 import { type Track, trackIn } from "./mp4-track.ts"
 import { decodeOpus, OPUS_RATE } from "./opus.ts"
+import { decodeSpans, type Framed, type Span } from "./spans.ts"
 
 /** @returns its channels' mean, or why there is none, as the rest of a sentence that begins with what it is about */
 export function decodeMp4(bytes: Uint8Array, most: number): Promise<Decoded> {
   return orRefusal("an MP4", () => {
     const track = trackIn(bytes)
     if (track.kind === "mp4a") return decodeAacIn(track, most)
+    if (track.kind === "alac") return decodeAlacIn(track, most)
     if (track.kind === "Opus") return decodeOpusIn(track, most)
     if (track.kind === "enca") throw new Broken("its sound is encrypted")
     throw otherCodec(nameOf(track.kind))
   })
 }
 
-const otherCodec = (name: string) => new Broken(`it has ${name}, and AAC and Opus are read`)
+const otherCodec = (name: string) =>
+  new Broken(`it has ${name}, and AAC, Apple Lossless and Opus are read`)
 
 const KINDS: Record<string, string> = {
-  alac: "Apple Lossless (ALAC)",
   "ac-3": "AC-3",
   "ec-3": "E-AC-3",
   "ac-4": "AC-4",
@@ -51,10 +54,22 @@ function nameOf(kind: string): string {
 
 function decodeAacIn(track: Track, most: number): Decoded {
   const config = aacIn(track)
-  return decodeAac({ config, frames: track.frames, most }, spansOf(track, config))
+  const { frames } = track
+  return decodeMeant(track, { ...config, frames, open: () => new AacDecoder(config) }, most)
 }
 
-function spansOf({ edits, frames, lasts }: Track, { rate, size }: Config): Span[] {
+function decodeAlacIn(track: Track, most: number): Decoded {
+  const boxes = boxesBehindFields(track)
+  const body = bodyOf(boxes, "alac") ?? bodyOf(boxes, "wave", "alac")
+  const config = alacIn(bitsOf(body ?? new Uint8Array()))
+  const { frames } = track
+  return decodeMeant(track, { ...config, frames, open: () => new AlacDecoder(config) }, most)
+}
+
+const decodeMeant = (track: Track, framed: Framed, most: number) =>
+  decodeSpans(framed, spansOf(track, framed), most)
+
+function spansOf({ edits, frames, lasts }: Track, { rate, size }: Framed): Span[] {
   const all = frames.length * size
   const told = Math.round((lasts ?? 0) * rate)
   // It may be told of another rate, as of HE-AAC's upper half; then it is off by more than the last frame.
@@ -70,9 +85,13 @@ function spansOf({ edits, frames, lasts }: Track, { rate, size }: Config): Span[
 const COMMON = 28 // bytes
 const ADDED = [0, 16, 36]
 
-function aacIn({ description }: Track): Config {
+function boxesBehindFields({ description }: Track): Uint8Array {
   const version = bitsOf(description.subarray(8)).read(16)
-  const boxes = description.subarray(COMMON + (ADDED[version] ?? 0))
+  return description.subarray(COMMON + (ADDED[version] ?? 0))
+}
+
+function aacIn(track: Track): Config {
+  const boxes = boxesBehindFields(track)
   const body = bodyOf(boxes, "esds") ?? bodyOf(boxes, "wave", "esds")
   if (!body) throw new Broken("it does not say what its AAC is")
   return descriptorIn(bitsOf(body))

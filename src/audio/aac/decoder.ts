@@ -5,6 +5,8 @@
 
 import { Bits } from "../bits.ts"
 import { Broken } from "../broken.ts"
+import { COUPLED, DATA, END, FILL, PAIR, PROGRAM, passData, passFill } from "../elements.ts"
+import type { FrameDecoder } from "../spans.ts"
 import { bandsOf } from "./bands.ts"
 import { type Channel, channelIn, type Stream } from "./channel.ts"
 import { type Config, passProgramConfig } from "./config.ts"
@@ -13,17 +15,10 @@ import { Noise } from "./noise.ts"
 import { pairIn } from "./pair.ts"
 import { shape } from "./shaping.ts"
 
-/** Kinds of elements; the others are single channels. */
-const PAIR = 1
-const COUPLED = 2
-const DATA = 4
-const PROGRAM = 5
-const FILL = 6
-const END = 7
-
+const MAX_CHANNELS = 64
 const LOUDEST = 2 ** 31
 
-export class AacDecoder {
+export class AacDecoder implements FrameDecoder {
   readonly #stream: Stream
   readonly #filterbank: Filterbank
   #wereKaiser: boolean[] | undefined // of each channel's last window
@@ -80,27 +75,13 @@ function channelsIn(bits: Bits, stream: Stream): Channel[] {
       throw new Broken("it has a channel that is added to others (CCE), which is not read")
     if (kind === PROGRAM) passProgramConfig(bits)
     else if (kind === FILL) passFill(bits)
+    else if (kind === DATA) passData(bits)
     else {
       bits.drop(4) // its number
-      if (kind === DATA) passData(bits)
-      else if (kind === PAIR) channels.push(...pairIn(bits, stream))
+      if (kind === PAIR) channels.push(...pairIn(bits, stream))
       else channels.push(channelIn(bits, stream))
+      if (channels.length > MAX_CHANNELS)
+        throw new Broken(`a frame of it has more than ${MAX_CHANNELS} channels`)
     }
   }
-}
-
-/** Zeros, or what a decoder of HE-AAC makes of the lower half of the spectrum. */
-function passFill(bits: Bits): void {
-  let bytes = bits.read(4)
-  if (bytes === 15) bytes += bits.read(8) - 1
-  for (; bytes > 0; bytes--) bits.read(8)
-}
-
-/** What somebody wrote beside the sound. */
-function passData(bits: Bits): void {
-  const isAligned = bits.read(1)
-  let bytes = bits.read(8)
-  if (bytes === 255) bytes += bits.read(8)
-  if (isAligned) bits.align()
-  for (; bytes > 0; bytes--) bits.read(8)
 }

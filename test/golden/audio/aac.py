@@ -1,4 +1,4 @@
-# AAC of other programs' encoders, and what FFmpeg makes of it. See README.md.
+# AAC and Apple Lossless of other programs' encoders, and what FFmpeg makes of it. See README.md.
 #
 # No encoder writes all that a decoder must read, so some files are made up here: frames of random numbers that keep to the syntax. Codes are
 # those of src/audio/aac/codebooks.ts: were one of them wrong, FFmpeg would read another number, or none.
@@ -439,6 +439,7 @@ def wav(rate, channels, seconds):
 FFMPEG = ["ffmpeg", "-v", "error", "-y", "-bitexact", "-i", "-"]
 FDK = ["fdkaac", "-S", "-I"]
 PICTURES = ["-f", "lavfi", "-i", "testsrc=size=32x32:rate=5"]
+QUIET = "volume=0:enable='between(t,0.04,0.1)'"
 FRAGMENTS = ["-frag_duration", "200000", "-movflags"]
 #                 rate, channels, seconds, how, what it is given
 ENCODED = {
@@ -448,6 +449,10 @@ ENCODED = {
     "ffmpeg.mov": (22050, 2, 0.5, [*FFMPEG, "-c:a", "aac", "-b:a", "32k"]),
     "fragments.mp4": (16000, 1, 1, [*FFMPEG, "-c:a", "aac", "-b:a", "32k", *FRAGMENTS, "empty_moov+default_base_moof"]),
     "pictures.mp4": (24000, 1, 1, [*FFMPEG[:-2], *PICTURES, *FFMPEG[-2:], "-shortest", "-c:v", "mpeg4", "-c:a", "aac", "-b:a", "32k", *FRAGMENTS, "frag_custom"]),
+    "alac.m4a": (22050, 2, 0.2, [*FFMPEG, "-af", QUIET, "-c:a", "alac"]),
+    "alac-24.m4a": (48000, 1, 0.1, [*FFMPEG, "-af", "volume=0.77:precision=double", "-sample_fmt", "s32p", "-c:a", "alac"]),
+    "alac-noise.m4a": (8000, 1, 0.2, [*FFMPEG, "-af", "aeval=2*random(0)-1", "-c:a", "alac"]),
+    "alac-six.mov": (8000, 6, 0.05, [*FFMPEG, "-c:a", "alac"]),
     "fdk-crc.aac": (48000, 2, 0.8, [*FDK, "-f", "2", "-C", "-b", "32000", "-", "-o"]),
     "fdk-mono.m4a": (8000, 1, 1, [*FDK, "-G", "0", "-b", "16000", "-", "-o"]),
     "fdk-edit.m4a": (32000, 2, 0.5, [*FDK, "-G", "1", "-b", "48000", "-", "-o"]),
@@ -466,6 +471,17 @@ def write_encoded():
         subprocess.run([*how, HERE / name], input=wav(rate, channels, seconds), check=True)
     for name, (of, how) in COPIED.items():
         subprocess.run(["ffmpeg", "-v", "error", "-y", "-bitexact", *how, "-i", HERE / of, "-c", "copy", HERE / name], check=True)
+
+
+def write_twofold():
+    """A first frame whose samples are predicted twice, which no encoder does: what it says then is noise, and everybody's the same."""
+    whole = bytearray((HERE / "alac-24.m4a").read_bytes())
+    at = whole.index(b"mdat") + 4
+    assert whole[at + 2] >> 4 & 1 == 0 # it does not say its size
+    mode = 3 + 4 + 12 + 1 + 2 + 1 + 8 + 8
+    bits = int.from_bytes(whole[at : at + 8], "big") | 15 << 64 - mode - 4
+    whole[at : at + 8] = bits.to_bytes(8, "big")
+    (HERE / "made-twofold.m4a").write_bytes(whole)
 
 
 # ---- what FFmpeg makes of them
@@ -513,6 +529,7 @@ def of_file(name):
 def main():
     write_made()
     write_encoded()
+    write_twofold()
     version = subprocess.run(["ffmpeg", "-version"], check=True, capture_output=True, text=True).stdout.split()[2]
     names = sorted({*ENCODED, "cut.m4a", *(path.name for path in HERE.glob("made-*"))})
     told = {"made": {"ffmpeg": version}, "files": {name: of_file(name) for name in names}}

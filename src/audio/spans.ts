@@ -1,16 +1,20 @@
-// AAC in a container to sound: those parts of it that are meant.
+// Frames of a container to sound: those parts of it that are meant.
 
-import type { Decoded } from "../broken.ts"
-import { lengthProblem, rateProblem } from "../limits.ts"
-import type { Config } from "./config.ts"
-import { AacDecoder } from "./decoder.ts"
+import type { Decoded } from "./broken.ts"
+import { lengthProblem, rateProblem } from "./limits.ts"
 
-/** What a container has of AAC. */
-export interface AacFrames {
-  config: Config
+export interface FrameDecoder {
+  /** Of the frame behind the last one, the mean of its channels. */
+  decode(frame: Uint8Array): Float32Array
+}
+
+/** Frames one behind the other, all of one size but the last. */
+export interface Framed {
+  /** Samples a second, and of a frame. */
+  rate: number
+  size: number
   frames: readonly Uint8Array[]
-  /** Seconds. */
-  most: number
+  open: () => FrameDecoder
 }
 
 /** Samples of what frames hold. */
@@ -19,12 +23,15 @@ export interface Span {
   end: number
 }
 
-/** Frames before a span, which fade into it. An encoder's delay is shorter, so that what behind it is meant is decoded from the first frame on. */
+/** Frames before a span, which fade into it. An encoder's delay is shorter, so that what is meant behind it is decoded from the first frame on. */
 const LEAD = 3
 
-/** @param spans in their order */
-export function decodeAac({ config, frames, most }: AacFrames, spans: readonly Span[]): Decoded {
-  const { rate, size } = config
+/** @param spans in their order. @param most seconds */
+export function decodeSpans(
+  { rate, size, frames, open }: Framed,
+  spans: readonly Span[],
+  most: number,
+): Decoded {
   const total = frames.length * size
   const meant = spans
     .map(({ from, end }) => ({ from, end: Math.min(end, total) }))
@@ -36,7 +43,7 @@ export function decodeAac({ config, frames, most }: AacFrames, spans: readonly S
   let at = 0
   for (const { from, end } of meant) {
     const first = Math.max(0, Math.floor(from / size) - LEAD)
-    const decoder = new AacDecoder(config)
+    const decoder = open()
     for (let frame = first; frame * size < end; frame++) {
       const part = decoder.decode(frames[frame]!)
       const start = frame * size
@@ -45,5 +52,5 @@ export function decodeAac({ config, frames, most }: AacFrames, spans: readonly S
       at += wanted.length
     }
   }
-  return { rate, samples }
+  return { rate, samples: samples.subarray(0, at) }
 }
