@@ -448,7 +448,7 @@ ENCODED = {
     "ffmpeg-six.m4a": (48000, 6, 0.25, [*FFMPEG, "-c:a", "aac", "-b:a", "128k"]),
     "ffmpeg.mov": (22050, 2, 0.5, [*FFMPEG, "-c:a", "aac", "-b:a", "32k"]),
     "fragments.mp4": (16000, 1, 1, [*FFMPEG, "-c:a", "aac", "-b:a", "32k", *FRAGMENTS, "empty_moov+default_base_moof"]),
-    "pictures.mp4": (24000, 1, 1, [*FFMPEG[:-2], *PICTURES, *FFMPEG[-2:], "-shortest", "-c:v", "mpeg4", "-c:a", "aac", "-b:a", "32k", *FRAGMENTS, "frag_custom"]),
+    "pictures.mp4": (24000, 1, 1, [*FFMPEG[:-2], *PICTURES, *FFMPEG[-2:], "-shortest", "-c:v", "mpeg4", "-c:a", "aac", "-b:a", "32k", *FRAGMENTS, "frag_custom+omit_tfhd_offset"]),
     "alac.m4a": (22050, 2, 0.2, [*FFMPEG, "-af", QUIET, "-c:a", "alac"]),
     "alac-24.m4a": (48000, 1, 0.1, [*FFMPEG, "-af", "volume=0.77:precision=double", "-sample_fmt", "s32p", "-c:a", "alac"]),
     "alac-noise.m4a": (8000, 1, 0.2, [*FFMPEG, "-af", "aeval=2*random(0)-1", "-c:a", "alac"]),
