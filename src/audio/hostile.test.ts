@@ -692,6 +692,34 @@ describe("MP4", () => {
     expect(await decode(told, 10)).toEqual(await decode(behind, 10))
   })
 
+  test.each([4, 8, 16])("sizes of %i bits are read", async (width) => {
+    const name = "stsz"
+    const at = Buffer.from(mono).indexOf(name)
+    const count = Buffer.from(mono).readUInt32BE(at + 12)
+    const sizes = Array.from({ length: count }, (_, frame) =>
+      Buffer.from(mono).readUInt32BE(at + 16 + 4 * frame),
+    )
+    const digits = sizes
+      .map((size) => (size % 2 ** width).toString(2).padStart(width, "0"))
+      .join("")
+    const bytes = digits.padEnd(Math.ceil(digits.length / 8) * 8, "0").match(/.{8}/g)!
+    const table = Buffer.alloc(20 + bytes.length)
+    table.writeUInt32BE(table.length, 0)
+    table.write("stz2", 4)
+    table.writeUInt32BE(width, 12)
+    table.writeUInt32BE(count, 16)
+    table.set(
+      bytes.map((byte) => Number.parseInt(byte, 2)),
+      20,
+    )
+    const whole = withTable(named(mono, name, "stz2"), table)
+    if (width === 16) expect(await decode(whole, 10)).toEqual(await decode(mono, 10))
+    else expect(await said(whole)).toContain("is an MP4 that cannot be decoded (a frame of it ")
+    expect(await said(changed(whole, "stz2", 4, 7))).toContain(
+      "its frames have sizes of no known form",
+    )
+  })
+
   test("an old QuickTime file, without a name in front, is one", async () => {
     const movie = read("ffmpeg.mov")
     expect(await said(named(movie, "ftyp", "wide"))).toBe("11025 samples")

@@ -447,6 +447,7 @@ ENCODED = {
     "ffmpeg-stereo.m4a": (44100, 2, 0.8, [*FFMPEG, "-c:a", "aac", "-b:a", "64k", "-movflags", "+faststart"]),
     "ffmpeg-six.m4a": (48000, 6, 0.25, [*FFMPEG, "-c:a", "aac", "-b:a", "128k"]),
     "ffmpeg.mov": (22050, 2, 0.5, [*FFMPEG, "-c:a", "aac", "-b:a", "32k"]),
+    "ffmpeg-96.mov": (96000, 1, 0.2, [*FFMPEG, "-c:a", "aac", "-b:a", "48k"]), # described in the second of QuickTime's versions
     "fragments.mp4": (16000, 1, 1, [*FFMPEG, "-c:a", "aac", "-b:a", "32k", *FRAGMENTS, "empty_moov+default_base_moof"]),
     "pictures.mp4": (24000, 1, 1, [*FFMPEG[:-2], *PICTURES, *FFMPEG[-2:], "-shortest", "-c:v", "mpeg4", "-c:a", "aac", "-b:a", "32k", *FRAGMENTS, "frag_custom+omit_tfhd_offset"]),
     "alac.m4a": (22050, 2, 0.2, [*FFMPEG, "-af", QUIET, "-c:a", "alac"]),
