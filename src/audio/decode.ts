@@ -1,10 +1,12 @@
 // Bytes to sound of one channel, at the rate that they have. Runs in a process of its own (audio-worker.ts), whose time and memory are
 // limited. Channels become their mean, as librosa has it for transformers' load_audio.
 
+import { decodeAdts } from "./adts.ts"
 import type { Decoded } from "./broken.ts"
 import { decodeFlac } from "./flac.ts"
 import { formatOf } from "./format.ts"
 import { decodeMp3 } from "./mp3.ts"
+import { decodeMp4 } from "./mp4.ts"
 import { decodeOgg } from "./ogg-sound.ts"
 import { decodeWav } from "./wav.ts"
 import { decodeWebm } from "./webm.ts"
@@ -25,4 +27,6 @@ const decoders = {
   MP3: decodeMp3,
   Ogg: decodeOgg,
   WebM: decodeWebm,
+  MP4: decodeMp4,
+  AAC: decodeAdts,
 }

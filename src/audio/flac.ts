@@ -4,6 +4,7 @@
 //
 // Samples are doubles: products of a prediction take up to 52 bits.
 
+import { Bits } from "./bits.ts"
 import { Broken, type Decoded, orRefusal } from "./broken.ts"
 import { lengthProblem, rateProblem, tooLong } from "./limits.ts"
 
@@ -17,10 +18,11 @@ interface Stream {
 
 /** @returns its channels' mean, or why there is none, as the rest of a sentence that begins with what it is about */
 export function decodeFlac(bytes: Uint8Array, most: number): Promise<Decoded> {
-  return orRefusal("a FLAC", () => decoded(new Bits(bytes), most))
+  return orRefusal("a FLAC", () => decoded(bytes, most))
 }
 
-function decoded(bits: Bits, most: number): Decoded {
+function decoded(bytes: Uint8Array, most: number): Decoded {
+  const bits = new Bits(bytes)
   bits.read(32) // "fLaC"
   const stream = metadata(bits)
   const { rate, total } = stream
@@ -30,7 +32,7 @@ function decoded(bits: Bits, most: number): Decoded {
   let count = 0
   // What stands behind a stream of known length, such as a tag, is not of it.
   while (total ? count < total : !bits.isAtEnd) {
-    const block = frame(bits, stream)
+    const block = frame(bytes, bits, stream)
     blocks.push(block)
     count += block.length
     if (count > most * rate) return { refusal: tooLong(most) }
@@ -77,7 +79,7 @@ const DEPTHS = [0, 8, 12, Number.NaN, 16, 20, 24, 32]
 const RATES = [0, 88.2, 176.4, 192, 8, 16, 22.05, 24, 32, 44.1, 48, 96].map((each) => each * 1000)
 
 /** One block: the mean of its channels. */
-function frame(bits: Bits, stream: Stream): Float32Array {
+function frame(bytes: Uint8Array, bits: Bits, stream: Stream): Float32Array {
   const start = bits.position
   if (bits.read(14) !== SYNC || bits.read(1) !== 0)
     throw new Broken(`no frame begins at byte ${start}`)
@@ -90,7 +92,7 @@ function frame(bits: Bits, stream: Stream): Float32Array {
   for (let more = utf8Length(bits.read(8)); more > 1; more--) bits.read(8)
   const size = blockSize(sizeCode, bits)
   const rate = rateOf(rateCode, bits) || stream.rate
-  const header = bits.checksum8(start)
+  const header = checksum8(bytes, start, bits.position)
   if (bits.read(8) !== header) throw new Broken(`the head of the frame at byte ${start} is damaged`)
   const channels = layout < 8 ? layout + 1 : 2
   if (layout > 10) throw new Broken(`the frame at byte ${start} has no known channels`)
@@ -100,7 +102,7 @@ function frame(bits: Bits, stream: Stream): Float32Array {
     subframe(bits, size, depth + (channel === DIFFERENCE[layout] ? 1 : 0)),
   )
   bits.align()
-  const checksum = bits.checksum16(start)
+  const checksum = checksum16(bytes, start, bits.position)
   if (bits.read(16) !== checksum) throw new Broken(`the frame at byte ${start} is damaged`)
   apart(own, layout)
   return mean(own, depth)
@@ -238,85 +240,17 @@ function residuals(bits: Bits, samples: Float64Array, order: number): void {
   }
 }
 
-/** Bits from the highest on. Throws where there are no more. */
-class Bits {
-  readonly #bytes: Uint8Array
-  #at = 0 // the byte that is taken next
-  #cache = 0
-  #count = 0 // of the lowest bits of the cache, which are still to be read
+/** Of the bytes between `start` and `end`. */
+function checksum8(bytes: Uint8Array, start: number, end: number): number {
+  let sum = 0
+  for (let at = start; at < end; at++) sum = CRC8[sum ^ bytes[at]!]!
+  return sum
+}
 
-  constructor(bytes: Uint8Array) {
-    this.#bytes = bytes
-  }
-
-  /** Of the byte that is read next. */
-  get position(): number {
-    return this.#at - (this.#count >> 3)
-  }
-
-  get isAtEnd(): boolean {
-    return this.position >= this.#bytes.length
-  }
-
-  read(count: number): number {
-    if (count > 24) return this.read(count - 16) * 2 ** 16 + this.read(16)
-    if (count === 0) return 0
-    if (this.#count < count) this.#fill(count)
-    const value = (this.#cache << (32 - this.#count)) >>> (32 - count)
-    this.#count -= count
-    return value
-  }
-
-  signed(count: number): number {
-    const value = this.read(count)
-    return value >= 2 ** (count - 1) ? value - 2 ** count : value
-  }
-
-  /** How many zeros stand before the next one, which is read, too. */
-  zeros(): number {
-    for (let zeros = 0; ; ) {
-      if (this.#count === 0) this.#fill(1)
-      const next = Math.clz32(this.#cache << (32 - this.#count))
-      if (next < this.#count) {
-        this.#count -= next + 1
-        return zeros + next
-      }
-      zeros += this.#count
-      this.#count = 0
-    }
-  }
-
-  /** Bytes, from a whole one on. */
-  skip(bytes: number): void {
-    this.#at = this.position + bytes
-    this.#count = 0
-    if (this.#at > this.#bytes.length) throw new Broken("it is cut off")
-  }
-
-  align(): void {
-    this.#count -= this.#count % 8
-  }
-
-  #fill(least: number): void {
-    for (; this.#count <= 24 && this.#at < this.#bytes.length; this.#count += 8)
-      this.#cache = (this.#cache << 8) | this.#bytes[this.#at++]!
-    if (this.#count < least) throw new Broken("it is cut off")
-  }
-
-  /** Of the bytes from `start` on that have been read. */
-  checksum8(start: number): number {
-    let sum = 0
-    for (let at = start; at < this.position; at++) sum = CRC8[sum ^ this.#bytes[at]!]!
-    return sum
-  }
-
-  checksum16(start: number): number {
-    let sum = 0
-    const end = this.position
-    for (let at = start; at < end; at++)
-      sum = ((sum << 8) & 0xffff) ^ CRC16[(sum >> 8) ^ this.#bytes[at]!]!
-    return sum
-  }
+function checksum16(bytes: Uint8Array, start: number, end: number): number {
+  let sum = 0
+  for (let at = start; at < end; at++) sum = ((sum << 8) & 0xffff) ^ CRC16[(sum >> 8) ^ bytes[at]!]!
+  return sum
 }
 
 const CRC8 = crcTable(8, 0x07)

@@ -40,6 +40,10 @@ export class Fourier {
     const count = this.length / stride / factor
     for (let part = 0; part < factor; part++)
       this.#part(from, first + part * stride, stride * factor, to, at + part * count, depth + 1)
+    if (factor === 2) {
+      this.#twos(to, at, count, stride)
+      return
+    }
     for (let index = 0; index < count; index++)
       this.#butterfly(to, at + index, count, factor, index * stride)
   }
@@ -53,18 +57,21 @@ export class Fourier {
       pairs[2 * part] = real * cosine - imaginary * sine
       pairs[2 * part + 1] = real * sine + imaginary * cosine
     }
-    if (factor === 2) this.#two(to, at, count)
-    else this.#odd(to, at, count, factor)
+    this.#odd(to, at, count, factor)
   }
 
-  #two(to: Float64Array, at: number, count: number): void {
-    const pairs = this.#pairs
-    const [real, imaginary] = [pairs[0]!, pairs[1]!]
-    const [otherReal, otherImaginary] = [pairs[2]!, pairs[3]!]
-    to[2 * at] = real + otherReal
-    to[2 * at + 1] = imaginary + otherImaginary
-    to[2 * (at + count)] = real - otherReal
-    to[2 * (at + count) + 1] = imaginary - otherImaginary
+  /** The same of two numbers, for all of a part: no others are as many. */
+  #twos(to: Float64Array, at: number, count: number, stride: number): void {
+    for (let index = 0; index < count; index++) {
+      const [cosine, sine] = [this.#cosines[index * stride]!, this.#sines[index * stride]!]
+      const [one, other] = [2 * (at + index), 2 * (at + count + index)]
+      const real = to[other]! * cosine - to[other + 1]! * sine
+      const imaginary = to[other]! * sine + to[other + 1]! * cosine
+      to[other] = to[one]! - real
+      to[other + 1] = to[one + 1]! - imaginary
+      to[one]! += real
+      to[one + 1]! += imaginary
+    }
   }
 
   /** Two outputs that mirror each other are made of the same sums and differences of numbers that do. */

@@ -3,11 +3,12 @@
 // known as such, and how long it lasts before any of it is decoded. What an encoder added before and behind the
 // sound, by the word of its first frame, mpg123 takes away.
 //
-// http://www.mp3-tech.org/programmer/frame_header.html, http://gabriel.mp3-tech.org/mp3infotag.html, https://id3.org/id3v2.4.0-structure
+// http://www.mp3-tech.org/programmer/frame_header.html, http://gabriel.mp3-tech.org/mp3infotag.html
 
 import { MPEGDecoder } from "mpg123-decoder"
 import { attentively, Broken, type Decoded, meanOf, orRefusal } from "./broken.ts"
 import { lengthProblem, tooLong } from "./limits.ts"
+import { behindTags, isEnd } from "./tags.ts"
 
 /** @returns its channels' mean, or why there is none, as the rest of a sentence that begins with what it is about */
 export function decodeMp3(bytes: Uint8Array, most: number): Promise<Decoded> {
@@ -52,29 +53,6 @@ function framesOf(bytes: Uint8Array): Frames {
       `it is cut off: it has ${starts.length - 2} of the ${promised} frames that it promises`,
     )
   return { starts, rate: first.rate, size: first.size }
-}
-
-/** Behind what is written about a recording, and zeros that fill a place for more of it. */
-function behindTags(view: DataView): number {
-  let at = 0
-  while (at + 10 <= view.byteLength && view.getUint32(at) >>> 8 === ID3) {
-    const size = [6, 7, 8, 9].reduce((all, byte) => all * 128 + (view.getUint8(at + byte) & 127), 0)
-    const hasFooter = view.getUint8(at + 5) & 16
-    at += 10 + size + (hasFooter ? 10 : 0)
-    if (at > view.byteLength) throw new Broken("it is cut off in what is written about it")
-  }
-  while (at < view.byteLength && view.getUint8(at) === 0) at++
-  return at
-}
-
-const ID3 = 0x494433
-
-/** Whether nothing follows but what is written about a recording, or zeros. */
-function isEnd(rest: Uint8Array): boolean {
-  const text = Buffer.from(rest.buffer, rest.byteOffset, Math.min(rest.length, 8)).toString(
-    "latin1",
-  )
-  return /^(?:TAG|APETAGEX|LYRICSBE|ID3)/.test(text) || rest.every((byte) => byte === 0)
 }
 
 interface Header {

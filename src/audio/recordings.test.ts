@@ -75,7 +75,7 @@ test("what is none is refused by the name of its field, and the next is heard", 
   await expect(bad).rejects.toMatchObject({
     code: "invalid_value",
     param: "messages[0].content[1]",
-    message: "messages[0].content[1] is AIFF; send WAV, MP3, FLAC, Ogg or WebM.",
+    message: "messages[0].content[1] is AIFF; send WAV, MP3, FLAC, Ogg, WebM, MP4 (M4A) or AAC.",
   })
   expect((await good).rows).toBe(2) // 10 frames, 5 rows
 })

@@ -97,7 +97,7 @@ results of tools, as PNG, JPEG, WebP or GIF of at most ${MAX_IMAGE / 2 ** 20} Mi
 
 ## Audio
 
-A model that hears has \`audio\` among its \`capabilities\`. It takes recordings where another takes images, as WAV, MP3, FLAC, Ogg or WebM of at most
+A model that hears has \`audio\` among its \`capabilities\`. It takes recordings where another takes images, as WAV, MP3, FLAC, Ogg, WebM, MP4 (M4A) or AAC of at most
 ${MAX_AUDIO / 2 ** 20} MiB ([how they are prepared](audio.md)):
 
 | API | A recording is |

@@ -213,7 +213,10 @@ test("the document of the API names the formats that are read", async () => {
   )
 })
 
-test.each(["stereo-opus.ogg", "mono-vorbis.ogg", "recorded.webm"])("%s is heard", async (name) => {
+test.each([
+  ...["stereo-opus.ogg", "mono-vorbis.ogg", "recorded.webm"],
+  ...["ffmpeg-mono.m4a", "pictures.mp4", "fdk-crc.aac"],
+])("%s is heard", async (name) => {
   const bytes = readFileSync(join(import.meta.dirname, "../golden/audio", name))
   const { text, usage } = await client.audio.transcriptions.create({
     model: "ears",

@@ -288,7 +288,7 @@ describe.skipIf(isLeftOut(chromium))(needsChromium, () => {
       const url = `http://127.0.0.1:${await port()}/`
       await page.open(url)
       await until("!byId('attach').hidden && !byId('record').hidden")
-      expect(await page.evaluate("byId('files').accept")).toBe("image/*,audio/*")
+      expect(await page.evaluate("byId('files').accept")).toBe("image/*,audio/*,video/mp4")
       // A second of 100 Hz, left alone, of a type that the server is not given: half as loud in one channel, as 16 bits of 16 kHz.
       await page.evaluate(`(async () => {
         const sound = new Float32Array(48000).map((_, i) => Math.sin(2 * Math.PI * 100 * i / 48000))
@@ -297,7 +297,7 @@ describe.skipIf(isLeftOut(chromium))(needsChromium, () => {
         sound.forEach((value, i) => (stereo[22 + 2 * i] = value * 32000))
         const chosen = new DataTransfer()
         chosen.items.add(new File(["GIF8"], "a.gif", { type: "image/gif" }))
-        chosen.items.add(new File([stereo], "b.m4a", { type: "audio/mp4" }))
+        chosen.items.add(new File([stereo], "b.aiff", { type: "audio/aiff" }))
         chosen.items.add(new File(["none"], "c.bmp", { type: "image/bmp" }))
         chosen.items.add(new File(["none"], "d.pdf", { type: "application/pdf" }))
         document.dispatchEvent(new DragEvent("drop", { dataTransfer: chosen, cancelable: true }))
@@ -306,7 +306,7 @@ describe.skipIf(isLeftOut(chromium))(needsChromium, () => {
       expect(await texts("#held .bad")).toEqual([
         "c.bmp: this browser cannot read it as an image. d.pdf: this model takes images and recordings.",
       ])
-      expect(await page.evaluate("attached.map(({ name }) => name)")).toEqual(["a.gif", "b.m4a"])
+      expect(await page.evaluate("attached.map(({ name }) => name)")).toEqual(["a.gif", "b.aiff"])
       await say("What is it?")
       await until(isDone)
       const parts = (at: number) => (asked[at] as ChatRequest).messages.at(-1)!.parts!

@@ -34,6 +34,11 @@ test.each<[string, object, string]>([
     { type: "input_audio", input_audio: { data: url } },
     `${at}.input_audio.data`,
   ],
+  [
+    "the sound of a video",
+    { type: "input_audio", input_audio: { data: url.replace("audio/wav", "video/mp4") } },
+    `${at}.input_audio.data`,
+  ],
   ["vLLM's part", { type: "audio_url", audio_url: { url } }, `${at}.audio_url.url`],
   ["a URL by itself", { type: "audio_url", audio_url: url }, `${at}.audio_url`],
   ["transformers' type", { type: "audio", audio: url }, `${at}.audio`],

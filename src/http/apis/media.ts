@@ -83,7 +83,7 @@ function* readingUrl(given: Json | Uint8Array, field: string, kind: MediumKind):
   const [header, type, parameters] = DATA.exec(given.slice(0, MAX_HEADER)) ?? []
   if (header === undefined || type === undefined)
     throw mustBe(field, `a data: URL (data:${examples[kind]};base64,…)`, cut(given, 60))
-  if (type !== "" && !type.toLowerCase().startsWith(`${kind}/`)) {
+  if (type !== "" && !types[kind].test(type)) {
     const what = `is data of the type ${JSON.stringify(cut(type, 60))}`
     throw fault(field, `${what}, which is no ${kind}`)
   }
@@ -91,6 +91,8 @@ function* readingUrl(given: Json | Uint8Array, field: string, kind: MediumKind):
   return yield* readingBase64(given, header.length, field, kind)
 }
 
+/** A video has a sound track, and programs call the recordings of some formats videos. */
+const types = { image: /^image\//i, audio: /^(?:audio|video)\//i } as const
 const examples = { image: "image/png", audio: "audio/wav" } as const
 
 /** A list of images beside a text, as Ollama has them. */

@@ -1,5 +1,6 @@
 // Half a second of 330 Hz as Chromium records it, and what Chromium itself makes of that. In the console of a page that was clicked on;
-// the JSON it prints is `recorded` of golden.json, but for `bytes`, which are recorded.webm.
+// the JSON it prints is `recorded` of golden.json, but for `bytes`, which are recorded.webm. With audio/mp4 for audio/webm they are
+// recorded.mp4, of which `recordedMp4` has every 29th sample.
 
 const context = new AudioContext({ sampleRate: 48000 })
 await context.resume()

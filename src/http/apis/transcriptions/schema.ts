@@ -18,7 +18,7 @@ export const TranscriptionRequest = Type.Object(
     file: Type.Unsafe<Uint8Array>({
       type: "string",
       format: "binary",
-      description: `The recording: WAV, MP3, FLAC, Ogg or WebM of at most ${MAX_AUDIO / 2 ** 20} MiB. What it is called does not count.`,
+      description: `The recording: WAV, MP3, FLAC, Ogg, WebM, MP4 (M4A) or AAC of at most ${MAX_AUDIO / 2 ** 20} MiB. What it is called does not count.`,
     }),
     model: Type.String({
       description: "One of the names that GET /v1/models lists, of a model that hears.",
