@@ -256,6 +256,7 @@ test("layer_types must agree with the other fields", () => {
   expect(() => read({ layer_types: [...full.slice(1), "sliding_attention"] })).toThrow(
     "layer_types says sliding_attention of layer 3, which the other fields do not",
   )
+  expect(() => read({ layer_types: full.slice(1) })).toThrow("layer_types names 3 layers of 4")
   const qwen = {
     model_type: "qwen2",
     sliding_window: 24,
