@@ -82,7 +82,16 @@ test.each<[string, (config: Json, audio: Json) => void, RegExp]>([
     /max_source_positions is 750; only 1500/,
   ],
   ["a scale", (_, audio) => (audio.scale_embedding = true), /scale_embedding is true/],
-  ["an activation", (_, audio) => (audio.activation_function = "mish"), /hidden_act is "mish"/],
+  [
+    "an activation",
+    (_, audio) => (audio.activation_function = "mish"),
+    /audio_config\.activation_function is "mish"/,
+  ],
+  [
+    "heads",
+    (_, audio) => (audio.encoder_attention_heads = 3),
+    /audio_config\.encoder_attention_heads is 3, which does not divide/,
+  ],
   ["layers", (_, audio) => (audio.encoder_layers = 500), /makes 500 layers, but the weights are/],
   ["a token", (config) => (config.audio_token_index = 336), /audio_token_index is 336/],
 ])(

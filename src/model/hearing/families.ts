@@ -390,12 +390,9 @@ function readEncoder(
   audio: Fields,
   { isTurned, chunked }: Family,
 ): Pick<HearingConfig, "width" | "blocks"> {
-  const named = Object.entries(ENCODER).filter(([name, own]) => !audio.has(name) && audio.has(own))
-  const renamed: Json = Object.fromEntries(named.map(([name, own]) => [name, audio.json[own]]))
-  const fields = audio
-    .with(renamed)
-    .with(chunked ?? ABSENT)
-    .with(isTurned ? { partial_rotary_factor: 0.5 } : {})
+  const nameOf = (name: keyof typeof ENCODER) =>
+    audio.has(name) || !audio.has(ENCODER[name]) ? name : ENCODER[name]
+  const fields = audio.with(chunked ?? ABSENT).with(isTurned ? { partial_rotary_factor: 0.5 } : {})
   if (!isTurned && fields.flag("scale_embedding", false))
     throw fields.wrong("scale_embedding", "is true; only false is known")
   const context = isTurned ? "max_position_embeddings" : "max_source_positions"
@@ -405,9 +402,15 @@ function readEncoder(
   const config = readDecoder(
     fields.over({ vocab_size: 1, max_position_embeddings: ROWS, layer_norm_eps: EPSILON }),
     {
+      names: {
+        hidden: nameOf("hidden_size"),
+        layers: nameOf("num_hidden_layers"),
+        heads: nameOf("num_attention_heads"),
+        intermediate: nameOf("intermediate_size"),
+      },
       epsilon: "layer_norm_eps",
       norm: { kind: "layer", bias: true },
-      activation: { otherwise: "gelu" },
+      activation: { field: nameOf("hidden_act"), otherwise: "gelu" },
       rotation: isTurned ? { part: 0.5 } : "none",
     },
   )
