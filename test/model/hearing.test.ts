@@ -63,6 +63,7 @@ test.each<[string, Json, RegExp]>([
   ["chunks", { n_window: 100 }, /audio_config.n_window is 100; only 50 is known/],
   ["windows", { n_window_infer: 250 }, /audio_config.n_window_infer is 250, which is no multiple/],
   ["bands", { num_mel_bins: 20 }, /audio_config.num_mel_bins is 20, which is no multiple of 8/],
+  ["counts", { num_mel_bins: 1e9 }, /audio_config.num_mel_bins is 1000000000, not between 1 and/],
 ])("Qwen3-ASR of other %s is left out, and the model says why", async (_, change, why) => {
   const folder = mkdtempSync(join(scratch, "changed-"))
   cpSync(goldenFolder("hearing", "qwen3-asr"), folder, { recursive: true })

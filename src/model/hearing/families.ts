@@ -63,6 +63,9 @@ const HOP = 160
 const FRAMES = RATE / HOP // of a second
 const ROWS = (WINDOW * RATE) / HOP / 2
 
+/** A graph may have nodes for each, and is made before any tensor can contradict it. */
+const MAX_BANDS = 512
+
 /** Whisper's own names, and those that its kin have. */
 const ENCODER = {
   hidden_size: "d_model",
@@ -276,7 +279,7 @@ export function readHearing(fields: Fields, text: ModelConfig): HearingConfig | 
   const { width, blocks } = readEncoder(audio, family)
   const norm = { kind: "layer", bias: true, epsilon: EPSILON } as const
   const isMean = family.by === "mean"
-  const bands = audio.count("num_mel_bins", 128)
+  const bands = audio.count("num_mel_bins", 128, 1, MAX_BANDS)
   const chunks = family.chunked && readChunks(audio, bands)
   const isPiece = family.cutting === "pieces"
   if (isPiece) checkPieces(audio)
@@ -437,7 +440,7 @@ export function readAudioProcessing(fields: Fields, files: AudioFiles): AudioPro
   const { family, audio } = familyOf(fields)!
   const { extractor } = files
   const most = family.most(files)
-  const bands = audio.count("num_mel_bins", 128)
+  const bands = audio.count("num_mel_bins", 128, 1, MAX_BANDS)
   for (const [name, { is, otherwise }] of Object.entries({
     feature_size: { is: bands, otherwise: family.isFilled ? 128 : 80 },
     sampling_rate: { is: RATE, otherwise: RATE },
