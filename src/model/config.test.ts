@@ -698,6 +698,8 @@ test("BLOOM's scores lose by distance, as do MPT's, which may be cut off", () =>
   expect(() => mpt({ alibi: false })).toThrow(/alibi is false; only true is known/)
   expect(() => mpt({ qk_ln: true })).toThrow(/qk_ln is true/)
   expect(() => mpt({}, { no_bias: false })).toThrow(/no_bias is false/)
+  expect(() => mpt({}, { norm_type: "rmsnorm" })).toThrow(/norm_type is "rmsnorm"; known/)
+  expect(() => mpt({}, { norm_type: "low_precision_layernorm" })).not.toThrow()
   expect(() => mpt({}, { logit_scale: 0.5 })).toThrow(/logit_scale is given/)
 })
 
