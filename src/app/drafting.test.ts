@@ -177,10 +177,8 @@ describe("EAGLE 3 heads that would compute something else are refused by what sa
       "eagle_aux_hidden_state_layer_ids does not fit: it reads rows of layers 2, 3, 8, and tiny has 7",
     ],
     [{ draft_vocab_size: 900 }, "tensor d2t is I64 [853], not I64 [900]"],
-    [
-      { vocab_size: 1000 },
-      "draft_vocab_size does not fit: token 1002 of 1000 is listed, or listed",
-    ],
+    [{ model_type: "constructor" }, 'model_type is "constructor"; of EAGLE 3 heads, llama and'],
+    [{ vocab_size: 2 ** 31 - 1 }, "vocab_size is 2147483647, and tiny has 2560"],
     [{ attention_bias: true }, "there is no tensor midlayer.self_attn.q_proj.bias"],
     [{ norm_before_fc: true }, "there is no tensor input_norm.weight"],
   ])("%j", async (fields, sentence) => {

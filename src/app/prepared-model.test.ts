@@ -53,6 +53,20 @@ test("kv_dtype is of the cache: what sees or hears keeps its keys and values as 
   expect(prepared.towers.map(({ program }) => program.manifest.kv.dtype)).toEqual(["f32", "f32"])
 })
 
+test.each([
+  ["context_window_size", 1504],
+  ["max_total_seq_length", 600],
+])("%s must hold a window of a Whisper's: %i", async (field, value) => {
+  const model = join(import.meta.dirname, "../../test/golden/whisper/multilingual")
+  const prepare = (value: number) =>
+    prepareModel({ model, target: "reference", overrides: { [field]: value }, log })
+  await expect(prepare(value)).rejects.toThrow(
+    `--overrides ${field}: a window of a recording takes 1500 tokens, and 1505 are the least with a word behind them, not ${value}.`,
+  )
+  const prepared = await prepare(1505)
+  onTestFinished(() => prepared.close())
+})
+
 test("a GGUF file that does not say how texts are cut is told of", async () => {
   const folder = mkdtempSync(join(tmpdir(), "sinter-prepared-"))
   onTestFinished(() => rmSync(folder, { recursive: true }))

@@ -136,6 +136,7 @@ export async function prepareModel(
     const budget = "budget" in room ? room.budget : budgetFor(program, shards, room.sharers)
     const place = { device, shards, budget }
     const chosen = chooseWithin(settings, place, program, { drafting, towers })
+    checkSpeech(files, chosen.limits)
     const parameters = parameterCount(plan)
     return {
       settings,
@@ -252,6 +253,21 @@ function chooseWithin(
   const fixed = towers.reduce((sum, { bytes }) => sum + bytes, weightBytes)
   const limits = chooseLimits({ ...room, manifest, weightBytes: fixed, bufferBytes, drafts })
   return { limits, memoryOf: device.limitedBy }
+}
+
+/** Tokens that ask a Whisper: to begin, the language, the task, no times. */
+const ASKING = 4
+
+/** A Whisper's prompts begin with all rows of a window: with less room it would refuse every recording. */
+function checkSpeech({ config }: Model, { context: { value, bound } }: EngineLimits): void {
+  const rows = config.embedding.positions?.heard
+  if (!rows || bound === "model" || bound === "memory") return
+  const least = rows + ASKING + 1
+  if (value >= least) return
+  throw problem("option_invalid", {
+    option: `--overrides ${bound}`,
+    problem: `a window of a recording takes ${rows} tokens, and ${least} are the least with a word behind them, not ${value}.`,
+  })
 }
 
 function describe(

@@ -8,7 +8,7 @@ import { Fourier } from "./fourier.ts"
 export const RATE = 16_000 // samples a second
 export const HOP = 160 // samples from one frame to the next
 export const LENGTH = 400 // samples that a frame sees
-const BINS = LENGTH / 2 + 1
+export const BINS = LENGTH / 2 + 1 // frequencies of a frame
 
 const fourier = new Fourier(LENGTH)
 const hann = Float64Array.from(

@@ -270,7 +270,9 @@ export function mostPixels(
   if (kind === "slices") return mostSliced(cutting, step)
   if (kind === "fit") return mostFitting(cutting, step)
   if (kind === "shrink") return Math.min(most, mostShrunk(cutting, step))
-  return kind === "fill" ? most : Math.min(most, (Math.ceil(cutting.longest / step) * step) ** 2)
+  if (kind === "fill") return most
+  const longest = Math.max(cutting.least, Math.ceil(cutting.longest / step) * step)
+  return Math.min(most, longest ** 2)
 }
 
 /** Long ones grow beyond the most by what their short side is rounded up. */

@@ -256,6 +256,7 @@ test("layer_types must agree with the other fields", () => {
   expect(() => read({ layer_types: [...full.slice(1), "sliding_attention"] })).toThrow(
     "layer_types says sliding_attention of layer 3, which the other fields do not",
   )
+  expect(() => read({ layer_types: full.slice(1) })).toThrow("layer_types names 3 layers of 4")
   const qwen = {
     model_type: "qwen2",
     sliding_window: 24,
@@ -697,6 +698,8 @@ test("BLOOM's scores lose by distance, as do MPT's, which may be cut off", () =>
   expect(() => mpt({ alibi: false })).toThrow(/alibi is false; only true is known/)
   expect(() => mpt({ qk_ln: true })).toThrow(/qk_ln is true/)
   expect(() => mpt({}, { no_bias: false })).toThrow(/no_bias is false/)
+  expect(() => mpt({}, { norm_type: "rmsnorm" })).toThrow(/norm_type is "rmsnorm"; known/)
+  expect(() => mpt({}, { norm_type: "low_precision_layernorm" })).not.toThrow()
   expect(() => mpt({}, { logit_scale: 0.5 })).toThrow(/logit_scale is given/)
 })
 

@@ -228,6 +228,8 @@ export function readActivation(
 export function checkLayerTypes(fields: Fields, { blocks }: ModelConfig): void {
   if (!fields.has("layer_types")) return
   const types = fields.texts("layer_types")
+  if (types.length < blocks.length)
+    throw fields.wrong("layer_types", `names ${types.length} layers of ${blocks.length}`)
   const wrong = blocks.findIndex(({ attention }, i) => types[i] !== typeOf(attention.window))
   if (wrong >= 0)
     throw fields.wrong(

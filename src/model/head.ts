@@ -165,8 +165,8 @@ async function eagle3Head(
   base: Model,
   stored: Weights,
 ): Promise<Made> {
-  const { layers } = base.config.shapes
-  const config = readEagle3(fields, { name: base.name, layers })
+  const { layers, vocabulary } = base.config.shapes
+  const config = readEagle3(fields, { name: base.name, layers, vocabulary })
   const { known, shapes } = config
   const own = withLayerNames(stored)
   checkCount(fields, "num_hidden_layers", shapes.layers, own, /^layers\.(\d+)\./)

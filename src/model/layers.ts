@@ -584,9 +584,9 @@ function convolution(
 
 /** Rows that are remembered are kept as heads of about the usual width. */
 export function headsFor(columns: number): number {
-  let heads = Math.ceil(columns / 128)
-  while (columns % heads !== 0) heads++
-  return heads
+  let width = Math.min(128, columns)
+  while (columns % width !== 0) width--
+  return columns / width
 }
 
 /**

@@ -120,11 +120,8 @@ export async function openModel(
     const within = { config: alone, pooling }
     const senses = sees ? await sensesOf(folder, source, { ...within, ...mmproj }) : {}
     const { vision, hearing } = senses
-    if (sees && !hearing && source.config.blocks.some(({ cross }) => cross))
-      throw folder.broken(
-        configuration,
-        senses.deaf ?? "the folder does not hold what the model hears with",
-      )
+    if (sees && !hearing && mustHear(source.config))
+      throw folder.broken(configuration, "the folder does not hold what the model hears with")
     for (const each of [vision, hearing]) if (each) closing.add(each)
     const config =
       vision || hearing ? seeingImages(alone, { ...hearing?.config, ...vision?.config }) : alone
@@ -213,7 +210,8 @@ async function sensesOf(
   if (!readTokenIds) {
     const model = { path: folder.path, configuration, config }
     const sight = await openSight(() => sightInside(model))
-    return { ...sight, ...(await openEars(() => openHearing(model))) }
+    const hear = () => openHearing(model)
+    return { ...sight, ...(mustHear(config) ? asHeard(await hear()) : await openEars(hear)) }
   }
   if (!place) return {}
   if ("why" in place) return { blind: place.why }
@@ -225,6 +223,9 @@ async function sensesOf(
   const isAll = place.isAsked && !sight.vision
   return { ...sight, ...(isAll ? asHeard(await hear()) : await openEars(hear)) }
 }
+
+/** Whether its layers attend to rows of a recording, without which it writes nothing. */
+const mustHear = ({ blocks }: ModelConfig) => blocks.some(({ cross }) => cross)
 
 type Hearingness = Pick<Model, "hearing" | "deaf">
 

@@ -63,6 +63,7 @@ test.each<[string, Json, RegExp]>([
   ["chunks", { n_window: 100 }, /audio_config.n_window is 100; only 50 is known/],
   ["windows", { n_window_infer: 250 }, /audio_config.n_window_infer is 250, which is no multiple/],
   ["bands", { num_mel_bins: 20 }, /audio_config.num_mel_bins is 20, which is no multiple of 8/],
+  ["counts", { num_mel_bins: 1e9 }, /audio_config.num_mel_bins is 1000000000, not between 1 and/],
 ])("Qwen3-ASR of other %s is left out, and the model says why", async (_, change, why) => {
   const folder = mkdtempSync(join(scratch, "changed-"))
   cpSync(goldenFolder("hearing", "qwen3-asr"), folder, { recursive: true })
@@ -82,7 +83,16 @@ test.each<[string, (config: Json, audio: Json) => void, RegExp]>([
     /max_source_positions is 750; only 1500/,
   ],
   ["a scale", (_, audio) => (audio.scale_embedding = true), /scale_embedding is true/],
-  ["an activation", (_, audio) => (audio.activation_function = "mish"), /hidden_act is "mish"/],
+  [
+    "an activation",
+    (_, audio) => (audio.activation_function = "mish"),
+    /audio_config\.activation_function is "mish"/,
+  ],
+  [
+    "heads",
+    (_, audio) => (audio.encoder_attention_heads = 3),
+    /audio_config\.encoder_attention_heads is 3, which does not divide/,
+  ],
   ["layers", (_, audio) => (audio.encoder_layers = 500), /makes 500 layers, but the weights are/],
   ["a token", (config) => (config.audio_token_index = 336), /audio_token_index is 336/],
 ])(

@@ -99,10 +99,14 @@ describe("MiniCPM-V", () => {
     await expect(opened).rejects.toThrow("version is 2.5; known: 2.6, 4, 4.5")
   })
 
-  test("a tokenizer without the token for its rows is named", async () => {
+  test.each([
+    ["others", (text: string) => text.replaceAll("<unk>", "<nil>")],
+    ["nothing", () => '{ "added_tokens_decoder": null }'],
+    ["no number", () => '{ "added_tokens_decoder": { "": { "content": "<unk>" } } }'],
+  ])("a tokenizer without the token for its rows is named: it has %s", async (_, change) => {
     const folder = slicedBy({})
     const file = join(folder, "tokenizer_config.json")
-    writeFileSync(file, readFileSync(file, "utf8").replaceAll("<unk>", "<nil>"))
+    writeFileSync(file, change(readFileSync(file, "utf8")))
     const model = await openModel(folder, { sees: true })
     onTestFinished(() => model.close())
     expect(model.blind).toMatch(/tokenizer_config\.json: has no <unk> in added_tokens_decoder/)

@@ -8,6 +8,7 @@ import { afterAll, beforeEach, describe, expect, onTestFinished, test } from "vi
 import { readVocabulary } from "../../src/model/ggml/vocabulary.ts"
 import { locateModel } from "../../src/model/locate.ts"
 import { openModel } from "../../src/model/model.ts"
+import { processorTime } from "../processor-time.ts"
 import { goldenFolder, whisperFile } from "./golden.ts"
 
 const scratch = mkdtempSync(join(tmpdir(), "sinter-ggml-"))
@@ -94,7 +95,7 @@ describe("broken files", () => {
     bytes = Buffer.from(english)
   })
   const NUMBERS = 4
-  const [VOCABULARY, ROWS, , , LAYERS, TOKENS, WIDTH, , TEXT_LAYERS, BANDS, KIND] = Array.from(
+  const [VOCABULARY, ROWS, , HEADS, LAYERS, TOKENS, WIDTH, , TEXT_LAYERS, BANDS, KIND] = Array.from(
     { length: 11 },
     (_, i) => NUMBERS + 4 * i,
   ) as [number, number, number, number, number, number, number, number, number, number, number]
@@ -174,6 +175,11 @@ describe("broken files", () => {
       (bytes) => bytes.writeInt32LE(64, WIDTH),
       /n_text_state is 64, and n_audio_state 32/,
     ],
+    [
+      "heads of unlike widths",
+      (bytes) => bytes.writeInt32LE(3, HEADS),
+      /n_audio_head is 3, which does not divide 32 columns/,
+    ],
     ["no bands", (bytes) => bytes.writeInt32LE(0, BANDS), /n_mels is 0, not a number from 1 on/],
     [
       "other bands",
@@ -185,6 +191,8 @@ describe("broken files", () => {
       (bytes) => bytes.writeFloatLE(0.01, FILTERS + 8 + 4 * 201 * 3),
       /mel filter 3 is not one of Slaney's/,
     ],
+    ["a million filters", manyFilters, /its mel filters are of 1 frequencies; 201 are known/],
+    ["a million tensors", manyTensors, /it holds more than 10000 tensors/],
     [
       "older blocks",
       (bytes) => bytes.writeInt32LE(1008, KIND),
@@ -202,8 +210,35 @@ describe("broken files", () => {
     ],
   ])("%s", async (_, change, why) => {
     const changed = change(bytes)
+    const started = processorTime()
     await expect(open(typeof changed === "number" ? bytes : changed)).rejects.toThrow(why)
+    expect(processorTime() - started).toBeLessThan(2000)
   })
+
+  /** Computing as many takes a gigabyte and half a minute. */
+  function manyFilters(bytes: Buffer): Buffer {
+    const [bands, bins] = [3_000_000, 1]
+    const head = bytes.subarray(0, FILTERS)
+    head.writeInt32LE(bands, BANDS)
+    const [counts, filters] = [Buffer.alloc(8), Buffer.alloc(4 * bands * bins)]
+    counts.writeInt32LE(bands)
+    counts.writeInt32LE(bins, 4)
+    return Buffer.concat([head, counts, filters, bytes.subarray(words)])
+  }
+
+  /** Reading as many one by one takes half a minute. */
+  function manyTensors(bytes: Buffer): Buffer {
+    const NAME = 7
+    const length = 4 * 4 + NAME + 4 // a float behind its entry
+    const tensors = Buffer.alloc(1_000_000 * length)
+    for (let i = 0; i < 1_000_000; i++) {
+      tensors.writeInt32LE(1, i * length)
+      tensors.writeInt32LE(NAME, i * length + 4)
+      tensors.writeInt32LE(1, i * length + 12)
+      tensors.write(String(i).padStart(NAME), i * length + 16, "latin1")
+    }
+    return Buffer.concat([bytes, tensors])
+  }
 
   /** Names of one length. */
   function renamed(bytes: Buffer, name: string, other: string): Buffer {

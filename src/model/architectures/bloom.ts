@@ -36,6 +36,9 @@ export function readMpt(fields: Fields): ModelConfig {
         `is ${JSON.stringify(attention.json[name])}; only ${known} is known`,
       )
   if (!fields.flag("no_bias", true)) throw fields.wrong("no_bias", "is false; only true is known")
+  const norm = fields.text("norm_type", LAYER_NORMS[0])
+  if (!LAYER_NORMS.includes(norm))
+    throw fields.wrong("norm_type", `is "${norm}"; known: ${LAYER_NORMS.join(", ")}`)
   if (fields.has("logit_scale")) throw fields.wrong("logit_scale", "is given; only null is known")
   const width = fields.count("d_model")
   const config = readBiased(fields, {
@@ -55,6 +58,9 @@ export function readMpt(fields: Fields): ModelConfig {
     }),
   )
 }
+
+/** What its makers' program calls the norm that is computed; the first is the same in fewer bits there. */
+const LAYER_NORMS: readonly [string, ...string[]] = ["low_precision_layernorm", "layernorm"]
 
 /** What would change the mathematics, and the one value that is known. */
 const knownOfMpt = {

@@ -50,6 +50,7 @@ export interface Eagle3Config extends ModelConfig {
 export interface Eagle3Base {
   name: string
   layers: number
+  vocabulary: number
 }
 
 const LAYERS = "eagle_aux_hidden_state_layer_ids"
@@ -135,18 +136,25 @@ function ofEagleConfig(fields: Fields): OfEagleConfig {
   }
 }
 
+const layerKinds: Readonly<Record<string, (fields: Fields) => ModelConfig>> = {
+  llama: readLlama,
+  qwen3: readQwen3,
+}
+
 /** @param fields as `eagle3Fields` gives them */
 export function readEagle3(fields: Fields, base: Eagle3Base): Eagle3Config {
   const kind = fields.text("layer_kind")
-  const read = { llama: readLlama, qwen3: readQwen3 }[kind]
-  if (!read)
+  if (!Object.hasOwn(layerKinds, kind))
     throw fields.wrong("model_type", `is "${kind}"; of EAGLE 3 heads, llama and qwen3 are known`)
-  const config = withBlocks(read(fields), (block, i) =>
+  const config = withBlocks(layerKinds[kind]!(fields), (block, i) =>
     i > 0 ? block : { ...block, norms: { ...block.norms, beforeAttention: false } },
   )
   const { hidden, vocabulary } = config.shapes
   const [one, each] = [fields.flag("norm_before_fc", false), fields.flag("fc_norm", false)]
   if (one && each) throw fields.wrong("fc_norm", "and norm_before_fc are both true")
+  // Lists as long as it are made before anything is compared with the weights.
+  if (vocabulary !== base.vocabulary)
+    throw fields.wrong("vocab_size", `is ${vocabulary}, and ${base.name} has ${base.vocabulary}`)
   return {
     ...config,
     reads: readLayers(fields, base),

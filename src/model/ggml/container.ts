@@ -49,6 +49,7 @@ const MAX_HEADER = 16 << 20 // bytes of what stands before the tensors, of which
 const MAX_WORD = 1024
 const MAX_DIMS = 4
 const MAX_NAME = 128
+const MAX_TENSORS = 10_000 // each is read for itself; large-v3 has 1,259
 
 /** @throws `model_broken` */
 export async function readWhisperFile(folder: Folder, file: string): Promise<WhisperFile> {
@@ -85,6 +86,13 @@ function readNumbers(cursor: Cursor): Numbers {
   for (const name of NUMBERS)
     if (name !== "ftype" && numbers[name] < 1)
       throw cursor.broken(`${name} is ${numbers[name]}, not a number from 1 on`)
+  for (const part of ["audio", "text"] as const) {
+    const heads = numbers[`n_${part}_head`]
+    if (n_text_state % heads !== 0)
+      throw cursor.broken(
+        `n_${part}_head is ${heads}, which does not divide ${n_text_state} columns`,
+      )
+  }
   const version = Math.floor(ftype / QUANTISED)
   if (ftype % QUANTISED > 1 && version !== VERSION)
     throw cursor.broken(
@@ -130,6 +138,8 @@ async function readTensors(whole: Whole, start: number): Promise<Map<string, Sto
     const cursor = new Cursor(await readExactly(handle, at, length), size - at, broken)
     const { name, type, dims, bytes } = readEntry(cursor)
     if (tensors.has(name)) throw broken(`it holds ${name} twice`)
+    if (tensors.size === MAX_TENSORS)
+      throw broken(`it holds more than ${MAX_TENSORS} tensors, which no Whisper has`)
     const position = at + cursor.at
     tensors.set(name, { name, file, handle, type, dims, position })
     at = position + bytes

@@ -63,6 +63,9 @@ const HOP = 160
 const FRAMES = RATE / HOP // of a second
 const ROWS = (WINDOW * RATE) / HOP / 2
 
+/** A graph may have nodes for each, and is made before any tensor can contradict it. */
+const MAX_BANDS = 512
+
 /** Whisper's own names, and those that its kin have. */
 const ENCODER = {
   hidden_size: "d_model",
@@ -276,7 +279,7 @@ export function readHearing(fields: Fields, text: ModelConfig): HearingConfig | 
   const { width, blocks } = readEncoder(audio, family)
   const norm = { kind: "layer", bias: true, epsilon: EPSILON } as const
   const isMean = family.by === "mean"
-  const bands = audio.count("num_mel_bins", 128)
+  const bands = audio.count("num_mel_bins", 128, 1, MAX_BANDS)
   const chunks = family.chunked && readChunks(audio, bands)
   const isPiece = family.cutting === "pieces"
   if (isPiece) checkPieces(audio)
@@ -390,12 +393,9 @@ function readEncoder(
   audio: Fields,
   { isTurned, chunked }: Family,
 ): Pick<HearingConfig, "width" | "blocks"> {
-  const named = Object.entries(ENCODER).filter(([name, own]) => !audio.has(name) && audio.has(own))
-  const renamed: Json = Object.fromEntries(named.map(([name, own]) => [name, audio.json[own]]))
-  const fields = audio
-    .with(renamed)
-    .with(chunked ?? ABSENT)
-    .with(isTurned ? { partial_rotary_factor: 0.5 } : {})
+  const nameOf = (name: keyof typeof ENCODER) =>
+    audio.has(name) || !audio.has(ENCODER[name]) ? name : ENCODER[name]
+  const fields = audio.with(chunked ?? ABSENT).with(isTurned ? { partial_rotary_factor: 0.5 } : {})
   if (!isTurned && fields.flag("scale_embedding", false))
     throw fields.wrong("scale_embedding", "is true; only false is known")
   const context = isTurned ? "max_position_embeddings" : "max_source_positions"
@@ -405,9 +405,15 @@ function readEncoder(
   const config = readDecoder(
     fields.over({ vocab_size: 1, max_position_embeddings: ROWS, layer_norm_eps: EPSILON }),
     {
+      names: {
+        hidden: nameOf("hidden_size"),
+        layers: nameOf("num_hidden_layers"),
+        heads: nameOf("num_attention_heads"),
+        intermediate: nameOf("intermediate_size"),
+      },
       epsilon: "layer_norm_eps",
       norm: { kind: "layer", bias: true },
-      activation: { otherwise: "gelu" },
+      activation: { field: nameOf("hidden_act"), otherwise: "gelu" },
       rotation: isTurned ? { part: 0.5 } : "none",
     },
   )
@@ -434,7 +440,7 @@ export function readAudioProcessing(fields: Fields, files: AudioFiles): AudioPro
   const { family, audio } = familyOf(fields)!
   const { extractor } = files
   const most = family.most(files)
-  const bands = audio.count("num_mel_bins", 128)
+  const bands = audio.count("num_mel_bins", 128, 1, MAX_BANDS)
   for (const [name, { is, otherwise }] of Object.entries({
     feature_size: { is: bands, otherwise: family.isFilled ? 128 : 80 },
     sampling_rate: { is: RATE, otherwise: RATE },

@@ -7,7 +7,7 @@
 
 import type { ModelConfig } from "../config.ts"
 import type { Fields } from "../fields.ts"
-import { type Folder, isObject, type Json } from "../folder.ts"
+import { type Folder, isObject } from "../folder.ts"
 import { joinedRows, type Naming } from "../weights/names.ts"
 import { oneSide } from "./sides.ts"
 import { MAX_LINES, type Resampler } from "./tower.ts"
@@ -142,9 +142,9 @@ export const MINICPM_SOFT = "<unk>"
 /** The configuration with the number of that token, which it does not say as it was published: the tokenizer's file has it beside its text. */
 export async function withSoftToken(fields: Fields, folder: Folder): Promise<Fields> {
   if (fields.text("model_type") !== MINICPM || fields.has("image_token_id")) return fields
-  const { added_tokens_decoder: added = {} } = (await folder.jsonIfThere(TOKENIZER)) ?? {}
-  const found = Object.entries(added as Json).find(
-    ([, token]) => isObject(token) && token.content === MINICPM_SOFT,
+  const { added_tokens_decoder: added } = (await folder.jsonIfThere(TOKENIZER)) ?? {}
+  const found = Object.entries(isObject(added) ? added : {}).find(
+    ([id, token]) => /^\d+$/.test(id) && isObject(token) && token.content === MINICPM_SOFT,
   )
   if (!found)
     throw folder.broken(

@@ -289,13 +289,16 @@ test.each(["pixtral", "mistral3"] as const)(
 test("LightOnOCR's images are of whole patches, and no smaller than a token", async () => {
   const vision_config = { model_type: "pixtral", patch_size: 14 }
   const config = { model_type: "lighton_ocr", vision_config }
-  const readBy = (patch_size: unknown) =>
-    read(config, { "preprocessor_config.json": { patch_size, size: { longest_edge: 110 } } })
+  const readBy = (patch_size: unknown, longest_edge = 110) =>
+    read(config, { "preprocessor_config.json": { patch_size, size: { longest_edge } } })
   const processing = (await readBy(14))!
   for (const [width, height, ...expected] of sizes.lighton_ocr)
     expect(sizeOf(blank(width!, height!), processing)).toEqual([expected])
   expect(sizeOf(blank(90, 5), processing)).toEqual([[98, 28]])
   expect(sizeOf(blank(41, 27), (await readBy({ height: 28, width: 28 }))!)).toEqual([[56, 28]])
+  const smallest = (await readBy(14, 1))! // whose longest edge is less than a token has
+  expect(sizeOf(blank(90, 50), smallest)).toEqual([[28, 28]])
+  expect(mostRows(smallest)).toBe(4)
   const sentence = "patch_size is no square of 1 to 28 pixels, which become one token"
   await expect(readBy(29)).rejects.toThrow(sentence)
   await expect(readBy({ height: 14, width: 28 })).rejects.toThrow(sentence)
