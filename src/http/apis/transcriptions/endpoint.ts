@@ -89,7 +89,10 @@ async function speech(
   const shape = { names: NAMELESS, logprobs: false, heard: 0, seconds }
   if (body.stream) return stream(exchange, transcriptEvents(events, shape), () => COMMENT)
   const format = body.response_format ?? "json"
-  if (format === "verbose_json") return whole(exchange, verboseTranscript(events, reply, task))
+  if (format === "verbose_json") {
+    const granularities = body.timestamp_granularities ?? undefined
+    return whole(exchange, verboseTranscript(events, reply, task, granularities))
+  }
   if (format === "json") return whole(exchange, wholeTranscript(events, shape))
   const text =
     format === "text" ? await plainTranscript(events) : await subtitles(events, reply, format)
