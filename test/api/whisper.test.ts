@@ -206,6 +206,17 @@ describe.each(["multilingual", "english"])("%s", (name) => {
     }
   })
 
+  if (name === "multilingual")
+    test("of a translation nothing is streamed, and no words are timed", async () => {
+      const translated = cases.find(({ task }) => task)!
+      const more = { response_format: "verbose_json", "timestamp_granularities[]": "word" }
+      const answer = await send({ ...translated }, { ...more, stream: "true" })
+      const told = (await answer.json()) as object
+      expect(told).toMatchObject({ task: "translate", segments: expect.anything() })
+      expect(told).not.toHaveProperty("words")
+      expect(answer.headers.get("x-ignored-fields")).toBe("language,timestamp_granularities,stream")
+    }, 120_000)
+
   if (name === "english")
     test("a model that knows English alone translates nothing", async () => {
       const answer = await send({ ...cases[0]!, task: "translate" })

@@ -70,7 +70,9 @@ export async function translations(exchange: Exchange): Promise<Answer> {
   }
   const service = await serviceOf(exchange, body.model)
   reportIgnored(exchange, TranslationRequest)
-  return speech(exchange, body, "translate", service, service.transcripts!)
+  const known = Object.entries(body).filter(([name]) => name in TranslationRequest.properties)
+  const own = Object.fromEntries(known) as TranslationRequest // what is ignored has no effect, though transcriptions know it
+  return speech(exchange, own, "translate", service, service.transcripts!)
 }
 
 async function speech(
