@@ -183,10 +183,10 @@ export const planted: readonly PlantedFault[] = [
     test: "src/chat/transcripts/alignment.test.ts",
   },
   {
-    what: "behind a window's ends there is nothing that a median is taken of",
+    what: "what heads look at is smoothed by the most and not by the median",
     file: "src/chat/transcripts/alignment.ts",
-    text: "other < heard ? other : 2 * (heard - 1) - other",
-    fault: "other < heard ? other : heard - 1",
+    text: "smooth[at] = around[half]!",
+    fault: "smooth[at] = around[width - 1]!",
     test: "src/chat/transcripts/alignment.test.ts",
   },
   {
