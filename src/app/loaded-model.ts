@@ -15,6 +15,7 @@ import type { Trace } from "../engine/trace.ts"
 import { type Problem, problem } from "../errors.ts"
 import type { HttpOptions, Service } from "../http/service.ts"
 import type { Log } from "../log.ts"
+import { readAlignmentHeads } from "../model/hearing/alignment.ts"
 import {
   type Loaded,
   loadWeights,
@@ -87,7 +88,8 @@ async function load(loading: Loading): Promise<LoadedModel> {
   const { engine, weights, program, towers } = closing.add(running)
   const endTokens = endsOf(files, tokenizer)
   const chat = closing.add(chatOver({ engine, towers }, tokenizer, templates, endTokens, loading))
-  const transcripts = transcriberOver({ engine, towers }, tokenizer, loading)
+  const transcripts = await transcriberOver({ engine, towers }, tokenizer, loading)
+  if (transcripts) closing.add(transcripts)
   closing.add(running) // before the chat, which it asks for masks
   const defaults = settings.generationDefaults === "model" ? files.texts.sampling : {}
   const { hash, prefix } = tokenizer
@@ -328,17 +330,22 @@ async function openDrafter(loading: Loading, { programs }: Finishing): Promise<S
 }
 
 /** Of a Whisper, which writes nothing else. */
-function transcriberOver(
+async function transcriberOver(
   { engine, towers }: Pick<Running, "engine" | "towers">,
   tokenizer: Tokenizer,
   { files, summary }: Loading,
-): Transcripts | undefined {
+): Promise<Transcripts | undefined> {
   const advice = files.hearing?.speech
   const listener = towers.find((tower) => tower.listener)?.listener
   if (!advice || !listener) return undefined
   const { vocabulary } = files.config.shapes
   const context = summary.limits.context.value
-  const options = { engine, tokenizer, listener, advice, vocabulary, context }
+  const { alignment: told } = advice
+  const alignment =
+    "why" in told
+      ? told
+      : { ...(await readAlignmentHeads(files, told.heads)), smoothed: told.smoothed }
+  const options = { engine, tokenizer, listener, advice, alignment, vocabulary, context }
   return createTranscriber(options, files.texts.tokenizer.file)
 }
 

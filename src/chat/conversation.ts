@@ -96,6 +96,8 @@ export interface Transcripts {
     signal: AbortSignal,
     client?: string,
   ): Promise<TranscriptReply>
+  /** Whoever waits for words is told `server_closing`. */
+  close(): Promise<void>
 }
 
 export interface TranscriptRequest {
@@ -112,6 +114,10 @@ export interface TranscriptRequest {
   prompt: string | undefined
   /** Whether segments with times are told; what a longer recording than a window has is always. */
   timed: boolean
+  /** Whether it is told when each word is said. Then it is timed. */
+  worded: boolean
+  /** Whether its text is told as it comes: then one window is not tried again. Longer ones are told window by window. */
+  streamed: boolean
   /** Whether segments tell how likely it is that nobody speaks, which takes a step of each window. */
   judged: boolean
   sampling: SamplingParams
@@ -127,6 +133,15 @@ export interface TranscriptReply {
   events: AsyncIterable<ReplyEvent>
   /** Those whose text has been told; none where they were not asked for and all of it is one window. */
   segments: readonly TranscriptSegment[]
+  /** Of these segments, where they were asked for. */
+  words: readonly TranscriptWord[]
+}
+
+export interface TranscriptWord {
+  /** With the punctuation that belongs to it, and without blanks around it. */
+  text: string
+  start: number // seconds
+  end: number
 }
 
 export interface TranscriptSegment {
@@ -138,9 +153,9 @@ export interface TranscriptSegment {
   /** Where its window begins, in hundredths of a second. */
   seek: number
   temperature: number
-  /** Of its window's tokens. */
+  /** Of its window's tokens, the end included, among those that might have come. */
   averageLogprob: number
-  /** How many times as long its text is as what zlib makes of it. */
+  /** How many times as long its window's text is as what zlib makes of it. */
   compressionRatio: number
   /** How likely it is that nobody speaks in its window; 0 where that was not asked. */
   noSpeech: number

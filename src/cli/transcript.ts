@@ -26,7 +26,8 @@ export async function printTranscript(
       refuse(option, "this model writes down what is said, all of it; leave it out.")
   const request = {
     ...{ id: randomUUID(), scope: "", audio: recording.audio, field: recording.field ?? "--audio" },
-    ...({ task: "transcribe", language: undefined, timed: false, judged: false } as const),
+    ...({ task: "transcribe", language: undefined } as const),
+    ...{ timed: false, worded: false, streamed: false, judged: false },
     prompt: prompt.trim() || undefined,
     sampling: sampling(options),
   }

@@ -367,6 +367,27 @@ test("an older prompt takes the blocks of a younger reply that was to be in the 
   isClean()
 })
 
+test("what stands beside a reply's rows is told of each of its tokens that is read, also once more", async () => {
+  const setting = { blocks: 24, beside: "given", chains: "drawn" } as const
+  const { engine, isClean } = setUp(setting)
+  const told = [0, 1, 2, 3].map(() => new Map<number, number[]>())
+  const generations = told.map((rows, i) => {
+    const readGiven = (given: Float32Array, from: number) => {
+      for (let at = 0; at < given.length; at += 2)
+        rows.set(from + at / 2, [...given.subarray(at, at + 2)])
+    }
+    return engine.generate(request(30 + i, { maxTokens: 150, readGiven }))
+  })
+  const replies = await Promise.all(generations.map(({ choices }) => collect(choices[0]!)))
+  expect(engine.stats().preemptions).toBeGreaterThan(0)
+  for (const [i, { tokens }] of replies.entries()) {
+    const read = tokens.slice(0, -1) // the last is drawn, and not read
+    const beside = read.map((token, at) => [30 + i + at, [-1 - (30 + i + at), -1 - token]])
+    expect([...told[i]!].sort(([a], [b]) => a - b)).toEqual(beside)
+  }
+  isClean()
+})
+
 test("a reader that lags is paused, gives up its place and, when others need them, its blocks", async () => {
   const { engine, isClean } = setUp({ sequences: 1, blocks: 64 })
   const slow = request(100, { maxTokens: 600 })

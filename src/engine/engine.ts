@@ -571,10 +571,14 @@ class Loop implements Engine {
   }
 
   #partOf(sequence: Sequence): Part {
-    const { from, computed, chunk, drafts, rows } = sequence
+    const { from, computed, chunk, drafts, rows, sequenceGroup } = sequence
+    const { request, promptTokens } = sequenceGroup
     const end = computed + chunk + drafts.length
-    const isRead = sequence.sequenceGroup.request.readHidden !== undefined
-    const hidden = isRead ? chunk : (this.#speculation?.hiddenRows(sequence) ?? 0)
+    const hidden = request.readHidden
+      ? chunk
+      : request.readGiven
+        ? Math.max(0, end - Math.max(from, promptTokens))
+        : (this.#speculation?.hiddenRows(sequence) ?? 0)
     return { sequence, from, end, rows, hidden }
   }
 }

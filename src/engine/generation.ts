@@ -21,6 +21,11 @@ export interface GenerationRequest {
    * taken over from others then, nothing is drawn, and the generation ends with the prompt.
    */
   readHidden?: (rows: Float32Array, from: number) => void
+  /**
+   * Told what the model hands out beside its last row (`Shapes.given`) at each of the reply's tokens that is read, in the same way; the
+   * last token is not, where nothing is drawn behind it. Of one choice.
+   */
+  readGiven?: (rows: Float32Array, from: number) => void
   /** Tokens that end an answer; they are handed out in the `end`, never as tokens. */
   stopTokens: ReadonlySet<number>
   sampling: SamplingParams

@@ -60,7 +60,9 @@ export class Results {
       row += rows
       const seen = output.hidden.subarray(hidden * width, (hidden + part.hidden) * width)
       hidden += part.hidden
-      if (sequence.sequenceGroup.request.readHidden) this.#read(sequence, seen, part.from)
+      const { readHidden, readGiven } = sequence.sequenceGroup.request
+      if (readHidden) this.#read(sequence, seen, part.from)
+      else if (readGiven) this.#readGiven(sequence, seen, part.end - part.hidden)
       else this.#parts.speculation?.observe(sequence, seen, part.end - part.hidden, width)
     }
     this.#parts.counts.steps++
@@ -133,6 +135,18 @@ export class Results {
     }
     if (sequence.remaining > 0) return
     this.#parts.endings.end(sequence, { kind: "end", reason: "length" })
+  }
+
+  /** What stands beside its rows is told in passing. */
+  #readGiven(sequence: Sequence, seen: Float32Array, from: number): void {
+    if (seen.length === 0) return
+    const { given, hidden } = this.#parts
+    const { readGiven } = sequence.sequenceGroup.request
+    try {
+      readGiven!(columnsOf(seen, given, hidden, given - hidden), from)
+    } catch (error) {
+      if (sequence.state === "running") this.#parts.endings.fail(sequence, failure(error))
+    }
   }
 
   /** Draws a token, and another one for as long as the draft said which it would be: that one is computed too. */

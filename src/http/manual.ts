@@ -133,7 +133,7 @@ A [Whisper](audio.md#whisper) was made for this and nothing else, and answers as
   a transcript ends where the context does.
 - A stream has the events \`transcript.text.delta\` and one \`transcript.text.done\`, and ends with \`[DONE]\`.
 - Models tell no speakers, and only a Whisper tells times, so what asks for those is [refused](#known-and-refused), as is \`chunking_strategy\`.
-- A Whisper's \`response_format\` may be \`verbose_json\`, with \`segments\`, \`language\` and \`duration\`, or \`srt\` or \`vtt\`, and its \`language\` a name in English, too;
+- A Whisper's \`response_format\` may be \`verbose_json\`, with \`segments\`, [\`words\`](audio.md#when-each-word-is-said), \`language\` and \`duration\`, or \`srt\` or \`vtt\`, and its \`language\` a name in English, too;
   without one it is found. Its \`prompt\` is what was said before. \`usage\` has the recording's seconds. \`include\` is refused, and so are times in a stream, which
   has a delta for each segment where the recording is longer than 30 seconds. \`POST /v1/audio/translations\` takes the same but for \`language\`, \`stream\` and
   \`timestamp_granularities\`, and answers in English; of other models it is refused.

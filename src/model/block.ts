@@ -46,6 +46,12 @@ export interface Cross extends Pick<SelfAttention, "heads" | "headDim" | "scale"
   rows: number
 }
 
+/** One of a decoder's. */
+export interface CrossHead {
+  layer: number
+  head: number
+}
+
 export interface NormKind {
   kind: "rms" | "layer"
   epsilon: number

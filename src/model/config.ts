@@ -5,7 +5,14 @@
 import type { Activation } from "../compiler/graph/elementwise.ts"
 import type { Shapes } from "../runtime/manifest.ts"
 import type { Rotation } from "../runtime/rotation.ts"
-import { type Block, NORMS, type NormKind, withAttention, withBlocks } from "./block.ts"
+import {
+  type Block,
+  type CrossHead,
+  NORMS,
+  type NormKind,
+  withAttention,
+  withBlocks,
+} from "./block.ts"
 import type { Fields } from "./fields.ts"
 import { readPacking } from "./packed/packing.ts"
 import { type RotationOptions, readRotation } from "./rotation.ts"
@@ -14,6 +21,8 @@ import type { Streams } from "./streams.ts"
 export interface ModelConfig {
   shapes: Shapes
   blocks: readonly Block[] // a layer each
+  /** Heads of cross-attention whose queries are handed out behind the last hidden row; absent: none are. */
+  aligned?: readonly CrossHead[]
   /** Layers that attend to images alone: without any they leave what they read, and what is stored of them is not read. */
   seeing?: ReadonlySet<number>
   embedding: {

@@ -76,7 +76,8 @@ export function decoder(
   if (embedding.norm) x = normed(x, embedding.norm, named("", "model."), "embed_norm", "embed_norm")
   if (embedding.narrow !== undefined) x = widened(x, hidden)
   const inputs = layerInputs(config, x)
-  const place = { layers: shapes.layers, prefix: "model.", hidden, sinks }
+  const queries = new Map<number, Node>() // of cross-attention, by layers: of rows that are handed out
+  const place = { layers: shapes.layers, prefix: "model.", hidden, sinks, queries }
   const placeOf = (index: number) => ({ ...place, index, input: inputs?.(index), heard: x })
   const rows = [x] // that each layer reads, and what the last one leaves
   if (config.streams) rows.push(streamedLayers(config, config.streams, x, placeOf))
@@ -88,8 +89,10 @@ export function decoder(
   const matrix = head.tied ? table : weight("head", HEAD, vocabulary, hidden)
   const bias = head.bias ? weight("head_bias", "lm_head.bias", vocabulary) : undefined
   const shape = shapeOf(config)
-  const handed = [last, ...given.map((layer) => rows[layer]!)].map((row) => select(row, "hidden"))
-  const own = given.length > 0 ? { ...shapes, given: handed.length * hidden } : shapes
+  const read = [last, ...given.map((layer) => rows[layer]!)].map((row) => select(row, "hidden"))
+  const handed = [...read, ...alignedQueries(config, queries)]
+  const columns = handed.reduce((sum, row) => sum + row.columns, 0)
+  const own = handed.length > 1 ? { ...shapes, given: columns } : shapes
   const graph = { architecture, shapes: own, window: widestWindow(config), sinks }
   const hiddenRows = handed.reduce(concat)
   if (embedding.narrow === undefined)
@@ -97,6 +100,17 @@ export function decoder(
   // Logits that nobody reads, of as many columns as there are.
   const some = slice(last, 0, embedding.narrow)
   return finish(graph, some, matrix, { hidden: hiddenRows })
+}
+
+/** What tells where in a recording a token is said (`ModelConfig.aligned`). */
+function alignedQueries(
+  { aligned = [], blocks }: ModelConfig,
+  queries: ReadonlyMap<number, Node>,
+): Node[] {
+  return aligned.map(({ layer, head }) => {
+    const { headDim } = blocks[layer]!.cross!
+    return slice(queries.get(layer)!, head * headDim, headDim)
+  })
 }
 
 function widened(x: Node, hidden: number): Node {
@@ -172,6 +186,8 @@ export interface LayerPlace {
   input?: Node | undefined
   /** What the first layer reads: of a recording's rows what its tower left, whatever layers make of them. */
   heard?: Node
+  /** Those of cross-attention, of rows that are handed out: it adds its own. */
+  queries?: Map<number, Node>
   /** What attention reads in the place of the row. */
   read?: Node
 }
@@ -267,7 +283,7 @@ function withHeard(
   { rows, heads, headDim, scale }: Cross,
   layer: Named,
   x: Node,
-  { index, layers, hidden, sinks, heard }: LayerPlace,
+  { index, layers, hidden, sinks, heard, queries }: LayerPlace,
 ): Node {
   const width = heads * headDim
   const project = (name: string, input: Node, count: number) =>
@@ -277,6 +293,8 @@ function withHeard(
       layer(`cross_${name}_bias`, `cross_attn.${name}_proj.bias`, count),
     )
   const read = normed(x, norm, layer, "cross_norm", "cross_layernorm")
+  // By products of their own, as attention may have its queries divided among shards.
+  queries?.set(index, project("q", select(read, "hidden"), width))
   const [k, v] = [project("k", heard!, width), project("v", heard!, width)]
   const seen = { heads, kvHeads: heads, headDim, scale, cap: undefined, window: undefined, sinks }
   const own = { ...seen, layer: layers + index, cross: rows } // behind those of self-attention

@@ -24,6 +24,7 @@ import { openWhisperFile } from "./ggml/whisper.ts"
 import { type GgufModel, openGguf } from "./gguf/gguf.ts"
 import { readTensors } from "./graph-weights.ts"
 import { type Hearing, hearingBeside, hearingInside, openHearing } from "./hearing/open-hearing.ts"
+import type { SpeechAdvice } from "./hearing/speech.ts"
 import { decoder } from "./layers.ts"
 import { isWhisperFile, mmprojsIn, modelFilesIn, someOf } from "./locate.ts"
 import { bringsParams, paramsNaming, readParams } from "./mistral-params.ts"
@@ -123,8 +124,9 @@ export async function openModel(
     if (sees && !hearing && mustHear(source.config))
       throw folder.broken(configuration, "the folder does not hold what the model hears with")
     for (const each of [vision, hearing]) if (each) closing.add(each)
-    const config =
+    const seeing =
       vision || hearing ? seeingImages(alone, { ...hearing?.config, ...vision?.config }) : alone
+    const config = { ...seeing, ...alignedBy(hearing?.speech) }
     const graphOf = (given?: readonly number[]) =>
       withOrders(withLowRank(decoder(architecture, config, given), weights), weights)
     const graph = graphOf()
@@ -157,6 +159,11 @@ export async function openModel(
       close: () => closing.close(),
     }
   })
+}
+
+/** Words are timed by heads of a Whisper's. */
+function alignedBy(speech: SpeechAdvice | undefined): Pick<ModelConfig, "aligned"> {
+  return speech && "heads" in speech.alignment ? { aligned: speech.alignment.heads } : {}
 }
 
 const NONE = "none"

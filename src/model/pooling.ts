@@ -3,13 +3,10 @@
 
 import { mkdir, writeFile } from "node:fs/promises"
 import { join } from "node:path"
-import { widen } from "../runtime/dtype.ts"
-import { isGroupCodec } from "../runtime/format.ts"
-import { unpackedRows } from "../runtime/unpack.ts"
 import { Fields } from "./fields.ts"
 import { Folder } from "./folder.ts"
 import { openSafetensors } from "./weights/safetensors.ts"
-import type { Weights } from "./weights/weights.ts"
+import { readFloats, type Weights } from "./weights/weights.ts"
 
 export interface Pooling {
   /** Which rows: their mean, the first, or the last. */
@@ -166,8 +163,8 @@ export async function readMatrix(
     isBiased = true,
   }: Pick<Dense, "rows" | "columns" | "activation"> & { isBiased?: boolean },
 ): Promise<Dense> {
-  const bias = isBiased ? await floatsOf(weights, `${name}.bias`, rows, 1) : undefined
-  const weight = await floatsOf(weights, `${name}.weight`, rows, columns)
+  const bias = isBiased ? await readFloats(weights, `${name}.bias`, rows, 1) : undefined
+  const weight = await readFloats(weights, `${name}.weight`, rows, columns)
   return { rows, columns, activation, weight, bias }
 }
 
@@ -178,20 +175,7 @@ export async function readNorm(
   columns: number,
   { epsilon, isBiased }: { epsilon: number; isBiased: boolean },
 ): Promise<NonNullable<Dense["norm"]>> {
-  const weight = await floatsOf(weights, `${name}.weight`, columns, 1)
-  const bias = isBiased ? await floatsOf(weights, `${name}.bias`, columns, 1) : undefined
+  const weight = await readFloats(weights, `${name}.weight`, columns, 1)
+  const bias = isBiased ? await readFloats(weights, `${name}.bias`, columns, 1) : undefined
   return { weight, bias, epsilon }
-}
-
-async function floatsOf(
-  weights: Weights,
-  name: string,
-  rows: number,
-  columns: number,
-): Promise<Float32Array> {
-  const tensor = weights.tensor(name, rows, columns)
-  const stored = await tensor.read(0, rows)
-  return isGroupCodec(tensor.codec)
-    ? unpackedRows(stored, columns, tensor.codec)
-    : widen(stored.values, tensor.codec)
 }

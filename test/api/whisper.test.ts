@@ -48,6 +48,9 @@ function goldens(name: string) {
 
 type Case = ReturnType<typeof goldens>[number]
 
+/** The likeliest words, in one try: what random weights write is always doubtful. */
+const ONE_TRY = 1e-6
+
 const overrides = { kv_dtype: "f32", prefill_chunk_size: 640 } as const
 const names = { de: "german", en: "english", fr: "french", zh: "chinese" } as Record<string, string>
 const schema = new Ajv({ strict: false }).compile(TranscriptionResponse)
@@ -63,6 +66,7 @@ describe.each(["multilingual", "english"])("%s", (name) => {
   async function send({ bytes, language, prompt, task }: Case, more: Record<string, string> = {}) {
     const { payload, headers } = await formOf({
       ...{ model: "ears", file: new Blob([Uint8Array.from(bytes)]) },
+      ...{ temperature: `${ONE_TRY}` },
       ...(language && { language }),
       ...(prompt && { prompt }),
       ...more,
@@ -192,7 +196,7 @@ describe.each(["multilingual", "english"])("%s", (name) => {
     const refusals: [Record<string, string>, RegExp][] = [
       [{ language: "tlh" }, /language must be one that this model knows/],
       [{ include: "logprobs" }, /include: a Whisper's tokens are not told/],
-      [{ "timestamp_granularities[]": "word" }, /each word is said; leave it out/],
+      [{ "timestamp_granularities[]": "word" }, /needs the response_format verbose_json/],
       [{ "timestamp_granularities[]": "segment" }, /needs the response_format verbose_json/],
       [{ stream: "true", response_format: "srt" }, /stream sends text without times/],
     ]
@@ -201,6 +205,17 @@ describe.each(["multilingual", "english"])("%s", (name) => {
       expect([answer.status, await answer.text()]).toEqual([400, expect.stringMatching(why)])
     }
   })
+
+  if (name === "multilingual")
+    test("of a translation nothing is streamed, and no words are timed", async () => {
+      const translated = cases.find(({ task }) => task)!
+      const more = { response_format: "verbose_json", "timestamp_granularities[]": "word" }
+      const answer = await send({ ...translated }, { ...more, stream: "true" })
+      const told = (await answer.json()) as object
+      expect(told).toMatchObject({ task: "translate", segments: expect.anything() })
+      expect(told).not.toHaveProperty("words")
+      expect(answer.headers.get("x-ignored-fields")).toBe("language,timestamp_granularities,stream")
+    }, 120_000)
 
   if (name === "english")
     test("a model that knows English alone translates nothing", async () => {
@@ -216,7 +231,10 @@ describe.each(["multilingual", "english"])("%s", (name) => {
       const german = untimed.find(({ language }) => language === "de")!
       const file = await toFile(german.bytes, "speech.wav")
       for (const language of ["German", "de-AT"]) {
-        const answer = await client.audio.transcriptions.create({ model: "ears", file, language })
+        const answer = await client.audio.transcriptions.create({
+          ...{ model: "ears", file, language },
+          temperature: ONE_TRY,
+        })
         expect(answer.text).toBe(german.text)
       }
       const { data } = await client.models.list()
@@ -255,8 +273,9 @@ async function transcript(transcripts: Transcripts, { bytes, language, prompt, t
   const reply = await transcripts.transcribe(
     {
       ...{ id: "1", scope: "", audio: bytes, field: "file", task: "transcribe" },
-      ...{ language, prompt, timed: timestamps ?? false, judged: false },
-      sampling: { ...plainSampling, temperature: 0, seed: 0n },
+      ...{ language, prompt, timed: timestamps ?? false, worded: false, streamed: false },
+      judged: false,
+      sampling: { ...plainSampling, temperature: ONE_TRY, seed: 0n },
     },
     new AbortController().signal,
   )
@@ -314,7 +333,8 @@ describe("without a server", () => {
   test("sinter run prints what is said, and what else it is told is refused", async () => {
     const found = goldens("multilingual").find((each) => each.found && !each.timestamps)!
     writeFileSync(recording, found.bytes)
-    const { out, code } = await run(["run", folder, "--audio", recording], "", fromSources)
+    const how = ["--temperature", `${ONE_TRY}`]
+    const { out, code } = await run(["run", folder, "--audio", recording, ...how], "", fromSources)
     expect([code, out]).toEqual([0, `${found.text}\n`])
     for (const [args, why] of [
       [["--max-tokens", "3", "--audio", recording], "all of it; leave it out"],

@@ -274,7 +274,12 @@ test.each([2, 4, 8])("a Whisper in %i shards computes the bits of one", async (c
       throw new Error(what)
     },
   )
-  const graph = decoder("whisper", architectures.whisper.read(fields))
+  const aligned = [
+    { layer: 0, head: 5 },
+    { layer: 1, head: 0 },
+    { layer: 1, head: 7 },
+  ]
+  const graph = decoder("whisper", { ...architectures.whisper.read(fields), aligned })
   const plan = compile(graph, { ...floats, sums: sums! })
   const limits = limitsFor(plan, sizes)
   const programs = [openReference(plan, limits), openShards(plan, shard(plan, count)!, limits)]

@@ -5,6 +5,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeEach, describe, expect, onTestFinished, test } from "vitest"
+import { alignmentOf } from "../../src/model/ggml/alignment.ts"
 import { readVocabulary } from "../../src/model/ggml/vocabulary.ts"
 import { locateModel } from "../../src/model/locate.ts"
 import { openModel } from "../../src/model/model.ts"
@@ -33,8 +34,51 @@ test("what is never written is what OpenAI's program finds among the words", asy
   const { suppressed, suppressedFirst, ...advice } = hearing!.speech!
   expect(suppressed).toEqual(golden.suppressed)
   expect(suppressedFirst).toEqual(golden.suppressed_first)
-  expect(advice).toEqual({ mostInitial: 50, isMultilingual: true })
+  expect(advice).toMatchObject({ mostInitial: 50, isMultilingual: true })
+  expect(advice.alignment).toHaveProperty("why") // it is of no size that OpenAI's have
 })
+
+// g_aheads_… in src/whisper.cpp (commit 0146f98), by `n_text_layer`, `n_text_state` and `n_vocab` of the models.
+test.each([
+  [4, 384, 51864, "1,0 2,0 2,5 3,0 3,1 3,2 3,3 3,4"],
+  [4, 384, 51865, "2,2 3,0 3,2 3,3 3,4 3,5"],
+  [6, 512, 51864, "3,3 4,7 5,1 5,5 5,7"],
+  [6, 512, 51865, "3,1 4,2 4,3 4,7 5,1 5,2 5,4 5,6"],
+  [
+    ...([12, 768, 51864] as const),
+    "6,6 7,0 7,3 7,8 8,2 8,5 8,7 9,0 9,4 9,8 9,10 10,0 10,1 10,2 10,3 10,6 10,11 11,2 11,4",
+  ],
+  [12, 768, 51865, "5,3 5,9 8,0 8,4 8,7 8,8 9,0 9,7 9,9 10,5"],
+  [
+    ...([24, 1024, 51864] as const),
+    "11,4 14,1 14,12 14,14 15,4 16,0 16,4 16,9 17,12 17,14 18,7 18,10 18,15 20,0 20,3 20,9 20,14 21,12",
+  ],
+  [24, 1024, 51865, "13,15 15,4 15,15 16,1 20,0 23,4"],
+  [32, 1280, 51866, "7,0 10,17 12,18 13,12 16,1 17,14 19,11 21,4 24,1 25,6"],
+  [4, 1280, 51866, "2,4 2,11 3,3 3,6 3,11 3,14"],
+  [32, 1280, 51865, undefined], // large-v1 or large-v2
+  [2, 1280, 51866, undefined], // distil-large-v3
+])(
+  "words of %i layers of %i columns with %i tokens are timed by %s",
+  (layers, width, rows, told) => {
+    const numbers = { n_text_layer: layers, n_text_state: width, n_vocab: rows }
+    const found = alignmentOf({ ...NUMBERS, ...numbers, n_text_head: width / 64 })
+    if (told === undefined) expect(found).toHaveProperty("why")
+    else {
+      const heads = told.split(" ").map((pair) => {
+        const [layer, head] = pair.split(",").map(Number)
+        return { layer, head }
+      })
+      expect(found).toEqual({ heads, smoothed: 7 })
+    }
+  },
+)
+
+/** Of a file, but for what its model's heads are known by. */
+const NUMBERS = {
+  ...{ n_audio_ctx: 1500, n_audio_state: 0, n_audio_head: 0, n_audio_layer: 0 },
+  ...{ n_text_ctx: 448, n_mels: 80, ftype: 1 },
+}
 
 test("words, merges and control tokens are those of the folder that was converted", async () => {
   const told = JSON.parse((await open(english)).texts.tokenizer.json.toString())

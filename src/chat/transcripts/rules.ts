@@ -28,11 +28,18 @@ export function oneOf(tokens: readonly number[], vocabulary: number): Constraint
 
 /** What is said, without times. */
 export class Words implements Constraint {
+  readonly narrow?: NonNullable<Constraint["narrow"]>
   readonly #tokens: SpeechTokens
   #isBegun = false
 
-  constructor(tokens: SpeechTokens) {
+  /** @param shares told of each token that is drawn how much what may come was of all (`shareOf`); absent: nobody wants to know */
+  constructor(tokens: SpeechTokens, shares?: number[]) {
     this.#tokens = tokens
+    if (shares)
+      this.narrow = (mask, logits) => {
+        shares.push(shareOf(mask, logits))
+        return false
+      }
   }
 
   mask(into: Uint32Array): void {
@@ -54,9 +61,12 @@ export class TimedWords implements Constraint {
   #wasTimeBefore = true
   /** The last time that came. */
   #time: number | undefined
+  readonly #shares: number[]
 
-  constructor(tokens: SpeechTokens) {
+  /** @param shares as above */
+  constructor(tokens: SpeechTokens, shares: number[] = []) {
     this.#tokens = tokens
+    this.#shares = shares
   }
 
   mask(into: Uint32Array): void {
@@ -76,6 +86,13 @@ export class TimedWords implements Constraint {
   }
 
   narrow(mask: Uint32Array, logits: Float32Array): boolean {
+    const isNarrower = this.#isTimeDue(mask, logits)
+    if (isNarrower) forbidRange(mask, 0, this.#tokens.firstTime)
+    this.#shares.push(shareOf(mask, logits))
+    return isNarrower
+  }
+
+  #isTimeDue(mask: Uint32Array, logits: Float32Array): boolean {
     const { vocabulary, firstTime } = this.#tokens
     let word = Number.NEGATIVE_INFINITY
     for (let token = 0; token < firstTime; token++)
@@ -87,9 +104,7 @@ export class TimedWords implements Constraint {
     let sum = 0
     for (let token = firstTime; token < vocabulary; token++)
       if (isAllowed(mask, token)) sum += Math.exp(logits[token]! - most)
-    if (most + Math.log(sum) <= word) return false
-    forbidRange(mask, 0, firstTime)
-    return true
+    return most + Math.log(sum) > word
   }
 
   accept(token: number): void {
@@ -99,6 +114,19 @@ export class TimedWords implements Constraint {
     if (isTime) this.#time = token
     this.#count++
   }
+}
+
+/** The logarithm of what all that may come has of what the model thinks likely. */
+function shareOf(mask: Uint32Array, logits: Float32Array): number {
+  let most = Number.NEGATIVE_INFINITY
+  for (const logit of logits) if (logit > most) most = logit
+  let [all, allowed] = [0, 0]
+  for (let token = 0; token < logits.length; token++) {
+    const part = Math.exp(logits[token]! - most)
+    all += part
+    if (isAllowed(mask, token)) allowed += part
+  }
+  return Math.log(allowed / all)
 }
 
 function fillWords(

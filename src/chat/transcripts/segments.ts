@@ -11,6 +11,8 @@ export interface Cut {
   start: number
   end: number
   tokens: readonly number[]
+  /** How many of the window's tokens stand before these. */
+  at: number
 }
 
 /**
@@ -31,12 +33,13 @@ export function segmentsIn(
   if (ends.length === 0) {
     const times = tokens.filter((token) => token > firstTime)
     const end = times.length > 0 ? frameOf(times.at(-1)!) : from + frames
-    return { segments: [{ start: from, end, tokens }], next: from + frames }
+    return { segments: [{ start: from, end, tokens, at: 0 }], next: from + frames }
   }
   if (endsOnce) ends.push(tokens.length)
   const segments = ends.map((end, i): Cut => {
-    const own = tokens.slice(ends[i - 1] ?? 0, end)
-    return { start: frameOf(own[0]!), end: frameOf(own.at(-1)!), tokens: own }
+    const at = ends[i - 1] ?? 0
+    const own = tokens.slice(at, end)
+    return { start: frameOf(own[0]!), end: frameOf(own.at(-1)!), tokens: own, at }
   })
   return { segments, next: endsOnce ? from + frames : segments.at(-1)!.end }
 }

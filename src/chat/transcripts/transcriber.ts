@@ -2,13 +2,12 @@
 // window of 30 seconds, the text to go on from, and the tokens that say language and task. A longer recording is heard window after
 // window, each of which begins where the last whole segment of the one before it ended.
 //
-// What transformers' `generate` does where nothing else is said: no window is told what the one before it said, none is tried again at
-// another temperature, and none is left out because nobody seems to speak.
+// No window is told what the one before it said. One whose words are doubtful is tried again (tries.ts), but where they have been told as
+// they came.
 
-import { deflateSync } from "node:zlib"
-import type { GenerationRequest, SamplingParams, TokenEvent } from "../../engine/generation.ts"
+import type { Constraint, EndEvent, SamplingParams, TokenEvent } from "../../engine/generation.ts"
 import { problem } from "../../errors.ts"
-import { languageCode, languages } from "../../languages.ts"
+import { languages } from "../../languages.ts"
 import type { Caller } from "../../worker/lane.ts"
 import type { ChatEngine } from "../admission.ts"
 import type {
@@ -17,14 +16,27 @@ import type {
   TranscriptRequest,
   TranscriptSegment,
   Transcripts,
+  TranscriptWord,
 } from "../conversation.ts"
 import { Detokenizer } from "../detokenizer.ts"
 import { foreign } from "../jinja/text.ts"
 import { MAX_AUDIO, MediaKeys, tooManyBytes } from "../media.ts"
 import { FROM_REQUEST } from "../rendering.ts"
 import type { Tokenizer } from "../tokenizer.ts"
-import { oneOf, type SpeechTokens, TimedWords, Words } from "./rules.ts"
+import { AlignThread } from "./align-thread.ts"
+import type { AlignmentHeads } from "./alignment.ts"
+import { oneOf, TimedWords, Words } from "./rules.ts"
 import { type Cut, segmentsIn } from "./segments.ts"
+import { knownLanguage, type SpeechAdvice, tokensOf } from "./speech-tokens.ts"
+import {
+  compressionRatio,
+  isDoubtful,
+  isSilent,
+  isUnlikely,
+  type Judged,
+  triesOf,
+} from "./tries.ts"
+import { wordsOf } from "./words.ts"
 
 /** What hears: recordings as its tower reads them. */
 export interface Listener {
@@ -43,20 +55,13 @@ export interface Recording {
   rowsAt(frame: number, caller: Caller): Promise<Float32Array>
 }
 
-/** What the model's generation_config.json says, as far as it does. */
-export interface SpeechAdvice {
-  suppressed: readonly number[]
-  suppressedFirst: readonly number[]
-  mostInitial: number | undefined
-  /** Undefined: its tokens say. */
-  isMultilingual: boolean | undefined
-}
-
 export interface TranscriberOptions {
   engine: ChatEngine
   tokenizer: Tokenizer
   listener: Listener
   advice: SpeechAdvice
+  /** What words are timed by; or why they cannot be. */
+  alignment: AlignmentHeads | { why: string }
   vocabulary: number
   /** Positions of a prompt and its reply, rows of a window included. */
   context: number
@@ -65,17 +70,7 @@ export interface TranscriberOptions {
 const RATE = 16_000
 const FRAMES = 100 // of a second
 const WINDOW = 30 * FRAMES
-const TIMES = 1501
-
-interface Tokens extends SpeechTokens {
-  start: number
-  previous: number | undefined
-  nobody: number | undefined
-  transcribe: number | undefined
-  translate: number | undefined
-  /** By their codes; none: it knows English alone. */
-  languages: ReadonlyMap<string, number>
-}
+const FRAMES_OF_ROW = 2
 
 /** Once for all windows of a recording. */
 interface Hearing {
@@ -90,11 +85,44 @@ interface Hearing {
   usage: { promptTokens: number; cachedTokens: number; completionTokens: number }
 }
 
+interface Window {
+  /** Of the recording, with which it begins. */
+  frame: number
+  /** What the tower makes of it. */
+  rows: Float32Array
+}
+
+interface Asked {
+  sampling: SamplingParams
+  constraint: () => Constraint
+  /** Undefined: as far as the context reaches. */
+  maxTokens?: number
+  /** Told what is handed out beside a token of the reply, from number `from` on. */
+  readGiven?: (given: Float32Array, from: number) => void
+}
+
+/** A token, and the one that ends a reply. */
+type Drawn = TokenEvent | EndEvent
+
+interface Attempt extends Judged {
+  said: readonly number[]
+  temperature: number
+  /** What the alignment heads ask for at each token that was read, where that is wanted. */
+  queries: readonly Float32Array[]
+}
+
+/** Of those windows that have been heard. */
+interface Told {
+  segments: TranscriptSegment[]
+  words: TranscriptWord[]
+}
+
 /** @throws `model_broken` where the tokenizer lacks what a Whisper is asked with. @param file its tokenizer's, for that */
 export function createTranscriber(options: TranscriberOptions, file: string): Transcripts {
   const tokens = tokensOf(options, file)
   const keys = new MediaKeys()
-  const { engine, tokenizer, listener, vocabulary } = options
+  const { engine, tokenizer, listener, vocabulary, alignment } = options
+  const aligner = "why" in alignment ? undefined : new AlignThread(alignment)
 
   async function transcribe(
     request: TranscriptRequest,
@@ -104,6 +132,7 @@ export function createTranscriber(options: TranscriberOptions, file: string): Tr
     const came = performance.now()
     const { audio, field, task, prompt } = request
     if (audio.length > MAX_AUDIO) throw tooManyBytes(field, audio.length, "audio")
+    if (request.worded && "why" in alignment) throw wordless(alignment.why)
     const asked =
       request.language === undefined ? undefined : knownLanguage(request.language, tokens)
     if (task === "translate" && tokens.translate === undefined) {
@@ -121,14 +150,15 @@ export function createTranscriber(options: TranscriberOptions, file: string): Tr
     const isTimed = request.timed || recording.samples > 30 * RATE
     const behind = language === undefined ? [] : [tokens.languages.get(language)!, tokens[task]!]
     const own = { ...hearing, behind: isTimed ? behind : [...behind, tokens.noTimes] }
-    const segments: TranscriptSegment[] = []
-    const said = isTimed ? timed(own, first, segments) : plain(own, first)
-    const name = language === undefined ? "english" : languages.get(language)!
+    const code = language ?? "en"
+    const told: Told = { segments: [], words: [] }
+    const windows = { ...own, language: task === "translate" ? "en" : code }
+    const said = isTimed ? timed(windows, first, told) : plain(windows, first)
     return {
       seconds: recording.samples / RATE,
-      language: name,
+      language: languages.get(code)!,
       events: replyOf(said, usage),
-      segments,
+      ...told,
     }
   }
 
@@ -143,32 +173,25 @@ export function createTranscriber(options: TranscriberOptions, file: string): Tr
   /** The likeliest language, as a code. */
   async function spoken(rows: Float32Array, hearing: Hearing): Promise<string> {
     const constraint = oneOf([...tokens.languages.values()], vocabulary)
-    const [event] = await told(
-      ask({ ...hearing, before: [] }, 0, rows, likeliest, () => constraint, 1),
-    )
+    const [event] = await drawn({ ...hearing, before: [] }, { frame: 0, rows }, one(constraint))
     for (const [code, token] of tokens.languages) if (token === event?.token) return code
     throw new Error("internal: no language was drawn")
   }
 
   /** How likely the model thinks that nobody speaks in a window. */
-  async function silence(rows: Float32Array, hearing: Hearing, frame: number): Promise<number> {
+  async function silence(hearing: Hearing, window: Window): Promise<number> {
     if (tokens.nobody === undefined) return 0
     const constraint = oneOf([tokens.nobody], vocabulary)
-    const sampling = { ...likeliest, topLogprobs: 0 }
-    const alone = { ...hearing, behind: [] }
-    const [event] = await told(ask(alone, frame, rows, sampling, () => constraint, 1))
-    return event ? Math.exp(event.logprob) : 0
+    const [event] = await drawn({ ...hearing, behind: [] }, window, one(constraint))
+    return event ? Math.exp(event.logprob!) : 0
   }
 
-  /** A reply's tokens as they come. Leaving ends it. */
+  /** A reply's tokens as they come, and the one that ends it. Leaving ends it. */
   async function* ask(
     { request, recording, caller: { client, signal }, came, before, behind, usage }: Hearing,
-    frame: number,
-    rows: Float32Array,
-    sampling: SamplingParams,
-    constraint: GenerationRequest["constraint"],
-    maxTokens: number | undefined,
-  ): AsyncGenerator<TokenEvent> {
+    { frame, rows }: Window,
+    { sampling, constraint, maxTokens, readGiven }: Asked,
+  ): AsyncGenerator<Drawn> {
     const { id, scope, field } = request
     const soft = new Int32Array(listener.rows).fill(tokens.end) // rows stand in their place
     const prompt = Int32Array.from([...soft, ...before, tokens.start, ...behind])
@@ -185,37 +208,99 @@ export function createTranscriber(options: TranscriberOptions, file: string): Tr
         choices: 1,
         waited: performance.now() - came,
         stopTokens: new Set([tokens.end]),
-        ...(constraint && { constraint }),
+        constraint,
+        ...(readGiven && { readGiven: (given, from) => readGiven(given, from - prompt.length) }),
       },
       signal,
     )
     usage.promptTokens += generation.promptTokens
     for await (const event of generation.choices[0]!) {
-      if (event.kind === "end") {
-        usage.cachedTokens += generation.cachedTokens
-        if (event.problem) throw event.problem
-        signal.throwIfAborted()
-        return
+      if (event.kind === "token") {
+        usage.completionTokens++
+        yield event
+        continue
       }
-      usage.completionTokens++
-      yield event
+      usage.cachedTokens += generation.cachedTokens
+      if (event.problem) throw event.problem
+      signal.throwIfAborted()
+      if (event.token !== undefined) yield event
+      return
     }
     signal.throwIfAborted()
   }
 
+  async function drawn(hearing: Hearing, window: Window, asked: Asked): Promise<Drawn[]> {
+    const all: Drawn[] = []
+    for await (const event of ask(hearing, window, asked)) all.push(event)
+    return all
+  }
+
+  /**
+   * @param isExact whether the average is among tokens that might have come; untimed, that takes a step's logits and a look at all of
+   *   them, and words that are likely enough among all tokens are so among these
+   */
+  async function attempt(
+    hearing: Hearing,
+    window: Window,
+    sampling: SamplingParams,
+    { isTimed, isExact = isTimed }: { isTimed: boolean; isExact?: boolean },
+  ): Promise<Attempt> {
+    const shares: number[] = []
+    const queries: Float32Array[] = []
+    const readGiven = (given: Float32Array, from: number) => {
+      const columns = queryColumns(alignment)
+      for (let at = 0; at < given.length; at += columns)
+        queries[from + at / columns] = given.slice(at, at + columns)
+    }
+    const all = await drawn(hearing, window, {
+      sampling: { ...sampling, topLogprobs: 0 },
+      constraint: () =>
+        isTimed ? new TimedWords(tokens, shares) : new Words(tokens, isExact ? shares : undefined),
+      ...(hearing.request.worded && { readGiven }),
+    })
+    const said = all.flatMap(({ kind, token }) => (kind === "token" ? [token!] : []))
+    const sum = all.reduce((sum, { logprob }, i) => sum + logprob! - (shares[i] ?? 0), 0)
+    const judged = {
+      averageLogprob: sum / Math.max(1, all.length),
+      compressionRatio: compressionRatio(textOf(said)),
+    }
+    if (isUnlikely(judged) && !isExact)
+      return attempt(hearing, window, sampling, { isTimed, isExact: true })
+    return { said, ...judged, temperature: sampling.temperature, queries }
+  }
+
+  /** What is said in a window: by the first try that is not doubtful, or by the last. Undefined: nothing is. */
+  async function written(
+    hearing: Hearing,
+    window: Window,
+    isTimed: boolean,
+  ): Promise<(Attempt & { noSpeech: number }) | undefined> {
+    const { judged, sampling } = hearing.request
+    const tries = triesOf(sampling)
+    let noSpeech = judged ? await silence(hearing, window) : undefined
+    for (const [i, how] of tries.entries()) {
+      const own = await attempt(hearing, window, how, { isTimed })
+      if (isUnlikely(own)) {
+        noSpeech ??= await silence(hearing, window)
+        if (isSilent(noSpeech)) return undefined
+      }
+      if (!isDoubtful(own) || i === tries.length - 1) return { ...own, noSpeech: noSpeech ?? 0 }
+    }
+    throw new Error("internal: no window is tried less than once")
+  }
+
   /** One window, without times. */
   async function* plain(hearing: Hearing, rows: Float32Array): AsyncGenerator<string> {
+    const window = { frame: 0, rows }
+    const { sampling, streamed } = hearing.request
+    if (!streamed) {
+      yield textOf((await written(hearing, window, false))?.said ?? [])
+      return
+    }
     const text = new Detokenizer(tokenizer, true)
-    const { sampling } = hearing.request
-    for await (const { token } of ask(
-      hearing,
-      0,
-      rows,
-      sampling,
-      () => new Words(tokens),
-      undefined,
-    )) {
-      const piece = token < tokens.end ? text.push(token) : ""
+    const asked = { sampling, constraint: () => new Words(tokens) }
+    for await (const { token } of ask(hearing, window, asked)) {
+      const piece = token! < tokens.end ? text.push(token!) : ""
       if (piece !== "") yield piece
     }
     yield text.flush()
@@ -223,50 +308,79 @@ export function createTranscriber(options: TranscriberOptions, file: string): Tr
 
   /** Segment after segment, window after window. */
   async function* timed(
-    hearing: Hearing,
+    hearing: Hearing & { language: string },
     first: Float32Array,
-    segments: TranscriptSegment[],
+    told: Told,
   ): AsyncGenerator<string> {
     const { request, recording, caller } = hearing
-    const { sampling, judged } = request
     const { frames } = recording
     for (let from = 0, rows = first; ; rows = await recording.rowsAt(from, caller)) {
-      const noSpeech = judged ? await silence(rows, hearing, from) : 0
-      const logprobs = { ...sampling, topLogprobs: 0 }
-      const reply = await told(
-        ask(hearing, from, rows, logprobs, () => new TimedWords(tokens), undefined),
-      )
-      const said = reply.map(({ token }) => token)
-      const mean = reply.reduce((sum, { logprob }) => sum + logprob, 0) / Math.max(1, reply.length)
       const whole = { from, frames: Math.min(WINDOW, frames - from) }
-      const { segments: cuts, next } = segmentsIn(said, tokens.firstTime, whole)
-      const judgement = {
-        seek: from,
-        averageLogprob: mean,
-        noSpeech,
-        temperature: sampling.temperature,
-      }
-      for (const cut of cuts) {
-        const segment = { ...segmentOf(cut), ...judgement }
-        segments.push(segment)
-        yield segment.text
+      const own = await written(hearing, { frame: from, rows }, true)
+      const { segments, next } = own
+        ? segmentsIn(own.said, tokens.firstTime, whole)
+        : { segments: [], next: from }
+      const begins = own && request.worded ? await beginningsIn(own, whole, rows, caller) : []
+      for (const cut of segments) {
+        const { said: _, queries: __, ...judgement } = own!
+        const text = textOf(cut.tokens)
+        const [start, end] = [cut.start / FRAMES, cut.end / FRAMES]
+        told.segments.push({ start, end, text, tokens: cut.tokens, seek: from, ...judgement })
+        if (request.worded) told.words.push(...wordsIn(cut, begins, hearing.language))
+        yield text
       }
       from = next > from ? next : from + whole.frames // a model that says nothing of a window is not asked again
       if (from >= frames) return
     }
   }
 
-  function segmentOf({ start, end, tokens: own }: Cut) {
-    const detokenizer = new Detokenizer(tokenizer, true)
-    const words = own.filter((token) => token < tokens.end)
-    const text = words.map((token) => detokenizer.push(token)).join("") + detokenizer.flush()
-    const bytes = Buffer.from(text)
-    const compressionRatio = bytes.length / deflateSync(bytes).length
-    return { start: start / FRAMES, end: end / FRAMES, text, tokens: own, compressionRatio }
+  /** Of each of a window's tokens the frame at which it begins. */
+  async function beginningsIn(
+    { said, queries }: Attempt,
+    { from, frames }: { from: number; frames: number },
+    rows: Float32Array,
+    caller: Caller,
+  ): Promise<number[]> {
+    const heard = Math.floor(frames / FRAMES_OF_ROW)
+    if (queries.length === 0 || heard === 0) return said.map(() => from)
+    const columns = queryColumns(alignment)
+    const all = new Float32Array(queries.length * columns)
+    for (const [i, query] of queries.entries()) all.set(query, i * columns)
+    const begins = await aligner!.begin({ rows, heard, queries: all }, caller)
+    // Behind the last token of a reply that was cut off nothing was drawn, and so it was not read.
+    return said.map((_, i) => from + FRAMES_OF_ROW * begins[Math.min(i, begins.length - 1)]!)
   }
 
-  return { transcribe }
+  /** A word begins where the token before it does, and ends where its last one does: heads look at what they have just read. */
+  function wordsIn({ tokens: own, at }: Cut, begins: readonly number[], language: string) {
+    const places = own.flatMap((token, i) => (token < tokens.end ? [at + i] : []))
+    const words = own.filter((token) => token < tokens.end)
+    return wordsOf(words, textOf, language).flatMap(({ text, first, last }): TranscriptWord[] => {
+      const start = begins[Math.max(0, places[first]! - 1)]! / FRAMES
+      const end = begins[places[last]!]! / FRAMES
+      return text.trim() === "" ? [] : [{ text: text.trim(), start, end }]
+    })
+  }
+
+  /** Without times. */
+  function textOf(some: readonly number[]): string {
+    const text = new Detokenizer(tokenizer, true)
+    const words = some.filter((token) => token < tokens.end)
+    return words.map((token) => text.push(token)).join("") + text.flush()
+  }
+
+  return { transcribe, close: async () => aligner?.close() }
 }
+
+const queryColumns = (alignment: TranscriberOptions["alignment"]) =>
+  "why" in alignment ? 0 : alignment.count * alignment.headDim
+
+/** One token, the likeliest. */
+const one = (constraint: Constraint): Asked => ({
+  sampling: likeliest,
+  constraint: () => constraint,
+  maxTokens: 1,
+})
 
 const likeliest: SamplingParams = {
   temperature: 0,
@@ -278,13 +392,12 @@ const likeliest: SamplingParams = {
   repetitionPenalty: 1,
   logitBias: new Map(),
   seed: 0n,
-  topLogprobs: undefined,
+  topLogprobs: 0,
 }
 
-async function told(events: AsyncIterable<TokenEvent>): Promise<TokenEvent[]> {
-  const all: TokenEvent[] = []
-  for await (const event of events) all.push(event)
-  return all
+function wordless(why: string) {
+  const words = `timestamp_granularities: the model cannot tell when a word is said, since ${why}; ask for segment.`
+  return problem("unsupported_value", { problem: words }, "timestamp_granularities")
 }
 
 /** Without blanks around all of it. */
@@ -304,50 +417,4 @@ async function* replyOf(
   }
   yield { kind: "finish", choice: 0, reason: "stop" }
   yield { kind: "usage", usage: { ...usage, reasoningTokens: 0 } }
-}
-
-function knownLanguage(asked: string, { languages: known }: Tokens): string | undefined {
-  const code = languageCode(asked)
-  if (known.has(code) || (known.size === 0 && code === "en"))
-    return known.size === 0 ? undefined : code
-  const all = known.size === 0 ? "en" : [...known.keys()].join(", ")
-  const words = `language must be one that this model knows: ${all}.`
-  throw problem("invalid_value", { problem: words }, "language")
-}
-
-/** By their names, which all of OpenAI's have; times are the last of the model's rows. */
-function tokensOf({ tokenizer, advice, vocabulary }: TranscriberOptions, file: string): Tokens {
-  const control = (name: string) => tokenizer.control(`<|${name}|>`)
-  const needed = (name: string) => {
-    const token = control(name)
-    if (token !== undefined) return token
-    const words = `it has no token <|${name}|>, which a Whisper is asked with`
-    throw problem("model_broken", { file, problem: words })
-  }
-  const spoken = [...languages.keys()].flatMap((code) => {
-    const token = control(code)
-    return token === undefined ? [] : [[code, token] as const]
-  })
-  const [transcribe, translate] = [control("transcribe"), control("translate")]
-  const noTimes = needed("notimestamps")
-  const firstTime = noTimes + 1
-  if (firstTime + TIMES > vocabulary)
-    throw problem("model_broken", {
-      file,
-      problem: `behind <|notimestamps|>, number ${noTimes}, there is no room for ${TIMES} times among ${vocabulary} tokens`,
-    })
-  const isMultilingual = advice.isMultilingual ?? spoken.length > 1
-  return {
-    ...advice,
-    vocabulary: firstTime + TIMES,
-    start: needed("startoftranscript"),
-    end: needed("endoftext"),
-    noTimes,
-    firstTime,
-    previous: control("startofprev"),
-    nobody: control("nospeech") ?? control("nocaptions"),
-    transcribe,
-    translate: isMultilingual ? translate : undefined,
-    languages: new Map(isMultilingual ? spoken : []),
-  }
 }

@@ -337,12 +337,6 @@ export const unsupported: readonly Refusal[] = [
 
   // transcriptions
   {
-    params: ["timestamp_granularities"],
-    by: "transcriptions",
-    asked: (value) => Array.isArray(value) && value.includes("word"),
-    because: "no model here tells when each word is said; leave it out.",
-  },
-  {
     params: ["response_format"],
     by: "transcriptions",
     asked: (value) => value === "diarized_json",

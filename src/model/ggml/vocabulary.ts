@@ -29,7 +29,7 @@ export interface Vocabulary {
   json: Buffer
   end: number
   start: number
-  advice: SpeechAdvice
+  advice: Omit<SpeechAdvice, "alignment">
 }
 
 /** @param rows of the embedding */

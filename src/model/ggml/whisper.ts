@@ -16,6 +16,7 @@ import type { HearingConfig } from "../hearing/tower.ts"
 import type { ModelTexts } from "../texts.ts"
 import { type Naming, sourcesOf } from "../weights/names.ts"
 import type { Weights } from "../weights/weights.ts"
+import { alignmentOf } from "./alignment.ts"
 import { readWhisperFile, type WhisperFile } from "./container.ts"
 import { readVocabulary } from "./vocabulary.ts"
 
@@ -95,7 +96,7 @@ function whisperOf(folder: Folder, file: string, opened: WhisperFile): OpenedWhi
         config,
         audio: readAudioProcessing(fields, files),
         weights: weightsOf(encoderNaming(config), ENCODER, async () => {}),
-        speech: advice,
+        speech: { ...advice, alignment: alignmentOf(numbers) },
       }
     },
     close,

@@ -57,6 +57,19 @@ export interface ParameterWindow extends StoredRows {
   row: number
 }
 
+/** Rows of a small tensor, or of a few of a large one's, as numbers. @param from the first of those that are read */
+export async function readFloats(
+  weights: Weights,
+  name: string,
+  rows: number,
+  columns: number,
+  { from = 0, count = rows }: { from?: number; count?: number } = {},
+): Promise<Float32Array> {
+  const tensor = weights.tensor(name, rows, columns)
+  const { values } = convert(await tensor.read(from, count), columns, tensor.codec, "f32")
+  return new Float32Array(values.buffer, values.byteOffset, count * columns)
+}
+
 const WINDOW = 8 << 20 // bytes of float32: large enough for disks, small beside everything else
 
 /** A parameter's rows from first to last, its sources joined, converted to the codec it is wanted in. */

@@ -70,7 +70,9 @@ export async function translations(exchange: Exchange): Promise<Answer> {
   }
   const service = await serviceOf(exchange, body.model)
   reportIgnored(exchange, TranslationRequest)
-  return speech(exchange, body, "translate", service, service.transcripts!)
+  const known = Object.entries(body).filter(([name]) => name in TranslationRequest.properties)
+  const own = Object.fromEntries(known) as TranslationRequest // what is ignored has no effect, though transcriptions know it
+  return speech(exchange, own, "translate", service, service.transcripts!)
 }
 
 async function speech(
@@ -89,7 +91,10 @@ async function speech(
   const shape = { names: NAMELESS, logprobs: false, heard: 0, seconds }
   if (body.stream) return stream(exchange, transcriptEvents(events, shape), () => COMMENT)
   const format = body.response_format ?? "json"
-  if (format === "verbose_json") return whole(exchange, verboseTranscript(events, reply, task))
+  if (format === "verbose_json") {
+    const granularities = body.timestamp_granularities ?? undefined
+    return whole(exchange, verboseTranscript(events, reply, task, granularities))
+  }
   if (format === "json") return whole(exchange, wholeTranscript(events, shape))
   const text =
     format === "text" ? await plainTranscript(events) : await subtitles(events, reply, format)

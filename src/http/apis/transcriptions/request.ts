@@ -73,6 +73,8 @@ export function readSpeech(
     language: language || undefined,
     prompt: prompt || undefined,
     timed: isTimed(format),
+    worded: body.timestamp_granularities?.includes("word") ?? false,
+    streamed: stream ?? false,
     judged: format === "verbose_json",
     sampling: { ...drawing(body, service), topLogprobs: undefined },
   }

@@ -34,12 +34,13 @@ export const TranscriptionRequest = Type.Object(
       "json",
     ),
     timestamp_granularities: optional(
-      Type.Array(Type.Literal("segment")),
-      "segment, with the format verbose_json, which has no other times. In the form it is called timestamp_granularities[].",
+      Type.Array(Type.Enum(["word", "segment"])),
+      "What times verbose_json tells, which alone takes this: of segments, of words, or of both. In the form it is called timestamp_granularities[].",
+      ["segment"],
     ),
     temperature: optional(
       Type.Number({ minimum: 0, maximum: 1 }),
-      "Lower is less random; 0 always takes the likeliest token.",
+      "Lower is less random; 0 always takes the likeliest token. A Whisper's words that are unlikely then, or repeat themselves, it tries again with 0.2 and so on up to 1.",
       0,
     ),
     stream: optional(
@@ -116,10 +117,19 @@ const segment = Type.Object({
   end: seconds,
   text,
   tokens: Type.Array(Type.Integer()),
-  temperature: Type.Number(),
-  avg_logprob: Type.Number({ description: "Of the tokens of its window." }),
-  compression_ratio: Type.Number({ description: "Of its text, by zlib." }),
+  temperature: Type.Number({ description: "Of the try that wrote its window." }),
+  avg_logprob: Type.Number({
+    description: "Of the tokens of its window, its end included, among those that might have come.",
+  }),
+  compression_ratio: Type.Number({ description: "Of its window's text, by zlib." }),
   no_speech_prob: Type.Number({ description: "That nobody speaks in its window." }),
+})
+
+/** Of verbose_json. */
+const word = Type.Object({
+  word: Type.String({ description: "With the punctuation that belongs to it." }),
+  start: seconds,
+  end: seconds,
 })
 
 export const TranscriptionResponse = Type.Object(
@@ -134,7 +144,14 @@ export const TranscriptionResponse = Type.Object(
     ),
     language: Type.Optional(Type.String({ description: "Its name in English." })),
     duration: Type.Optional(seconds),
-    segments: Type.Optional(Type.Array(segment)),
+    segments: Type.Optional(
+      Type.Array(segment, {
+        description: "Unless timestamp_granularities asks for words alone.",
+      }),
+    ),
+    words: Type.Optional(
+      Type.Array(word, { description: "Where timestamp_granularities asks for them." }),
+    ),
   },
   { title: "TranscriptionResponse" },
 )

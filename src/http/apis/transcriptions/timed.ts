@@ -1,7 +1,13 @@
 // A transcript with times, in the forms that have some: JSON with its segments, and two of subtitles, as OpenAI's whisper writes them
 // (whisper/utils.py).
 
-import type { ReplyEvent, TranscriptReply, TranscriptSegment } from "../../../chat/conversation.ts"
+import type {
+  ReplyEvent,
+  TranscriptReply,
+  TranscriptSegment,
+  TranscriptWord,
+} from "../../../chat/conversation.ts"
+import { joined } from "../collected.ts"
 import { endOf } from "../parts.ts"
 import { textOf, usageOf } from "./reply.ts"
 
@@ -10,19 +16,33 @@ export type TimedFormat = "verbose_json" | "srt" | "vtt"
 export const isTimed = (format: string | null | undefined): format is TimedFormat =>
   format === "verbose_json" || format === "srt" || format === "vtt"
 
+/** What times are told of. */
+type Granularity = "word" | "segment"
+
 /** The pieces of a whole one. Throws the problem of a reply that fails. */
 export async function* verboseTranscript(
   events: AsyncIterable<ReplyEvent>,
-  { seconds, language, segments }: TranscriptReply,
+  { seconds, language, segments, words }: TranscriptReply,
   task: string,
+  granularities: readonly Granularity[] = ["segment"],
 ): AsyncGenerator<string, void, undefined> {
   const end = await endOf(events)
   const told = { task, language, duration: seconds, text: textOf(end) }
-  yield `${JSON.stringify(told).slice(0, -1)},"segments":[`
-  for (const [id, segment] of segments.entries())
-    yield (id > 0 ? "," : "") + JSON.stringify(segmentJson(segment, id))
-  yield `],"usage":${JSON.stringify(usageOf(end.usage, { ...NOTHING, seconds }))}}`
+  yield JSON.stringify(told).slice(0, -1)
+  if (granularities.includes("word")) {
+    yield ',"words":['
+    yield* joined(words, (word) => JSON.stringify(wordJson(word)))
+    yield "]"
+  }
+  if (granularities.includes("segment")) {
+    yield ',"segments":['
+    yield* joined(segments.entries(), ([id, segment]) => JSON.stringify(segmentJson(segment, id)))
+    yield "]"
+  }
+  yield `,"usage":${JSON.stringify(usageOf(end.usage, { ...NOTHING, seconds }))}}`
 }
+
+const wordJson = ({ text: word, start, end }: TranscriptWord) => ({ word, start, end })
 
 const NOTHING = { names: undefined as never, logprobs: false, heard: 0 }
 
