@@ -10,7 +10,6 @@ import { selectiveProjections } from "../architectures/granite.ts"
 import { kimiLinearNaming } from "../architectures/kimi-linear.ts"
 import { unitWeights } from "../architectures/llama4.ts"
 import { mambaNaming, scanProjections } from "../architectures/mamba.ts"
-import { mllamaTable } from "../architectures/mllama.ts"
 import { unitNorms } from "../architectures/olmo.ts"
 import {
   gatedQueries,
@@ -295,7 +294,6 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
       cross_attention_layers:
         file.keys.countsIfThere(file.key("attention.cross_attention_layers")) ?? [],
     }),
-    parts: (_, config) => mllamaTable(config, "token_embd"),
   },
   internlm2: { model: "llama", neighbours: true },
   exaone: { model: "llama" },
