@@ -3,9 +3,9 @@
 // it always does, and its weights stay unread. The table has rows more than the vocabulary, of which the first is the token that a
 // template writes where an image is: it is read as a token, and none of them can be drawn.
 //
-// Sources: modeling_mllama.py of transformers; reference_impl/multimodal/model.py of Meta's llama-models. The latter, and vLLM after it,
-// leave what attention gives out where a token sees no image; transformers' token sees all images there, also what fills up tiles,
-// and leaves out the MLP alone. Meta's, by which the model was trained, is meant here.
+// Sources: modeling_mllama.py of transformers; models/llama3/multimodal/model.py of Meta's llama-models. Where a token sees no image, the
+// latter leaves out what attention gives, too; a token of transformers' sees all images then, also what fills up tiles, and leaves out the
+// MLP alone (its issue 39379).
 
 import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
@@ -50,8 +50,11 @@ export function readMllama(given: Fields): ModelConfig {
   }
 }
 
-export const mllamaNaming: Naming = withParts(llamaNaming, {
+/** In a GGUF file, too. */
+export const mllamaParts: Naming["parts"] = {
   "sight.weight": { name: "sight", diagonal: 1 },
   "attention.out_gate.weight": { name: "cross_attn_attn_gate", tanh: "itself" },
   "mlp.out_gate.weight": { name: "cross_attn_mlp_gate", tanh: "itself" },
-})
+}
+
+export const mllamaNaming: Naming = withParts(llamaNaming, mllamaParts)

@@ -10,6 +10,7 @@ import { selectiveProjections } from "../architectures/granite.ts"
 import { kimiLinearNaming } from "../architectures/kimi-linear.ts"
 import { unitWeights } from "../architectures/llama4.ts"
 import { mambaNaming, scanProjections } from "../architectures/mamba.ts"
+import { mllamaParts } from "../architectures/mllama.ts"
 import { unitNorms } from "../architectures/olmo.ts"
 import {
   gatedQueries,
@@ -293,6 +294,15 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
       vocab_size: file.tensors.rowsOf("output.weight") ?? file.count("vocab_size"),
       cross_attention_layers:
         file.keys.countsIfThere(file.key("attention.cross_attention_layers")) ?? [],
+    }),
+    parts: () => ({
+      ...mllamaParts,
+      ...Object.fromEntries(
+        ["q_proj", "k_proj", "v_proj", "o_proj", "q_norm", "k_norm"].map((name) => [
+          `cross_attn.${name}`,
+          `cross_attn_${name}`,
+        ]),
+      ),
     }),
   },
   internlm2: { model: "llama", neighbours: true },

@@ -1,15 +1,18 @@
 // What configurations of Llama 3.2 Vision say of what it sees with: two towers behind one another, in both of which every patch sees those
 // of all tiles of its image. Positions are learned of patches, of tiles and of the patches of each tile, for each way in which tiles may
-// lie; gates say how much these count, and in the second tower what attention and MLP give. The rows of some layers of the first stand
-// beside those of the last, and a matrix makes the text model's rows of them.
+// lie; gates say how much these count, and in the second tower what attention and MLP give. What some layers of the first read stands
+// beside the rows of the last, and a matrix makes the text model's rows of it.
 //
-// Sources: configuration_mllama.py and modeling_mllama.py of transformers.
+// Sources: configuration_mllama.py and modeling_mllama.py of transformers; models/llama3/multimodal/model.py of Meta's llama-models, and vLLM
+// and Ollama after it, for which rows of the first tower these are: transformers since 4.54 takes what those layers give (its pull request
+// 39785).
 
 import { arrangements, tileNumbers } from "../../images/together.ts"
+import { readableTokens } from "../../runtime/manifest.ts"
 import { NORMS, withAttention, withBlocks, withMlp } from "../block.ts"
 import { MAX_LAYERS, type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
-import type { Naming } from "../weights/names.ts"
+import type { NamedPart, Naming } from "../weights/names.ts"
 import { MAX_TOGETHER } from "./cutting.ts"
 import { oneSide } from "./sides.ts"
 import type { TowerConfig } from "./tower.ts"
@@ -88,6 +91,7 @@ export function readMllamaTower(fields: Fields, text: ModelConfig): TowerConfig 
     ...(layer >= local && { gates: true as const }),
   }))
   const norm = { kind: "layer", bias: true, epsilon: EPSILON } as const
+  const tiled = { most, local, beside }
   return {
     architecture: MLLAMA_TOWER,
     patch,
@@ -99,7 +103,7 @@ export function readMllamaTower(fields: Fields, text: ModelConfig): TowerConfig 
     firstNorm: norm,
     lastNorm: norm,
     layersRead: undefined,
-    tiled: { most, local, beside },
+    tiled,
     merge: { side: 1, by: "columns" },
     projector: {
       norm: undefined,
@@ -108,16 +112,22 @@ export function readMllamaTower(fields: Fields, text: ModelConfig): TowerConfig 
       width: text.shapes.hidden,
       factor: 1,
     },
-    softToken: fields.count("image_token_index", 128256, 0, text.shapes.readable! - 1),
+    softToken: softTokenOf(fields, text),
     naming: {
       roots: ["model.", ""].map((root) => ({ root: `${root}vision_model.`, head: root })),
       layers: "transformer.layers.",
-      parts: { ...partsOf({ width, side, patch, most }, beside), ...globalParts(local, global) },
+      parts: partsOf({ width, side, patch, tiled, blocks }),
     },
   }
 }
 
-/** Layers of the first tower whose rows stand beside the last's, counted from 0. */
+/** Under one of the names that transformers has for it. */
+function softTokenOf(fields: Fields, { shapes }: ModelConfig): number {
+  const name = fields.has("image_token_id") ? "image_token_id" : "image_token_index"
+  return fields.count(name, 128256, 0, readableTokens(shapes) - 1)
+}
+
+/** Layers of the first tower, from 0 on, by whose rows the last's are joined. */
 function layersBeside(vision: Fields, local: number): number[] {
   const name = "intermediate_layers_indices"
   const listed = vision.numbers(name)
@@ -141,67 +151,146 @@ const PRE = "pre_tile_positional_embedding"
 const POST = "post_tile_positional_embedding"
 const POSITIONS = "gated_positional_embedding"
 
-function partsOf(
-  { width, side, patch, most }: Record<"width" | "side" | "patch" | "most", number>,
-  beside: readonly number[],
-): Naming["parts"] {
+type Shape = Pick<TowerConfig, "width" | "side" | "patch" | "tiled" | "blocks">
+
+/** Tables that hold rows of all tiles, in each way in which these may lie. @param names of them */
+function tileTables(
+  { width, side, tiled }: Pick<Shape, "width" | "side" | "tiled">,
+  names: Record<"before" | "behind" | "positions", string>,
+): Record<"before" | "behind" | "positions", NamedPart> {
+  const { most } = tiled!
   const [rows, tiles] = [side * side + 1, tileNumbers(most)]
   const ofTiles = (name: string) => ({
-    name: `${name}.embedding.weight`,
+    name,
     shape: [tiles / most, most * width],
     rows: { of: tiles, from: 0, run: tiles, every: tiles },
     turnedRuns: { width },
+  })
+  return {
+    before: ofTiles(names.before),
+    behind: ofTiles(names.behind),
+    positions: { name: names.positions, shape: [tiles / most, most * rows * width] },
+  }
+}
+
+const turned = ({ width, tiled }: Pick<Shape, "width" | "tiled">) => ({
+  turnedColumns: tiled!.beside.length,
+  turnedFrom: width,
+})
+
+function partsOf(shape: Shape): Naming["parts"] {
+  const { width, patch } = shape
+  const tables = tileTables(shape, {
+    before: `${PRE}.embedding.weight`,
+    behind: `${POST}.embedding.weight`,
+    positions: `${POSITIONS}.tile_embedding.weight`,
   })
   const gate = (name: string) => ({ name: `${name}.gate`, tanh: "itself" as const })
   return {
     embed_tokens: "patch_embedding", // by which the tower is found
     "patch_embedding.weight": { name: "patch_embedding.weight", shape: [width, 3, patch, patch] },
     "class.weight": { name: "class_embedding" },
-    "tiles_before.weight": ofTiles(PRE),
-    "tiles_behind.weight": ofTiles(POST),
+    ...ONES,
+    "tiles_before.weight": tables.before,
+    "tiles_behind.weight": tables.behind,
     "before_gate.weight": gate(PRE),
     "behind_gate.weight": gate(POST),
     "positions.weight": { name: `${POSITIONS}.embedding` },
     "positions_gate.weight": { name: `${POSITIONS}.gate`, tanh: "what is left" },
-    "tile_positions.weight": {
-      name: `${POSITIONS}.tile_embedding.weight`,
-      shape: [tiles / most, most * rows * width],
-    },
+    "tile_positions.weight": tables.positions,
     "tile_positions_gate.weight": gate(POSITIONS),
     embed_norm: "layernorm_pre",
     norm: "layernorm_post",
-    "mlp.up_proj": "mlp.fc1",
-    "mlp.down_proj": "mlp.fc2",
+    ...MLP,
     linear_1: "multi_modal_projector",
-    "linear_1.weight": {
-      name: "multi_modal_projector.weight",
-      turnedColumns: beside.length,
-      turnedFrom: width,
-    },
+    "linear_1.weight": { name: "multi_modal_projector.weight", ...turned(shape) },
+    ...globalParts(shape, {
+      layers: "global_transformer.layers.",
+      names: { ...sameNames, ...MLP },
+      gates: { attention: "gate_attn", mlp: "gate_ffn" },
+      tanh: "itself",
+    }),
   }
 }
 
-/** Layers of the second tower, which are counted behind those of the first here. */
-function globalParts(local: number, global: number): Naming["parts"] {
-  const names = {
-    ...Object.fromEntries(
-      ["input_layernorm", "post_attention_layernorm"].map((name) => [name, name]),
-    ),
-    ...Object.fromEntries(
-      ["q", "k", "v", "o"].map((name) => [`self_attn.${name}_proj`, `self_attn.${name}_proj`]),
-    ),
-    "mlp.up_proj": "mlp.fc1",
-    "mlp.down_proj": "mlp.fc2",
+/**
+ * Gates are stored as what is multiplied with.
+ * @param isSwapped matrices of the second tower's MLPs have each other's names
+ */
+export function mllamaGgufParts(shape: Shape, isSwapped: boolean): Naming["parts"] {
+  const { width, patch } = shape
+  const [up, down] = isSwapped ? ["ffn_down", "ffn_up"] : ["ffn_up", "ffn_down"]
+  const tables = tileTables(shape, {
+    before: "pre_tile_position_embd.weight",
+    behind: "post_tile_position_embd.weight",
+    positions: "tile_position_embd.weight",
+  })
+  return {
+    "patch_embedding.weight": { name: "patch_embd.weight", shape: [width, 3, patch, patch] },
+    "class.weight": { name: "class_embd" },
+    ...ONES,
+    "tiles_before.weight": tables.before,
+    "tiles_behind.weight": tables.behind,
+    "before_gate.weight": { name: "pre_tile_position_embd.gate" },
+    "behind_gate.weight": { name: "post_tile_position_embd.gate" },
+    "positions.weight": { name: "position_embd.weight" },
+    "positions_gate.weight": { name: "position_embd.gate" },
+    "tile_positions.weight": tables.positions,
+    "tile_positions_gate.weight": { name: "tile_position_embd.gate" },
+    linear_1: "0",
+    "linear_1.weight": { name: "0.weight", ...turned(shape) },
+    ...globalParts(shape, {
+      layers: "global.blk.",
+      names: {
+        input_layernorm: "ln1",
+        post_attention_layernorm: "ln2",
+        "self_attn.q_proj": "attn_q",
+        "self_attn.k_proj": "attn_k",
+        "self_attn.v_proj": "attn_v",
+        "self_attn.o_proj": "attn_out",
+        "mlp.up_proj": up!,
+        "mlp.down_proj": down!,
+      },
+      gates: { attention: "attn_gate", mlp: "ffn_gate" },
+    }),
   }
-  const layers = Array.from({ length: global }, (_, layer) => {
+}
+
+/** By which a row's one number becomes as many as it has columns. */
+const ONES: Naming["parts"] = { "ones.weight": { name: "ones", constant: 1 } }
+
+const MLP = { "mlp.up_proj": "mlp.fc1", "mlp.down_proj": "mlp.fc2" }
+
+const sameNames = Object.fromEntries(
+  [
+    ...["input_layernorm", "post_attention_layernorm"],
+    ...["q", "k", "v", "o"].map((name) => `self_attn.${name}_proj`),
+  ].map((name) => [name, name]),
+)
+
+interface GlobalNames {
+  layers: string
+  names: Readonly<Record<string, string>>
+  gates: Record<"attention" | "mlp", string>
+  tanh?: NamedPart["tanh"]
+}
+
+/** Layers of the second tower, which are counted behind those of the first here. */
+function globalParts(
+  { blocks, tiled }: Pick<Shape, "blocks" | "tiled">,
+  { layers, names, gates, tanh }: GlobalNames,
+): Naming["parts"] {
+  const { local } = tiled!
+  const parts = blocks.slice(local).flatMap((_, layer) => {
     const own = `global.layers.${local + layer}.`
-    const stored = `global_transformer.layers.${layer}.`
-    const gate = (name: string) => ({ name: `${stored}gate_${name}`, tanh: "itself" as const })
+    const stored = `${layers}${layer}.`
     return [
       ...Object.entries(names).map(([name, as]) => [own + name, stored + as] as const),
-      [`${own}attention.out_gate.weight`, gate("attn")] as const,
-      [`${own}mlp.out_gate.weight`, gate("ffn")] as const,
+      ...Object.entries(gates).map(([name, as]) => {
+        const gate = { name: stored + as, ...(tanh && { tanh }) }
+        return [`${own}${name}.out_gate.weight`, gate] as const
+      }),
     ]
   })
-  return Object.fromEntries(layers.flat())
+  return Object.fromEntries(parts)
 }

@@ -48,7 +48,7 @@ function tiledTower(config: TowerConfig, { most, local, beside }: Tiled): Graph 
   const rows = [
     patches,
     before,
-    linear(isClass, exact("class", width, 1)),
+    weigh(multiply(ofTile("ones"), isClass), own("class", "class.weight", width)),
     gated(embed(places, "height"), "positions_gate"),
     gated(embed(table), "tile_positions_gate"),
   ].reduce(add)
@@ -57,16 +57,17 @@ function tiledTower(config: TowerConfig, { most, local, beside }: Tiled): Graph 
   let x = multiply(even, add(isPatch, isClass))
   // All layers have one place, as in other towers.
   const place = { layers: blocks.length, hidden: width, sinks: 0, keptBy: 0 }
-  const left = blocks.map((block, index) => {
+  const read: Node[] = []
+  for (const [index, block] of blocks.entries()) {
     if (index === local) {
       const behind = gated(ofTile("tiles_behind"), "behind_gate")
       x = add(normed(x, lastNorm!, own, "norm", "norm"), behind)
     }
+    read.push(x)
     const prefix = index < local ? "model." : "model.global."
     x = decoderLayer(block, x, { ...place, prefix, index })
-    return x
-  })
-  const all = [x, ...beside.map((layer) => left[layer]!)].reduce(concat)
+  }
+  const all = [x, ...beside.map((layer) => read[layer]!)].reduce(concat)
   const hidden = projected(select(all, "hidden"), projector, named("projector.", ""))
   const shapes = towerShapes(config)
   return finish({ architecture, shapes, window: undefined, sinks: 0 }, x, table, { hidden })

@@ -133,7 +133,7 @@ export interface Between {
   columns: number
 }
 
-/** So many tiles at the most; of the layers so many are the first tower's; those whose rows stand beside the last's, counted from 0. */
+/** So many tiles at the most; of the layers so many are the first tower's; and what those of these numbers read, from 0 on, stands beside the last's rows. */
 export interface Tiled {
   most: number
   local: number

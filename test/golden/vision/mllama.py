@@ -2,9 +2,13 @@
 
     python mllama.py OUTPUT
 
-What a token that sees no image does in layers that attend to images is not what transformers 5.24 computes, whose token sees everything
-there, also what fills up tiles, and leaves out the MLP alone: it is what Meta's own code computes, and vLLM's, where attention gives nothing,
-too. Where the image comes first, as in the first two prompts, there is no such token, and everything is as transformers has it.
+In two things transformers 5.24 differs from Meta's own code (models/llama3/multimodal/model.py of llama-models), and so from how the model
+was trained; both are known there, and are put right here:
+
+- Rows of the first tower that stand beside those of the second are what the listed layers read, and not what they give (its pull request
+  39785; its own versions before 4.54 had it so).
+- Of a token that sees no image, layers that attend to images leave out what attention gives, too (its issue 39379). Where the image comes
+  first, as in the first two prompts, there is no such token.
 """
 
 import json
@@ -108,6 +112,26 @@ def draw_part(name, shape, generator):
     if "multi_modal_projector" in name and len(shape) > 1:
         return normal * 2 / shape[-1] ** 0.5
     return draw(name, shape, generator)
+
+
+def read_before(model):
+    """What layers of the first tower read, in the place of what they give."""
+    tower, read = model.model.vision_model.transformer, []
+
+    def begin(*_):
+        read.clear()
+
+    def keep(_, args, given):
+        read.append(given["hidden_states"])
+
+    def put(_, args, output):
+        output.hidden_states = tuple(read)
+        return output
+
+    tower.register_forward_pre_hook(begin)
+    for layer in tower.layers:
+        layer.register_forward_pre_hook(keep, with_kwargs=True)
+    tower.register_forward_hook(put)
 
 
 def leave_out(model):
@@ -214,6 +238,7 @@ def make(name, folder):
     write(folder, "preprocessor_config.json", IMAGE)
     write(folder, "processor_config.json", dict(processor_class="MllamaProcessor"))
     model = pictured.opened(folder)
+    read_before(model)
     tensors, notes = prompts_for(model, folder, np.random.default_rng(1))
     # As published, before transformers 5.
     renamed = {
