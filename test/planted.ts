@@ -1840,8 +1840,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a text's token need not see itself",
     file: "src/runtime/check-step.ts",
-    text: "looksAside ? first : first + i",
-    fault: "first",
+    text: "itself: first + i",
+    fault: "itself: first",
     test: "test/model/steps.test.ts",
     name: "sees itself",
   },
