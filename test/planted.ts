@@ -115,8 +115,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "rows before all tokens and tokens are in one step",
     file: "src/engine/scheduler.ts",
-    text: "return computed < front ? front",
-    fault: "return computed > front ? front",
+    text: "return computed < front ? front :",
+    fault: "return computed + front < 0 ? front :",
     test: "test/model/picture-vision.test.ts",
     name: "mllama",
   },
