@@ -4,7 +4,7 @@
 import { existsSync } from "node:fs"
 import { basename } from "node:path"
 import { openWhole } from "../closing.ts"
-import type { Graph } from "../compiler/graph/graph.ts"
+import { type Graph, isCross } from "../compiler/graph/graph.ts"
 import { prepareProgram, traitsOf } from "../compiler/targets/prepare.ts"
 import type { Prepared } from "../compiler/targets/target.ts"
 import type { TargetName } from "../compiler/targets/targets.ts"
@@ -98,6 +98,7 @@ export async function prepareDrafting(wish: DraftingWish): Promise<PreparedDraft
   const { mode, models } = wish
   const { spec_draft_length: length = 0 } = wish.overrides
   checkModels(mode, models)
+  if (mode === "eagle" || mode === "mtp") checkRows(wish.model, mode)
   switch (mode) {
     case "disable":
       if (length > 0)
@@ -408,6 +409,15 @@ async function openDraft({ path, ...changes }: Found, model: Model): Promise<Fit
       hostBytesPerBlock: 0,
       draft: ([program], memory) => createSmallDraft(program, memory),
     }
+  })
+}
+
+/** These read the last rows of all tokens, and of those that cross-attention reads there are none. */
+function checkRows({ name, graph }: Pick<Model, "name" | "graph">, mode: SpeculativeMode): void {
+  if (!graph.nodes.some(isCross)) return
+  throw problem("option_invalid", {
+    option: "--speculative-mode",
+    problem: `${mode} reads rows of all tokens, and ${name} makes none of an image's or a recording's; choose lookup, small_draft or medusa.`,
   })
 }
 

@@ -30,6 +30,7 @@ import {
   devicesFrom,
 } from "../runtime/devices.ts"
 import type { FormatName } from "../runtime/format.ts"
+import { readableTokens } from "../runtime/manifest.ts"
 import type { Budget, Memory } from "../runtime/memory.ts"
 import { graphFor, type PreparedDrafting, prepareDrafting } from "./drafting.ts"
 import { findMmproj, findModel } from "./find-model.ts"
@@ -207,7 +208,7 @@ function readAhead(folders: readonly string[], encoder: Encoder): void {
 function readTokenizer({ texts, config }: Model, encoder: Encoder, log: Log): Promise<Tokenizer> {
   const { json, file, place: path, around, beside, doubt } = texts.tokenizer
   if (doubt) log.warn(`${file}: ${doubt}`)
-  const rows = config.shapes.vocabulary
+  const rows = readableTokens(config.shapes)
   const tokenizer = openTokenizer({ json, path, around, beside }, file, rows, encoder)
   const warn = ({ beyond }: Tokenizer) => {
     if (beyond.length > 0)

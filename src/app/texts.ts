@@ -5,6 +5,7 @@ import { openTemplate, type Template } from "../chat/template.ts"
 import { openTokenizer } from "../chat/tokenizer.ts"
 import { Closing } from "../closing.ts"
 import type { Model } from "../model/model.ts"
+import { readableTokens } from "../runtime/manifest.ts"
 
 export interface Templates {
   template: Template | undefined
@@ -32,6 +33,6 @@ export function openTemplates({ texts }: Pick<Model, "texts">, now: Date): Templ
 export async function checkTexts(model: Model): Promise<void> {
   await openTemplates(model, new Date()).close()
   const { json, file } = model.texts.tokenizer
-  const tokenizer = await openTokenizer(json, file, model.config.shapes.vocabulary)
+  const tokenizer = await openTokenizer(json, file, readableTokens(model.config.shapes))
   await tokenizer.close()
 }

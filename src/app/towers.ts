@@ -230,12 +230,12 @@ export function preparing(
         const features = arrangement ? await arranged(coming, arrangement, newline, signal) : coming
         return known.put(hash, { ...told, features }).features
       })
-    const { text, rows, grid, arrangement } = await alone(
+    const { text, rows, isInFront, grid, arrangement } = await alone(
       hash,
       caller,
       async () => known.get(hash) ?? cut.get(hash) ?? (await see(caller)),
     )
-    const image = { text, rows, ...(grid && { grid }) }
+    const image = { text, rows, ...(isInFront && { isInFront }), ...(grid && { grid }) }
     const told = { ...image, ...(arrangement && { arrangement }) }
     return { hash, ...image, encode: async (caller) => widened(await encode(caller), wider) }
   }

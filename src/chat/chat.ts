@@ -95,7 +95,7 @@ const doing = {
 function openParts(options: ChatOptions): Parts {
   const { engine, tokenizer, vocabulary, media = [] } = options
   const model = chatModelOf(options)
-  const any = anyTokens(tokenizer.size, vocabulary)
+  const any = anyTokens(Math.min(tokenizer.size, vocabulary), vocabulary)
   return {
     model,
     engine,
@@ -108,10 +108,10 @@ function openParts(options: ChatOptions): Parts {
 }
 
 function openConstraints(
-  { constraints, maxQueue = 256, log }: ChatOptions,
+  { constraints, maxQueue = 256, log, vocabulary }: ChatOptions,
   { tokenizer, endTokens, toolFormat, markers }: ChatModel,
 ): Constraints | ConstraintThreads {
-  const settings = constraintOptions(tokenizer, endTokens, toolFormat, markers)
+  const settings = constraintOptions(tokenizer, endTokens, toolFormat, { markers, vocabulary })
   if (constraints === "here") return new Constraints(settings)
   const compiling = { queue: maxQueue, log }
   return new ConstraintThreads(settings, { compiling, quick: { log }, slow: { log } })

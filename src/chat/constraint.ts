@@ -69,9 +69,10 @@ export function constraintOptions(
   tokenizer: Tokenizer,
   ends: ReadonlySet<number>,
   toolFormat: FormatName,
-  markers?: Markers,
+  { markers, vocabulary }: { markers?: Markers | undefined; vocabulary: number },
 ): ConstraintOptions {
-  const { size, bytes, special, stripsLeadingSpace } = tokenizer
+  const { bytes, special, stripsLeadingSpace } = tokenizer
+  const size = Math.min(tokenizer.size, vocabulary) // tokens behind it are read and never drawn
   const { marks } = formats[toolFormat]
   const thinking = markers ? marksOf(markers) : []
   const visible = [...marks, ...thinking].flatMap((mark) => tokenizer.control(mark) ?? [])

@@ -2,7 +2,7 @@
 // characters, and never where somebody's text spells it, the model's processor says what stands there instead, soft tokens among
 // it. The rows that take the places of those come from a tower, which is asked once the prompt is known to fit.
 
-import type { GenerationMedia, PromptCoordinates } from "../engine/generation.ts"
+import type { GenerationMedia, PromptCoordinates, Sight } from "../engine/generation.ts"
 import { type Problem, problem } from "../errors.ts"
 import { LruMap } from "../lru.ts"
 import type { Caller } from "../worker/lane.ts"
@@ -28,6 +28,8 @@ export interface PreparedMedium {
   text: string
   /** How many soft tokens the text has, and rows come out of the tower. */
   rows: number
+  /** They stand before all tokens, and the text has the mark, which is a token like others. */
+  isInFront?: true
   /** How these lie in the image, where the model turns them by height and width: one line after the other. */
   grid?: Grid
   /** The tower's rows [rows, taken]; computed once, kept for a while. */
@@ -41,6 +43,8 @@ export interface Grid {
 
 /** The images and recordings of a prompt, as the engine wants them. */
 export interface PromptMedia {
+  /** The whole prompt's. */
+  tokens: Int32Array
   counted: Readonly<Record<MediumKind, number>>
   placed: Omit<GenerationMedia, "rows">
   /** What is computed at these positions in the place of the soft token's row. */
@@ -212,32 +216,38 @@ export class Media {
   }
 
   /** Where a prompt has them. @throws `template_failed` where it has other soft tokens beside theirs */
-  found(tokens: Int32Array, media: readonly ShownMedium[]): PromptMedia {
+  found(given: Int32Array, media: readonly ShownMedium[]): PromptMedia {
     const { all, keys: known } = this.#senses
     const counted = { image: 0, audio: 0 }
     for (const { kind } of media) counted[kind]++
+    const marked = media.filter(({ isInFront }) => isInFront)
+    const front = marked.reduce((sum, { rows }) => sum + rows, 0)
+    const tokens = front > 0 ? withFront(given, front, this.#senses.of("image").soft.id) : given
     for (const { kind, soft } of all) {
       const own = media.filter((medium) => medium.kind === kind)
-      const rows = own.reduce((sum, medium) => sum + medium.rows, 0)
+      const rows = own.reduce((sum, { rows, isInFront }) => sum + rows + Number(isInFront ?? 0), 0)
       if (tokens.reduce((sum, token) => sum + Number(token === soft.id), 0) === rows) continue
       const words = `it writes ${JSON.stringify(soft.text)}, which stands for rows of ${many[kind]}, beside them.`
       throw problem("template_failed", { problem: words }, WHERE)
     }
     const softs = new Set(all.map(({ soft }) => soft.id))
     const at = tokens.map((token, position) => (softs.has(token) ? position : -1))
-    const places = at.filter((position) => position >= 0)
+    const soft = at.filter((position) => position >= 0)
+    const places = front > 0 ? soft.subarray(0, front) : soft
     const keys = media.flatMap(({ kind, hash, rows }) => known.of({ hash: kind + hash, rows }))
     const heard = media.flatMap(({ kind, rows }) =>
       Array<number>(rows).fill(Number(kind === "audio")),
     )
     const coordinates = coordinatesOf(tokens.length, places, media)
     return {
+      tokens,
       counted,
       placed: {
         at: places,
         keys: Int32Array.from(keys),
         ...(counted.audio > 0 && { heard: Uint8Array.from(heard) }),
         ...(coordinates && { coordinates }),
+        ...(front > 0 && { sights: sightsOf(soft.subarray(front), marked) }),
       },
       encode: (caller) => encoded(media, caller),
     }
@@ -275,6 +285,31 @@ export class Media {
     }
     return marks.sort((one, other) => one.at - other.at)
   }
+}
+
+/** Rows before the tokens. */
+function withFront(tokens: Int32Array, rows: number, soft: number): Int32Array {
+  const all = new Int32Array(rows + tokens.length).fill(soft, 0, rows)
+  all.set(tokens, rows)
+  return all
+}
+
+/**
+ * From each mark on tokens see its image and no other; where marks follow one another without anything between, from the second on all
+ * of them so far (`get_cross_attention_token_mask` of transformers).
+ * @param marks where they stand
+ */
+function sightsOf(marks: Int32Array, media: readonly PreparedMedium[]): Sight[] {
+  const sights: Sight[] = []
+  let begin = 0
+  for (const [index, { rows }] of media.entries()) {
+    const before = sights.at(-1)
+    const at = marks[index]!
+    const from = before?.at === at - 1 ? before.from : begin
+    sights.push({ at, from, to: begin + rows - 1 })
+    begin += rows
+  }
+  return sights
 }
 
 /**

@@ -55,8 +55,8 @@ export async function preparePrompt(
   const begun = continues ? messages.at(-1)!.content! : lastHeader(text)
   if (!media) return { tokens: await encode(text), continues, begun }
   const { text: whole, media: prepared } = await media.shown(text, mediaOf(shown))
-  const tokens = await encode(whole)
-  return { tokens, continues, begun, media: media.found(tokens, prepared) }
+  const found = media.found(await encode(whole), prepared)
+  return { tokens: found.tokens, continues, begun, media: found }
 }
 
 /** The same template, which refuses a conversation when it leaves out an image or a recording of it. */

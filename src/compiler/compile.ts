@@ -103,7 +103,9 @@ export function manifestOf(
 ): Manifest {
   const { architecture, format, shapes, sinks, parameters } = plan
   const [bidirectional, mutual] = (["bidirectional", "mutual"] as const).map((direction) =>
-    plan.steps.some((step) => step.op === "attend" && step.attention[direction]),
+    plan.steps.some(
+      (step) => step.op === "attend" && step.attention[direction] && !step.attention.media,
+    ),
   )
   const [takes, joined, places] = [takenBy(plan), joinedBy(plan), placesIn(plan)]
   const computes = planHash(plan)

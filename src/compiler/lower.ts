@@ -75,14 +75,17 @@ function groupsOf({ nodes, shapes: { context } }: Graph): KvShape[] {
     if (node.op !== "attention" || node.inputs.length === 1) continue
     const { layer, kvHeads, headDim, latent, window = context, bidirectional } = node.attention
     keep(layer, {
+      ...(node.attention.media && { media: true as const }),
       kvHeads,
       headDim: { key: headDim, value: latent === undefined ? headDim : 0 },
       ...(window < context && !bidirectional ? { window } : {}),
     })
   }
-  return [...groups.values()].sort((a, b) =>
-    reachOf(a) < reachOf(b) ? 1 : reachOf(a) > reachOf(b) ? -1 : 0,
-  )
+  // What reads media needs them from the first position on, whoever else looks back as far.
+  return [...groups.values()].sort((a, b) => {
+    if (reachOf(a) !== reachOf(b)) return reachOf(a) < reachOf(b) ? 1 : -1
+    return Number(b.media ?? false) - Number(a.media ?? false)
+  })
 }
 
 type Linear = Extract<Node, { op: "linear" }>

@@ -19,6 +19,7 @@ import type { RowSet } from "../runtime/step-rows.ts"
 import type { Activation, ElementwiseName } from "./graph/elementwise.ts"
 import {
   type Attention,
+  crosses,
   type Delta,
   deltaText,
   directionText,
@@ -350,7 +351,7 @@ export function takenBy({ steps }: Pick<Plan, "steps">): Manifest["takes"] {
 
 /** Whether rows that are taken in are read by cross-attention alone: see `Manifest.words`. */
 export function readsWords({ steps }: Pick<Plan, "steps">): boolean {
-  return steps.some((step) => step.op === "attend" && step.attention.cross !== undefined)
+  return steps.some((step) => step.op === "attend" && crosses(step.attention))
 }
 
 /** Of what tables that coordinates name a row of have: see `Manifest.places`. */
@@ -533,9 +534,11 @@ const activationText = ({ gated, activation, limit }: Experts) =>
 /** Rows of an expert's first matrix for each column of what lies between its products. */
 export const rowsOfGateUp = ({ gated, up }: Pick<Experts, "gated" | "up">) => (gated && !up ? 2 : 1)
 
-function groupText({ layers, kvHeads, headDim: { key, value }, window, state }: KvShape): string {
+function groupText({ layers, kvHeads, headDim, window, state, media }: KvShape): string {
   if (state !== undefined) return `layers ${layers.join(" ")} a state of ${state}`
-  return `layers ${layers.join(" ")} kv heads ${kvHeads} x ${key} + ${value} window ${window ?? "none"}`
+  const { key, value } = headDim
+  const seen = media ? "media" : `window ${window ?? "none"}`
+  return `layers ${layers.join(" ")} kv heads ${kvHeads} x ${key} + ${value} ${seen}`
 }
 
 const placeText = ({ group, layer }: Place) => `g${group} layer ${layer}`

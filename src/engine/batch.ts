@@ -30,7 +30,7 @@ export interface BatchShape {
    * The program's KV groups: how many positions a token sees, itself included, Infinity being all; and which of a sequence's
    * holdings their blocks are.
    */
-  groups: readonly { window: number; held: number; isState?: boolean }[]
+  groups: readonly { window: number; held: number; isState?: boolean; isBehindMedia?: boolean }[]
   sinks: number
   /** Whether tokens are drawn or drafted. */
   draws: boolean
@@ -38,6 +38,8 @@ export interface BatchShape {
   sees?: boolean
   /** And see each other. */
   mutual?: boolean
+  /** Or stand before all tokens, which tell what they see of them. */
+  crosses?: boolean
 }
 
 export class Batch {
@@ -51,6 +53,7 @@ export class Batch {
   readonly #visibleFrom: Int32Array
   readonly #logitRows: Int32Array
   readonly #hiddenRows: Int32Array
+  readonly #seenFrom: Int32Array
   readonly #seenTo: Int32Array
   readonly #coordinates: Int32Array
   #blocks: Int32Array
@@ -68,6 +71,7 @@ export class Batch {
     this.#visibleFrom = new Int32Array(groups.length * limits.sequences)
     this.#logitRows = new Int32Array(limits.rows)
     this.#hiddenRows = new Int32Array(limits.tokens)
+    this.#seenFrom = new Int32Array(limits.tokens)
     this.#seenTo = new Int32Array(limits.tokens)
     this.#coordinates = new Int32Array(AXES * limits.tokens)
     this.#blocks = new Int32Array(0)
@@ -99,6 +103,7 @@ export class Batch {
       this.#starts[i + 1] = tokens
     }
     const lists = this.#listBlocks(parts)
+    const sights = this.#shape.crosses ? this.#sights(parts, tokens) : undefined
     const seenTo = seen > 0 && this.#shape.mutual ? this.#lastSeen(parts) : undefined
     const coordinates = this.#shape.sees ? this.#turning(parts, tokens) : undefined
     const hiddenIn = seen > 0 ? this.#taken(seen) : this.#takeIn(parts, tokens)
@@ -115,6 +120,7 @@ export class Batch {
       hiddenRows: this.#hiddenRows.subarray(0, hidden),
       ...(seenTo && { seenTo }),
       ...(coordinates && { coordinates }),
+      ...sights,
       ...(hiddenIn && { hiddenIn }),
       sampling: this.#sampler.rows(),
     }
@@ -124,10 +130,11 @@ export class Batch {
   #listBlocks(parts: readonly Part[]): number {
     let list = 0
     let count = 0
-    for (const { window, held, isState } of this.#shape.groups)
+    for (const { window, held, isState, isBehindMedia } of this.#shape.groups)
       for (const part of parts) {
         const holding = part.sequence.held[held]!
-        const visibleFrom = isState ? 0 : firstSeen(part, window, holding)
+        const seen = isBehindMedia ? behindMedia(part, window) : firstSeen(part, window, holding)
+        const visibleFrom = isState ? 0 : seen
         count = isState
           ? this.#addStates(part, holding, count)
           : this.#addBlocks(holding, part.end, visibleFrom, count)
@@ -186,6 +193,27 @@ export class Batch {
     return this.#coordinates.subarray(0, AXES * tokens)
   }
 
+  /** What of the rows before it each token sees; where it sees none, the first position, of which nothing comes then: its height is 0. */
+  #sights(
+    parts: readonly Part[],
+    tokens: number,
+  ): Pick<StepInput, "seenFrom" | "seenTo" | "coordinates"> {
+    const coordinates = this.#coordinates.subarray(0, AXES * tokens).fill(0)
+    let at = 0
+    for (const { sequence, from, end } of parts)
+      for (let position = from; position < end; position++, at++) {
+        const sight = sequence.sightAt(position)
+        this.#seenFrom[at] = sight?.from ?? 0
+        this.#seenTo[at] = sight?.to ?? 0
+        coordinates[tokens + at] = Number(sight !== undefined)
+      }
+    return {
+      seenFrom: this.#seenFrom.subarray(0, at),
+      seenTo: this.#seenTo.subarray(0, at),
+      coordinates,
+    }
+  }
+
   /** Of each token the last position that it sees: of a row of an image its image's last one. */
   #lastSeen(parts: readonly Part[]): Int32Array {
     let at = 0
@@ -214,6 +242,11 @@ export class Batch {
 /** Of a program that drafts, whose blocks lie under the numbers of those that sequences hold longest. */
 export function draftGroups({ kv }: Pick<Manifest, "kv">): BatchShape["groups"] {
   return kv.groups.map((group) => ({ window: reachOf(group), held: 0 }))
+}
+
+/** Rows before all tokens look at nothing, and whatever stands for their blocks is not written to. */
+function behindMedia({ sequence, from, first = 0 }: Part, window: number): number {
+  return Math.max(first, from + 1 - window, Math.min(from, sequence.sequenceGroup.front))
 }
 
 /** No block that the sequence has given up is seen, whoever looks. */

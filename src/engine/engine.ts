@@ -127,11 +127,13 @@ class Loop implements Engine {
     const { speculative } = options
     const sequences = Math.min(limits.sequences, options.limits.sequences.value)
     const room = speculative?.room ?? 0 // for drafts beside everything else
+    const crosses = manifest.kv.groups.some(({ media }) => media)
     const groups = manifest.kv.groups.map((group, held) => ({
       blocks: limits.blocks[held]!,
       window: reachOf(group),
       held,
       isState: group.state !== undefined,
+      isBehindMedia: crosses && !group.media,
     }))
     const { sinks } = manifest
     const memory = new Memory({
@@ -165,7 +167,7 @@ class Loop implements Engine {
     const given = givenColumns(manifest.shapes)
     const taken = takenColumns(manifest.shapes)
     const [sees, mutual] = [manifest.takes === "some", manifest.mutual ?? false]
-    const shape = { limits, vocabulary, taken, groups, sinks, draws: true, sees, mutual }
+    const shape = { limits, vocabulary, taken, groups, sinks, draws: true, sees, mutual, crosses }
     this.#batch = new Batch(shape)
     this.#redrawing = new Redrawing(vocabulary)
     // Drafts are proposed behind tokens that are known.

@@ -49,6 +49,15 @@ export interface GenerationMedia {
   heard?: Uint8Array
   /** What turns tokens in the place of their positions; absent: these do. */
   coordinates?: PromptCoordinates
+  /** Where cross-attention reads them, which stand before all tokens: what tokens see of them, ascending; before the first they see nothing. */
+  sights?: readonly Sight[]
+}
+
+/** From a position on, tokens see the rows at positions `from` to `to`. */
+export interface Sight {
+  at: number
+  from: number
+  to: number
 }
 
 /** Where a prompt's tokens are in time, and in its images' height and width. What stands before a token decides its own, so equal keys have equal ones. */

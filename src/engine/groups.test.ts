@@ -3,6 +3,7 @@
 import { expect, test } from "vitest"
 import { plain, request, setUp } from "../../test/history-engine.ts"
 import { collect, expectedReply, VOCABULARY } from "../../test/history-program.ts"
+import { BLOCK } from "../runtime/program.ts"
 import type { GenerationRequest } from "./generation.ts"
 import { Memory } from "./memory.ts"
 import { Outbox } from "./outbox.ts"
@@ -167,4 +168,45 @@ test("the audit looks at every group", () => {
   memory.audit(sequences)
   sequences[0]!.held[1]!.gone = 1 // given up, and not given back
   expect(() => memory.audit(sequences)).toThrow(/has 1 owners, 0 hold it/)
+})
+
+test("of rows before all tokens nobody has blocks but whoever reads them", () => {
+  const all = Number.POSITIVE_INFINITY
+  const groups = [
+    { blocks: 20, window: all },
+    { blocks: 9, window: all, isBehindMedia: true },
+  ]
+  const memory = new Memory({ groups, trail: 0, spares: 0, sinks: 0, recycled: all })
+  const [front, tokens] = [40, 56]
+  const media = {
+    at: Int32Array.from({ length: front }, (_, row) => row),
+    keys: Int32Array.from({ length: front }, (_, row) => -1 - row),
+    rows: new Float32Array(front),
+    sights: [{ at: front + 2, from: 0, to: front - 1 }],
+  }
+  const { prompt } = request(front + tokens)
+  const [one, sibling, other] = [0, 1, 2].map((arrival) => {
+    const sequenceGroup = new SequenceGroup(
+      request(1, { prompt, media, sampling: plain }),
+      200,
+      arrival,
+      0,
+      0,
+    )
+    return sequenceOf(sequenceGroup, memory)
+  })
+  expect(memory.reach(one!)).toBe((2 + 9) * BLOCK)
+  memory.grow(one!, front + tokens)
+  const held = ({ blocks, gone }: Sequence["held"][number]) => blocks.length - gone
+  expect(one!.held.map(held)).toEqual([6, 4])
+  one!.computed = one!.verified = front + tokens
+  expect(memory.fork(sibling!, one!)).toBe(true)
+  expect(sibling!.held.map(held)).toEqual([6, 4])
+  memory.publish(one!, front + tokens)
+  memory.adopt(other!)
+  expect([other!.computed, ...other!.held.map(held)]).toEqual([front + tokens - 1, 6, 4])
+  memory.audit([one!, sibling!, other!])
+  for (const each of [one!, sibling!, other!]) memory.release(each)
+  memory.audit([])
+  expect(memory.used).toBe(0)
 })

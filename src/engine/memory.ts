@@ -14,7 +14,7 @@ import { lastBoundary, States } from "./states.ts"
 
 export interface MemoryShape {
   /** Whoever looks furthest back first; windows in positions, a token's own included, Infinity: all. */
-  groups: readonly { blocks: number; window: number; isState?: boolean }[]
+  groups: readonly { blocks: number; window: number; isState?: boolean; isBehindMedia?: boolean }[]
   /** How many blocks the trail has where it is none of these. */
   trail: number
   /** How many blocks of each group are kept for drafts. */
@@ -43,6 +43,8 @@ export class Memory {
   readonly #groups: readonly (Pool | States)[]
   /** These and the trail. */
   readonly #pools: readonly (Pool | States)[]
+  /** Of these, which hold nothing of rows before all tokens. */
+  readonly #behindMedia: readonly boolean[]
   /** Those of blocks, which may be lent. */
   readonly #lenders: readonly Pool[]
   readonly #states: readonly States[]
@@ -69,6 +71,7 @@ export class Memory {
     const following = this.#followers.map(({ pool }) => pool)
     this.#groups = isApart ? following : [this.#trail, ...following]
     this.#pools = isApart ? [...following, this.#trail] : this.#groups
+    this.#behindMedia = this.#pools.map((_, pool) => groups[pool]?.isBehindMedia ?? false)
     this.#lenders = this.#pools.filter((pool) => pool instanceof Pool)
     this.#states = this.#pools.filter((pool) => pool instanceof States)
   }
@@ -84,8 +87,8 @@ export class Memory {
   }
 
   /** What a sequence holds something of, and which of them is the trail. */
-  get holdings(): { count: number; trail: number } {
-    return { count: this.#pools.length, trail: this.#pools.indexOf(this.#trail) }
+  get holdings(): { behindMedia: readonly boolean[]; trail: number } {
+    return { behindMedia: this.#behindMedia, trail: this.#pools.indexOf(this.#trail) }
   }
 
   /** Blocks of all groups that sequences hold, of how many: spare ones are neither. */

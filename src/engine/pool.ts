@@ -18,6 +18,8 @@ export interface PoolShape {
   window: number
   /** Positions kept at the start whatever the window. */
   sinks: number
+  /** It holds nothing of rows that stand before all tokens. */
+  isBehindMedia?: boolean
 }
 
 export class Pool {
@@ -53,13 +55,23 @@ export class Pool {
     const free = Math.max(0, this.blocks.free - spared)
     const copied = this.#mustCopy(sequence) ? 1 : 0
     if (free < copied) return sequence.computed
-    return (this.of(sequence).blocks.length + free - copied) * BLOCK
+    return (this.#listed(sequence) + free - copied) * BLOCK
   }
 
   /** Whether it can hold all that it must before it can draw, beside what `others` still lack and so many blocks for each. */
   fits(sequence: Sequence, others: readonly Sequence[], headroom: number): boolean {
     const spared = others.reduce((sum, each) => sum + headroom + this.#lacking(each), 0)
     return this.reach(sequence, spared) >= this.#goal(sequence)
+  }
+
+  /** Blocks that it has or never needs. */
+  #listed(sequence: Sequence): number {
+    return Math.max(this.of(sequence).blocks.length, this.#begin(sequence))
+  }
+
+  /** The first block that it ever holds. */
+  #begin({ sequenceGroup }: Sequence): number {
+    return this.#shape.isBehindMedia ? Math.floor(sequenceGroup.front / BLOCK) : 0
   }
 
   /** How many of its positions must be held together before it can draw. */
@@ -69,7 +81,7 @@ export class Pool {
 
   /** How many blocks it still wants for that. */
   #lacking(sequence: Sequence): number {
-    return Math.max(0, Math.ceil(this.#goal(sequence) / BLOCK) - this.of(sequence).blocks.length)
+    return Math.max(0, Math.ceil(this.#goal(sequence) / BLOCK) - this.#listed(sequence))
   }
 
   /**
@@ -88,7 +100,9 @@ export class Pool {
       this.copies.from.push(shared)
       this.copies.to.push(own)
     }
-    while (blocks.length * BLOCK < length) blocks.push(this.blocks.take())
+    const begin = this.#begin(sequence)
+    while (blocks.length * BLOCK < length)
+      blocks.push(blocks.length < begin ? GIVEN_UP : this.blocks.take())
     return copied
   }
 
@@ -122,7 +136,9 @@ export class Pool {
 
   /** Whether a sibling still holds what a sequence of so many computed positions sees. */
   canFork(sibling: Sequence, computed: number): boolean {
-    return this.of(sibling).gone * BLOCK <= Math.max(0, computed + 1 - this.#shape.window)
+    const { gone } = this.of(sibling)
+    const seen = Math.max(0, computed + 1 - this.#shape.window)
+    return gone <= Math.max(seen / BLOCK, this.#begin(sibling))
   }
 
   /** Takes over the sibling's blocks of `length` positions. */
@@ -153,7 +169,7 @@ export class Pool {
     { reached, count, serialAt }: Prefix,
     companions: Companions,
   ): number | undefined {
-    const gone = Math.max(this.#goneAt(reached), this.of(sequence).gone)
+    const gone = Math.max(this.#goneAt(sequence, reached), this.of(sequence).gone)
     const lacks = (at: number) =>
       !this.#hasComputed(sequence, at) && companions.find(serialAt(at)) === undefined
     for (let at = count - 1; at >= gone; at--) if (lacks(at)) return at
@@ -164,7 +180,7 @@ export class Pool {
   /** Takes over what others have computed of the prefix and the sequence has not; nothing is lacking. */
   adopt(sequence: Sequence, { reached, count, serialAt }: Prefix, companions: Companions): void {
     const held = this.of(sequence)
-    const gone = this.#goneAt(reached)
+    const gone = this.#goneAt(sequence, reached)
     this.#giveUp(held, Math.min(gone, held.blocks.length), (block) => this.blocks.letGo(block))
     held.gone = Math.max(held.gone, gone)
     for (let at = 0; at < count; at++) {
@@ -199,7 +215,8 @@ export class Pool {
   slide(sequence: Sequence, publishable?: { from: number; end: number }): void {
     const held = this.of(sequence)
     const { from } = sequence
-    const kept = this.#goneAt(publishable ? Math.floor(from / BLOCK) * BLOCK : from)
+    const last = publishable ? Math.floor(from / BLOCK) * BLOCK : from
+    const kept = this.#goneAt(sequence, last)
     this.#giveUp(held, kept, (block, at) => {
       const keep = publishable !== undefined && at >= publishable.from && at < publishable.end
       if (keep) held.left.set(at, { block, edition: this.blocks.edition(block) })
@@ -224,7 +241,7 @@ export class Pool {
     }
     blocks.length = 0
     this.takeBack(sequence)
-    held.gone = 0
+    held.gone = this.#begin(sequence)
     held.left.clear()
   }
 
@@ -247,8 +264,9 @@ export class Pool {
   }
 
   /** The first block but for sinks that is still seen after so many positions. */
-  #goneAt(computed: number): number {
-    const kept = Math.floor(Math.max(0, computed + 1 - this.#shape.window) / BLOCK)
+  #goneAt(sequence: Sequence, computed: number): number {
+    const slid = Math.floor(Math.max(0, computed + 1 - this.#shape.window) / BLOCK)
+    const kept = Math.max(slid, this.#begin(sequence))
     return kept > this.#sinkBlocks ? kept : 0
   }
 
@@ -256,6 +274,7 @@ export class Pool {
   #mustCopy(sequence: Sequence): boolean {
     const { blocks } = this.of(sequence)
     const at = Math.floor(sequence.computed / BLOCK)
+    if (at < this.#begin(sequence)) return false
     return at < blocks.length && !this.blocks.isWritable(blocks[at]!)
   }
 

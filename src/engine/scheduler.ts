@@ -255,7 +255,11 @@ export class Scheduler {
     if (sequence.remaining > 1) memory.adopt(sequence)
     // The last token's row is drawn from, which takes the mask.
     const ready = sequence.remaining - (sequence.constraint?.pending ? 1 : 0)
-    const last = Math.min(sequence.computed + Math.min(most, ready), this.#scorable(sequence))
+    const last = Math.min(
+      sequence.computed + Math.min(most, ready),
+      this.#scorable(sequence),
+      frontEnd(sequence),
+    )
     const end = this.#throughImage(sequence, memory.stop(sequence, last))
     while (memory.reach(sequence) < end) if (!this.#preempt(sequence, () => true)) break
     const reached = this.#beforeImage(sequence, Math.min(end, memory.reach(sequence)))
@@ -344,6 +348,11 @@ export class Scheduler {
       blocks: trail.blocks.length,
     })
   }
+}
+
+/** Rows before all tokens and tokens are in no step together: what these see begins behind those. */
+function frontEnd({ computed, sequenceGroup: { front } }: Sequence): number {
+  return computed < front ? front : Number.POSITIVE_INFINITY
 }
 
 function drop<T>(list: T[], item: T): void {

@@ -10,7 +10,8 @@
 // Writing a reply and reading a prompt are the same thing: a sequence has tokens that are not computed yet. A running
 // reply has one, a prompt many, and a sequence whose blocks were taken from it has all of them once more.
 
-import type { Constraint, GenerationRequest, PromptScores } from "./generation.ts"
+import { BLOCK } from "../runtime/program.ts"
+import type { Constraint, GenerationRequest, PromptScores, Sight } from "./generation.ts"
 import type { Outbox } from "./outbox.ts"
 import { TokenCounts } from "./token-counts.ts"
 
@@ -78,6 +79,12 @@ export class SequenceGroup {
     })
   }
 
+  /** Rows that stand before all tokens, which cross-attention alone reads. */
+  get front(): number {
+    const { media } = this.request
+    return media?.sights ? media.at.length : 0
+  }
+
   get isScored(): boolean {
     return this.scored >= this.promptTokens - 1 // the last one's next token is drawn
   }
@@ -92,7 +99,7 @@ export const NO_ROW = -1
 
 /** What a sequence holds of one KV group. */
 export interface Holding {
-  /** Block ids in position order; those of [sink blocks, gone) have slid out of the window and are not held. */
+  /** Block ids in position order; those of [sink blocks, gone) have slid out of the window, or lie before all tokens, and are not held. */
   readonly blocks: number[]
   gone: number
   /** A borrowed block behind the others, for drafts. */
@@ -174,7 +181,7 @@ export class Sequence {
     sequenceGroup: SequenceGroup,
     choice: number,
     outbox: Outbox,
-    { count, trail }: { count: number; trail: number },
+    { behindMedia, trail }: { behindMedia: readonly boolean[]; trail: number },
   ) {
     const { prompt, constraint } = sequenceGroup.request
     this.sequenceGroup = sequenceGroup
@@ -184,9 +191,9 @@ export class Sequence {
     this.length = prompt.length
     this.tokens = prompt
     this.keys = sequenceGroup.promptKeys
-    this.held = Array.from({ length: count }, () => ({
+    this.held = behindMedia.map((isBehind) => ({
       blocks: [],
-      gone: 0,
+      gone: isBehind ? Math.floor(sequenceGroup.front / BLOCK) : 0,
       spare: undefined,
       left: new Map(),
       states: noStates(),
@@ -243,6 +250,11 @@ export class Sequence {
     let end = position + 1
     if (this.isOfImage(position)) while (this.isOfImage(end)) end++
     return end
+  }
+
+  /** The positions that cross-attention sees from a position on; undefined: none. */
+  sightAt(position: number): Sight | undefined {
+    return this.sequenceGroup.request.media?.sights?.findLast(({ at }) => at <= position)
   }
 
   get isTurnedByCoordinates(): boolean {

@@ -2,7 +2,7 @@
 // transformers make, sizes rounded as Python rounds them: image_processing_idefics3.py (and smolvlm), image_processing_got_ocr2.py,
 // image_processing_cohere2_vision.py, image_processing_deepseek_vl.py, image_processing_qwen2_vl.py, image_processing_pixtral.py,
 // image_processing_gemma4.py, image_processing_llava_next.py, image_processing_lfm2_vl.py, image_processing_llama4.py,
-// image_processing_kimi_k25.py, image_processing_minicpmv4_6.py, image_processing_paddleocr_vl.py, and for the others image_processing_backends.py.
+// image_processing_kimi_k25.py, image_processing_minicpmv4_6.py, image_processing_mllama.py, image_processing_paddleocr_vl.py, and for the others image_processing_backends.py.
 
 import type { Cutting, ImageProcessing, Picture, Size, Tiles } from "./image.ts"
 import { resize, type Window } from "./resample.ts"
@@ -27,6 +27,7 @@ export function cut(picture: Picture, processing: ImageProcessing): Cut | { refu
   if (cutting.kind === "anyres") return anyRes(picture, cutting, processing)
   if (cutting.kind === "grid") return inGrid(picture, cutting, processing)
   if (cutting.kind === "canvas") return onCanvas(picture, cutting, processing)
+  if (cutting.kind === "together") return together(picture, cutting, processing)
   if (cutting.kind === "pad") return padded(picture, cutting, processing)
   const only = cutting.kind === "crop" ? crop(picture, cutting.shortest, processing) : undefined
   return { grid: ONE, tiles: [only ?? resize(picture, tile, processing.filter)] }
@@ -42,6 +43,7 @@ export function mostTiles({ cutting, tile }: Pick<ImageProcessing, "cutting" | "
       : 1
   const { kind } = cutting
   if (kind === "fit") return cutting.tiles ? cutting.tiles.most + 1 : 1
+  if (kind === "together") return 1
   if (kind === "anyres")
     return 1 + Math.max(...cutting.grids.map(({ width, height }) => width * height))
   const isCounted = kind === "grid" || kind === "canvas" || kind === "slices"
@@ -415,6 +417,27 @@ function onCanvas(picture: Picture, cutting: Of<"canvas">, processing: ImageProc
   return withWhole(canvas, grid, processing, picture)
 }
 
+function together(
+  picture: Picture,
+  { most, edge }: Of<"together">,
+  { filter }: ImageProcessing,
+): Cut {
+  const grid = byScale(picture, { width: edge, height: edge }, { most })
+  const whole = { width: grid.width * edge, height: grid.height * edge }
+  const resized = resize(picture, sizeInGrid(picture, whole, edge), filter)
+  return { grid, tiles: [placed(resized, whole, BLACK, "top left")] }
+}
+
+/** `get_image_size_fit_to_canvas`: its proportions, in sides that are no less than a tile's where the image's are. */
+function sizeInGrid({ width, height }: Size, whole: Size, edge: number): Size {
+  const across = Math.min(Math.max(width, edge), whole.width)
+  const tall = Math.min(Math.max(height, edge), whole.height)
+  const [wide, high] = [across / width, tall / height]
+  return wide < high
+    ? { width: across, height: Math.min(Math.floor(height * wide) || 1, tall) }
+    : { width: Math.min(Math.floor(width * high) || 1, across), height: tall }
+}
+
 /**
  * In which the picture grows least, or most where it `grows`; where it must shrink, shrinks least. Of those the smallest. Scales are
  * compared as floats of 32 bits (`get_best_fit`).
@@ -503,7 +526,7 @@ function byRatio(
 }
 
 /** In which the picture grows least; where it must shrink, shrinks least. */
-function byScale({ width, height }: Size, tile: Size, { most }: Of<"grid">): Grid {
+function byScale({ width, height }: Size, tile: Size, { most }: Pick<Of<"grid">, "most">): Grid {
   const scaled = grids(1, most).map((grid) => {
     const scale = Math.min((grid.width * tile.height) / width, (grid.height * tile.height) / height)
     return { grid, scale }

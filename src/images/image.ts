@@ -31,6 +31,11 @@ export type Cutting =
    * than it is, unless it is smaller than a tile or `grows`. With more than one tile, all of it, stretched, as the last one.
    */
   | { kind: "canvas"; most: number; grows: boolean }
+  /**
+   * As Llama 3.2 Vision: with its proportions to the top left of the grid of so many tiles with that edge in which it grows least, the
+   * rest black; no larger than the grid, and each side as long as the image's if a tile's is no longer. All of them are one tile of the tower.
+   */
+  | { kind: "together"; most: number; edge: number }
   /** One tile of about the image's proportions, whose sides are multiples of `tile`'s: of so many pixels, as Qwen. */
   | {
       kind: "fit"
@@ -131,6 +136,8 @@ export interface ImageProcessing {
    * resizing have it. Absent: the four around it, corners on corners.
    */
   spread?: "area" | "linear" | "cubic"
+  /** The text model reads an image's rows before all tokens, and its mark as a token where it stands. */
+  isInFront?: true
   /** The text model turns rows by where they lie in their image. */
   isPlaced?: true
   /** What the chat template writes in the place of an image. */
@@ -146,7 +153,9 @@ export interface SeenImage {
   tiles: readonly Tile[]
   /** What stands in the prompt in the place of the mark: its soft tokens among whatever else, as text. */
   text: string
-  /** How many soft tokens `text` has: as many as rows come out of the tower, or stand in the arrangement. */
+  /** Its rows stand before all tokens: the text has none. */
+  isInFront?: true
+  /** How many soft tokens `text` has, or stand before it: as many as rows come out of the tower, or stand in the arrangement. */
   rows: number
   /** How rows that come out become those of the prompt; absent: as they are. */
   arrangement?: Arrangement

@@ -106,7 +106,7 @@ function toldOf(
   processing: ImageProcessing,
   { grid, tiles, picture }: Extract<Answer, { grid: Grid }>,
 ): Omit<SeenImage, "tiles"> {
-  const { cutting, soft, isPlaced } = processing
+  const { cutting, mark, soft, isPlaced, isInFront } = processing
   const layout = layoutOf(processing, tiles[0]!)
   const ofTiles = tiles.map((size) => wantedOf(layoutOf(processing, size)).length)
   const [first, last] = [ofTiles[0]!, ofTiles.at(-1)!]
@@ -116,6 +116,7 @@ function toldOf(
     const count = arrangement.from.length / arrangement.taps
     return { text: soft.repeat(count), rows: count, arrangement }
   }
+  if (isInFront) return { text: mark, isInFront, rows: first }
   const own = fits(cutting) && cutting.kind !== "slices" ? gridOf(layout) : undefined
   return {
     text: textOf(processing, grid, rows, own?.width, ofWhole),

@@ -11,6 +11,14 @@
 import { mostPacked } from "./arrangement.ts"
 import { mostPixels, mostTiles } from "./cut.ts"
 import { fits, type ImageProcessing, type Picture, type Size, type Tile } from "./image.ts"
+import {
+  cameOut,
+  patchAt,
+  type TogetherShape,
+  togetherRows,
+  togetherTile,
+  toldColumns,
+} from "./together.ts"
 
 export type Layout = Pick<
   ImageProcessing,
@@ -39,6 +47,18 @@ export const layoutOf = (processing: ImageProcessing, tile: Size): Layout => ({
   tile: { width: tile.width, height: tile.height },
 })
 
+/** Where tiles are read together, what they are. */
+function togetherIn({ cutting, patch }: Pick<Layout, "cutting" | "patch">) {
+  if (cutting.kind !== "together") return undefined
+  return { side: Math.floor(cutting.edge / patch), most: cutting.most } satisfies TogetherShape
+}
+
+/** How many of them lie in a tile of this size. */
+function tilesIn({ cutting, tile }: Layout): Size {
+  const { edge } = cutting as Extract<Layout["cutting"], { kind: "together" }>
+  return { width: tile.width / edge, height: tile.height / edge }
+}
+
 /** Patches beside and below each other; pixels behind the last whole one are not seen. */
 function sides({ tile, patch }: Layout): { columns: number; lines: number } {
   return { columns: Math.floor(tile.width / patch), lines: Math.floor(tile.height / patch) }
@@ -56,8 +76,9 @@ export function pixelColumns({ patch }: Pick<Layout, "patch">): number {
 }
 
 /** Columns of a row: behind its pixels how much each learned place counts for it. */
-export function takenOf({ patch, places = 0 }: Layout): number {
-  return pixelColumns({ patch }) + places * places
+export function takenOf({ patch, cutting, places = 0 }: Layout): number {
+  const told = cutting.kind === "together" ? toldColumns(cutting.most) : 0
+  return pixelColumns({ patch }) + places * places + told
 }
 
 /** Rows of the largest tile in the tower. */
@@ -72,6 +93,8 @@ export function mostRows(processing: ImageProcessing): number {
 /** Rows that come of an image at the most, those that end its lines among them. */
 export function mostImageRows(processing: ImageProcessing): number {
   const { cutting, tile, patch, joined, queries } = processing
+  const together = togetherIn(processing)
+  if (together) return cameOut(together, together.most)
   if (cutting.kind === "slices") {
     const ofTile = mostPixels(cutting, tile.width) / (patch * joined) ** 2
     return (queries ?? Math.floor(ofTile)) * mostTiles(processing)
@@ -91,6 +114,8 @@ export function mostImageRows(processing: ImageProcessing): number {
 
 /** Rows of a tile in the tower. */
 export function rowsOf(layout: Layout): number {
+  const together = togetherIn(layout)
+  if (together) return togetherRows(together)
   const { columns, lines } = sides(layout)
   return columns * lines + Number(layout.hasClassRow) + (layout.queries ?? 0)
 }
@@ -98,6 +123,11 @@ export function rowsOf(layout: Layout): number {
 /** Rows of a tile that come out of it. */
 export function wantedOf(layout: Layout): Int32Array {
   const { joined, skipped, window, queries } = layout
+  const together = togetherIn(layout)
+  if (together) {
+    const { width, height } = tilesIn(layout)
+    return Int32Array.from({ length: cameOut(together, width * height) }, (_, row) => row)
+  }
   if (queries) {
     const first = rowsOf(layout) - queries
     return Int32Array.from({ length: queries }, (_, query) => first + query)
@@ -164,10 +194,10 @@ export function pixelsOf(picture: Picture, layout: Layout, from: number, to: num
   const { patch } = layout
   const columns = pixelColumns(layout)
   const numbers = normalised(layout)
-  const order = patchOrder(layout)
+  const placeOf = patchesIn(layout)
   const pixels = new Float32Array((to - from) * columns)
   for (let row = from; row < to; row++) {
-    const place = order[row - Number(layout.hasClassRow)]
+    const place = placeOf(row)
     if (!place) continue // those of a class and of rows that ask are zeros
     let at = (row - from) * columns
     for (let channel = 0; channel < 3; channel++) {
@@ -180,6 +210,14 @@ export function pixelsOf(picture: Picture, layout: Layout, from: number, to: num
     }
   }
   return pixels
+}
+
+/** Of each row its patch, where it has one. */
+function patchesIn(layout: Layout): (row: number) => Patch | undefined {
+  const together = togetherIn(layout)
+  if (together) return (row) => patchAt(together, tilesIn(layout), row)
+  const order = patchOrder(layout)
+  return (row) => order[row - Number(layout.hasClassRow)]
 }
 
 /** What becomes of each byte in each channel, rounded where `rescale_and_normalize` of transformers does it. */
@@ -212,6 +250,8 @@ function toBf16(value: number): number {
 
 /** One tile of a `SeenImage`; `pixels` [rows, taken], of which places' columns are still zeros. */
 export function tileOf(pixels: Float32Array, layout: Layout): Tile {
+  const together = togetherIn(layout)
+  if (together) return togetherTile(pixels, together, tilesIn(layout))
   const plain = { given: pixels, places: placesOf(layout), wanted: wantedOf(layout) }
   if (layout.isTurned) return { ...plain, coordinates: coordinatesOf(layout) }
   if (!fits(layout.cutting)) return plain

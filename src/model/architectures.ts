@@ -198,8 +198,8 @@ export const architectures = {
     llama4Naming,
   ),
   mllama_text_model: row(
-    "Llama 3.2 Vision 11B and 90B, without images",
-    "as `llama`; layers that attend to images alone, which leave what they read",
+    "Llama 3.2 Vision 11B and 90B",
+    "as `llama`; between its layers others that attend to images alone, gated, which leave what they read where a token sees none",
     readMllama,
     mllamaNaming,
   ),

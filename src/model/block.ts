@@ -17,9 +17,16 @@ export interface Block {
   residual: number
   /** Each column of it is multiplied with a learned number of its own, too. */
   layerScale?: true
+  /** What attention gives is multiplied with one learned number, and what the MLP gives with another. */
+  gates?: true
   attention: SelfAttention
   /** Behind it, under a norm of its own: attention over the first so many positions, which are a recording's rows as its tower left them. */
   cross?: Cross
+  /**
+   * Attention reads keys and values of rows of images alone, by the shapes of `attention` and under norms of queries and keys; where a token
+   * sees no image the layer leaves what it reads.
+   */
+  media?: true
   /** A matrix stands in the place of attention. */
   isPlain?: true
   /** It stands in the place of attention, with so many taps. */

@@ -745,12 +745,12 @@ test("MiniCPM 3's multipliers are its published model's, and null is none", () =
 test("Llama 3.2 Vision is what transformers takes for granted where nothing is said, without what attends to images", () => {
   const whole = fieldsOf({ model_type: "mllama", text_config: {}, vision_config: {} })
   const config = architectures[architectureOf(whole)].read(textFields(whole))
-  const { shapes, blocks, embedding, norm, head } = config
+  const { shapes, blocks, norm, head } = config
   expect(shapes).toEqual({
-    ...{ vocabulary: 128256, hidden: 4096, layers: 40, heads: 32, kvHeads: 8 },
+    ...{ vocabulary: 128256, readable: 128264, hidden: 4096, layers: 40, heads: 32, kvHeads: 8 },
     ...{ headDim: 128, intermediate: 14336, context: 131072 },
   })
-  expect([embedding.stored, norm?.epsilon, head.tied]).toEqual([128264, 1e-5, false])
+  expect([norm?.epsilon, head.tied]).toEqual([1e-5, false])
   const skipped = blocks.flatMap(({ only }, layer) => (only === "nothing" ? [layer] : []))
   expect(skipped).toEqual([3, 8, 13, 18, 23, 28, 33, 38])
   expect(blocks[0]!.attention.rotation!.query.frequencies[1]).toBeCloseTo(5e5 ** (-1 / 64), 12)

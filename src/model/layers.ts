@@ -38,6 +38,7 @@ import {
   type Routing,
   type Weight,
 } from "../compiler/graph/graph.ts"
+import { readableTokens } from "../runtime/manifest.ts"
 import { growing, type Rotation } from "../runtime/rotation.ts"
 import {
   type Block,
@@ -77,7 +78,8 @@ export function decoder(
   if (embedding.narrow !== undefined) x = widened(x, hidden)
   const inputs = layerInputs(config, x)
   const queries = new Map<number, Node>() // of cross-attention, by layers: of rows that are handed out
-  const place = { layers: shapes.layers, prefix: "model.", hidden, sinks, queries }
+  const sight = config.blocks.some(({ media }) => media) ? sightOf() : undefined
+  const place = { layers: shapes.layers, prefix: "model.", hidden, sinks, queries, sight }
   const placeOf = (index: number) => ({ ...place, index, input: inputs?.(index), heard: x })
   const rows = [x] // that each layer reads, and what the last one leaves
   if (config.streams) rows.push(streamedLayers(config, config.streams, x, placeOf))
@@ -127,9 +129,10 @@ export const shapeOf =
     return cap === undefined ? sized : apply("cap", sized, cap)
   }
 
-function embeddingTable({ shapes: { vocabulary, hidden }, embedding }: ModelConfig): Weight {
+function embeddingTable({ shapes, embedding }: ModelConfig): Weight {
+  const { vocabulary, hidden } = shapes
   const { isPaired, narrow: columns = hidden } = embedding
-  if (!isPaired) return weight("embed", EMBEDDING, vocabulary, columns)
+  if (!isPaired) return weight("embed", EMBEDDING, readableTokens(shapes), columns)
   const halves = ["tokens", "paired"].map((name) =>
     weight(name, `model.embed_${name}.weight`, vocabulary / 2, columns),
   )
@@ -144,6 +147,12 @@ function embedPositions({ shapes: { context, hidden }, embedding }: ModelConfig)
   const zeros = weight("zeros", "model.heard_positions.weight", heard, columns)
   // In floats, whatever the others are in: what is added to a recording's rows is 0.
   return embed({ ...stacked("positions", [zeros, table]), exact: true }, "position")
+}
+
+/** [tokens, 1] 1 where a token sees an image, else 0, which its height says. */
+function sightOf(): Node {
+  const both = { ...weight("sight", "model.sight.weight", 2, 2), exact: true as const }
+  return slice(embed(both, "height"), 1, 1)
 }
 
 /** DeepStack (arXiv 2406.04334): what the first layers leave, and more of what is seen. */
@@ -188,6 +197,8 @@ export interface LayerPlace {
   heard?: Node
   /** Those of cross-attention, of rows that are handed out: it adds its own. */
   queries?: Map<number, Node>
+  /** Whether a token sees an image. */
+  sight?: Node | undefined
   /** What attention reads in the place of the row. */
   read?: Node
 }
@@ -223,10 +234,13 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
   const { norms, only, parallel, residual } = block
   const normIf = (wanted: boolean, value: Node, name: string, tensor: string) =>
     wanted ? normed(value, block.norm, layer, name, tensor) : value
-  const weighed = (value: Node, name: string) =>
-    block.layerScale
-      ? weigh(value, layer(`${name}_scale`, `${name}.layer_scale.weight`, value.columns))
-      : value
+  const weighed = (value: Node, name: string) => {
+    const seen = block.media ? multiply(value, place.sight!) : value
+    if (block.gates) return weigh(seen, layer(`${name}_gate`, `${name}.out_gate.weight`, 1))
+    return block.layerScale
+      ? weigh(seen, layer(`${name}_scale`, `${name}.layer_scale.weight`, value.columns))
+      : seen
+  }
   const ofMlp = (value: Node) =>
     normIf(norms.beforeMlp, value, "mlp_norm", "post_attention_layernorm")
   if (only === "nothing") return x
@@ -263,6 +277,7 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
 /** Attention, or what stands in its place. */
 function attended(block: Block, layer: Named, x: Node, place: LayerPlace): Node {
   const { delta, selective, scan, convolution: short, isPlain, attention } = block
+  if (block.media) return mediaAttention(block, layer, x, place)
   if (isPlain) return linear(x, layer("plain", "self_attn.plain.weight", place.hidden, x.columns))
   if (delta) return gatedDelta(block, delta, layer, x, place)
   if (selective) {
@@ -299,6 +314,25 @@ function withHeard(
   const seen = { heads, kvHeads: heads, headDim, scale, cap: undefined, window: undefined, sinks }
   const own = { ...seen, layer: layers + index, cross: rows } // behind those of self-attention
   return add(x, project("o", attention(project("q", read, width), k, v, own), hidden))
+}
+
+/** Keys and values are of every token here, too. */
+function mediaAttention(
+  { attention: shape, norm: { epsilon } }: Block,
+  layer: Named,
+  x: Node,
+  { index, hidden, sinks, heard }: LayerPlace,
+): Node {
+  const { heads, kvHeads, headDim, scale } = shape
+  const project = (name: string, input: Node, rows: number) =>
+    linear(input, layer(`media_${name}`, `cross_attn.${name}_proj.weight`, rows, input.columns))
+  const even = (name: string, row: Node) =>
+    norm(row, layer(`media_${name}_norm`, `cross_attn.${name}_norm.weight`, headDim), epsilon)
+  const q = even("q", project("q", x, heads * headDim))
+  const k = even("k", project("k", heard!, kvHeads * headDim))
+  const v = project("v", heard!, kvHeads * headDim)
+  const own = { layer: index, heads, kvHeads, headDim, scale, cap: undefined, window: undefined }
+  return project("o", attention(q, k, v, { ...own, sinks, mutual: true, media: true }), hidden)
 }
 
 /** LAuReL (arXiv 2411.07501): what attention read, by way of a few columns, too. */

@@ -62,7 +62,7 @@ export function modelsPage(): string {
     "whose way of cutting texts is not known. A file from before May 2024, which has no `pre`, is cut as its vocabulary's size (Llama 3) or its",
     "architecture tells, and the log says how.",
     "A folder is its one GGUF model where it holds no other weights, whatever else lies there: a `config.json`, an `imatrix`, an `mmproj`.",
-    "Of Gemma 3 and 4, LFM2-VL, Llama 4, Mistral Small from 3.1 on, Ministral 3, Qwen 2.5 VL, Qwen 3 VL and Qwen 3.5, the files that",
+    "Of Gemma 3 and 4, LFM2-VL, Llama 3.2 Vision, Llama 4, Mistral Small from 3.1 on, Ministral 3, Qwen 2.5 VL, Qwen 3 VL and Qwen 3.5, the files that",
     "Ollama's converter wrote open, too.",
     "Files of whisper.cpp (`ggml-base.en.bin`) open by how they begin, with floats and blocks of those types ([audio.md](audio.md#files-of-whispercpp)).",
     "What a GGUF model sees with is inside of those files, or else the `mmproj` file beside it, whose projector may be one of",

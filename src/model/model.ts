@@ -115,15 +115,17 @@ export async function openModel(
     const { architecture, fields, configuration } = source
     const isRanker = ranks(fields)
     const pooling = source.pooling ?? (await readPooling(folder)) ?? usualPooling(source.config)
-    const weights = changedBy(adapters, source, closing.add(await source.openWeights()))
-    const alone = pooling ? withoutHead(source.config) : await withOwnHead(source.config, weights)
-    checkLayers(fields, alone, weights)
+    const stored = closing.add(await source.openWeights())
+    const opened = changedBy(adapters, source, stored, sees)
+    const alone = pooling ? withoutHead(source.config) : await withOwnHead(source.config, opened)
+    checkLayers(fields, alone, opened)
     const within = { config: alone, pooling }
     const senses = sees ? await sensesOf(folder, source, { ...within, ...mmproj }) : {}
     const { vision, hearing } = senses
     if (sees && !hearing && mustHear(source.config))
       throw folder.broken(configuration, "the folder does not hold what the model hears with")
     for (const each of [vision, hearing]) if (each) closing.add(each)
+    const weights = sees && !vision ? changedBy(adapters, source, stored, false) : opened
     const seeing =
       vision || hearing ? seeingImages(alone, { ...hearing?.config, ...vision?.config }) : alone
     const config = { ...seeing, ...alignedBy(hearing?.speech) }
@@ -251,8 +253,13 @@ function mmprojsOf({ path }: Folder): string[] {
   return place === undefined ? [] : mmprojsIn(place).map((name) => join(place, name))
 }
 
-/** The weights as adapters have changed them. */
-function changedBy(adapters: readonly Adapter[], source: Source, stored: Weights): Weights {
+/** The weights as adapters have changed them; in layers that attend to images alone, where the model sees some. */
+function changedBy(
+  adapters: readonly Adapter[],
+  source: Source,
+  stored: Weights,
+  sees: boolean,
+): Weights {
   if (adapters.length === 0) return stored
   const { config, fields, ggufSources } = source
   const shapes = new Map(
@@ -260,7 +267,7 @@ function changedBy(adapters: readonly Adapter[], source: Source, stored: Weights
   )
   const naming = architectures[source.architecture].naming(config)
   const experts = config.blocks.find((block) => block.experts)?.experts?.count
-  const { seeing } = config
+  const seeing = sees ? undefined : config.seeing
   const placed = adapters.map((adapter) =>
     placeAdapter(adapter, { naming, shapes, ggufSources, experts, seeing }),
   )

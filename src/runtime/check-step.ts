@@ -2,7 +2,7 @@
 // target, and silently compute nonsense in the reference. Every step pays for it, so a sentence is put together only where
 // something is wrong.
 
-import type { KvShape, Manifest } from "./manifest.ts"
+import { type KvShape, type Manifest, readableTokens, takenColumns } from "./manifest.ts"
 import {
   BLOCK,
   blockIndex,
@@ -23,9 +23,10 @@ export function checkStep(
     shapes,
     sinks,
     takes,
+    words,
     joined = 1,
     places,
-  }: Pick<Manifest, "shapes" | "sinks" | "takes" | "joined" | "places">,
+  }: Pick<Manifest, "shapes" | "sinks" | "takes" | "words" | "joined" | "places">,
   groups: readonly Pick<KvShape, "state">[],
   limits: ProgramLimits,
 ): void {
@@ -48,8 +49,8 @@ export function checkStep(
   if (input.seenFrom) requireLength("seenFrom", input.seenFrom, total)
   if (input.coordinates) requireLength("coordinates", input.coordinates, AXES * total)
   if (places) requireBelow("coordinates", input.coordinates ?? input.positions, places)
-  const looksAside = takes === "all"
-  for (let s = 0; s < sequences; s++) checkSequence(input, s, shapes.context, looksAside)
+  const least = words ? "anywhere" : takes === "all" ? "in the step" : "itself"
+  for (let s = 0; s < sequences; s++) checkSequence(input, s, shapes.context, least)
   for (const [group, blocks] of limits.blocks.entries())
     if (groups[group]!.state === undefined) checkBlocks(input, group, blocks, sinks)
     else checkStates(input, group, blocks)
@@ -59,12 +60,13 @@ export function checkStep(
 /** Tokens are of the vocabulary, or name a row that is there. */
 function checkTaken(
   { tokens, hiddenIn }: StepInput,
-  { vocabulary, hidden, taken = hidden }: Manifest["shapes"],
+  shapes: Manifest["shapes"],
   takes: Manifest["takes"],
 ): void {
+  const [readable, taken] = [readableTokens(shapes), takenColumns(shapes)]
   if (hiddenIn && !takes) refuse("hiddenIn is not taken")
   if (!hiddenIn && takes === "all") refuse("hiddenIn is missing")
-  if (!hiddenIn || takes === "all") requireBelow("tokens", tokens, vocabulary)
+  if (!hiddenIn || takes === "all") requireBelow("tokens", tokens, readable)
   if (!hiddenIn) return
   const rows = hiddenIn.length / taken
   if (takes === "all") requireLength("hiddenIn", hiddenIn, tokens.length * taken)
@@ -75,14 +77,17 @@ function checkTaken(
   else
     for (let i = 0; i < tokens.length; i++) {
       const [token, row] = [tokens[i]!, tokens[i]! - SEEN]
-      const isThere = row < 0 ? token >= 0 && token < vocabulary : row < rows
+      const isThere = row < 0 ? token >= 0 && token < readable : row < rows
       if (!isThere)
-        refuse(`tokens[${i}] is ${token}, neither below ${vocabulary} nor one of ${rows} rows`)
+        refuse(`tokens[${i}] is ${token}, neither below ${readable} nor one of ${rows} rows`)
     }
 }
 
-/** Its positions follow one another. @param looksAside of a tower: a row may see others and not itself */
-function checkSequence(input: StepInput, s: number, context: number, looksAside: boolean): void {
+/** Where what a token sees ends at the least: of a tower a row may see others and not itself, and where images are cross-attention's, nothing of its step. */
+type Least = "anywhere" | "in the step" | "itself"
+
+/** Its positions follow one another. */
+function checkSequence(input: StepInput, s: number, context: number, least: Least): void {
   const from = input.starts[s]!
   const to = input.starts[s + 1]!
   if (to <= from) refuse(`sequence ${s} has no tokens`)
@@ -92,28 +97,28 @@ function checkSequence(input: StepInput, s: number, context: number, looksAside:
       refuse(`positions[${i}] does not follow the one before`)
   const last = first + to - from - 1
   const seenTo = input.seenTo?.subarray(from, to)
-  if (seenTo) checkSeen(seenTo, first, last, looksAside)
+  if (seenTo) checkSeen(seenTo, first, last, least)
   if (input.seenFrom) checkSeenFrom(input.seenFrom.subarray(from, to), first, seenTo)
   if (first < 0 || last >= context)
     refuse(`positions ${first} … ${last} of a context of ${context}`)
 }
 
-/** Each token sees itself, or else the step's first one, no less than the one before it, and nothing behind the last one. */
-function checkSeen(seenTo: Int32Array, first: number, last: number, looksAside: boolean): void {
+/** No token sees what is behind the last one. */
+function checkSeen(seenTo: Int32Array, first: number, last: number, least: Least): void {
   for (let i = 0; i < seenTo.length; i++) {
-    const least = Math.max(looksAside ? first : first + i, seenTo[i - 1] ?? first)
-    if (seenTo[i]! < least || seenTo[i]! > last)
+    const from = { anywhere: 0, "in the step": first, itself: first + i }[least]
+    if (seenTo[i]! < from || seenTo[i]! > last)
       refuse(
         `seenTo[${i}] of a sequence is ${seenTo[i]}, it is at ${first + i} and ends at ${last}`,
       )
   }
 }
 
-/** What a token sees begins no later than itself and where it ends, and nowhere before what the one before it sees. */
+/** What a token sees begins no later than itself and where it ends. */
 function checkSeenFrom(seenFrom: Int32Array, first: number, seenTo: Int32Array | undefined): void {
   for (let i = 0; i < seenFrom.length; i++) {
     const most = Math.min(first + i, seenTo?.[i] ?? first + i)
-    if (seenFrom[i]! < (seenFrom[i - 1] ?? 0) || seenFrom[i]! > most)
+    if (seenFrom[i]! < 0 || seenFrom[i]! > most)
       refuse(`seenFrom[${i}] of a sequence is ${seenFrom[i]}, it is at ${first + i}`)
   }
 }

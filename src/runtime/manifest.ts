@@ -66,6 +66,8 @@ interface Built {
 
 /** Layers whose keys and values are of one size and are kept equally long: they share blocks, and no block is of two groups. */
 export interface KvShape {
+  /** Cross-attention reads it, rows of media at the front of a sequence. Other groups keep what is behind those. */
+  media?: true
   /** The model's layers, in the order in which they lie in a block. */
   layers: readonly number[]
   kvHeads: number
@@ -126,6 +128,8 @@ export function bufferBytes(
 
 export interface Shapes {
   vocabulary: number
+  /** Tokens that have a row in the table, where these are more than can be drawn; absent: as `vocabulary`. */
+  readable?: number
   hidden: number
   /** Columns of rows that are taken in; absent: as `hidden`. */
   taken?: number
@@ -138,6 +142,12 @@ export interface Shapes {
   intermediate: number
   context: number // the longest sequence the model was made for
 }
+
+/** How many tokens have a row in the table. */
+export const readableTokens = ({
+  vocabulary,
+  readable = vocabulary,
+}: Pick<Shapes, "vocabulary" | "readable">) => readable
 
 /** Columns of rows that are taken in. */
 export const takenColumns = ({ hidden, taken = hidden }: Pick<Shapes, "hidden" | "taken">) => taken
@@ -170,6 +180,7 @@ export const manifestShape = record<Manifest>({
   fingerprint: text,
   shapes: record<Shapes>({
     vocabulary: count,
+    readable: absentOr(positive),
     hidden: count,
     taken: absentOr(positive),
     given: absentOr(positive),
@@ -191,6 +202,7 @@ export const manifestShape = record<Manifest>({
     dtype: oneOf(kvTypes),
     groups: listOf(
       record<KvGroup>({
+        media: absentOr(isTrue),
         layers: listOf(count),
         kvHeads: count,
         headDim: record<KvGroup["headDim"]>({ key: count, value: count }),

@@ -173,7 +173,7 @@ export class StepRows {
   }
 
   /**
-   * The work of attention over the rows of a set: at most `height` rows of one sequence, with one span of those between what the
+   * The work of attention over the rows of a set: at most `height` rows of one sequence, none of which sees less far than the one before, with one span of those between what the
    * first and what the last of them sees. Items of the same rows follow one another, spans ascending; together they hold all
    * that every row sees.
    * @returns [items, ITEM], good until the next call
@@ -185,11 +185,21 @@ export class StepRows {
       const sequence = this.#sequences[tokens[row]!]!
       let next = row + 1
       const most = Math.min(tokens.length, row + height)
-      while (next < most && this.#sequences[tokens[next]!] === sequence) next++
+      while (next < most && this.#sequences[tokens[next]!] === sequence) {
+        if (visible.mutual && this.#seesBack(tokens[next]!, tokens[next - 1]!)) break
+        next++
+      }
       this.#addItems(tokens, row, next, visible)
       row = next
     }
     return this.#items.subarray(0, this.#itemsEnd)
+  }
+
+  /** Whether a token's sight ends before that of the one before it, or begins before it: rows of an item see ever further. */
+  #seesBack(token: number, before: number): boolean {
+    const { seenFrom, seenTo } = this.#input
+    const goesBack = (seen: Int32Array | undefined) => seen && seen[token]! < seen[before]!
+    return Boolean(goesBack(seenTo) || goesBack(seenFrom))
   }
 
   /** Of the rows from `row` to before `next`: the spans of the sinks that they see, then the others. */

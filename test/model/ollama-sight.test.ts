@@ -624,10 +624,3 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
   expect(vision).toBeUndefined()
   expect(blind).toContain(words)
 })
-
-test("a file of Llama 3.2 Vision answers texts, and it is said why it sees nothing", async () => {
-  const path = join(goldenFolder("gguf", "architectures"), "mllama.gguf")
-  const { vision, blind, deaf } = await opened(path)
-  expect([vision, deaf]).toEqual([undefined, undefined])
-  expect(blind).toBe(`${path} holds a tower that is not known.`)
-})

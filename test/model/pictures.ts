@@ -32,6 +32,8 @@ export const others = picturedModels.filter((name) => !IS_FITTING.test(name))
 export interface Prompt {
   pictures: string[]
   parts: string[]
+  /** Rows of its pictures, where they stand before all tokens. */
+  rows?: number
 }
 
 function promptsOf(name: string): Prompt[] {
@@ -42,11 +44,13 @@ function promptsOf(name: string): Prompt[] {
 export function golden<Own extends Prompt>(name: string) {
   const folder = goldenFolder("vision", name)
   const tensors = readTensors(join(folder, "golden.safetensors"))
+  const config = JSON.parse(readFileSync(join(folder, "config.json"), "utf8"))
+  const front = ({ rows = 0 }: Prompt) => Array<number>(rows).fill(config.image_token_index)
   return (promptsOf(name) as Own[]).map((prompt, i) => ({
     ...prompt,
     bytes: prompt.pictures.map((file) => readFileSync(join(folder, file))),
     features: new Float32Array(tensors(`features.${i}`)),
-    ids: [...new Int32Array(tensors(`prompt.${i}`))],
+    ids: [...front(prompt), ...new Int32Array(tensors(`prompt.${i}`))],
     greedy: [...new Int32Array(tensors(`greedy.${i}`))],
   }))
 }

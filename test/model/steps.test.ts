@@ -514,11 +514,6 @@ describe("input that would read elsewhere is refused", () => {
       /seenFrom\[0\] of a sequence is 1, it is at 0/,
     ],
     [
-      "a token that sees what is before those that the one before it sees",
-      (i) => ({ ...i, seenFrom: i.positions.map((p) => (p === 5 ? 0 : p)) }),
-      /seenFrom\[5\] of a sequence is 0/,
-    ],
-    [
       "visibleFrom behind the step",
       (i) => ({ ...i, visibleFrom: Int32Array.of(1) }),
       /visibleFrom/,

@@ -218,7 +218,15 @@ export interface Attention {
   mutual?: true
   /** Cross-attention: of what is before a position it sees the first so many alone, which are rows of a recording. */
   cross?: number
+  /** The same of images, whose rows stand before all tokens, too: the step says which of them a token sees, as where it is mutual. */
+  media?: true
 }
+
+/** Whether it sees nothing but what stands before all tokens. */
+export const crosses = ({ cross, media }: Pick<Attention, "cross" | "media">) =>
+  cross !== undefined || media === true
+
+export const isCross = (node: Node) => node.op === "attention" && crosses(node.attention)
 
 /**
  * How many distances a head has biases for: of a key `d` positions behind its query (before it, where d is below 0) that in the middle
@@ -492,8 +500,9 @@ export function windowText({ window, chunked, sinks }: Attention): string[] {
 }
 
 /** Whether it sees what is behind a token. */
-export const directionText = ({ bidirectional, mutual, cross }: Attention): string[] => {
+export const directionText = ({ bidirectional, mutual, cross, media }: Attention): string[] => {
   if (cross !== undefined) return [`cross ${cross}`]
+  if (media) return ["media"]
   return bidirectional ? ["bidirectional"] : mutual ? ["mutual"] : []
 }
 

@@ -5,7 +5,7 @@
 
 import { linear, slice, stacked } from "../graph/builder.ts"
 import type { CodecOf } from "../graph/codecs.ts"
-import { type Graph, type Node, readers, rewrite, type Weight } from "../graph/graph.ts"
+import { type Graph, isCross, type Node, readers, rewrite, type Weight } from "../graph/graph.ts"
 
 type Linear = Extract<Node, { op: "linear" }>
 
@@ -47,7 +47,7 @@ function families(graph: Graph, codecOf: CodecOf): Linear[][] {
 function crossLayers({ nodes }: Graph): Map<Node, number> {
   return new Map(
     nodes.flatMap((node) =>
-      node.op === "attention" && node.attention.cross !== undefined
+      node.op === "attention" && isCross(node)
         ? node.inputs.slice(1).map((input) => [input, node.attention.layer] as const)
         : [],
     ),

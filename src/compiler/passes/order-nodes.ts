@@ -4,7 +4,7 @@
 //
 // Nothing that is computed changes, nor what is remembered before what.
 
-import { type Graph, type Node, readers } from "../graph/graph.ts"
+import { type Graph, isCross, type Node, readers } from "../graph/graph.ts"
 
 export function orderNodes(graph: Graph): Graph {
   return { ...graph, nodes: new Ordering(graph).nodes() }
@@ -217,7 +217,7 @@ function operandsOf(
 function crossKeys(nodes: readonly Node[]): Set<Node> {
   return new Set(
     nodes.flatMap((node) =>
-      node.op === "attention" && node.attention.cross !== undefined
+      isCross(node)
         ? node.inputs.slice(1).map((input) => (input.op === "slice" ? input.inputs[0] : input))
         : [],
     ),

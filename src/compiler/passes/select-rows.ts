@@ -1,11 +1,11 @@
 // Only what somebody reads is computed. Keys and values are needed of every token, and so is all that they are made from;
 // what comes after the last layer's keys and values matters for the wanted rows alone: its queries, its attention, its
-// output projection, its MLP, the last norm. A select stands wherever wanted rows begin. Where rows of a recording are read by
+// output projection, its MLP, the last norm. A select stands wherever wanted rows begin. Where rows of a medium are read by
 // cross-attention, that begins with the first layer: other tokens' keys and values are all that self-attention reads, so tokens are
 // wanted all, and of the rows nothing is computed but what cross-attention reads (`Manifest.words`).
 
 import { select } from "../graph/builder.ts"
-import { type Graph, type Node, rewrite, withInputs } from "../graph/graph.ts"
+import { type Graph, isCross, type Node, rewrite, withInputs } from "../graph/graph.ts"
 
 export function selectRows(graph: Graph): Graph {
   const crosses = graph.nodes.some(isCross)
@@ -36,7 +36,6 @@ function neededOfAllTokens(graph: Graph, remembered: (node: Node) => readonly No
   return needed
 }
 
-const isCross = (node: Node) => node.op === "attention" && node.attention.cross !== undefined
 const isOwn = (node: Node) => node.op === "attention" && !isCross(node)
 
 /** What a node reads of other tokens than its own. */

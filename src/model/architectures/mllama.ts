@@ -1,11 +1,15 @@
 // Llama 3.2 Vision's text model: Llama, and between its layers others that attend to images alone, whose keys and values are made of rows
-// of the image and of nothing else. Where there is no image such a layer leaves what it reads, attention, MLP and all; images are not
-// read yet, so it always does, and its weights stay unread. The table has rows more than the vocabulary, of which the first is
-// the token that stands for an image and none can be drawn. Source: modeling_mllama.py of transformers.
+// of the image and of nothing else. Where there is no image such a layer leaves what it reads, attention, MLP and all; without a tower
+// it always does, and its weights stay unread. The table has rows more than the vocabulary, of which the first is the token that a
+// template writes where an image is: it is read as a token, and none of them can be drawn.
+//
+// Sources: modeling_mllama.py of transformers; models/llama3/multimodal/model.py of Meta's llama-models. Where a token sees no image, the
+// latter leaves out what attention gives, too; a token of transformers' sees all images then, also what fills up tiles, and leaves out the
+// MLP alone (its issue 39379).
 
 import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
-import { llamaNaming, type Naming, storedTable, withParts } from "../weights/names.ts"
+import { llamaNaming, type Naming, withParts } from "../weights/names.ts"
 
 /** What configurations leave out, since transformers takes it for granted. */
 const MLLAMA = {
@@ -38,19 +42,19 @@ export function readMllama(given: Fields): ModelConfig {
     throw fields.wrong(CROSS, "holds every layer; known: models some of whose layers see tokens")
   return {
     ...config,
+    shapes: { ...config.shapes, readable: vocabulary + BEHIND },
     blocks: config.blocks.map((block, i) =>
       seeing.has(i) ? { ...block, only: "nothing" } : block,
     ),
     seeing,
-    embedding: { ...config.embedding, stored: vocabulary + BEHIND },
   }
 }
 
-export const mllamaNaming = (config: ModelConfig): Naming =>
-  withParts(llamaNaming, mllamaTable(config))
-
-/** @param name of the table in a file */
-export function mllamaTable({ shapes }: ModelConfig, name?: string): Naming["parts"] {
-  const { vocabulary } = shapes
-  return storedTable({ stored: vocabulary + BEHIND, vocabulary }, name)
+/** In a GGUF file, too. */
+export const mllamaParts: Naming["parts"] = {
+  "sight.weight": { name: "sight", diagonal: 1 },
+  "attention.out_gate.weight": { name: "cross_attn_attn_gate", tanh: "itself" },
+  "mlp.out_gate.weight": { name: "cross_attn_mlp_gate", tanh: "itself" },
 }
+
+export const mllamaNaming: Naming = withParts(llamaNaming, mllamaParts)

@@ -10,7 +10,7 @@ import { selectiveProjections } from "../architectures/granite.ts"
 import { kimiLinearNaming } from "../architectures/kimi-linear.ts"
 import { unitWeights } from "../architectures/llama4.ts"
 import { mambaNaming, scanProjections } from "../architectures/mamba.ts"
-import { mllamaTable } from "../architectures/mllama.ts"
+import { mllamaParts } from "../architectures/mllama.ts"
 import { unitNorms } from "../architectures/olmo.ts"
 import {
   gatedQueries,
@@ -295,7 +295,15 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
       cross_attention_layers:
         file.keys.countsIfThere(file.key("attention.cross_attention_layers")) ?? [],
     }),
-    parts: (_, config) => mllamaTable(config, "token_embd"),
+    parts: () => ({
+      ...mllamaParts,
+      ...Object.fromEntries(
+        ["q_proj", "k_proj", "v_proj", "o_proj", "q_norm", "k_norm"].map((name) => [
+          `cross_attn.${name}`,
+          `cross_attn_${name}`,
+        ]),
+      ),
+    }),
   },
   internlm2: { model: "llama", neighbours: true },
   exaone: { model: "llama" },

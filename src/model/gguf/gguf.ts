@@ -4,6 +4,7 @@
 import { basename } from "node:path"
 import { type Closing, openWhole } from "../../closing.ts"
 import { widen } from "../../runtime/dtype.ts"
+import { readableTokens } from "../../runtime/manifest.ts"
 import type { ModelConfig } from "../config.ts"
 import { Fields } from "../fields.ts"
 import { type Folder, readExactly } from "../folder.ts"
@@ -65,7 +66,7 @@ export async function openGguf(folder: Folder, file: string): Promise<GgufModel>
         const isRead = readOf(architecture, config)
         return ggufWeights({ folder, file, tensors, sources, isRead, close })
       },
-      texts: ({ shapes }) => textsOf(folder, file, keys, shapes.vocabulary),
+      texts: ({ shapes }) => textsOf(folder, file, keys, readableTokens(shapes)),
       readTokenIds: () => addedTokensIn(keys, embedding.dims[1] ?? 0),
       tower: towerIn(name, tensors.keys()),
       pooling: poolingOf(its),

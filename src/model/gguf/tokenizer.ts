@@ -153,17 +153,15 @@ function guessedPre(keys: Keys, { tokens }: FileLists): string {
 const isOf = (keys: Keys, ...architectures: string[]) =>
   architectures.includes(keys.textIfThere("general.architecture") ?? "")
 
-/**
- * Ollama's files of Gemma 3 list tokens of pictures, too, which have no rows, as those of Llama 3.2 Vision do; and none of the former says
- * that no text begins with a blank.
- */
+/** Ollama's files of Gemma 3 list tokens of pictures, too, which have no rows, and none says that no text begins with a blank. */
 const isGemmaByOllama = (keys: Keys) => isOf(keys, "gemma3", "gemma4") && isByOllama(keys)
 
 function readLists(keys: Keys, vocabulary: number): FileLists {
   const listed = keys.texts("tokenizer.ggml.tokens")
-  const listsPictures = isGemmaByOllama(keys) || isOf(keys, "mllama")
-  const tokens = listsPictures ? listed.first(vocabulary) : listed
-  if (tokens.length !== vocabulary)
+  const tokens = isGemmaByOllama(keys) ? listed.first(vocabulary) : listed
+  // Of the rows behind Llama 3.2 Vision's vocabulary the first alone has a name.
+  const hasNameless = isOf(keys, "mllama") && tokens.length < vocabulary
+  if (tokens.length !== vocabulary && !hasNameless)
     throw keys.wrong(
       "tokenizer.ggml.tokens",
       `has ${tokens.length} entries, and the embedding ${vocabulary} rows`,

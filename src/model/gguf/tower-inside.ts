@@ -1,8 +1,8 @@
 // A tower in the text model's own file, as Ollama's converter puts it there: its keys stand beside the model's, and it names tensors
 // otherwise than llama.cpp. What is given out are keys and tensors as an mmproj file has them, so that one reader knows both.
 //
-// Sources: convert/convert_gemma3.go, convert_gemma4.go, convert_lfm2_vl.go, convert_llama4.go, convert_mistral.go, convert_qwen25vl.go,
-// convert_qwen3next.go (which writes Qwen 3.5) and convert_qwen3vl.go of Ollama, and llama/compat there, through which its own llama.cpp
+// Sources: convert/convert_gemma3.go, convert_gemma4.go, convert_lfm2_vl.go, convert_llama4.go, convert_mistral.go, convert_mllama.go,
+// convert_qwen25vl.go, convert_qwen3next.go (which writes Qwen 3.5) and convert_qwen3vl.go of Ollama, and llama/compat there, through which its own llama.cpp
 // reads such files.
 
 import type { Problem } from "../../errors.ts"
@@ -138,6 +138,17 @@ const towers: Readonly<Record<string, Inside>> = {
       const ratio = own("vision.pixel_shuffle_ratio")
       return { "projector.scale_factor": ratio === undefined ? undefined : 1 / Number(ratio) }
     },
+  },
+  mllama: {
+    projector: "mllama",
+    activation: "clip.use_gelu",
+    // Those of its first converter already have the latter.
+    names: [
+      [".attn_output", ".attn_out"],
+      [".attn_norm", ".ln1"],
+      [".ffn_norm", ".ln2"],
+    ],
+    more: () => ({}),
   },
   mistral3: {
     projector: "pixtral",

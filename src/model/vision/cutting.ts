@@ -74,6 +74,19 @@ export function padded(image: Fields): Cuts {
   return { tile, cutting: { kind: "pad", least, colour: colour as Colours } }
 }
 
+/** In grids of so many square tiles, which are read together. */
+export function together(image: Fields): Cuts {
+  const { tile } = stretched(image)
+  if (tile.width !== tile.height) throw image.wrong("size", "has another height than width")
+  for (const name of ["do_pad", "do_resize"])
+    if (!image.flag(name, true)) throw image.wrong(name, "is false, which is not known")
+  const most = image.count("max_image_tiles", 4, 1, MAX_TOGETHER)
+  return { tile, cutting: { kind: "together", most, edge: tile.width } }
+}
+
+/** Tiles that are read together. */
+export const MAX_TOGETHER = 16
+
 export function splitUp(image: Fields): Cuts {
   const longest = pixels(sizeOf(image, "size", { longest_edge: 4 * 364 }), "longest_edge")
   const edge = pixels(sizeOf(image, "max_image_size", { longest_edge: 364 }), "longest_edge")

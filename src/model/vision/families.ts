@@ -22,6 +22,7 @@ import {
   readResampler,
   resamplerParts,
 } from "./minicpm.ts"
+import { MLLAMA, readMllamaTower } from "./mllama.ts"
 import { PADDLEOCR, PADDLEOCR_TOWERS, readPaddleOcrPatches } from "./paddleocr.ts"
 import { axesOf, isQwen, readQwen } from "./qwen.ts"
 import { oneSide } from "./sides.ts"
@@ -62,9 +63,12 @@ interface Family {
  * @returns nothing where there is no tower, or none that is known
  */
 export function readTower(fields: Fields, text: ModelConfig): TowerConfig | undefined {
-  const fitting =
-    readQwen(fields, text) ?? readGemma4Tower(fields, text) ?? readGlm4vTower(fields, text)
-  if (fitting) return fitting
+  const own =
+    readQwen(fields, text) ??
+    readGemma4Tower(fields, text) ??
+    readGlm4vTower(fields, text) ??
+    readMllamaTower(fields, text)
+  if (own) return own
   const type = fields.text("model_type")
   const vision = fields.object("vision_config")
   if (!vision || !Object.hasOwn(families, type)) return undefined
@@ -75,12 +79,12 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
   const eye = family.eye?.(fields) ?? eyes[name](vision)
   const ending = family.ending(fields, eye, text)
   const { layersRead, between, merge, resampler, projector, parts } = ending
-  const { names, ...own } = eye
+  const { names, ...its } = eye
   return {
-    ...own,
+    ...its,
     architecture,
-    blocks: layersRead ? own.blocks.slice(0, Math.max(...layersRead)) : own.blocks,
-    lastNorm: layersRead ? undefined : own.lastNorm,
+    blocks: layersRead ? its.blocks.slice(0, Math.max(...layersRead)) : its.blocks,
+    lastNorm: layersRead ? undefined : its.lastNorm,
     layersRead,
     ...(between && { between }),
     merge,
@@ -100,7 +104,11 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
 
 /** Whether images are read of models of that `model_type`. */
 export const readsImages = (type: string) =>
-  isQwen(type) || type === GEMMA4 || isGlm4v(type) || Object.hasOwn(families, type)
+  isQwen(type) ||
+  type === GEMMA4 ||
+  type === MLLAMA ||
+  isGlm4v(type) ||
+  Object.hasOwn(families, type)
 
 /** Under one of the names that configurations have for it. */
 function softTokenOf(fields: Fields, { softToken }: Family, { shapes }: ModelConfig): number {

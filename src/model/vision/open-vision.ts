@@ -24,7 +24,8 @@ import { readTower } from "./families.ts"
 import { withSoftToken } from "./minicpm.ts"
 import { openMmproj } from "./mmproj.ts"
 import { IMAGE, readProcessing } from "./processing.ts"
-import { newlineOf, type TowerConfig, tower, towerShapes } from "./tower.ts"
+import { towerGraph } from "./tiled.ts"
+import { newlineOf, type TowerConfig, towerShapes } from "./tower.ts"
 
 export interface Vision extends Sense {
   config: TowerConfig
@@ -100,7 +101,7 @@ export async function sightBeside(beside: Beside): Promise<Sightedness> {
     closing.add(mmproj)
     const { fields, image, config, images } = mmproj
     checkTiles(fields, config, images)
-    const reading = { ...named(config), layers: layersOf(config), graph: () => tower(config) }
+    const reading = { ...named(config), layers: layersOf(config), graph: () => towerGraph(config) }
     const sense = senseBeside(beside, mmproj, reading)
     const newline = await readNewline(config, sense.weights)
     const files = image && { [PLAIN]: fields.json, [IMAGE]: image.json }
@@ -133,7 +134,7 @@ export async function openVision(model: Seeing): Promise<Vision | undefined> {
   return openWhole(async (closing) => {
     const naming = place!.told === PARAMS ? paramsTowerNaming(config) : config.naming
     const layers = layersOf(config)
-    const graph = () => tower(config)
+    const graph = () => towerGraph(config)
     const sense = await openSense(place, { naming, ...named(config), layers, graph })
     if (!sense) return undefined
     closing.add(sense)

@@ -37,6 +37,7 @@ const { seen, fitted, sizes } = JSON.parse(
     paddleocr_vl: number[][]
     minicpmv4_6: number[][]
     llama4: Record<"grown" | "kept", number[][]>
+    mllama: number[][]
     llava_onevision: { tile: number; pinpoints: number[][]; images: number[][] }
   }
 }
@@ -382,6 +383,24 @@ test.each(["grown", "kept"] as const)("an image of Llama 4's is %s on the canvas
     expect(tiles).toHaveLength(count > 1 ? count + 1 : 1)
     const pixels = tiles.slice(0, count).map(({ data }) => data.filter((byte) => byte > 0).length)
     expect(pixels.reduce((sum, each) => sum + each, 0)).toBe(3 * wide! * high!)
+  }
+})
+
+test("an image of Llama 3.2 Vision's lies in the grid in which it grows least", async () => {
+  const model_type = "mllama_vision_model"
+  const processing = await read(
+    { model_type: "mllama", vision_config: { model_type, image_size: 56, patch_size: 14 } },
+    { "preprocessor_config.json": { size: { height: 56, width: 56 } } },
+  )
+  for (const [width, height, columns, rows, wide, high] of sizes.mllama) {
+    const white = blank(width!, height!)
+    white.data.fill(255)
+    const parts = cut(white, processing!)
+    if ("refusal" in parts) throw new Error(parts.refusal)
+    expect(parts.grid).toEqual({ width: columns, height: rows })
+    const [canvas] = parts.tiles
+    expect(canvas).toMatchObject({ width: 56 * columns!, height: 56 * rows! })
+    expect(canvas!.data.filter((byte) => byte > 0).length).toBe(3 * wide! * high!)
   }
 })
 

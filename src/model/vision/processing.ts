@@ -22,6 +22,7 @@ import {
   miniCpmWords,
   publishedWords,
 } from "./minicpm.ts"
+import { MLLAMA_TOWER } from "./mllama.ts"
 import {
   type ImageProcessor,
   NEXT,
@@ -70,7 +71,7 @@ interface Family {
   most?(sources: Sources): number
   /** Patches a side that become one row. */
   joined(sources: Sources): number
-  words(sources: Sources): Pick<ImageProcessing, "mark" | "soft" | "wording">
+  words(sources: Sources): Pick<ImageProcessing, "mark" | "soft" | "wording" | "isInFront">
 }
 
 const idefics: Family = {
@@ -291,6 +292,15 @@ const families: Readonly<Record<string, Family>> = {
       },
     }),
   },
+  mllama: {
+    processors: ["MllamaImageProcessor"],
+    tower: MLLAMA_TOWER,
+    joined: () => 1,
+    words({ tokens }) {
+      const mark = tokens("image_token", "<|image|>")
+      return { mark, soft: mark, wording: plain, isInFront: true }
+    },
+  },
   deepseek_vl: {
     processors: ["DeepseekVLImageProcessor"],
     tower: "siglip_vision_model",
@@ -387,6 +397,7 @@ const towers: Readonly<Record<string, Tower>> = {
   internvl_vision: { hasClassRow: true, image: 448, patch: 14 },
   qianfan_ocr_vision: { hasClassRow: true, image: 448, patch: 14 },
   llama4_vision_model: { hasClassRow: true, isTurned: true, image: 448, patch: 14 },
+  [MLLAMA_TOWER]: { hasClassRow: true, image: 448, patch: 14 },
 }
 
 export const IMAGE = "preprocessor_config.json"
@@ -530,6 +541,7 @@ function processingOf(family: Family, tower: Tower, sources: Sources): ImageProc
       sources,
     )
   if (family.grids) checkGrids(processing, family.grids, sources)
+  if (cutting.kind === "together") checkTogether(cutting.most, processing, sources)
   return processing
 }
 
@@ -571,6 +583,15 @@ function checkGrids(
       "vision_feature_select_strategy",
       `leaves ${skipped} rows of a tile out, whose tower puts ${Number(hasClassRow)} before its patches`,
     )
+}
+
+/** Tiles that are read together are as many as the tower has places for, and hold whole patches. */
+function checkTogether(most: number, { tile, patch }: ImageProcessing, { vision, image }: Sources) {
+  const known = vision.count("max_num_tiles", 4)
+  if (most !== known)
+    throw image.wrong("max_image_tiles", `is ${most}, but the tower reads ${known} tiles`)
+  if (tile.width % patch !== 0)
+    throw vision.wrong("patch_size", `is ${patch}, which does not divide tiles of ${tile.width}`)
 }
 
 /** As many as the image processor puts soft tokens into the prompt. */

@@ -25,6 +25,7 @@ import {
   splitUp,
   stretched,
   tiled,
+  together,
   within,
 } from "./cutting.ts"
 
@@ -147,6 +148,13 @@ export const processors = {
     field: "size",
     cutting: onCanvas,
     flags: [],
+  },
+  MllamaImageProcessor: {
+    filter: "bilinear",
+    normal: HALVES,
+    field: "size",
+    cutting: together,
+    flags: ["do_pad"],
   },
   Kimi_K25ImageProcessor: {
     filter: "bicubic",

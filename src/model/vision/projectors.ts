@@ -6,9 +6,11 @@ import type { Json } from "../folder.ts"
 import type { ClipFile } from "../gguf/clip-file.ts"
 import { TURNS_HALVES } from "../gguf/tower-inside.ts"
 import { joinedRows, type NamedPart, type Naming } from "../weights/names.ts"
+import { CLIP } from "./colours.ts"
 import { classParts } from "./eyes.ts"
 import { boundParts, GEMMA4_CONSTANTS, lineParts } from "./gemma4.ts"
 import { MARKS, MERGED, MINICPM, RESAMPLER_CONSTANTS } from "./minicpm.ts"
+import { MLLAMA, mllamaGgufParts } from "./mllama.ts"
 import { PADDLEOCR, PADDLEOCR_TOWERS } from "./paddleocr.ts"
 import { FRAMES, MAX_ROWS } from "./qwen.ts"
 import { placesParts, STACKED, type TowerConfig } from "./tower.ts"
@@ -180,6 +182,33 @@ const projectors = {
       }
     },
     last: { tensor: "mm.model.fc.weight", dim: 1 },
+  },
+  // Ollama's alone.
+  mllama: {
+    model: () => MLLAMA,
+    gelu: "gelu",
+    around: ["<|image|>"],
+    mayBeSwapped: true,
+    fields: () => ({}),
+    vision: (file) => ({
+      attention_heads: file.count("attention.head_count"),
+      norm_eps: file.numberIfThere("attention.layer_norm_epsilon"),
+      num_channels: file.countIfThere("num_channels"),
+      num_global_layers: file.count("global.block_count"),
+      max_num_tiles: file.count("max_num_tiles"),
+      intermediate_layers_indices: file.keys.countsIfThere(
+        "clip.vision.intermediate_layers_indices",
+      ),
+      vision_output_dim: file.dims("mm.0.weight")[0],
+    }),
+    image: (file) => ({
+      ...{ image_mean: CLIP.mean, image_std: CLIP.std }, // as published: files do not say it
+      size: square(file.count("image_size")),
+      max_image_tiles: file.count("max_num_tiles"),
+    }),
+    parts: (file, tower) =>
+      mllamaGgufParts(tower, file.dims("v.global.blk.0.ffn_down.weight")[0] === tower.width),
+    last: { tensor: "mm.0.weight", dim: 1 },
   },
   janus_pro: {
     model: () => "janus",

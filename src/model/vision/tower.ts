@@ -30,6 +30,7 @@ import {
 } from "../../compiler/graph/builder.ts"
 import type { Activation } from "../../compiler/graph/elementwise.ts"
 import type { Graph, Node, Weight } from "../../compiler/graph/graph.ts"
+import { tileNumbers, togetherRows, toldColumns } from "../../images/together.ts"
 import type { Shapes } from "../../runtime/manifest.ts"
 import type { Axis, Rotation } from "../../runtime/rotation.ts"
 import { type Block, type NormKind, withAttention, withBlocks } from "../block.ts"
@@ -63,6 +64,8 @@ export interface TowerConfig {
   /** Between two layers patches are merged. */
   between?: Between
   merge: Merge
+  /** All tiles of an image are read at once, by two towers behind one another. */
+  tiled?: Tiled
   /** What comes out are not its patches, but what is asked of them. */
   resampler?: Resampler
   projector: Projector
@@ -130,6 +133,13 @@ export interface Between {
   columns: number
 }
 
+/** So many tiles at the most; of the layers so many are the first tower's; and what those of these numbers read, from 0 on, stands beside the last's rows. */
+export interface Tiled {
+  most: number
+  local: number
+  beside: readonly number[]
+}
+
 /** Heads of learned queries, each of which sees all patches: their keys are told by line and column where they lie, as sines. */
 export interface Resampler {
   queries: number
@@ -160,7 +170,7 @@ export interface Projector {
   factor: number
 }
 
-const COLOURS = 3
+export const COLOURS = 3
 
 /** What projectors of stacked layers are called, before their numbers. */
 export const STACKED = "deepstack_merger_list"
@@ -185,12 +195,19 @@ export function seeingImages(
     }),
   }
   const by = (turn: Rotation) => (axes ? { ...turn, axes } : turn)
-  return withBlocks(seeing, (block) => {
+  return withBlocks(seeing, (block, layer) => {
+    if (text.seeing?.has(layer)) return attendingToMedia(block)
     const { rotation, window } = block.attention
     const isMutual = mutual === "everywhere" || (mutual === "in windows" && window !== undefined)
     const turned = rotation && { query: by(rotation.query), key: rotation.key && by(rotation.key) }
     return withAttention(block, { rotation: turned, ...(isMutual && { mutual: true }) })
   })
+}
+
+/** A layer that leaves what it reads where nothing is seen. */
+function attendingToMedia(block: Block): Block {
+  const { only: _, ...attending } = block
+  return { ...attending, media: true, gates: true }
 }
 
 export function tower(config: TowerConfig): Graph {
@@ -352,20 +369,22 @@ export function newlineOf({ newline, projector }: TowerConfig): Weight | undefin
 }
 
 export function towerShapes(config: TowerConfig): Shapes & { taken: number } {
-  const { blocks, patch, side, hasClass, width, fits, projector, stacked = [] } = config
+  const { blocks, patch, side, hasClass, width, fits, tiled, projector, stacked = [] } = config
   const { attention, mlp } = blocks[0]!
   const { heads, kvHeads, headDim } = attention
-  const places = side * side + Number(hasClass)
+  const ofTile = side * side + Number(hasClass)
+  const places = tiled ? tileNumbers(tiled.most) * ofTile : ofTile
+  const told = tiled ? toldColumns(tiled.most) : fits?.interpolated ? side * side : 0
   return {
     vocabulary: fits && !fits.nearest ? width : places,
     hidden: projector.width * (1 + stacked.length),
-    taken: COLOURS * patch * patch + (fits?.interpolated ? side * side : 0),
+    taken: COLOURS * patch * patch + told,
     layers: blocks.length,
     heads,
     kvHeads,
     headDim,
     intermediate: mlp.intermediate,
-    context: fits?.rows ?? places,
+    context: tiled ? togetherRows({ side, most: tiled.most }) : (fits?.rows ?? places),
   }
 }
 

@@ -28,6 +28,8 @@ export interface Source {
   turnedRuns?: { width: number }
   /** Each of its rows is stored as a matrix [columns / this, this], and here its transpose is meant. */
   turnedColumns?: number
+  /** Of these the first so many stay as they are, and those behind them are that matrix. */
+  turnedFrom?: number
   /**
    * Neighbours of the first `turned` rows of each head are turned with each other; here the first half is with the second.
    * `last`: they are the last rows of a stored head; `halves`: stored, too, the first half is turned with the second; `quarters`: each
@@ -50,6 +52,8 @@ export interface Source {
   raised?: true
   /** It is ln(1 + e to the power of what is stored). */
   softplus?: true
+  /** It is the hyperbolic tangent of what is stored, or what that lacks of 1. */
+  tanh?: "itself" | "what is left"
   /** Added to every value. */
   plus?: number
   /** A row of another tensor, which is added to each of its rows; `shape`: that tensor is this row, stored in this shape. */

@@ -61,7 +61,8 @@ export function rowsOf(
   addend?: Tensor,
 ): Tensor {
   if (source.turnedRuns) return turnedRuns(stored, source, source.turnedRuns, columns)
-  if (source.turnedColumns) return turnedColumns(asFloats(stored, columns), source.turnedColumns)
+  if (source.turnedColumns)
+    return turnedColumns(asFloats(stored, columns), source.turnedColumns, source.turnedFrom)
   const { codec } = stored
   const read = source.transposed
     ? source.stacked
@@ -71,8 +72,8 @@ export function rowsOf(
       ? (first: number, count: number, room?: Room) =>
           readScattered(stored, source, [first, count], room)
       : (first: number, count: number, room?: Room) => stored.read(first, count, room)
-  const { plus = 0, exponential, raised, softplus } = source
-  if (plus === 0 && !addend && !exponential && !raised && !softplus) return { codec, read }
+  const { plus = 0, exponential, raised, softplus, tanh } = source
+  if (plus === 0 && !addend && !exponential && !raised && !softplus && !tanh) return { codec, read }
   // The sum is rounded to float, not to what the tensor is stored in.
   return {
     codec: "f32",
@@ -85,6 +86,7 @@ export function rowsOf(
       const changed = values.map((value, i) => {
         if (exponential) return log(-value)
         if (raised) return -exp(value)
+        if (tanh) return tanh === "itself" ? tanhOf(value) : 1 - tanhOf(value)
         const own = softplus ? log(1 + exp(value)) : value
         return own + (row ? row[i % columns]! : plus)
       })
@@ -92,6 +94,9 @@ export function rowsOf(
     },
   }
 }
+
+/** By `exp`, so that it is the same on every machine. */
+const tanhOf = (value: number) => 1 - 2 / (1 + exp(2 * value))
 
 /** Codes as what they stand for: a group of them lies along a row. */
 export function asFloats(stored: StoredTensor, columns: number): StoredTensor {
@@ -108,19 +113,21 @@ export function asFloats(stored: StoredTensor, columns: number): StoredTensor {
  * Each row [points, channels] as [channels, points]: filters [rows, height, width, channels], or with frames before the height, have their
  * channels first then.
  * @param channels how many
+ * @param kept so many columns before them stay where they are
  */
-export function turnedColumns(stored: StoredTensor, channels: number): StoredTensor {
+export function turnedColumns(stored: StoredTensor, channels: number, kept = 0): StoredTensor {
   const size = elementBytes(stored.codec)
   return {
     codec: stored.codec,
     async read(first, rows, room) {
       const { values } = await stored.read(first, rows, room)
-      const filter = values.length / rows / size
-      const points = filter / channels
+      const width = values.length / rows / size
+      const points = (width - kept) / channels
       const turned = new Uint8Array(values.length)
-      for (let to = 0; to < rows * filter; to++) {
-        const [row, at] = [Math.floor(to / filter), to % filter]
-        const from = row * filter + (at % points) * channels + Math.floor(at / points)
+      for (let to = 0; to < rows * width; to++) {
+        const [row, at] = [Math.floor(to / width), (to % width) - kept]
+        const from =
+          at < 0 ? to : row * width + kept + (at % points) * channels + Math.floor(at / points)
         for (let byte = 0; byte < size; byte++)
           turned[to * size + byte] = values[from * size + byte]!
       }

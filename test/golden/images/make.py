@@ -34,6 +34,7 @@ from transformers.models.lfm2_vl.image_processing_lfm2_vl import Lfm2VlImageProc
 from transformers.models.minicpmv4_6 import MiniCPMV4_6ImageProcessor
 from transformers.models.llama4 import modeling_llama4, processing_llama4
 from transformers.models.llama4.image_processing_llama4 import Llama4ImageProcessor
+from transformers.models.mllama.image_processing_mllama import MllamaImageProcessor, get_all_supported_aspect_ratios
 from transformers.models.llava import processing_llava
 from transformers.models.paddleocr_vl.image_processing_paddleocr_vl import smart_resize as paddle_resize
 from transformers.models.pixtral.image_processing_pixtral import get_resize_output_image_size
@@ -747,6 +748,20 @@ def on_canvas(grows):
     return made
 
 
+def together():
+    """The same of Llama 3.2 Vision's, in up to 4 tiles of 56 pixels."""
+    prepare = MllamaImageProcessor(size=dict(height=56, width=56), max_image_tiles=4)
+    random, made = np.random.default_rng(1), []
+    for width, height in [*SIZES, (56, 56), (57, 56), (112, 300), *random.integers(1, 400, (40, 2)).tolist()]:
+        image = np.full((height, width, 3), 255, np.uint8)
+        told = prepare(images=[image], return_tensors="pt")
+        rows, columns = get_all_supported_aspect_ratios(4)[told["aspect_ratio_ids"].item() - 1]
+        tiles = told["pixel_values"][0, 0, : rows * columns].reshape(rows, columns, 3, 56, 56)
+        white = tiles.permute(2, 0, 3, 1, 4).reshape(3, 56 * rows, 56 * columns)[0] > 0
+        made.append([width, height, columns, rows, int(white.any(0).sum()), int(white.any(1).sum())])
+    return made
+
+
 LFM2 = [
     *("downsample_factor", "min_tiles", "max_tiles", "use_thumbnail", "min_image_tokens", "max_image_tokens"),
     *("encoder_patch_size", "tile_size", "max_pixels_tolerance", "resample"),
@@ -762,6 +777,7 @@ def sizes():
         "llama4": {"grown": on_canvas(True), "kept": on_canvas(False)},
         "llava_onevision": {"tile": 56, "pinpoints": ONEVISION, "images": grids(ONEVISION)},
         "minicpmv4_6": in_slices(),
+        "mllama": together(),
         "mistral3": {"longest": 110, "patch": 14, "joined": 2, "images": within(110, 28)},
         "paddleocr_vl": grown(),
     }

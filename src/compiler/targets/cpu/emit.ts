@@ -2,7 +2,7 @@
 // distinct products and attentions in files beside it, so that they compile side by side. What is emitted calls the kernels
 // under kernels/ with literal shapes; the compiler unfolds them.
 
-import type { Manifest } from "../../../runtime/manifest.ts"
+import { type Manifest, readableTokens } from "../../../runtime/manifest.ts"
 import type { RowSet } from "../../../runtime/step-rows.ts"
 import { STEP_WORDS, stepFields } from "../../../runtime/step-words.ts"
 import { type Buffer, joinedBy, type Plan, readsWords, type Step, takenBy } from "../../plan.ts"
@@ -144,6 +144,7 @@ export function constantsOf(plan: Plan, { kv, work }: Layout, steps: number) {
   const { logits, hidden, shapes, sinks } = plan
   return {
     VOCABULARY: shapes.vocabulary,
+    READABLE: readableTokens(shapes),
     CONTEXT: shapes.context,
     SINKS: sinks,
     TAKES: takes.indexOf(takenBy(plan)),
@@ -166,6 +167,7 @@ export function constantsOf(plan: Plan, { kv, work }: Layout, steps: number) {
 
 export const constantNames = [
   "VOCABULARY",
+  "READABLE",
   "CONTEXT",
   "SINKS",
   "TAKES",

@@ -275,21 +275,87 @@ def nemotron(w, c, weights):
     plus_one(c, weights)
 
 
+OLLAMA_MLLAMA = {
+    "language_model.": "",
+    "cross_attn.": "cross_attn_",
+    "vision_model": "v",
+    "class_embedding": "class_embd",
+    "patch_embedding": "patch_embd",
+    "gated_positional_embedding.tile_embedding": "tile_position_embd",
+    "gated_positional_embedding.embedding": "position_embd.weight",
+    "gated_positional_embedding": "position_embd",
+    "embedding.weight": "weight",
+    "pre_tile_positional_embedding": "pre_tile_position_embd",
+    "post_tile_positional_embedding": "post_tile_position_embd",
+    "layernorm_pre": "pre_ln",
+    "layernorm_post": "post_ln",
+    "global_transformer.layers": "global.blk",
+    "transformer.layers": "blk",
+    "mlp.fc1": "ffn_up",
+    "mlp.fc2": "ffn_down",
+    "multi_modal_projector": "mm.0",
+}
+# Of all of its models.
+OLLAMA = {
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+}
+
+
+def renamed(name, parts):
+    for old, new in parts.items():
+        name = name.replace(old, new)
+    return name
+
+
 def mllama(w, c, weights):
-    """As Ollama names it, which alone has it (convert/convert_mllama.go there); of what sees the names that are the same."""
-    in_pairs(c, weights)
+    """As Ollama names it, which alone has it (convert/convert_mllama.go there), keys and gates included."""
+    text = {name: array for name, array in weights.items() if "vision_model" not in name}
+    in_pairs(c, text)
+    weights |= text
+    eye = c["vision_config"]
     w.add_array("mllama.attention.cross_attention_layers", c["cross_attention_layers"])
     w.add_vocab_size(c["vocab_size"])
     w.add_rope_dimension_count(head_dim(c))
+    for key, name in {
+        "block_count": "num_hidden_layers",
+        "global.block_count": "num_global_layers",
+        "embedding_length": "hidden_size",
+        "feed_forward_length": "intermediate_size",
+        "attention.head_count": "attention_heads",
+        "image_size": "image_size",
+        "patch_size": "patch_size",
+        "max_num_tiles": "max_num_tiles",
+    }.items():
+        w.add_uint32(f"mllama.vision.{key}", eye[name])
+    w.add_uint32("mllama.vision.num_channels", 3)
+    w.add_float32("mllama.vision.attention.layer_norm_epsilon", eye.get("norm_eps", 1e-5))
+    w.add_array("mllama.vision.intermediate_layers_indices", eye["intermediate_layers_indices"])
     weights["rope_freqs.weight"] = llama3_divisors(c | {"head_dim": head_dim(c)}, c["rope_scaling"]).astype(np.float32)
     for name in list(weights):
-        own = name.removeprefix("language_model.")
-        if match := re.match(r"model.layers.(\d+)\.", own):
+        own = renamed(name.removeprefix("model."), {"gate_attn": "attn_gate", "gate_ffn": "ffn_gate"})
+        if own.startswith(("vision_model", "multi_modal_projector")):
+            own, array = renamed(own, OLLAMA_MLLAMA | OLLAMA), weights.pop(name)
+            if re.search(r"attn_[qk]\.weight$", own):
+                heads = eye["attention_heads"]
+                array = array.reshape(heads, 2, -1, array.shape[1]).swapaxes(1, 2).reshape(array.shape)
+            if own.endswith("gate"):
+                array = np.tanh(array)
+            if own == "v.position_embd.gate":
+                weights["v.tile_position_embd.gate"] = array
+                array = 1 - array
+            weights[own] = array
+            continue
+        own = own.removeprefix("language_model.")
+        if match := re.match(r"(?:model\.)?layers.(\d+)\.", own):
             if int(match[1]) in c["cross_attention_layers"]:
                 own = own.replace(match[0], f"blk.{match[1]}.").replace("cross_attn.", "cross_attn_")
                 own = own.replace("input_layernorm", "attn_norm").replace("post_attention_layernorm", "ffn_norm")
                 own = re.sub(r"mlp\.(\w+)_proj", r"ffn_\1", own)
-        own = own.replace("multi_modal_projector", "mm.0").replace("vision_model.", "v.")
         weights[own] = weights.pop(name)
 
 
@@ -563,6 +629,7 @@ CONVERTERS = {
     "ministral3": (A.MISTRAL3, ministral3),
     "mixtral": (A.LLAMA, mixtral),
     "mllama": ("mllama", mllama),
+    "mllama.sees": ("mllama", mllama),
     "nemotron": (A.NEMOTRON, nemotron),
     "olmo2": (A.OLMO2, SAME),
     "olmo3": (A.OLMO2, olmo3),
@@ -584,6 +651,10 @@ CONVERTERS = {
     "starcoder2": (A.STARCODER2, lambda w, c, weights: w.add_sliding_window(c["sliding_window"])),
 }
 
+# One that sees.
+FOLDERS = {"mllama.sees": "vision/mllama"}
+FILES = {"mllama.sees": HERE.parent / "ollama/mllama.gguf"}
+
 # What has to be known before the keys are written.
 CONFIGS = {
     "deepseek-v2": lambda c: c | {"num_key_value_heads": 1},
@@ -595,6 +666,7 @@ CONFIGS = {
     "lfm2": lfm2_config,
     "lfm2-moe": lfm2_moe_config,
     "mllama": lambda c: c | c["text_config"],
+    "mllama.sees": lambda c: c | c["text_config"],
     "qwen3-5": lambda c: c | {"block_count": c["num_hidden_layers"] + 1},
     "qwen3-5.moe": lambda c: c | {"moe_intermediate_size": c["intermediate_size"], "intermediate_size": 0},
 }
@@ -657,11 +729,11 @@ def write_tokenizer(w, folder, config, rows):
 
 
 def convert(name):
-    folder = HERE.parents[1] / "models" / name.split(".")[0]
+    folder = HERE.parents[1] / FOLDERS.get(name, f"models/{name.split('.')[0]}")
     arch, change = CONVERTERS[name]
     config, weights = read_folder(folder)
     config = CONFIGS.get(name, lambda c: c)(config)
-    w = gguf.GGUFWriter(HERE / f"{name}.gguf", gguf.MODEL_ARCH_NAMES.get(arch, arch))
+    w = gguf.GGUFWriter(FILES.get(name, HERE / f"{name}.gguf"), gguf.MODEL_ARCH_NAMES.get(arch, arch))
     w.add_type("model")
     write_keys(w, config)
     change(w, config, weights)

@@ -47,14 +47,12 @@ static int32_t check_sequence(sinter_model *m, const sinter_step_arrays *s, int6
   for (int64_t t = first; t < end; t++) {
     if (s->positions[t] != position + t - first)
       return refuse(m, SINTER_BAD_INDEX, "positions of a sequence do not follow each other");
-    // In a tower a row may see others and not itself.
-    const int64_t least = TAKES == TAKES_ALL ? position : s->positions[t];
-    if (s->seen_to && (s->seen_to[t] < least || s->seen_to[t] > last ||
-                       (t > first && s->seen_to[t] < s->seen_to[t - 1])))
+    // In a tower a row may see others and not itself, and where images are cross-attention's, nothing of its step.
+    const int64_t least = WORDS ? 0 : TAKES == TAKES_ALL ? position : s->positions[t];
+    if (s->seen_to && (s->seen_to[t] < least || s->seen_to[t] > last))
       return refuse(m, SINTER_BAD_INDEX, "a token sees to where nothing is");
     if (s->seen_from && (s->seen_from[t] < 0 || s->seen_from[t] > s->positions[t] ||
-                         (s->seen_to && s->seen_from[t] > s->seen_to[t]) ||
-                         (t > first && s->seen_from[t] < s->seen_from[t - 1])))
+                         (s->seen_to && s->seen_from[t] > s->seen_to[t])))
       return refuse(m, SINTER_BAD_INDEX, "a token sees from where it is not");
   }
   return SINTER_OK;
@@ -94,12 +92,12 @@ static int32_t check_states(sinter_model *m, const sinter_step_arrays *s, int64_
   return SINTER_OK;
 }
 
-// Of the vocabulary, or in the place of one a row that is taken in.
+// Of those that have a row in the table, or in the place of one a row that is taken in.
 static int are_tokens(const sinter_model *m, const sinter_step_arrays *s) {
-  if (TAKES != TAKES_SOME) return within(s->tokens, s->total, VOCABULARY);
+  if (TAKES != TAKES_SOME) return within(s->tokens, s->total, READABLE);
   for (int64_t i = 0; i < s->total; i++) {
     const int32_t token = s->tokens[i], row = token - SEEN;
-    if (row >= 0 ? row >= s->taken_rows : !within(&token, 1, VOCABULARY)) return 0;
+    if (row >= 0 ? row >= s->taken_rows : !within(&token, 1, READABLE)) return 0;
   }
   return 1;
 }
@@ -145,14 +143,22 @@ static int32_t check_sampling(sinter_model *m, const sinter_step_arrays *s) {
   return SINTER_OK;
 }
 
+// Whether a token's sight ends before that of the one before it, or begins before it: what a run sees is between what its first row
+// sees first and its last row last.
+static int sees_back(const sinter_step_arrays *s, const int32_t token, const int32_t before) {
+  return (s->seen_to && s->seen_to[token] < s->seen_to[before]) ||
+         (s->seen_from && s->seen_from[token] < s->seen_from[before]);
+}
+
 // Rows of one sequence, as many at a time as make one item of any layer's attention.
-static void make_runs(sinter_model *m, struct row_set *set) {
+static void make_runs(sinter_model *m, const sinter_step_arrays *s, struct row_set *set) {
   const int64_t most = item_positions(ATTENTION, m->tiles);
   set->run_count = 0;
   for (int64_t row = 0; row < set->count;) {
     int32_t sequence = m->sequence_of[set->token[row]];
     int64_t end = row + 1;
-    while (end < set->count && end - row < most && m->sequence_of[set->token[end]] == sequence)
+    while (end < set->count && end - row < most && m->sequence_of[set->token[end]] == sequence &&
+           !sees_back(s, set->token[end], set->token[end - 1]))
       end++;
     set->runs[set->run_count++] =
         (struct attention_run){(int32_t)row, (int32_t)(end - row), sequence};
@@ -183,8 +189,8 @@ static void find_rows(sinter_model *m, const sinter_step_arrays *s) {
     logits->token[i] = s->logit_rows[i], logits->wanted[i] = m->wanted_of[s->logit_rows[i]];
   for (int64_t i = 0; i < s->hidden_rows; i++)
     hidden->token[i] = s->hidden_rows_of[i], hidden->wanted[i] = m->wanted_of[s->hidden_rows_of[i]];
-  make_runs(m, tokens);
-  make_runs(m, wanted);
+  make_runs(m, s, tokens);
+  make_runs(m, s, wanted);
 }
 
 // ------------------------------------------------------------------ loops
@@ -223,8 +229,10 @@ static int64_t positions_in_pieces(const sinter_model *m, const struct attention
   for (int64_t i = 0; i < set->run_count; i++) {
     if (set->runs[i].count > 1) return 0;
     const int32_t token = set->token[set->runs[i].row];
-    const int64_t sees = 1 + (m->step->seen_to ? m->step->seen_to : m->step->positions)[token];
-    if (sees > most) most = sees;
+    const int64_t position = m->step->positions[token];
+    const int64_t to = m->step->seen_to ? m->step->seen_to[token] : position;
+    if (position >= most) most = position + 1;
+    if (to >= most) most = to + 1;
   }
   most = round_up(most, STEP);
   return most < LONG_CONTEXT || items * a->heads_of_kv * most * 4 > threads * SCORE_BYTES ? 0 : most;
