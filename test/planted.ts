@@ -1769,6 +1769,22 @@ export const planted: readonly PlantedFault[] = [
     name: "the tower of minicpm-v-4-6 on reference",
   },
   {
+    what: "MiniCPM-OCR's small images grow where they are to stay as they are",
+    file: "src/images/cut.ts",
+    text: "const isKept = keeps &&",
+    fault: "const isKept = !keeps &&",
+    test: "src/model/vision/processing.test.ts",
+    name: "minicpm_ocr",
+  },
+  {
+    what: "MiniCPM-OCR's patches are merged twice",
+    file: "src/model/vision/minicpm.ts",
+    text: '"4x": { all: 2 }',
+    fault: '"4x": MERGED',
+    test: "test/model/picture-vision.test.ts",
+    name: "the tower of minicpm-ocr on reference",
+  },
+  {
     what: "images are counted from 1",
     file: "src/chat/media.ts",
     text: "filter((other) => other.kind === kind).length",

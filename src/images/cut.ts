@@ -2,7 +2,7 @@
 // transformers make, sizes rounded as Python rounds them: image_processing_idefics3.py (and smolvlm), image_processing_got_ocr2.py,
 // image_processing_cohere2_vision.py, image_processing_deepseek_vl.py, image_processing_qwen2_vl.py, image_processing_pixtral.py,
 // image_processing_gemma4.py, image_processing_llava_next.py, image_processing_lfm2_vl.py, image_processing_llama4.py,
-// image_processing_kimi_k25.py, image_processing_minicpmv4_6.py, image_processing_paddleocr_vl.py, and for the others image_processing_backends.py.
+// image_processing_kimi_k25.py, image_processing_minicpmv4_6.py (and minicpm_ocr), image_processing_paddleocr_vl.py, and for the others image_processing_backends.py.
 
 import type { Cutting, ImageProcessing, Picture, Size, Tiles } from "./image.ts"
 import { resize, type Window } from "./resample.ts"
@@ -214,27 +214,36 @@ function shrunkSize({ width, height }: Size, { area, longest }: Of<"shrink">, pa
 /** `_preprocess` there, and before it `slice_image` of MiniCPM-V's own processor. */
 function sliced(
   picture: Picture,
-  { edge, most }: Of<"slices">,
+  { edge, most, keeps }: Of<"slices">,
   { tile, filter }: ImageProcessing,
 ): Cut | { refusal: string } {
   if (isTooLong(picture)) return tooLong(picture)
-  const whole = resize(picture, sliceSize(picture, edge, tile.width), filter)
+  const isKept = keeps && picture.width * picture.height <= edge ** 2
+  const size = isKept ? wholeSteps(picture, tile.width) : sliceSize(picture, edge, tile.width)
+  const whole = resize(picture, size, filter)
   const grid = sliceGrid(picture, edge, most)
   if (!grid) return { grid: ONE, tiles: [whole] }
   // Sides are first rounded to what the grid divides.
-  const near = (side: number, of: number) => Math.max(halfToEven(side / of), 1)
-  const own = { width: near(picture.width, grid.width), height: near(picture.height, grid.height) }
+  const share = (side: number, of: number) => Math.max(halfToEven(side / of), 1)
+  const own = {
+    width: share(picture.width, grid.width),
+    height: share(picture.height, grid.height),
+  }
   const each = sliceSize(own, edge, tile.width)
-  const size = { width: each.width * grid.width, height: each.height * grid.height }
-  return { grid, tiles: [whole, ...parts(resize(picture, size, filter), grid, each)] }
+  const all = { width: each.width * grid.width, height: each.height * grid.height }
+  return { grid, tiles: [whole, ...parts(resize(picture, all, filter), grid, each)] }
 }
 
 /** `find_best_resize`: of the proportions, with about the square's pixels, each side a multiple of `step`. */
 function sliceSize({ width, height }: Size, edge: number, step: number): Size {
   const ratio = width / height
   const tall = Math.trunc(edge / Math.sqrt(ratio))
+  return wholeSteps({ width: Math.trunc(tall * ratio), height: tall }, step)
+}
+
+function wholeSteps({ width, height }: Size, step: number): Size {
   const whole = (side: number) => Math.max(halfToEven(side / step), 1) * step
-  return { width: whole(Math.trunc(tall * ratio)), height: whole(tall) }
+  return { width: whole(width), height: whole(height) }
 }
 
 /** `get_sliced_grid`. @returns nothing where the picture has no more pixels than the square */

@@ -48,7 +48,13 @@ export type Cutting =
    * As MiniCPM-V: with its proportions and about the pixels of a square with that edge. Before as many tiles that fit, of a grid
    * whose proportions are nearest, where an image has more pixels: as many as it has times those of the square, or one more or less.
    */
-  | { kind: "slices"; edge: number; most: number }
+  | {
+      kind: "slices"
+      edge: number
+      most: number
+      /** An image of no more pixels stays about as large as it is. */
+      keeps?: true
+    }
   /**
    * The same as Kimi: an image becomes no larger than it is, than `area` pixels of whole patches and than `longest`, and black at its
    * right and its bottom fills up what lacks of whole multiples. What has more than the most then is shrunk to that.

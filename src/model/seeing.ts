@@ -124,6 +124,7 @@ export const seeing: Readonly<Record<string, Seeing>> = {
     texts: ["qwen2", "llama", "qwen3"],
     versions: { "2.6": "qwen2", "4": "llama", "4.5": "qwen3" },
   },
+  minicpm_ocr: { models: "MiniCPM-OCR", texts: ["qwen3_5_text"], tied: true },
   minicpmv4_6: { models: "MiniCPM-V 4.6", texts: ["qwen3_5_text"] },
   minicpmv4_7: { models: "MiniCPM-V 4.7", texts: ["qwen3_5_text"] },
   mllama: { models: "Llama 3.2 Vision", texts: ["mllama_text_model"] },

@@ -28,7 +28,7 @@ test.each(others)("the tower of %s on reference", async (name) => {
 /** A row that ends lines, beside the graph; a matrix whose columns are turned around; what nobody stores; what has several names. */
 test.each([
   ...["lfm2-vl", "lighton-ocr", "llava-onevision", "minicpm-v", "minicpm-v-4-6", "mistral3"],
-  ...["paddleocr-vl", "glm-ocr", "qianfan-ocr"],
+  ...["paddleocr-vl", "glm-ocr", "minicpm-ocr", "qianfan-ocr"],
 ])("the tower of %s, compiled", async (name) => {
   const model = await openModel(goldenFolder("vision", name), { sees: true })
   onTestFinished(() => model.close())
@@ -85,13 +85,29 @@ describe("MiniCPM-V", () => {
   })
 
   test.each<[string, (vision: Json, config: Json) => void]>([
-    ['downsample_mode is "4x"; known: 16x', (_, config) => (config.downsample_mode = "4x")],
+    ['downsample_mode is "8x"; known: 4x, 16x', (_, config) => (config.downsample_mode = "8x")],
+    [
+      'downsample_mode is "16x", but the tower\'s is "4x"',
+      (_, config) => (config.downsample_mode = "4x"),
+    ],
     ["merger_times is 2; known: 1", (_, config) => (config.merger_times = 2)],
     ["merge_kernel_size is another than 2", (_, config) => (config.merge_kernel_size = [4, 4])],
     ["window_kernel_size is another than 2", (vision) => (vision.window_kernel_size = [4, 4])],
     ["insert_layer_id is 3, not between 0 and 2", (_, config) => (config.insert_layer_id = 3)],
   ])("4.6 is served blind where %s", async (what, change) => {
     expect(await blindBy("minicpm-v-4-6", change)).toContain(what)
+  })
+
+  test.each<[string, Json]>([
+    ['small_image_upsize is "adaptive"; known: always, never', { small_image_upsize: "adaptive" }],
+    ['downsample_mode is "16x", but the tower\'s is "4x"', { downsample_mode: "16x" }],
+    ["slice_mode is false; only images in slices are known", { slice_mode: false }],
+  ])("MiniCPM-OCR is served blind where %s", async (what, image) => {
+    const change = (folder: string) => {
+      const file = join(folder, "preprocessor_config.json")
+      writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, "utf8")), ...image }))
+    }
+    expect(await blindBy("minicpm-ocr", () => {}, change)).toContain(what)
   })
 
   test("its text model is of a version that is known", async () => {

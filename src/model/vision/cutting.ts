@@ -269,8 +269,21 @@ function tilesOf(image: Fields, step: number, most: number): Tiles | undefined {
 
 const MAX_LONGEST = 65_535 // of any image
 
+/** As MiniCPM-OCR, which may leave small images as large as they are. */
+export function slicedOrKept(image: Fields, grain: Grain): Cuts {
+  const name = "small_image_upsize"
+  const grows = image.text(name, "always")
+  if (grows !== "always" && grows !== "never")
+    throw image.wrong(name, `is "${grows}"; known: always, never`)
+  const { tile, cutting } = sliced(image, grain)
+  return { tile, cutting: { ...cutting, ...(grows === "never" && { keeps: true }) } }
+}
+
 /** As MiniCPM-V. */
-export function sliced(image: Fields, { patch, joined }: Grain): Cuts {
+export function sliced(
+  image: Fields,
+  { patch, joined }: Grain,
+): Cuts & { cutting: { kind: "slices" } } {
   const step = patch * joined
   checkGrain(image, { patch_size: [patch, 14] })
   const edge = image.count("scale_resolution", 448, step, MAX_EDGE)

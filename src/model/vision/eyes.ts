@@ -67,6 +67,7 @@ export const eyes = {
   janus_vision_model: janus,
   kimi_k25_vision: moonVit,
   llama4_vision_model: llama4,
+  minicpm_ocr_vision: slicing,
   minicpmv4_6_vision: slicing,
   moonvit: moonVit,
   paddleocr_vl: paddleOcr,

@@ -3,7 +3,7 @@
 // or refused.
 //
 // Sources: configuration_*.py and modeling_*.py of transformers (aya_vision, cohere2_vision, deepseek_vl, gemma3, idefics3, internvl,
-// janus, lfm2_vl, lighton_ocr, llama4, llava, llava_next, llava_onevision, mistral3, paddleocr_vl, qianfan_ocr, smolvlm,
+// janus, lfm2_vl, lighton_ocr, llama4, llava, llava_next, llava_onevision, minicpm_ocr, minicpmv4_6, mistral3, paddleocr_vl, qianfan_ocr, smolvlm,
 // vipllava).
 
 import { type ModelConfig, readActivation } from "../config.ts"
@@ -16,8 +16,8 @@ import { kimiKernel } from "./kimi.ts"
 import {
   checkMerging,
   MARKS,
-  MERGED,
   MINICPM,
+  mergedOf,
   miniCpmVision,
   readResampler,
   resamplerParts,
@@ -115,6 +115,20 @@ const LLAVA = {
 }
 
 const NEWLINE: Naming["parts"] = { "newline.weight": { name: "image_newline", apart: true } }
+
+const minicpm46: Family = {
+  towers: ["minicpmv4_6_vision"],
+  ending: mergingEnding,
+  softToken: 248056,
+  roots: rootsOf(["vision_tower."], "merger.mlp.0."),
+  parts: {
+    "vit_merger.input_layernorm": "vit_merger.layer_norm1",
+    "vit_merger.self_attn.o_proj": "vit_merger.self_attn.out_proj",
+    "vit_merger.norm": "vit_merger.pre_norm",
+    ...MARKS,
+    projector_norm: "pre_norm",
+  },
+}
 
 const idefics3Family: Family = {
   towers: ["idefics3_vision", "idefics3", "smolvlm_vision", "smolvlm", "siglip_vision_model"],
@@ -260,19 +274,8 @@ const families = {
     roots: [{ root: "vpm.", head: "resampler." }],
     parts: {},
   },
-  minicpmv4_6: {
-    towers: ["minicpmv4_6_vision"],
-    ending: mergingEnding,
-    softToken: 248056,
-    roots: rootsOf(["vision_tower."], "merger.mlp.0."),
-    parts: {
-      "vit_merger.input_layernorm": "vit_merger.layer_norm1",
-      "vit_merger.self_attn.o_proj": "vit_merger.self_attn.out_proj",
-      "vit_merger.norm": "vit_merger.pre_norm",
-      ...MARKS,
-      projector_norm: "pre_norm",
-    },
-  },
+  minicpm_ocr: { ...minicpm46, towers: ["minicpm_ocr_vision"] },
+  minicpmv4_6: minicpm46,
   mistral3: {
     towers: ["pixtral"],
     ending: mistral3Ending,
@@ -452,19 +455,20 @@ function paddleOcrEnding(fields: Fields, { width }: Eye): Ending {
   }
 }
 
-/** Patches are merged behind a layer and behind the last one. */
+/** Patches are merged behind a layer, or not, and behind the last one. */
 function mergingEnding(fields: Fields, { width, blocks, lastNorm }: Eye): Ending {
   const vision = fields.object("vision_config")!
   checkMerging(fields)
   const layer = fields.count("insert_layer_id", 6, 0, blocks.length - 1)
   if (oneSide(vision, "window_kernel_size", { otherwise: 2, most: MAX_JOINED }) !== 2)
     throw vision.wrong("window_kernel_size", "is another than 2, the only one that is known")
-  const { inner: side, all } = MERGED
+  const { inner: side = 1, all } = mergedOf(fields)
   const every = side ** 2
+  const between = { layer, side, norm: lastNorm!, columns: every * blocks[0]!.mlp.intermediate }
   return {
     layersRead: undefined,
-    between: { layer, side, norm: lastNorm!, columns: every * blocks[0]!.mlp.intermediate },
-    merge: { side: all, by: "columns", every },
+    ...(every > 1 && { between }),
+    merge: { side: all, by: "columns", ...(every > 1 && { every }) },
     projector: {
       norm: { kind: "layer", bias: true, epsilon: 1e-6 },
       inner: { columns: (all / side) ** 2 * width, activation: "gelu", gated: false },

@@ -13,10 +13,9 @@ import { MAX_EDGE, type Pinpoints, readGrids } from "./cutting.ts"
 import { type Fitting, fittingFamily, plain, type Tokens } from "./fitting.ts"
 import { kimiImage, kimiKernel, kimiPlaces } from "./kimi.ts"
 import {
-  checkMode,
-  MERGED,
   MINICPM,
   MINICPM_SOFT,
+  mergedOf,
   miniCpmImage,
   miniCpmQueries,
   miniCpmWords,
@@ -60,8 +59,8 @@ interface Family {
   isLoose?: true
   /** So many rows ask behind the patches. */
   queries?(sources: Sources): number
-  /** Patches a side that become one row between layers. */
-  inner?: number
+  /** Patches a side that become one row between layers, if any do. */
+  inner?(sources: Sources): number | undefined
   /** What `vision_feature_select_strategy` is where nothing is said. It holds: in "default" the first row does not come out. */
   selects?: "default" | "full"
   /** Images lie in grids that the configuration lists, too, or else in these. */
@@ -123,6 +122,27 @@ const kimi: Family = {
   words({ tokens }) {
     const soft = tokens("image_token", "<|media_pad|>")
     return { mark: soft, soft, wording: plain }
+  },
+}
+
+const minicpm46: Family = {
+  processors: ["MiniCPMV4_6ImageProcessor"],
+  tower: "minicpmv4_6_vision",
+  inner: ({ config, image }) => mergedOf(config, image).inner,
+  joined: ({ config, image }) => mergedOf(config, image).all,
+  words({ image, processor, tokens }) {
+    if (!image.flag("slice_mode", true))
+      throw image.wrong("slice_mode", "is false; only images in slices are known")
+    const soft = tokens("image_token", "<|image_pad|>")
+    const isCounted = processor.flag("use_image_id", image.flag("use_image_id", true))
+    const wording = miniCpmWords(
+      (what) => [
+        tokens(`${what}_start_token`, `<${what}>`),
+        tokens(`${what}_end_token`, `</${what}>`),
+      ],
+      isCounted,
+    )
+    return { mark: soft, soft, wording: { ...plain, ...wording } }
   },
 }
 
@@ -191,27 +211,12 @@ const families: Readonly<Record<string, Family>> = {
       wording: { ...plain, ...publishedWords(image) },
     }),
   },
-  minicpmv4_6: {
-    processors: ["MiniCPMV4_6ImageProcessor"],
-    tower: "minicpmv4_6_vision",
-    inner: MERGED.inner,
-    joined: () => MERGED.all,
-    words({ image, processor, tokens }) {
-      checkMode(image)
-      if (!image.flag("slice_mode", true))
-        throw image.wrong("slice_mode", "is false; only images in slices are known")
-      const soft = tokens("image_token", "<|image_pad|>")
-      const isCounted = processor.flag("use_image_id", image.flag("use_image_id", true))
-      const wording = miniCpmWords(
-        (what) => [
-          tokens(`${what}_start_token`, `<${what}>`),
-          tokens(`${what}_end_token`, `</${what}>`),
-        ],
-        isCounted,
-      )
-      return { mark: soft, soft, wording: { ...plain, ...wording } }
-    },
+  minicpm_ocr: {
+    ...minicpm46,
+    processors: ["MiniCPMOcrImageProcessor"],
+    tower: "minicpm_ocr_vision",
   },
+  minicpmv4_6: minicpm46,
   llava_next: { ...llava, instead: {}, processors: ["LlavaNextImageProcessor"], grids: NEXT },
   llava_onevision: {
     ...llava,
@@ -371,6 +376,7 @@ const towers: Readonly<Record<string, Tower>> = {
   janus_vision_model: { hasClassRow: false, image: 384, patch: 16 },
   idefics3: { hasClassRow: false, image: 224, patch: 32 }, // as Idefics 3 and SmolVLM were published
   smolvlm: { hasClassRow: false, image: 224, patch: 32 },
+  minicpm_ocr_vision: { ...slicing, image: 224, patch: 16 },
   minicpmv4_6_vision: { ...slicing, image: 224, patch: 16 },
   idefics3_vision: { hasClassRow: false, image: 224, patch: 32 },
   smolvlm_vision: { hasClassRow: false, image: 224, patch: 32 },
@@ -500,6 +506,7 @@ function processingOf(family: Family, tower: Tower, sources: Sources): ImageProc
   refuseUnknown(image, chosen)
   const { hasClassRow, isTurned, learned } = tower
   const queries = family.queries?.(sources)
+  const inner = family.inner?.(sources)
   const patch = oneSide(vision, "patch_size", { otherwise: tower.patch, most: MAX_EDGE })
   const joined = family.joined(sources)
   const grain = { patch, joined, ...(family.isLoose && { isLoose: family.isLoose }) }
@@ -517,7 +524,7 @@ function processingOf(family: Family, tower: Tower, sources: Sources): ImageProc
     ...(learned && { places: learned.places(vision), spread: learned.spread }),
     ...(tower.nearest && { nearest: tower.nearest(vision) }),
     ...(queries && { queries }),
-    ...(family.inner && { inner: family.inner }),
+    ...(inner && { inner }),
     ...family.words(sources),
   }
   if (queries) checkQueries(image, queries)

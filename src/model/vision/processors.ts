@@ -22,6 +22,7 @@ import {
   shrunk,
   shrunkTogether,
   sliced,
+  slicedOrKept,
   splitUp,
   stretched,
   tiled,
@@ -164,6 +165,7 @@ export const processors = {
   },
   MiniCPMVImageProcessor: { filter: "bicubic", normal: HALVES, ...SLICED },
   MiniCPMV4_6ImageProcessor: { filter: "bicubic", normal: HALVES, ...SLICED },
+  MiniCPMOcrImageProcessor: { filter: "bicubic", normal: HALVES, ...SLICED, cutting: slicedOrKept },
   PaddleOCRVLImageProcessor: { filter: "bicubic", normal: CLIP, ...GROWN },
   Lfm2VlImageProcessor: {
     filter: "bilinear",

@@ -8,7 +8,7 @@ import { TURNS_HALVES } from "../gguf/tower-inside.ts"
 import { joinedRows, type NamedPart, type Naming } from "../weights/names.ts"
 import { classParts } from "./eyes.ts"
 import { boundParts, GEMMA4_CONSTANTS, lineParts } from "./gemma4.ts"
-import { MARKS, MERGED, MINICPM, RESAMPLER_CONSTANTS } from "./minicpm.ts"
+import { MARKS, MERGED, MINICPM, modes, RESAMPLER_CONSTANTS } from "./minicpm.ts"
 import { PADDLEOCR, PADDLEOCR_TOWERS } from "./paddleocr.ts"
 import { FRAMES, MAX_ROWS } from "./qwen.ts"
 import { placesParts, STACKED, type TowerConfig } from "./tower.ts"
@@ -304,6 +304,7 @@ const projectors = {
     }),
     vision: (file) => ({ image_size: placesOf(file) }),
     image: (file) => ({
+      ...mergedBy(file),
       patch_size: file.count("patch_size"),
       scale_resolution: file.count("image_size"),
     }),
@@ -494,8 +495,9 @@ const placesOf = (file: ClipFile) => Math.sqrt(file.dims(PLACES)[1]!) * file.cou
 /** Of MiniCPM-V 4.6. */
 function mergedBy(file: ClipFile): Json {
   const side = file.countIfThere(SCALE) ?? MERGED.all
-  if (side === MERGED.all) return {}
-  throw file.wrong(SCALE, `is ${side}; known: ${MERGED.all}`)
+  const mode = Object.keys(modes).find((each) => modes[each]!.all === side)
+  if (mode) return { downsample_mode: mode }
+  throw file.wrong(SCALE, `is ${side}; known: 2, ${MERGED.all}`)
 }
 
 /** MiniCPM-V 2.6, 4.0 and 4.5, and what MiniCPM-o 2.6, 4.0 and 4.5 see with; 2 and 2.5 write slices otherwise. */

@@ -31,6 +31,7 @@ from transformers.models.gemma3 import processing_gemma3
 from transformers.models.idefics3 import modeling_idefics3, processing_idefics3
 from transformers.models.internvl import modeling_internvl, processing_internvl
 from transformers.models.lfm2_vl.image_processing_lfm2_vl import Lfm2VlImageProcessor
+from transformers.models.minicpm_ocr import MiniCPMOcrImageProcessor
 from transformers.models.minicpmv4_6 import MiniCPMV4_6ImageProcessor
 from transformers.models.llama4 import modeling_llama4, processing_llama4
 from transformers.models.llama4.image_processing_llama4 import Llama4ImageProcessor
@@ -717,16 +718,19 @@ def in_tiles():
     return made
 
 
-def in_slices():
-    """How large the whole of an image of MiniCPM-V's becomes, the grid of its slices, 0 where there are none, and how large these are."""
-    prepare, own = MiniCPMV4_6ImageProcessor(), dict(scale_resolution=56, patch_size=7, downsample_mode="16x")
+def in_slices(prepare, mode, grows=True):
+    """
+    How large the whole of an image of MiniCPM-V's becomes, the grid of its slices, 0 where there are none, and how large these are.
+    @param grows whether a small image does
+    """
+    own = dict(scale_resolution=56, patch_size=7, downsample_mode=mode)
     random, made = np.random.default_rng(1), []
     # Of a square with pixels for two slices, these lie beside or below each other.
     for width, height in [(70, 70), *SIZES, *random.integers(1, 400, (40, 2)).tolist()]:
         if max(width, height) > 200 * min(width, height):
             continue
         rows, columns = prepare.get_sliced_grid((height, width), 9, 56) or (0, 0)
-        whole = prepare.find_best_resize((height, width), **own, allow_upscale=not rows)
+        whole = prepare.find_best_resize((height, width), **own, allow_upscale=grows and not rows)
         inner = prepare.get_refine_size((height, width), [rows, columns], **own, allow_upscale=True) if rows else (0, 0)
         made.append([width, height, *whole[::-1], columns, rows, *inner[::-1]])
     return made
@@ -761,7 +765,8 @@ def sizes():
         "lighton_ocr": loosely(),
         "llama4": {"grown": on_canvas(True), "kept": on_canvas(False)},
         "llava_onevision": {"tile": 56, "pinpoints": ONEVISION, "images": grids(ONEVISION)},
-        "minicpmv4_6": in_slices(),
+        "minicpm_ocr": in_slices(MiniCPMOcrImageProcessor(), "4x", grows=False),
+        "minicpmv4_6": in_slices(MiniCPMV4_6ImageProcessor(), "16x"),
         "mistral3": {"longest": 110, "patch": 14, "joined": 2, "images": within(110, 28)},
         "paddleocr_vl": grown(),
     }

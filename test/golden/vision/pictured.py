@@ -56,7 +56,7 @@ def make_weights(config, seed, folder, draw, buffer=lambda name, shape, generato
         cap = getattr(model.config.get_text_config(), "final_logit_softcapping", None)
         deviation = (cap * torch.atanh(logits / cap) if cap else logits).std().item()
         norm = last_norm(model)
-        plus = 1 if config["model_type"] in ("qwen3_5", "minicpmv4_6") else 0
+        plus = 1 if config["model_type"] in ("qwen3_5", "minicpmv4_6", "minicpm_ocr") else 0
         norm.weight.copy_(((norm.weight + plus) * 3 / deviation - plus).bfloat16().float())
     model.bfloat16().save_pretrained(folder)
 

@@ -128,6 +128,11 @@ PIXTRAL = {
     "rope_theta": 100.0,
     "head_dim": 12,
 }
+MINICPM_TOKENS = ["<|image_pad|>", "<|video_pad|>", *(f"<{end}{part}>" for part in ("image", "slice", "image_id") for end in ("", "/"))]
+MINICPM_NAMES = dict(
+    **dict(image_token="<|image_pad|>", video_token="<|video_pad|>"),
+    **{f"{part}_{side}_token": f"<{end}{part}>" for part in ("image", "slice", "image_id") for side, end in (("start", ""), ("end", "/"))},
+)
 MODELS = {
     "mistral3": dict(
         config={
@@ -459,17 +464,48 @@ MODELS = {
                 **dict(num_attention_heads=2, image_size=28, patch_size=4, hidden_act="gelu_pytorch_tanh"),
             },
         },
-        tokens=["<|image_pad|>", "<|video_pad|>", *(f"<{end}{part}>" for part in ("image", "slice", "image_id") for end in ("", "/"))],
-        names=dict(
-            **dict(image_token="<|image_pad|>", video_token="<|video_pad|>"),
-            **{f"{part}_{side}_token": f"<{end}{part}>" for part in ("image", "slice", "image_id") for side, end in (("start", ""), ("end", "/"))},
-        ),
+        tokens=MINICPM_TOKENS,
+        names=MINICPM_NAMES,
         image=dict(image_processor_type="MiniCPMV4_6ImageProcessor", patch_size=4, scale_resolution=32, max_slice_nums=4),
         processor=dict(processor_class="MiniCPMV4_6Processor"),
         beside={"video_preprocessor_config.json": dict(video_processor_type="MiniCPMV4_6VideoProcessor", patch_size=4)},
         # Beside its whole two slices side by side; then four of a square, and a small one that is not cut.
         sizes=[[(41, 27)], [(61, 58), (13, 22)]],
         seed=2,
+    ),
+    "minicpm-ocr": dict(
+        config={
+            "architectures": ["MiniCPMOcrForConditionalGeneration"],
+            "model_type": "minicpm_ocr",
+            "image_token_id": FIRST + 2,
+            "video_token_id": FIRST + 3,
+            "insert_layer_id": 1,
+            "downsample_mode": "4x",
+            "tie_word_embeddings": True,
+            "text_config": {
+                **json.loads((GOLDEN / "models/qwen3-5/config.json").read_text()),
+                "vocab_size": 336,
+                "bos_token_id": None,
+                "eos_token_id": FIRST + 1,
+                "tie_word_embeddings": True,
+            },
+            "vision_config": {
+                **dict(model_type="minicpm_ocr_vision", hidden_size=32, intermediate_size=40, num_hidden_layers=3),
+                **dict(num_attention_heads=2, image_size=28, patch_size=4, hidden_act="gelu_pytorch_tanh"),
+            },
+        },
+        tokens=MINICPM_TOKENS,
+        names=MINICPM_NAMES,
+        image=dict(
+            **dict(image_processor_type="MiniCPMOcrImageProcessor", patch_size=4, scale_resolution=32, max_slice_nums=4),
+            downsample_mode="4x",
+        ),
+        processor=dict(processor_class="MiniCPMOcrProcessor"),
+        beside={"video_preprocessor_config.json": dict(video_processor_type="MiniCPMOcrVideoProcessor", patch_size=4)},
+        # Two slices of 8 x 6 patches; then four, and a small one that is not cut.
+        sizes=[[(41, 27)], [(61, 58), (13, 22)]],
+        # Nobody reads the merger between layers.
+        left=["model.vision_tower.vit_merger."],
     ),
     "llava-onevision": dict(
         config={
