@@ -286,10 +286,16 @@ export function mostPixels(
 
 /** Long ones grow beyond the most by what their short side is rounded up. */
 function mostFitting({ least, most }: Of<"fit">, step: number): number {
-  const longest = Math.sqrt(MAX_RATIO * Math.max(least, most)) + step
+  const longest = longestFitting({ least, most }, step)
   const shortest = Math.sqrt(Math.max(least, most) / MAX_RATIO)
   return Math.max(most, least + step * (longest + shortest), step * longest)
 }
+
+/** In pixels. */
+export const longestFitting = (
+  { least, most }: Pick<Of<"fit">, "least" | "most">,
+  step: number,
+): number => Math.sqrt(MAX_RATIO * Math.max(least, most)) + step
 
 /** Each side is rounded up by half a step at the most, or to one. */
 function mostSliced({ edge }: Of<"slices">, step: number): number {

@@ -137,6 +137,13 @@ export interface ImageProcessing {
    * resizing have it. Absent: the four around it, corners on corners.
    */
   spread?: "area" | "linear" | "cubic"
+  /**
+   * Of the square's places the four around a patch are named, by its token and its coordinates, and behind its pixels stands how much each
+   * counts. Absent: there stands how much every place counts.
+   */
+  isNamed?: true
+  /** A row of the tower's own stands before those of an image, another ends each of their lines, and one stands behind them. */
+  isFramed?: true
   /** The text model turns rows by where they lie in their image. */
   isPlaced?: true
   /** What the chat template writes in the place of an image. */
@@ -157,7 +164,7 @@ export interface SeenImage {
   /** How rows that come out become those of the prompt; absent: as they are. */
   arrangement?: Arrangement
   /** How these lie in the image, line by line, where the text model turns them by that. */
-  grid?: Size
+  grid?: Size & { isFramed?: true }
 }
 
 /** Each row of the prompt is a sum of so many rows of tiles, in which each has its share. */
@@ -165,7 +172,7 @@ export interface Arrangement {
   taps: 1 | 4
   /** So many rows come out of all tiles. */
   of: number
-  /** Among these; the one behind them all ends a line. */
+  /** Among these; behind them all are those that are no patch's, the first of which ends a line. */
   from: Int32Array // [rows, taps]
   shares: Float32Array // [rows, taps]
 }

@@ -9,7 +9,7 @@
 // but where a float is rounded the wrong way: not in the grids of 26, 27, 32 and 64 patches a side that are published.
 
 import { mostPacked } from "./arrangement.ts"
-import { mostPixels, mostTiles } from "./cut.ts"
+import { longestFitting, mostPixels, mostTiles } from "./cut.ts"
 import { fits, type ImageProcessing, type Picture, type Size, type Tile } from "./image.ts"
 
 export type Layout = Pick<
@@ -27,6 +27,7 @@ export type Layout = Pick<
   | "inner"
   | "queries"
   | "spread"
+  | "isNamed"
   | "rescale"
   | "steps"
   | "mean"
@@ -56,9 +57,12 @@ export function pixelColumns({ patch }: Pick<Layout, "patch">): number {
 }
 
 /** Columns of a row: behind its pixels how much each learned place counts for it. */
-export function takenOf({ patch, places = 0 }: Layout): number {
-  return pixelColumns({ patch }) + places * places
+export function takenOf({ patch, places = 0, isNamed }: Layout): number {
+  return pixelColumns({ patch }) + (isNamed ? NAMED : places * places)
 }
+
+/** Places that a patch names. */
+export const NAMED = 4
 
 /** Rows of the largest tile in the tower. */
 export function mostRows(processing: ImageProcessing): number {
@@ -71,7 +75,7 @@ export function mostRows(processing: ImageProcessing): number {
 
 /** Rows that come of an image at the most, those that end its lines among them. */
 export function mostImageRows(processing: ImageProcessing): number {
-  const { cutting, tile, patch, joined, queries } = processing
+  const { cutting, tile, patch, joined, queries, isFramed } = processing
   if (cutting.kind === "slices") {
     const ofTile = mostPixels(cutting, tile.width) / (patch * joined) ** 2
     return (queries ?? Math.floor(ofTile)) * mostTiles(processing)
@@ -80,7 +84,9 @@ export function mostImageRows(processing: ImageProcessing): number {
     const step = patch * joined
     const tiles = cutting.kind === "fit" ? cutting.tiles : undefined
     const ofTiles = tiles ? tiles.most * Math.floor(tiles.edge / step) ** 2 : 0
-    return ofTiles + Math.floor(mostPixels(cutting, tile.width) / (step * step))
+    const rows = Math.floor(mostPixels(cutting, tile.width) / (step * step))
+    const lines = cutting.kind === "fit" ? longestFitting(cutting, step) / step : 0
+    return ofTiles + rows + (isFramed ? Math.ceil(lines) + 2 : 0)
   }
   const rows = wantedOf(processing).length
   if (cutting.kind !== "anyres") return rows * mostTiles(processing)
@@ -215,6 +221,7 @@ export function tileOf(pixels: Float32Array, layout: Layout): Tile {
   const plain = { given: pixels, places: placesOf(layout), wanted: wantedOf(layout) }
   if (layout.isTurned) return { ...plain, coordinates: coordinatesOf(layout) }
   if (!fits(layout.cutting)) return plain
+  if (layout.places && layout.isNamed) return { ...plain, ...naming(pixels, layout, layout.places) }
   if (layout.places) shareOut(pixels, layout, layout.places)
   if (layout.queries) return { ...plain, ...asking(layout, layout.queries) }
   if (layout.inner) return { ...plain, ...merging(layout, layout.inner) }
@@ -283,6 +290,28 @@ function shareOut(pixels: Float32Array, layout: Layout, side: number): void {
       for (const { place: x, share: ofColumn } of across[column]!)
         pixels[first + y * side + x]! += Math.fround(ofLine * ofColumn)
   }
+}
+
+/** The same where four share it, which are named: the first in the place of its token, the others in those of its time, its line and its column. */
+function naming(
+  pixels: Float32Array,
+  layout: Layout,
+  side: number,
+): Pick<Tile, "places" | "coordinates"> {
+  const { columns, lines } = sides(layout)
+  const rows = rowsOf(layout)
+  const [taken, first] = [takenOf(layout), pixelColumns(layout)]
+  const shares = spreads[layout.spread ?? "corners"]
+  const names = new Int32Array(NAMED * rows)
+  for (const [row, { column, line }] of patchOrder(layout).entries()) {
+    let at = 0
+    for (const { place: y, share: ofLine } of shares(line, lines, side))
+      for (const { place: x, share: ofColumn } of shares(column, columns, side)) {
+        names[at * rows + row] = y * side + x
+        pixels[row * taken + first + at++] = Math.fround(ofLine * ofColumn)
+      }
+  }
+  return { places: names.slice(0, rows), coordinates: names.slice(rows) }
 }
 
 /** Of one side: the place before and the one behind, as floats compute them. */

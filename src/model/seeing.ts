@@ -99,6 +99,7 @@ export const seeing: Readonly<Record<string, Seeing>> = {
   },
   granite_speech: { models: "Granite Speech", texts: ["granite"], tied: true },
   granite_speech_plus: { models: "Granite Speech Plus", texts: ["granite"], tied: true },
+  hunyuan_vl: { models: "HunyuanOCR", texts: ["hunyuan_vl_text"], tied: true },
   idefics3: { models: "Idefics 3", texts: ["llama"] },
   internvl: {
     models: "InternVL 3 and 3.5, as transformers has them (`-hf`)",

@@ -28,7 +28,7 @@ test.each(others)("the tower of %s on reference", async (name) => {
 /** A row that ends lines, beside the graph; a matrix whose columns are turned around; what nobody stores; what has several names. */
 test.each([
   ...["lfm2-vl", "lighton-ocr", "llava-onevision", "minicpm-v", "minicpm-v-4-6", "mistral3"],
-  ...["paddleocr-vl", "glm-ocr", "minicpm-ocr", "qianfan-ocr"],
+  ...["hunyuan-ocr", "paddleocr-vl", "glm-ocr", "minicpm-ocr", "qianfan-ocr"],
 ])("the tower of %s, compiled", async (name) => {
   const model = await openModel(goldenFolder("vision", name), { sees: true })
   onTestFinished(() => model.close())

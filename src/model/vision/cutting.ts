@@ -92,6 +92,11 @@ export function fittedGrown(image: Fields, grain: Grain): Cuts {
   return { tile, cutting: { ...cutting, grows: "height first" } }
 }
 
+/** As HunyuanOCR. */
+export function fittedLarge(image: Fields, grain: Grain): Cuts {
+  return fittedTo(image, grain, { least: 512 ** 2, most: 2048 ** 2 })
+}
+
 /** @param area where none is said */
 function fittedTo(
   image: Fields,

@@ -2,7 +2,7 @@
 // not known is none: its model is served as the text model inside of it. Of a known one, what would change the mathematics is read
 // or refused.
 //
-// Sources: configuration_*.py and modeling_*.py of transformers (aya_vision, cohere2_vision, deepseek_vl, gemma3, idefics3, internvl,
+// Sources: configuration_*.py and modeling_*.py of transformers (aya_vision, cohere2_vision, deepseek_vl, gemma3, hunyuan_vl, idefics3, internvl,
 // janus, lfm2_vl, lighton_ocr, llama4, llava, llava_next, llava_onevision, minicpm_ocr, minicpmv4_6, mistral3, paddleocr_vl, qianfan_ocr, smolvlm,
 // vipllava).
 
@@ -12,6 +12,14 @@ import type { Naming } from "../weights/names.ts"
 import { asked, type Eye, type EyeName, eyes } from "./eyes.ts"
 import { GEMMA4, readGemma4Tower } from "./gemma4.ts"
 import { isGlm4v, readGlm4vTower } from "./glm4v.ts"
+import {
+  HUNYUAN,
+  HUNYUAN_TOWERS,
+  hunyuanAxes,
+  hunyuanParts,
+  hunyuanVision,
+  readHunyuanPatches,
+} from "./hunyuan.ts"
 import { kimiKernel } from "./kimi.ts"
 import {
   checkMerging,
@@ -48,6 +56,7 @@ interface Family {
   /** Where it is not said. */
   softToken: number
   newline?: true
+  framed?: true
   /** What turns each pair in the text model, where it turns rows by where they lie. */
   axes?(fields: Fields, text: ModelConfig): NonNullable<TowerConfig["axes"]>
   mutual?: NonNullable<TowerConfig["mutual"]>
@@ -88,6 +97,7 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
     projector: { ...projector, width: text.shapes.hidden },
     softToken: softTokenOf(fields, family, text),
     ...(family.newline && { newline: family.newline }),
+    ...(family.framed && { framed: family.framed }),
     ...(family.axes && { axes: family.axes(fields, text) }),
     ...(family.mutual && { mutual: family.mutual }),
     naming: {
@@ -189,6 +199,15 @@ const families = {
       projector_norm: { name: "mm_soft_emb_norm", plus: 1 },
       "linear_1.weight": { name: "mm_input_projection_weight", transposed: true },
     },
+  },
+  [HUNYUAN]: {
+    towers: HUNYUAN_TOWERS,
+    ending: hunyuanEnding,
+    framed: true,
+    axes: hunyuanAxes,
+    softToken: 120120,
+    roots: ["vit.", "model.vit."].map((root) => ({ root, head: `${root}perceive.` })),
+    parts: {},
   },
   idefics3: idefics3Family,
   internvl: {
@@ -437,6 +456,26 @@ function miniCpmEnding(fields: Fields, _: Eye, text: ModelConfig): Ending {
     parts: resamplerParts(resampler.columns),
     // Where the text model multiplies rows of tokens, converters have divided that matrix.
     projector: { norm: resampler.norm, inner: undefined, bias: false, factor: 1 },
+  }
+}
+
+/** Patches are normed one by one, and what comes of them is, too. */
+function hunyuanEnding(fields: Fields, eye: Eye): Ending {
+  const { joined: side } = readHunyuanPatches(fields)!
+  const { width } = eye
+  const vision = hunyuanVision(fields.object("vision_config")!)
+  const norm = { kind: "rms", bias: false, epsilon: vision.positive("rms_norm_eps") } as const
+  return {
+    layersRead: undefined,
+    merge: { side, by: "columns", norm },
+    parts: hunyuanParts(eye, side),
+    projector: {
+      norm: undefined,
+      inner: { columns: 2 * width, activation: readActivation(vision, {}), gated: false },
+      behind: { columns: 4 * width, norm },
+      bias: true,
+      factor: 1,
+    },
   }
 }
 

@@ -429,7 +429,7 @@ export function processingBy(
   texts: Pick<Sources, "processor" | "tokens">,
 ): ImageProcessing | undefined {
   const fitting = fittingFamily(config)
-  if (fitting) return fittingOf(fitting, image, texts.tokens)
+  if (fitting) return fittingOf(fitting, image, texts)
   const usual = own(families, config.text("model_type"))
   const vision = config.object("vision_config")
   if (!usual || !vision) return undefined
@@ -440,7 +440,11 @@ export function processingBy(
 }
 
 /** As large as its image. */
-function fittingOf(family: Fitting, image: Fields, tokens: Tokens): ImageProcessing {
+function fittingOf(
+  family: Fitting,
+  image: Fields,
+  { tokens, processor }: Pick<Sources, "processor" | "tokens">,
+): ImageProcessing {
   const { patches, repeated } = family
   const { patch, joined } = patches
   const chosen: ImageProcessor = processors[processorOf(image, family)]
@@ -457,7 +461,7 @@ function fittingOf(family: Fitting, image: Fields, tokens: Tokens): ImageProcess
     ...patches,
     hasClassRow: false,
     skipped: 0,
-    ...family.words(tokens),
+    ...family.words(tokens, processor),
   }
   const rows = mostRows(processing) / joined ** 2
   if (family.lines && rows * joined > family.lines)

@@ -14,6 +14,7 @@ import {
   fitted,
   fittedFrames,
   fittedGrown,
+  fittedLarge,
   type Grain,
   inGrid,
   onCanvas,
@@ -36,6 +37,8 @@ export interface ImageProcessor {
   normal: { mean: readonly number[]; std: readonly number[] }
   /** Bytes are rescaled and no more; what the tower does to them then is done here. */
   isRescaled?: true
+  /** Whatever its file says of it. */
+  hasOwnFilter?: true
   /** Each step is rounded to floats of that kind. */
   steps?: "bf16"
   /** The field that says how large a tile is. */
@@ -167,6 +170,15 @@ export const processors = {
   MiniCPMV4_6ImageProcessor: { filter: "bicubic", normal: HALVES, ...SLICED },
   MiniCPMOcrImageProcessor: { filter: "bicubic", normal: HALVES, ...SLICED, cutting: slicedOrKept },
   PaddleOCRVLImageProcessor: { filter: "bicubic", normal: CLIP, ...GROWN },
+  // Published files name another filter, with which nobody resized.
+  HunYuanVLImageProcessor: {
+    filter: "bicubic",
+    hasOwnFilter: true,
+    normal: CLIP,
+    field: "size",
+    cutting: fittedLarge,
+    flags: [],
+  },
   Lfm2VlImageProcessor: {
     filter: "bilinear",
     normal: HALVES,
@@ -185,9 +197,10 @@ export const processors = {
 } as const satisfies Record<string, ImageProcessor>
 
 /** What becomes of pixels, wherever they are. */
-export function normalising(image: Fields, { filter, normal, isRescaled, steps }: ImageProcessor) {
+export function normalising(image: Fields, chosen: ImageProcessor) {
+  const { filter, hasOwnFilter, normal, isRescaled, steps } = chosen
   const common = {
-    filter: filterOf(image, filter),
+    filter: hasOwnFilter ? filter : filterOf(image, filter),
     rescale: image.positive("rescale_factor", 1 / 255),
   }
   if (isRescaled) {

@@ -5,7 +5,8 @@
 //
 // Towers that take images of any proportions have no such table. Where positions are learned, for a square of places, those between
 // are mixed of the four around them: behind a patch's pixels its row has how much each place counts, which is multiplied with them.
-// Where each height and each width has a row of its own, both are added. Or a patch has the nearest of these places, which its token names.
+// Where each height and each width has a row of its own, both are added. Or a patch has the nearest of these places, which its token names; or
+// of very many places the four around it are named by its token and its coordinates, and behind its pixels is how much each of these counts.
 //
 // Where patches are merged between two layers, each of those that become one has the row of all of them from then on: keys and values
 // that are there four times count four times less, so what is seen is the same. It costs what a tower without that costs.
@@ -30,6 +31,7 @@ import {
 } from "../../compiler/graph/builder.ts"
 import type { Activation } from "../../compiler/graph/elementwise.ts"
 import type { Graph, Node, Weight } from "../../compiler/graph/graph.ts"
+import { NAMED } from "../../images/patches.ts"
 import type { Shapes } from "../../runtime/manifest.ts"
 import type { Axis, Rotation } from "../../runtime/rotation.ts"
 import { type Block, type NormKind, withAttention, withBlocks } from "../block.ts"
@@ -72,6 +74,8 @@ export interface TowerConfig {
   softToken: number
   /** A row of its own ends each line of an image, in the prompt. */
   newline?: true
+  /** The same, made of one that is as wide as what the projector's last matrix takes; another begins an image, and a third ends it. */
+  framed?: true
   /** In the text model the rows of a tile see each other, in all layers or in those that have windows. */
   mutual?: "everywhere" | "in windows"
   /** Where the text model gives layers columns of the token's own, a row of an image has those of this one. */
@@ -98,6 +102,8 @@ export interface Fits {
   interpolated?: "before the norm" | "behind the norm"
   /** The same, of which a patch has the nearest. */
   nearest?: true
+  /** The four around a patch are named. */
+  named?: true
   /** Of so many heights and as many widths. */
   lines?: number
 }
@@ -152,6 +158,8 @@ export interface Projector {
    */
   inner: { columns: number; activation: Activation; gated: boolean; twice?: true } | undefined
   bias: boolean
+  /** Behind these a matrix that takes so many columns, and a norm. */
+  behind?: { columns: number; norm: NormKind }
   /** Behind that a matrix, a norm, gelu and a gated MLP so wide; none of them has a bias. */
   gatedMlp?: { columns: number; activation: Activation }
   /** Of a row that comes out: the text model's. */
@@ -196,9 +204,13 @@ export function seeingImages(
 export function tower(config: TowerConfig): Graph {
   const { architecture, width, blocks, firstNorm, lastNorm, layersRead, merge, projector } = config
   const own = named("", "model.")
-  const table = config.fits && !config.fits.nearest ? undefined : positionsOf(config)
+  const table = namesPlaces(config) ? positionsOf(config) : undefined
   const given = hiddenIn(towerShapes(config).taken)
-  const places = table ? embed(table) : learnedPlaces(config, given)
+  const places = config.fits?.named
+    ? fourPlaces(config, given)
+    : table
+      ? embed(table)
+      : learnedPlaces(config, given)
   const isBehind = config.fits?.interpolated === "behind the norm"
   const patches = patchesOf(config, given) // [tokens, width]
   const seen = places && !isBehind ? add(patches, places) : patches
@@ -330,6 +342,15 @@ function learnedPlaces({ width, side, patch, fits }: TowerConfig, given: Node): 
   return linear(shares, { ...table, exact: true as const })
 }
 
+/** [tokens, width] each patch's four places, as much of each as stands behind its pixels. */
+function fourPlaces(config: TowerConfig, given: Node): Node {
+  const table = positionsOf(config)
+  const pixels = COLOURS * config.patch ** 2
+  return (["token", "time", "height", "width"] as const)
+    .map((by, i) => multiply(embed(table, by), slice(given, pixels + i, 1)))
+    .reduce(add)
+}
+
 /** Rows of two tables, which are kept as exactly as they are added. */
 function linesOf(lines: number, width: number): Node {
   const own = named("", "model.")
@@ -346,20 +367,27 @@ export function placesParts(name: string, count: number, width: number): Naming[
   return { "positions.weight": { name, rows, turnedRuns: { width } } }
 }
 
-/** What is read beside the graph: a row of the text model's width, that ends lines. */
-export function newlineOf({ newline, projector }: TowerConfig): Weight | undefined {
-  return newline && weight("newline", "newline.weight", projector.width)
+/** Rows that are read beside the graph: what ends lines, and what stands before and behind them. */
+export function apartOf({ newline, framed, projector: { width, behind } }: TowerConfig): Weight[] {
+  const row = (name: string, columns: number) => weight(name, `${name}.weight`, columns)
+  if (newline) return [row("newline", width)]
+  if (!framed) return []
+  return [row("newline", behind!.columns), row("opening", width), row("closing", width)]
 }
+
+/** Whether tokens are rows of its table of positions. */
+const namesPlaces = ({ fits }: TowerConfig) => !fits || fits.nearest || fits.named || false
 
 export function towerShapes(config: TowerConfig): Shapes & { taken: number } {
   const { blocks, patch, side, hasClass, width, fits, projector, stacked = [] } = config
+  const shares = fits?.named ? NAMED : fits?.interpolated ? side * side : 0
   const { attention, mlp } = blocks[0]!
   const { heads, kvHeads, headDim } = attention
   const places = side * side + Number(hasClass)
   return {
-    vocabulary: fits && !fits.nearest ? width : places,
+    vocabulary: namesPlaces(config) ? places : width,
     hidden: projector.width * (1 + stacked.length),
-    taken: COLOURS * patch * patch + (fits?.interpolated ? side * side : 0),
+    taken: COLOURS * patch * patch + shares,
     layers: blocks.length,
     heads,
     kvHeads,
@@ -406,7 +434,7 @@ function standard(x: Node): Node {
 }
 
 export function projected(x: Node, projector: Projector, own: Named): Node {
-  const { norm: kind, inner, gatedMlp, bias, width, factor } = projector
+  const { norm: kind, inner, behind, gatedMlp, bias, width, factor } = projector
   const project = (name: string, input: Node, rows: number) =>
     linear(
       input,
@@ -422,6 +450,10 @@ export function projected(x: Node, projector: Projector, own: Named): Node {
   const activated = gated
     ? multiply(apply(activation, slice(made, half, half)), slice(made, 0, half))
     : apply(activation, made)
+  if (behind) {
+    const last = project("linear_3", project("linear_2", activated, behind.columns), width)
+    return scaled(normed(last, behind.norm, own, "last_norm", "last_norm"), factor)
+  }
   if (!twice) return scaled(project("linear_2", activated, width), factor)
   const again = apply(activation, project("linear_2", activated, columns))
   return scaled(project("linear_3", again, width), factor)
