@@ -1,5 +1,5 @@
 // A picture becomes tiles as the tower takes them, and the grid in which they lie. What comes out is what the processors of
-// transformers make, sizes rounded as Python rounds them: image_processing_idefics3.py (and smolvlm), image_processing_got_ocr2.py,
+// transformers make, sizes rounded as Python rounds them: image_processing_idefics3.py (and smolvlm), image_processing_got_ocr2.py (and granite_docling),
 // image_processing_cohere2_vision.py, image_processing_deepseek_vl.py, image_processing_qwen2_vl.py, image_processing_pixtral.py,
 // image_processing_gemma4.py, image_processing_llava_next.py, image_processing_lfm2_vl.py, image_processing_llama4.py,
 // image_processing_kimi_k25.py, image_processing_minicpmv4_6.py (and minicpm_ocr), image_processing_paddleocr_vl.py, and for the others image_processing_backends.py.
@@ -44,8 +44,9 @@ export function mostTiles({ cutting, tile }: Pick<ImageProcessing, "cutting" | "
   if (kind === "fit") return cutting.tiles ? cutting.tiles.most + 1 : 1
   if (kind === "anyres")
     return 1 + Math.max(...cutting.grids.map(({ width, height }) => width * height))
-  const isCounted = kind === "grid" || kind === "canvas" || kind === "slices"
-  const most = isCounted ? cutting.most : across * across
+  const isCounted = kind === "canvas" || kind === "slices"
+  const ofGrid = kind === "grid" && Math.max(cutting.most, cutting.dense?.most ?? 0)
+  const most = ofGrid || (isCounted ? cutting.most : across * across)
   return most > 1 ? most + 1 : 1
 }
 
@@ -358,9 +359,24 @@ function gridOf(size: Size, tile: Size): Grid {
 
 function inGrid(picture: Picture, cutting: Of<"grid">, processing: ImageProcessing): Cut {
   const { tile, filter } = processing
-  const grid = choices[cutting.choice](picture, tile, cutting)
+  const grid = choices[cutting.choice](picture, tile, {
+    ...cutting,
+    most: mostIn(picture, cutting, tile),
+  })
   const size = { width: grid.width * tile.width, height: grid.height * tile.height }
   return withWhole(resize(picture, size, filter), grid, processing, picture)
+}
+
+/** Tiles that an image may have (`get_tile_budget`). */
+function mostIn({ width, height }: Size, cutting: Of<"grid">, tile: Size): number {
+  const { dense, most } = cutting
+  if (!dense) return most
+  const { above = 0, upTo = Number.POSITIVE_INFINITY, scale } = dense
+  const ratio = width / height
+  if (ratio <= above || ratio > upTo) return most
+  if (scale === undefined) return dense.most
+  const { width: across } = byRatio({ width, height }, tile, cutting)
+  return (across * tile.width) / width < scale ? dense.most : most
 }
 
 function anyRes(picture: Picture, { grids }: Of<"anyres">, processing: ImageProcessing): Cut {
@@ -504,11 +520,12 @@ const choices = { ratio: byRatio, scale: byScale } satisfies Record<Of<"grid">["
 function byRatio(
   { width, height }: Size,
   tile: Size,
-  { least, most }: Pick<Of<"grid">, "least" | "most">,
+  { least, most, side = most }: Pick<Of<"grid">, "least" | "most" | "side">,
 ): Grid {
   let best = ONE
   let nearest = Number.POSITIVE_INFINITY
   for (const grid of grids(least, most)) {
+    if (Math.max(grid.width, grid.height) > side) continue
     const distance = Math.abs(width / height - grid.width / grid.height)
     const isLarge = width * height > 0.5 * tile.width * tile.height * grid.width * grid.height
     if (distance < nearest || (distance === nearest && isLarge)) best = grid

@@ -20,7 +20,15 @@ export type Cutting =
   /** As Idefics 3: the longer edge becomes so many pixels, then both a multiple of the tile's; all of it as the last tile. */
   | { kind: "split"; longest: number; isSplit: boolean }
   /** In a grid of so many tiles, chosen by `choice`; with more than one, all of it as the last tile. */
-  | { kind: "grid"; choice: "ratio" | "scale"; least: number; most: number }
+  | {
+      kind: "grid"
+      choice: "ratio" | "scale"
+      least: number
+      most: number
+      /** Beside each other, and below. */
+      side?: number
+      dense?: Dense
+    }
   /**
    * As LLaVA 1.6: all of it as the first tile; then padded with black to the best of these grids. Where they have more rows than so
    * many tiles, these are shrunk.
@@ -67,6 +75,17 @@ export const fits = (cutting: Cutting): cutting is Extract<Cutting, { kind: Fitt
 
 type Fitting = "fit" | "within" | "fill" | "slices" | "shrink"
 
+/**
+ * As Granite Docling: an image of so many times as much width as height, above one number and up to the other, may have more tiles where its grid
+ * makes less than `scale` of its width. Absent: any.
+ */
+export interface Dense {
+  most: number
+  scale?: number
+  above?: number
+  upTo?: number
+}
+
 /** As LFM2-VL: an image of more pixels than that lies in a grid of square tiles, and the one that fits it stands behind them. */
 export interface Tiles {
   above: number
@@ -87,6 +106,8 @@ export interface Wording {
   part: string
   /** Before the tile that holds all of it, where there are others. */
   whole: string
+  /** Behind the only one; absent: as behind that one. */
+  behindOnly?: string
   /** Behind that one, or the only one; absent: what stands behind each. */
   behindWhole?: string
   /** Between the lines of a tile that fits its image. */
@@ -142,6 +163,8 @@ export interface ImageProcessing {
    * counts. Absent: there stands how much every place counts.
    */
   isNamed?: true
+  /** The tower is told in which line and column of a tile each row lies that comes out of it. */
+  isLined?: true
   /** A row of the tower's own stands before those of an image, another ends each of their lines, and one stands behind them. */
   isFramed?: true
   /** The text model turns rows by where they lie in their image. */

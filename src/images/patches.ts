@@ -20,6 +20,7 @@ export type Layout = Pick<
   | "joined"
   | "hasClassRow"
   | "isTurned"
+  | "isLined"
   | "skipped"
   | "window"
   | "places"
@@ -220,6 +221,7 @@ function toBf16(value: number): number {
 export function tileOf(pixels: Float32Array, layout: Layout): Tile {
   const plain = { given: pixels, places: placesOf(layout), wanted: wantedOf(layout) }
   if (layout.isTurned) return { ...plain, coordinates: coordinatesOf(layout) }
+  if (layout.isLined) return { ...plain, coordinates: coordinatesOf(layout, layout.joined) }
   if (!fits(layout.cutting)) return plain
   if (layout.places && layout.isNamed) return { ...plain, ...naming(pixels, layout, layout.places) }
   if (layout.places) shareOut(pixels, layout, layout.places)
@@ -229,14 +231,14 @@ export function tileOf(pixels: Float32Array, layout: Layout): Tile {
   return { ...plain, coordinates: coordinatesOf(layout), ...windows }
 }
 
-/** [3, rows] of each patch: no time, its line, its column; of a class's row nothing. */
-function coordinatesOf(layout: Layout): Int32Array {
+/** [3, rows] of each patch: no time, its line, its column, so many of which count as one; of a class's row nothing. */
+function coordinatesOf(layout: Layout, each = 1): Int32Array {
   const [rows, from] = [rowsOf(layout), Number(layout.isTurned ?? false)]
   const coordinates = new Int32Array(3 * rows)
   for (const [at, { column, line }] of patchOrder(layout).entries()) {
     const row = at + Number(layout.hasClassRow)
-    coordinates[rows + row] = from + line
-    coordinates[2 * rows + row] = from + column
+    coordinates[rows + row] = from + Math.floor(line / each)
+    coordinates[2 * rows + row] = from + Math.floor(column / each)
   }
   return coordinates
 }

@@ -22,6 +22,21 @@ interface Seeing {
   tied?: true
 }
 
+const GRANITE_DOCLING = {
+  vocab_size: 133800,
+  hidden_size: 1024,
+  intermediate_size: 2048,
+  num_hidden_layers: 28,
+  num_attention_heads: 16,
+  num_key_value_heads: 4,
+  max_position_embeddings: 32768,
+  rms_norm_eps: 1e-5,
+  embedding_multiplier: 12,
+  logits_scaling: 4,
+  residual_multiplier: 0.263,
+  attention_multiplier: 0.015625,
+}
+
 const QWEN3_ASR = {
   hidden_size: 2048,
   intermediate_size: 6144,
@@ -96,6 +111,13 @@ export const seeing: Readonly<Record<string, Seeing>> = {
       max_position_embeddings: 8192,
       rms_norm_eps: 1e-5,
     },
+  },
+  granite_docling: {
+    models: "granite-for-docling 500M",
+    texts: ["granite"],
+    called: { granite_docling_text: "granite" },
+    absent: GRANITE_DOCLING,
+    tied: true,
   },
   granite_speech: { models: "Granite Speech", texts: ["granite"], tied: true },
   granite_speech_plus: { models: "Granite Speech Plus", texts: ["granite"], tied: true },

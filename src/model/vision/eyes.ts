@@ -10,6 +10,7 @@ import { readDecoder, seeingBothWays } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
 import { joinedRows, type NamedPart, type Naming, type Part } from "../weights/names.ts"
+import { GRANITE_DOCLING_EYE } from "./granite-docling.ts"
 import { hunyuanVision } from "./hunyuan.ts"
 import { kimiPlaces, kimiVision } from "./kimi.ts"
 import { PADDLEOCR_EYE } from "./paddleocr.ts"
@@ -62,6 +63,7 @@ const INTERNVL = {
 /** By their `model_type`. */
 export const eyes = {
   clip_vision_model: clip,
+  granite_docling_vision: (vision: Fields) => siglip(vision, { ...SIGLIP, ...GRANITE_DOCLING_EYE }),
   hunyuan_vl_vision: hunyuan,
   idefics3: idefics3,
   idefics3_vision: idefics3,

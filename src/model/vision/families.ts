@@ -2,7 +2,7 @@
 // not known is none: its model is served as the text model inside of it. Of a known one, what would change the mathematics is read
 // or refused.
 //
-// Sources: configuration_*.py and modeling_*.py of transformers (aya_vision, cohere2_vision, deepseek_vl, gemma3, hunyuan_vl, idefics3, internvl,
+// Sources: configuration_*.py and modeling_*.py of transformers (aya_vision, cohere2_vision, deepseek_vl, gemma3, granite_docling, hunyuan_vl, idefics3, internvl,
 // janus, lfm2_vl, lighton_ocr, llama4, llava, llava_next, llava_onevision, minicpm_ocr, minicpmv4_6, mistral3, paddleocr_vl, qianfan_ocr, smolvlm,
 // vipllava).
 
@@ -12,6 +12,14 @@ import type { Naming } from "../weights/names.ts"
 import { asked, type Eye, type EyeName, eyes } from "./eyes.ts"
 import { GEMMA4, readGemma4Tower } from "./gemma4.ts"
 import { isGlm4v, readGlm4vTower } from "./glm4v.ts"
+import {
+  GRANITE_DOCLING,
+  GRANITE_DOCLING_MERGING,
+  graniteDoclingParts,
+  graniteDoclingProjectors,
+  graniteDoclingScale,
+  graniteDoclingStacked,
+} from "./granite-docling.ts"
 import {
   HUNYUAN,
   HUNYUAN_TOWERS,
@@ -41,6 +49,7 @@ interface Ending {
   between?: TowerConfig["between"]
   merge: Merge
   resampler?: TowerConfig["resampler"]
+  stacked?: Pick<TowerConfig, "stacked" | "stackedProjector">
   projector: Omit<Projector, "width">
   /** What its own parts are called, where the configuration decides that. */
   parts?: Naming["parts"]
@@ -83,7 +92,7 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
   if (!name) return undefined
   const eye = family.eye?.(fields) ?? eyes[name](vision)
   const ending = family.ending(fields, eye, text)
-  const { layersRead, between, merge, resampler, projector, parts } = ending
+  const { layersRead, between, merge, resampler, stacked, projector, parts } = ending
   const { names, ...own } = eye
   return {
     ...own,
@@ -95,6 +104,7 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
     merge,
     ...(resampler && { resampler }),
     projector: { ...projector, width: text.shapes.hidden },
+    ...stacked,
     softToken: softTokenOf(fields, family, text),
     ...(family.newline && { newline: family.newline }),
     ...(family.framed && { framed: family.framed }),
@@ -199,6 +209,16 @@ const families = {
       projector_norm: { name: "mm_soft_emb_norm", plus: 1 },
       "linear_1.weight": { name: "mm_input_projection_weight", transposed: true },
     },
+  },
+  [GRANITE_DOCLING]: {
+    towers: ["granite_docling_vision"],
+    ending: graniteDoclingEnding,
+    softToken: 100337,
+    roots: ["model.vision_model.", "vision_model."].map((root) => ({
+      root,
+      head: `${root}connector.`,
+    })),
+    parts: {},
   },
   [HUNYUAN]: {
     towers: HUNYUAN_TOWERS,
@@ -459,6 +479,34 @@ function miniCpmEnding(fields: Fields, _: Eye, text: ModelConfig): Ending {
   }
 }
 
+function graniteDoclingEnding(fields: Fields, eye: Eye, { shapes }: ModelConfig): Ending {
+  const vision = fields.object("vision_config")!
+  const width = shapes.hidden
+  const out = vision.count("out_hidden_size", 1024)
+  if (out !== width)
+    throw vision.wrong("out_hidden_size", `is ${out}, and rows of the text model have ${width}`)
+  if (width % 4 !== 0)
+    throw vision.wrong(
+      "out_hidden_size",
+      `is ${width}, no multiple of 4, as sines of two sides are`,
+    )
+  const side = dividing(vision, "scale_factor", graniteDoclingScale(fields), eye)
+  const stacked = graniteDoclingStacked(vision, eye.blocks.length)
+  if (stacked.length > shapes.layers)
+    throw vision.wrong(
+      "deepstack_visual_indexes",
+      `names ${stacked.length} layers, for ${shapes.layers}`,
+    )
+  const projectors = graniteDoclingProjectors(width)
+  return {
+    layersRead: undefined,
+    merge: { side, by: "columns", norm: GRANITE_DOCLING_MERGING },
+    stacked: { stacked, stackedProjector: projectors.stacked },
+    projector: projectors.main,
+    parts: graniteDoclingParts(stacked),
+  }
+}
+
 /** Patches are normed one by one, and what comes of them is, too. */
 function hunyuanEnding(fields: Fields, eye: Eye): Ending {
   const { joined: side } = readHunyuanPatches(fields)!
@@ -472,7 +520,8 @@ function hunyuanEnding(fields: Fields, eye: Eye): Ending {
     projector: {
       norm: undefined,
       inner: { columns: 2 * width, activation: readActivation(vision, {}), gated: false },
-      behind: { columns: 4 * width, norm },
+      behind: { columns: 4 * width },
+      last: norm,
       bias: true,
       factor: 1,
     },

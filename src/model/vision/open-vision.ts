@@ -158,17 +158,15 @@ async function readApart(config: TowerConfig, weights: Weights): Promise<Float32
     apartOf(config).map(({ rows, sources }) => read(sources[0]!.tensor, rows)),
   )
   const [newline, ...frame] = stored
-  const { behind, width } = config.projector
-  if (!newline || !behind) return newline
+  const { behind, last, width } = config.projector
+  if (!newline || !behind || !last) return newline
   const [matrix, bias, norm] = await Promise.all([
     read("linear_3.weight", width, behind.columns),
     read("linear_3.bias", width),
     read("last_norm.weight", width),
   ])
   const line = multiplied(newline, { matrix, bias })
-  return Float32Array.from(
-    [line, ...frame].flatMap((row) => [...evened(row, norm, behind.norm.epsilon)]),
-  )
+  return Float32Array.from([line, ...frame].flatMap((row) => [...evened(row, norm, last.epsilon)]))
 }
 
 interface Matrix {

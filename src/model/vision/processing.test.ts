@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, expect, test } from "vitest"
-import { type Cut, cut } from "../../images/cut.ts"
+import { type Cut, cut, mostTiles } from "../../images/cut.ts"
 import { decode } from "../../images/decode.ts"
 import type { ImageProcessing, Picture } from "../../images/image.ts"
 import {
@@ -35,6 +35,7 @@ const { seen, fitted, sizes } = JSON.parse(
     lfm2_vl: number[][]
     lighton_ocr: number[][]
     paddleocr_vl: number[][]
+    granite_docling: { fields: Record<string, number>; images: number[][]; long: number[][] }
     minicpm_ocr: number[][]
     minicpmv4_6: number[][]
     llama4: Record<"grown" | "kept", number[][]>
@@ -446,6 +447,23 @@ test.each([
     expect(cut(blank(201, 1), processing)).toHaveProperty("refusal")
   },
 )
+
+test("a page of Granite Docling's lies in the grid that transformers chooses, larger where it is dense", async () => {
+  const { fields, images, long } = sizes.granite_docling
+  const vision_config = { image_size: 56, patch_size: 7, scale_factor: 2 }
+  const gridsOf = async (own: Record<string, number>, pages: readonly number[][]) => {
+    const files = { "preprocessor_config.json": { size: { height: 56, width: 56 }, ...own } }
+    const processing = (await read({ model_type: "granite_docling", vision_config }, files))!
+    return pages.map(([width, height]) => {
+      const parts = cut(blank(width!, height!), processing)
+      if ("refusal" in parts) throw new Error(parts.refusal)
+      expect(parts.tiles.length).toBeLessThanOrEqual(mostTiles(processing))
+      return [width, height, parts.grid.width, parts.grid.height]
+    })
+  }
+  expect(await gridsOf(fields, images)).toEqual(images)
+  expect(await gridsOf({ max_patches: 40 }, long)).toEqual(long)
+})
 
 test("LFM2-VL's tiles and what holds all of them have words of their own", async () => {
   const [said, plain] = [await readTiled(), await readTiled({ processor: SILENT })]

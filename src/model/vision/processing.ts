@@ -11,6 +11,7 @@ import { Fields } from "../fields.ts"
 import { type Folder, isObject, type Json } from "../folder.ts"
 import { MAX_EDGE, type Pinpoints, readGrids } from "./cutting.ts"
 import { type Fitting, fittingFamily, plain, type Tokens } from "./fitting.ts"
+import { GRANITE_DOCLING, graniteDoclingScale } from "./granite-docling.ts"
 import { kimiImage, kimiKernel, kimiPlaces } from "./kimi.ts"
 import {
   MINICPM,
@@ -61,6 +62,8 @@ interface Family {
   queries?(sources: Sources): number
   /** Patches a side that become one row between layers, if any do. */
   inner?(sources: Sources): number | undefined
+  /** The tower is told where rows of a tile lie that come out of it. */
+  isLined?: true
   /** What `vision_feature_select_strategy` is where nothing is said. It holds: in "default" the first row does not come out. */
   selects?: "default" | "full"
   /** Images lie in grids that the configuration lists, too, or else in these. */
@@ -199,6 +202,26 @@ const families: Readonly<Record<string, Family>> = {
   },
   kimi_k25: kimi,
   kimi_vl: { ...kimi, processors: ["KimiVLImageProcessor"], tower: "moonvit" },
+  [GRANITE_DOCLING]: {
+    processors: ["GraniteDoclingImageProcessor"],
+    tower: "granite_docling_vision",
+    isLined: true,
+    joined: ({ config }) => graniteDoclingScale(config),
+    words({ tokens }) {
+      const soft = tokens("image_token", "<image>")
+      const around = "<fake_token_around_image>"
+      const part = `${around}<row_{row}_col_{column}>`
+      const wording = {
+        only: `${around}<row_1_col_1>`,
+        behindOnly: "\n",
+        part,
+        behindRow: "\n",
+        whole: `\n${around}<global-img>`,
+        behindWhole: around,
+      }
+      return { mark: soft, soft, wording: { ...plain, ...wording } }
+    },
+  },
   [MINICPM]: {
     processors: ["MiniCPMVImageProcessor"],
     tower: "siglip",
@@ -376,6 +399,7 @@ const towers: Readonly<Record<string, Tower>> = {
   janus_vision_model: { hasClassRow: false, image: 384, patch: 16 },
   idefics3: { hasClassRow: false, image: 224, patch: 32 }, // as Idefics 3 and SmolVLM were published
   smolvlm: { hasClassRow: false, image: 224, patch: 32 },
+  granite_docling_vision: { hasClassRow: false, image: 512, patch: 16 },
   minicpm_ocr_vision: { ...slicing, image: 224, patch: 16 },
   minicpmv4_6_vision: { ...slicing, image: 224, patch: 16 },
   idefics3_vision: { hasClassRow: false, image: 224, patch: 32 },
@@ -529,6 +553,7 @@ function processingOf(family: Family, tower: Tower, sources: Sources): ImageProc
     ...(tower.nearest && { nearest: tower.nearest(vision) }),
     ...(queries && { queries }),
     ...(inner && { inner }),
+    ...(family.isLined && { isLined: family.isLined }),
     ...family.words(sources),
   }
   if (queries) checkQueries(image, queries)

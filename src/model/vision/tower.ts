@@ -70,6 +70,8 @@ export interface TowerConfig {
   projector: Projector
   /** What comes out behind the last layer's rows, side by side. */
   stacked?: readonly Stacked[]
+  /** Of these; absent: as that of the last layer's, behind a norm. */
+  stackedProjector?: Projector
   /** The token in whose place a row that comes out stands in a prompt. */
   softToken: number
   /** A row of its own ends each line of an image, in the prompt. */
@@ -156,16 +158,27 @@ export interface Projector {
    * So many columns between two matrices are activated; or where they are `gated` the second half of them is, and the first is
    * multiplied with it. `twice`: behind them is another such matrix, whose rows are activated, too. Undefined: there is one matrix.
    */
-  inner: { columns: number; activation: Activation; gated: boolean; twice?: true } | undefined
+  inner: Inner | undefined
   bias: boolean
-  /** Behind these a matrix that takes so many columns, and a norm. */
-  behind?: { columns: number; norm: NormKind }
+  /** Behind these a matrix that takes so many columns. */
+  behind?: { columns: number }
+  /** Of what comes out. */
+  last?: NormKind
   /** Behind that a matrix, a norm, gelu and a gated MLP so wide; none of them has a bias. */
   gatedMlp?: { columns: number; activation: Activation }
   /** Of a row that comes out: the text model's. */
   width: number
   /** What it is multiplied with. */
   factor: number
+}
+
+interface Inner {
+  columns: number
+  activation: Activation
+  gated: boolean
+  twice?: true
+  /** What comes of the first matrix is told by sines in which column and line of its tile it lies, and normed. */
+  placed?: NormKind
 }
 
 const COLOURS = 3
@@ -230,12 +243,13 @@ export function tower(config: TowerConfig): Graph {
     ? resampled(read, config.resampler, ending)
     : merged(read, merge.side ** 2, merge, ending)
   const hidden = [
-    projected(leading, projector, ending),
+    projected(leading, projector, ending, config.side / merge.side),
     ...(config.stacked ?? []).map(({ layer, number }) => {
       const norm = { kind: "layer", bias: true, epsilon: lastNorm!.epsilon } as const
       const ofLayer = named(`stacked.${number}.`, `model.${STACKED}.${number}.`)
-      const joined = merged(left[layer]!, merge.side ** 2, merge, ofLayer)
-      return projected(joined, { ...projector, norm }, ofLayer)
+      const { norm: _, ...plain } = merge
+      const joined = merged(left[layer]!, merge.side ** 2, plain, ofLayer)
+      return projected(joined, config.stackedProjector ?? { ...projector, norm }, ofLayer)
     }),
   ].reduce(concat)
   const { heads, headDim } = blocks[0]!.attention
@@ -299,11 +313,7 @@ function resampled(x: Node, { queries, columns, heads, norm }: Resampler, own: N
     "seen",
     "key_norm",
   )
-  const lines = {
-    ...named("", "model.")("lines", "lines.weight", MAX_LINES, columns / 2),
-    exact: true as const,
-  }
-  const places = concat(embed(lines, "width"), embed(lines, "height"))
+  const places = sines(MAX_LINES, columns)
   const headDim = columns / heads
   const seen = attention(
     project("q", asking),
@@ -315,6 +325,13 @@ function resampled(x: Node, { queries, columns, heads, norm }: Resampler, own: N
     },
   )
   return project("o", select(seen, "hidden"))
+}
+
+/** [tokens, columns] of each its column and its line, as sines. */
+function sines(lines: number, columns: number): Node {
+  const own = named("", "model.")("lines", "lines.weight", lines, columns / 2)
+  const table = { ...own, exact: true as const }
+  return concat(embed(table, "width"), embed(table, "height"))
 }
 
 /** [tokens, width] patches. @param given the pixels of each, and how much each learned place counts for it */
@@ -433,8 +450,9 @@ function standard(x: Node): Node {
   return weigh(add(x, less), own("std_scale", "std_scale.weight", x.columns))
 }
 
-export function projected(x: Node, projector: Projector, own: Named): Node {
-  const { norm: kind, inner, behind, gatedMlp, bias, width, factor } = projector
+/** @param lines of what comes out, of which a tile has so many */
+export function projected(x: Node, projector: Projector, own: Named, lines = 0): Node {
+  const { norm: kind, inner, behind, last, gatedMlp, bias, width, factor } = projector
   const project = (name: string, input: Node, rows: number) =>
     linear(
       input,
@@ -444,17 +462,26 @@ export function projected(x: Node, projector: Projector, own: Named): Node {
   const even = kind ? normed(x, kind, own, "norm", "projector_norm") : x
   if (!inner && gatedMlp) return throughGatedMlp(project("linear_1", even, width), gatedMlp, own)
   if (!inner) return scaled(project("linear_1", even, width), factor)
-  const { columns, activation, gated, twice } = inner
-  const made = project("linear_1", even, columns)
+  const { columns, activation, gated, twice, placed } = inner
+  const first = project("linear_1", even, columns)
+  const made = placed
+    ? normed(
+        add(first, select(sines(lines, columns), "hidden")),
+        placed,
+        own,
+        "placed",
+        "placed_norm",
+      )
+    : first
   const half = columns / 2
   const activated = gated
     ? multiply(apply(activation, slice(made, half, half)), slice(made, 0, half))
     : apply(activation, made)
-  if (behind) {
-    const last = project("linear_3", project("linear_2", activated, behind.columns), width)
-    return scaled(normed(last, behind.norm, own, "last_norm", "last_norm"), factor)
+  if (!twice) {
+    const second = project("linear_2", activated, behind?.columns ?? width)
+    const out = behind ? project("linear_3", second, width) : second
+    return scaled(last ? normed(out, last, own, "last_norm", "last_norm") : out, factor)
   }
-  if (!twice) return scaled(project("linear_2", activated, width), factor)
   const again = apply(activation, project("linear_2", activated, columns))
   return scaled(project("linear_3", again, width), factor)
 }

@@ -28,6 +28,7 @@ from transformers.models.aya_vision import modeling_aya_vision, processing_aya_v
 from transformers.models.cohere2_vision import modeling_cohere2_vision, processing_cohere2_vision
 from transformers.models.deepseek_vl import processing_deepseek_vl
 from transformers.models.gemma3 import processing_gemma3
+from transformers.models.granite_docling.image_processing_granite_docling import GraniteDoclingImageProcessor
 from transformers.models.idefics3 import modeling_idefics3, processing_idefics3
 from transformers.models.internvl import modeling_internvl, processing_internvl
 from transformers.models.lfm2_vl.image_processing_lfm2_vl import Lfm2VlImageProcessor
@@ -736,6 +737,23 @@ def in_slices(prepare, mode, grows=True):
     return made
 
 
+PAGES = dict(max_patches=6, dense_max_patches=20, dense_max_scale=0.8, dense_min_aspect=0.5, dense_max_aspect=3.0)
+
+
+def in_pages():
+    """The grid of tiles of 56 pixels that a page of Granite Docling's lies in."""
+    prepare = GraniteDoclingImageProcessor(size=dict(height=56, width=56), **PAGES)
+    given = dict(size=dict(height=56, width=56), crop_to_patches=True, min_patches=1, **PAGES)
+    random, made = np.random.default_rng(1), []
+    for width, height in [*SIZES, *random.integers(1, 400, (60, 2)).tolist()]:
+        rows, columns = prepare.get_tile_grid(height, width, given)
+        made.append([width, height, columns, rows])
+    # A side has no more than 16 tiles.
+    wide = {**given, "max_patches": 40, "dense_max_patches": 0}
+    long = [[width, height, *prepare.get_tile_grid(height, width, wide)[::-1]] for width, height in [(2000, 50), (60, 1900), (900, 40)]]
+    return {"fields": PAGES, "images": made, "long": long}
+
+
 def on_canvas(grows):
     """The grid of tiles of 56 pixels that an image lies in, and how much of it a white one fills."""
     prepare = Llama4ImageProcessor(size=dict(height=56, width=56), max_patches=7, resize_to_max_canvas=grows)
@@ -761,6 +779,7 @@ def sizes():
     """Width and height of an image, and of what it becomes."""
     return {
         "pixtral": {"longest": 96, "patch": 16, "joined": 1, "images": within(96, 16)},
+        "granite_docling": in_pages(),
         "lfm2_vl": in_tiles(),
         "lighton_ocr": loosely(),
         "llama4": {"grown": on_canvas(True), "kept": on_canvas(False)},

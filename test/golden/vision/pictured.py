@@ -62,7 +62,8 @@ def make_weights(config, seed, folder, draw, buffer=lambda name, shape, generato
 
 
 def last_norm(model):
-    text = getattr(model, "model", model).language_model
+    whole = getattr(model, "model", model)
+    text = whole.text_model if hasattr(whole, "text_model") else whole.language_model
     text = getattr(text, "model", text)
     return getattr(text, "norm", None) or text.embedding_norm
 

@@ -414,6 +414,39 @@ MODELS = {
         sizes=[[(41, 27)], [(70, 50), (23, 22)]],
         renamed={"model.vision_tower.": "model.vision_tower.vision_model."},
     ),
+    "granite-docling": dict(
+        config={
+            "architectures": ["GraniteDoclingForConditionalGeneration"],
+            "model_type": "granite_docling",
+            "image_token_id": FIRST + 2,
+            "pad_token_id": 318,
+            "tie_word_embeddings": True,
+            "text_config": {
+                **{key: value for key, value in TEXT.items() if key != "rope_theta"},
+                "model_type": "granite_docling_text",
+                "pad_token_id": 318,
+                "num_hidden_layers": 3,
+                "rope_parameters": dict(rope_type="default", rope_theta=10000.0),
+                **dict(embedding_multiplier=1.5, attention_multiplier=0.4, residual_multiplier=1.3, logits_scaling=4.0),
+                "tie_word_embeddings": True,
+            },
+            "vision_config": {
+                **{**SIGLIP, "model_type": "granite_docling_vision", "image_size": 24, "patch_size": 4},
+                **dict(out_hidden_size=40, scale_factor=2, deepstack_visual_indexes=[0, 1], use_fine_route=True),
+            },
+        },
+        tokens=["<image>", "<fake_token_around_image>", "<global-img>"] + [f"<row_{row}_col_{column}>" for row in (1, 2) for column in (1, 2)],
+        names=dict(image_token="<image>"),
+        image=dict(
+            **dict(image_processor_type="GraniteDoclingImageProcessor", size=dict(height=24, width=24), image_mean=[0.5] * 3, image_std=[0.5] * 3),
+            **dict(max_patches=2, dense_max_patches=4, dense_max_scale=0.7, dense_min_aspect=0.9),
+        ),
+        processor=dict(processor_class="GraniteDoclingProcessor", image_seq_len=9),
+        # Two tiles beside each other and the whole; then two by two of what is too large for one, and a small one.
+        sizes=[[(41, 27)], [(50, 52), (23, 22)]],
+        # The way that makes more rows of a tile, which nobody goes.
+        left=["model.vision_model.connector.fine."],
+    ),
     "exaone4-5": dict(
         config={
             "architectures": ["Exaone4_5_ForConditionalGeneration"],
@@ -548,7 +581,10 @@ def features_of(model, given):
         rows = model.vision_model(given["pixel_values"]).last_hidden_state
         return model.multi_modal_projector(rows.reshape(-1, rows.shape[-1]))
     seeing = model.model if model.config.model_type == "janus" else model
-    rows = seeing.get_image_features(**given).pooler_output
+    seen = seeing.get_image_features(**given)
+    rows = seen.pooler_output
+    if getattr(seen, "deepstack_features", None):  # beside each what is added behind the first layers
+        return torch.cat([torch.cat(list(each)) for each in (rows, *seen.deepstack_features)], -1)
     rows = rows if torch.is_tensor(rows) else torch.cat([each.reshape(-1, each.shape[-1]) for each in rows])
     return rows.reshape(-1, rows.shape[-1])
 
