@@ -158,7 +158,7 @@ export async function openTower(
       mark,
       soft: { text: soft, id: sense.config.softToken },
       prepare: preparing(source, tower, {
-        ...("newline" in sense && sense.newline && { newline: sense.newline }),
+        ...("apart" in sense && sense.apart && { apart: sense.apart }),
         largest: mostRows * hidden * 4,
         wider: { from: hidden, to: takenColumns(graph.shapes) },
       }),
@@ -194,7 +194,7 @@ interface Wider {
 /**
  * All that a request brings is prepared before the first of it is read. Tiles are kept until then as far as there is room, and those
  * that are gone are cut once more. Of equal images or recordings one is worked on at a time, and the others find what came of it.
- * @param newline the row that ends a line of an image
+ * @param apart rows of images that no patch makes, the first of which ends a line
  * @param largest bytes that come of one at the most
  * @param wider what the tower's rows have, and what the text model takes in; absent: the same
  */
@@ -202,10 +202,10 @@ export function preparing(
   source: Pick<Preparing, "prepare">,
   tower: Tower,
   {
-    newline = new Float32Array(0),
+    apart = new Float32Array(0),
     largest = 0,
     wider = { from: 1, to: 1 },
-  }: { newline?: Float32Array; largest?: number; wider?: Wider } = {},
+  }: { apart?: Float32Array; largest?: number; wider?: Wider } = {},
 ): ChatMedium["prepare"] {
   const cut = new LruMap<SeenImage>(MAX_TILES, bytesOf)
   const most = Math.max(MIN_KEPT, KEPT * largest)
@@ -227,7 +227,7 @@ export function preparing(
         }
         const coming = await tower.read(arrangement?.of ?? rows, tiles, caller)
         const { signal } = caller
-        const features = arrangement ? await arranged(coming, arrangement, newline, signal) : coming
+        const features = arrangement ? await arranged(coming, arrangement, apart, signal) : coming
         return known.put(hash, { ...told, features }).features
       })
     const { text, rows, isInFront, grid, arrangement } = await alone(

@@ -39,6 +39,8 @@ export interface PreparedMedium {
 export interface Grid {
   width: number
   height: number
+  /** One more stands before the first line and one behind the last, which are counted as a text's tokens are, and so is what follows. */
+  isFramed?: true
 }
 
 /** The images and recordings of a prompt, as the engine wants them. */
@@ -315,7 +317,7 @@ function sightsOf(marks: Int32Array, media: readonly PreparedMedium[]): Sight[] 
 /**
  * Time, height and width of each token of a prompt, as `get_rope_index` of transformers has them: a text's tokens follow one another
  * in all three, and so do a recording's; an image's are where they lie in its grid, at one time; and what is behind it goes on from
- * the largest of them.
+ * the largest of them. Where images are framed, their time is their number, and what is behind one goes on from its position.
  * @param at of the soft tokens
  * @returns nothing where no image has a grid
  */
@@ -329,17 +331,19 @@ function coordinatesOf(
   const set = (position: number, ...places: readonly [number, number, number]) => {
     for (const [axis, place] of places.entries()) ofPrompt[axis * length + position] = place
   }
-  let [position, next, row] = [0, 0, 0]
+  let [position, next, row, number] = [0, 0, 0, 0]
   const textTo = (end: number) => {
     for (; position < end; position++, next++) set(position, next, next, next)
   }
   for (const { grid, rows } of media) {
     if (grid) {
-      const { width, height } = grid
-      textTo(at[row]!)
+      const { width, height, isFramed } = grid
+      textTo(at[row]! + Number(isFramed ?? false))
+      const [time, from] = isFramed ? [number, 0] : [next, next]
       for (let y = 0; y < height; y++)
-        for (let x = 0; x < width; x++) set(position++, next, next + y, next + x)
-      next += Math.max(width, height)
+        for (let x = 0; x < width; x++) set(position++, time, from + y, from + x)
+      next += isFramed ? width * height : Math.max(width, height)
+      number++
     }
     row += rows
   }

@@ -1,6 +1,7 @@
 // In which order rows of tiles stand in the prompt where it is not that of the tiles: LLaVA 1.6 puts the tiles of a grid together
 // again, line by line across all of them, without what was padded, and ends each line with a row of its own. LLaVA OneVision shrinks
-// what has too many rows. As `pack_image_features` of transformers does it.
+// what has too many rows. As `pack_image_features` of transformers does it. Hunyuan ends lines so, too, and puts a row before the first and one
+// behind the last.
 
 import { setImmediate as breathe } from "node:timers/promises"
 import type { Grid } from "./cut.ts"
@@ -58,6 +59,18 @@ export function packed(picture: Size, grid: Grid, side: number, most?: number): 
   return { of: newline, taps, from, shares }
 }
 
+/** One tile, line by line, each with what ends it, and what frames them. @param grid of its rows */
+export function framed({ width, height }: Size): Arrangement {
+  const of = width * height
+  const [newline, opening, closing] = [of, of + 1, of + 2]
+  const lines = Array.from({ length: height }, (_, y) => [
+    ...Array.from({ length: width }, (_, x) => y * width + x),
+    newline,
+  ])
+  const from = Int32Array.from([opening, ...lines.flat(), closing])
+  return { taps: 1, of, from, shares: new Float32Array(from.length).fill(1) }
+}
+
 /** Rows of a grid at the most, and what ends its lines. */
 export function mostPacked({ width, height }: Grid, side: number, most?: number): number {
   const all = width * height * side * side
@@ -93,16 +106,16 @@ const AT_ONCE = 1 << 18
 
 /**
  * @param rows of all tiles [rows, hidden]
- * @param newline what ends a line [hidden]
+ * @param apart that are no patch's [those, hidden]
  * @returns [rows of the prompt, hidden]
  */
 export async function arranged(
   rows: Float32Array,
   { taps, of, from, shares }: Arrangement,
-  newline: Float32Array,
+  apart: Float32Array,
   signal?: AbortSignal,
 ): Promise<Float32Array> {
-  const hidden = newline.length
+  const hidden = rows.length / of
   const all = new Float32Array((from.length / taps) * hidden)
   const step = Math.ceil(AT_ONCE / hidden)
   for (let begin = 0; begin < from.length; begin += step) {
@@ -110,7 +123,8 @@ export async function arranged(
     signal?.throwIfAborted()
     for (let i = begin; i < Math.min(begin + step, from.length); i++) {
       const [row, share] = [from[i]!, shares[i]!]
-      const own = row < of ? rows.subarray(row * hidden, (row + 1) * hidden) : newline
+      const [where, place] = row < of ? [rows, row] : [apart, row - of]
+      const own = where.subarray(place * hidden, (place + 1) * hidden)
       const at = Math.floor(i / taps) * hidden
       if (share === 1) all.set(own, at)
       else if (share !== 0)

@@ -1,8 +1,8 @@
 // A picture becomes tiles as the tower takes them, and the grid in which they lie. What comes out is what the processors of
-// transformers make, sizes rounded as Python rounds them: image_processing_idefics3.py (and smolvlm), image_processing_got_ocr2.py,
+// transformers make, sizes rounded as Python rounds them: image_processing_idefics3.py (and smolvlm), image_processing_got_ocr2.py (and granite_docling),
 // image_processing_cohere2_vision.py, image_processing_deepseek_vl.py, image_processing_qwen2_vl.py, image_processing_pixtral.py,
 // image_processing_gemma4.py, image_processing_llava_next.py, image_processing_lfm2_vl.py, image_processing_llama4.py,
-// image_processing_kimi_k25.py, image_processing_minicpmv4_6.py, image_processing_mllama.py, image_processing_paddleocr_vl.py, and for the others image_processing_backends.py.
+// image_processing_kimi_k25.py, image_processing_minicpmv4_6.py (and minicpm_ocr), image_processing_mllama.py, image_processing_paddleocr_vl.py, and for the others image_processing_backends.py.
 
 import type { Cutting, ImageProcessing, Picture, Size, Tiles } from "./image.ts"
 import { resize, type Window } from "./resample.ts"
@@ -46,8 +46,9 @@ export function mostTiles({ cutting, tile }: Pick<ImageProcessing, "cutting" | "
   if (kind === "together") return 1
   if (kind === "anyres")
     return 1 + Math.max(...cutting.grids.map(({ width, height }) => width * height))
-  const isCounted = kind === "grid" || kind === "canvas" || kind === "slices"
-  const most = isCounted ? cutting.most : across * across
+  const isCounted = kind === "canvas" || kind === "slices"
+  const ofGrid = kind === "grid" && Math.max(cutting.most, cutting.dense?.most ?? 0)
+  const most = ofGrid || (isCounted ? cutting.most : across * across)
   return most > 1 ? most + 1 : 1
 }
 
@@ -216,27 +217,36 @@ function shrunkSize({ width, height }: Size, { area, longest }: Of<"shrink">, pa
 /** `_preprocess` there, and before it `slice_image` of MiniCPM-V's own processor. */
 function sliced(
   picture: Picture,
-  { edge, most }: Of<"slices">,
+  { edge, most, keeps }: Of<"slices">,
   { tile, filter }: ImageProcessing,
 ): Cut | { refusal: string } {
   if (isTooLong(picture)) return tooLong(picture)
-  const whole = resize(picture, sliceSize(picture, edge, tile.width), filter)
+  const isKept = keeps && picture.width * picture.height <= edge ** 2
+  const size = isKept ? wholeSteps(picture, tile.width) : sliceSize(picture, edge, tile.width)
+  const whole = resize(picture, size, filter)
   const grid = sliceGrid(picture, edge, most)
   if (!grid) return { grid: ONE, tiles: [whole] }
   // Sides are first rounded to what the grid divides.
-  const near = (side: number, of: number) => Math.max(halfToEven(side / of), 1)
-  const own = { width: near(picture.width, grid.width), height: near(picture.height, grid.height) }
+  const share = (side: number, of: number) => Math.max(halfToEven(side / of), 1)
+  const own = {
+    width: share(picture.width, grid.width),
+    height: share(picture.height, grid.height),
+  }
   const each = sliceSize(own, edge, tile.width)
-  const size = { width: each.width * grid.width, height: each.height * grid.height }
-  return { grid, tiles: [whole, ...parts(resize(picture, size, filter), grid, each)] }
+  const all = { width: each.width * grid.width, height: each.height * grid.height }
+  return { grid, tiles: [whole, ...parts(resize(picture, all, filter), grid, each)] }
 }
 
 /** `find_best_resize`: of the proportions, with about the square's pixels, each side a multiple of `step`. */
 function sliceSize({ width, height }: Size, edge: number, step: number): Size {
   const ratio = width / height
   const tall = Math.trunc(edge / Math.sqrt(ratio))
+  return wholeSteps({ width: Math.trunc(tall * ratio), height: tall }, step)
+}
+
+function wholeSteps({ width, height }: Size, step: number): Size {
   const whole = (side: number) => Math.max(halfToEven(side / step), 1) * step
-  return { width: whole(Math.trunc(tall * ratio)), height: whole(tall) }
+  return { width: whole(width), height: whole(height) }
 }
 
 /** `get_sliced_grid`. @returns nothing where the picture has no more pixels than the square */
@@ -279,10 +289,16 @@ export function mostPixels(
 
 /** Long ones grow beyond the most by what their short side is rounded up. */
 function mostFitting({ least, most }: Of<"fit">, step: number): number {
-  const longest = Math.sqrt(MAX_RATIO * Math.max(least, most)) + step
+  const longest = longestFitting({ least, most }, step)
   const shortest = Math.sqrt(Math.max(least, most) / MAX_RATIO)
   return Math.max(most, least + step * (longest + shortest), step * longest)
 }
+
+/** In pixels. */
+export const longestFitting = (
+  { least, most }: Pick<Of<"fit">, "least" | "most">,
+  step: number,
+): number => Math.sqrt(MAX_RATIO * Math.max(least, most)) + step
 
 /** Each side is rounded up by half a step at the most, or to one. */
 function mostSliced({ edge }: Of<"slices">, step: number): number {
@@ -345,9 +361,24 @@ function gridOf(size: Size, tile: Size): Grid {
 
 function inGrid(picture: Picture, cutting: Of<"grid">, processing: ImageProcessing): Cut {
   const { tile, filter } = processing
-  const grid = choices[cutting.choice](picture, tile, cutting)
+  const grid = choices[cutting.choice](picture, tile, {
+    ...cutting,
+    most: mostIn(picture, cutting, tile),
+  })
   const size = { width: grid.width * tile.width, height: grid.height * tile.height }
   return withWhole(resize(picture, size, filter), grid, processing, picture)
+}
+
+/** Tiles that an image may have (`get_tile_budget`). */
+function mostIn({ width, height }: Size, cutting: Of<"grid">, tile: Size): number {
+  const { dense, most } = cutting
+  if (!dense) return most
+  const { above = 0, upTo = Number.POSITIVE_INFINITY, scale } = dense
+  const ratio = width / height
+  if (ratio <= above || ratio > upTo) return most
+  if (scale === undefined) return dense.most
+  const { width: across } = byRatio({ width, height }, tile, cutting)
+  return (across * tile.width) / width < scale ? dense.most : most
 }
 
 function anyRes(picture: Picture, { grids }: Of<"anyres">, processing: ImageProcessing): Cut {
@@ -512,11 +543,12 @@ const choices = { ratio: byRatio, scale: byScale } satisfies Record<Of<"grid">["
 function byRatio(
   { width, height }: Size,
   tile: Size,
-  { least, most }: Pick<Of<"grid">, "least" | "most">,
+  { least, most, side = most }: Pick<Of<"grid">, "least" | "most" | "side">,
 ): Grid {
   let best = ONE
   let nearest = Number.POSITIVE_INFINITY
   for (const grid of grids(least, most)) {
+    if (Math.max(grid.width, grid.height) > side) continue
     const distance = Math.abs(width / height - grid.width / grid.height)
     const isLarge = width * height > 0.5 * tile.width * tile.height * grid.width * grid.height
     if (distance < nearest || (distance === nearest && isLarge)) best = grid

@@ -20,7 +20,15 @@ export type Cutting =
   /** As Idefics 3: the longer edge becomes so many pixels, then both a multiple of the tile's; all of it as the last tile. */
   | { kind: "split"; longest: number; isSplit: boolean }
   /** In a grid of so many tiles, chosen by `choice`; with more than one, all of it as the last tile. */
-  | { kind: "grid"; choice: "ratio" | "scale"; least: number; most: number }
+  | {
+      kind: "grid"
+      choice: "ratio" | "scale"
+      least: number
+      most: number
+      /** Beside each other, and below. */
+      side?: number
+      dense?: Dense
+    }
   /**
    * As LLaVA 1.6: all of it as the first tile; then padded with black to the best of these grids. Where they have more rows than so
    * many tiles, these are shrunk.
@@ -53,7 +61,13 @@ export type Cutting =
    * As MiniCPM-V: with its proportions and about the pixels of a square with that edge. Before as many tiles that fit, of a grid
    * whose proportions are nearest, where an image has more pixels: as many as it has times those of the square, or one more or less.
    */
-  | { kind: "slices"; edge: number; most: number }
+  | {
+      kind: "slices"
+      edge: number
+      most: number
+      /** An image of no more pixels stays about as large as it is. */
+      keeps?: true
+    }
   /**
    * The same as Kimi: an image becomes no larger than it is, than `area` pixels of whole patches and than `longest`, and black at its
    * right and its bottom fills up what lacks of whole multiples. What has more than the most then is shrunk to that.
@@ -65,6 +79,17 @@ export const fits = (cutting: Cutting): cutting is Extract<Cutting, { kind: Fitt
   ["fit", "within", "fill", "slices", "shrink"].includes(cutting.kind)
 
 type Fitting = "fit" | "within" | "fill" | "slices" | "shrink"
+
+/**
+ * As Granite Docling: an image of so many times as much width as height, above one number and up to the other, may have more tiles where its grid
+ * makes less than `scale` of its width. Absent: any.
+ */
+export interface Dense {
+  most: number
+  scale?: number
+  above?: number
+  upTo?: number
+}
 
 /** As LFM2-VL: an image of more pixels than that lies in a grid of square tiles, and the one that fits it stands behind them. */
 export interface Tiles {
@@ -86,6 +111,8 @@ export interface Wording {
   part: string
   /** Before the tile that holds all of it, where there are others. */
   whole: string
+  /** Behind the only one; absent: as behind that one. */
+  behindOnly?: string
   /** Behind that one, or the only one; absent: what stands behind each. */
   behindWhole?: string
   /** Between the lines of a tile that fits its image. */
@@ -138,6 +165,15 @@ export interface ImageProcessing {
   spread?: "area" | "linear" | "cubic"
   /** The text model reads an image's rows before all tokens, and its mark as a token where it stands. */
   isInFront?: true
+  /**
+   * Of the square's places the four around a patch are named, by its token and its coordinates, and behind its pixels stands how much each
+   * counts. Absent: there stands how much every place counts.
+   */
+  isNamed?: true
+  /** The tower is told in which line and column of a tile each row lies that comes out of it. */
+  isLined?: true
+  /** A row of the tower's own stands before those of an image, another ends each of their lines, and one stands behind them. */
+  isFramed?: true
   /** The text model turns rows by where they lie in their image. */
   isPlaced?: true
   /** What the chat template writes in the place of an image. */
@@ -160,7 +196,7 @@ export interface SeenImage {
   /** How rows that come out become those of the prompt; absent: as they are. */
   arrangement?: Arrangement
   /** How these lie in the image, line by line, where the text model turns them by that. */
-  grid?: Size
+  grid?: Size & { isFramed?: true }
 }
 
 /** Each row of the prompt is a sum of so many rows of tiles, in which each has its share. */
@@ -168,7 +204,7 @@ export interface Arrangement {
   taps: 1 | 4
   /** So many rows come out of all tiles. */
   of: number
-  /** Among these; the one behind them all ends a line. */
+  /** Among these; behind them all are those that are no patch's, the first of which ends a line. */
   from: Int32Array // [rows, taps]
   shares: Float32Array // [rows, taps]
 }

@@ -6,7 +6,7 @@ import { codeRoot } from "../code-root.ts"
 import type { Log } from "../log.ts"
 import { type Ask, Decoder, type DecodingLimits, refusedFile } from "../worker/decoder.ts"
 import type { Caller } from "../worker/lane.ts"
-import { packed } from "./arrangement.ts"
+import { framed, packed } from "./arrangement.ts"
 import type { Grid } from "./cut.ts"
 import { fits, type ImageProcessing, type SeenImage, type Size, type Tile } from "./image.ts"
 import {
@@ -106,7 +106,7 @@ function toldOf(
   processing: ImageProcessing,
   { grid, tiles, picture }: Extract<Answer, { grid: Grid }>,
 ): Omit<SeenImage, "tiles"> {
-  const { cutting, mark, soft, isPlaced, isInFront } = processing
+  const { cutting, mark, soft, isFramed, isPlaced, isInFront } = processing
   const layout = layoutOf(processing, tiles[0]!)
   const ofTiles = tiles.map((size) => wantedOf(layoutOf(processing, size)).length)
   const [first, last] = [ofTiles[0]!, ofTiles.at(-1)!]
@@ -117,6 +117,13 @@ function toldOf(
     return { text: soft.repeat(count), rows: count, arrangement }
   }
   if (isInFront) return { text: mark, isInFront, rows: first }
+  if (isFramed) {
+    const { width, height } = gridOf(layout)
+    const arrangement = framed({ width, height })
+    const count = arrangement.from.length
+    const placed = { width: width + 1, height, isFramed }
+    return { text: soft.repeat(count), rows: count, arrangement, grid: placed }
+  }
   const own = fits(cutting) && cutting.kind !== "slices" ? gridOf(layout) : undefined
   return {
     text: textOf(processing, grid, rows, own?.width, ofWhole),

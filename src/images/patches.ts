@@ -9,7 +9,7 @@
 // but where a float is rounded the wrong way: not in the grids of 26, 27, 32 and 64 patches a side that are published.
 
 import { mostPacked } from "./arrangement.ts"
-import { mostPixels, mostTiles } from "./cut.ts"
+import { longestFitting, mostPixels, mostTiles } from "./cut.ts"
 import { fits, type ImageProcessing, type Picture, type Size, type Tile } from "./image.ts"
 import {
   cameOut,
@@ -28,6 +28,7 @@ export type Layout = Pick<
   | "joined"
   | "hasClassRow"
   | "isTurned"
+  | "isLined"
   | "skipped"
   | "window"
   | "places"
@@ -35,6 +36,7 @@ export type Layout = Pick<
   | "inner"
   | "queries"
   | "spread"
+  | "isNamed"
   | "rescale"
   | "steps"
   | "mean"
@@ -76,10 +78,13 @@ export function pixelColumns({ patch }: Pick<Layout, "patch">): number {
 }
 
 /** Columns of a row: behind its pixels how much each learned place counts for it. */
-export function takenOf({ patch, cutting, places = 0 }: Layout): number {
+export function takenOf({ patch, cutting, places = 0, isNamed }: Layout): number {
   const told = cutting.kind === "together" ? toldColumns(cutting.most) : 0
-  return pixelColumns({ patch }) + places * places + told
+  return pixelColumns({ patch }) + (isNamed ? NAMED : places * places) + told
 }
+
+/** Places that a patch names. */
+export const NAMED = 4
 
 /** Rows of the largest tile in the tower. */
 export function mostRows(processing: ImageProcessing): number {
@@ -92,7 +97,7 @@ export function mostRows(processing: ImageProcessing): number {
 
 /** Rows that come of an image at the most, those that end its lines among them. */
 export function mostImageRows(processing: ImageProcessing): number {
-  const { cutting, tile, patch, joined, queries } = processing
+  const { cutting, tile, patch, joined, queries, isFramed } = processing
   const together = togetherIn(processing)
   if (together) return cameOut(together, together.most)
   if (cutting.kind === "slices") {
@@ -103,7 +108,9 @@ export function mostImageRows(processing: ImageProcessing): number {
     const step = patch * joined
     const tiles = cutting.kind === "fit" ? cutting.tiles : undefined
     const ofTiles = tiles ? tiles.most * Math.floor(tiles.edge / step) ** 2 : 0
-    return ofTiles + Math.floor(mostPixels(cutting, tile.width) / (step * step))
+    const rows = Math.floor(mostPixels(cutting, tile.width) / (step * step))
+    const lines = cutting.kind === "fit" ? longestFitting(cutting, step) / step : 0
+    return ofTiles + rows + (isFramed ? Math.ceil(lines) + 2 : 0)
   }
   const rows = wantedOf(processing).length
   if (cutting.kind !== "anyres") return rows * mostTiles(processing)
@@ -254,7 +261,9 @@ export function tileOf(pixels: Float32Array, layout: Layout): Tile {
   if (together) return togetherTile(pixels, together, tilesIn(layout))
   const plain = { given: pixels, places: placesOf(layout), wanted: wantedOf(layout) }
   if (layout.isTurned) return { ...plain, coordinates: coordinatesOf(layout) }
+  if (layout.isLined) return { ...plain, coordinates: coordinatesOf(layout, layout.joined) }
   if (!fits(layout.cutting)) return plain
+  if (layout.places && layout.isNamed) return { ...plain, ...naming(pixels, layout, layout.places) }
   if (layout.places) shareOut(pixels, layout, layout.places)
   if (layout.queries) return { ...plain, ...asking(layout, layout.queries) }
   if (layout.inner) return { ...plain, ...merging(layout, layout.inner) }
@@ -262,14 +271,14 @@ export function tileOf(pixels: Float32Array, layout: Layout): Tile {
   return { ...plain, coordinates: coordinatesOf(layout), ...windows }
 }
 
-/** [3, rows] of each patch: no time, its line, its column; of a class's row nothing. */
-function coordinatesOf(layout: Layout): Int32Array {
+/** [3, rows] of each patch: no time, its line, its column, so many of which count as one; of a class's row nothing. */
+function coordinatesOf(layout: Layout, each = 1): Int32Array {
   const [rows, from] = [rowsOf(layout), Number(layout.isTurned ?? false)]
   const coordinates = new Int32Array(3 * rows)
   for (const [at, { column, line }] of patchOrder(layout).entries()) {
     const row = at + Number(layout.hasClassRow)
-    coordinates[rows + row] = from + line
-    coordinates[2 * rows + row] = from + column
+    coordinates[rows + row] = from + Math.floor(line / each)
+    coordinates[2 * rows + row] = from + Math.floor(column / each)
   }
   return coordinates
 }
@@ -323,6 +332,28 @@ function shareOut(pixels: Float32Array, layout: Layout, side: number): void {
       for (const { place: x, share: ofColumn } of across[column]!)
         pixels[first + y * side + x]! += Math.fround(ofLine * ofColumn)
   }
+}
+
+/** The same where four share it, which are named: the first in the place of its token, the others in those of its time, its line and its column. */
+function naming(
+  pixels: Float32Array,
+  layout: Layout,
+  side: number,
+): Pick<Tile, "places" | "coordinates"> {
+  const { columns, lines } = sides(layout)
+  const rows = rowsOf(layout)
+  const [taken, first] = [takenOf(layout), pixelColumns(layout)]
+  const shares = spreads[layout.spread ?? "corners"]
+  const names = new Int32Array(NAMED * rows)
+  for (const [row, { column, line }] of patchOrder(layout).entries()) {
+    let at = 0
+    for (const { place: y, share: ofLine } of shares(line, lines, side))
+      for (const { place: x, share: ofColumn } of shares(column, columns, side)) {
+        names[at * rows + row] = y * side + x
+        pixels[row * taken + first + at++] = Math.fround(ofLine * ofColumn)
+      }
+  }
+  return { places: names.slice(0, rows), coordinates: names.slice(rows) }
 }
 
 /** Of one side: the place before and the one behind, as floats compute them. */

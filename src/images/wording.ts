@@ -18,11 +18,12 @@ export function textOf(
 ): string {
   const { opening, closing, only, part, whole, betweenLines, betweenTiles } = wording
   const { behindTile, behindRow, betweenRows = "", behindWhole = behindTile } = wording
+  const { behindOnly = behindWhole } = wording
   const line = soft.repeat(across)
   const inLines = Array<string>(rows / across)
     .fill(line)
     .join(betweenLines)
-  if (width * height === 1) return opening + only + inLines + behindWhole + closing
+  if (width * height === 1) return opening + only + inLines + behindOnly + closing
   const tile = inLines + behindTile
   const lines = Array.from({ length: height }, (_, row) => {
     const tiles = Array.from({ length: width }, (_, column) => {

@@ -88,6 +88,7 @@ import {
   readHunyuan,
   readHunyuan3,
   readHunyuanMoe,
+  readHunyuanVl,
 } from "./architectures/hunyuan.ts"
 import { kimiLinearNaming, readKimiLinear } from "./architectures/kimi-linear.ts"
 import { lagunaNaming, readLaguna } from "./architectures/laguna.ts"
@@ -416,6 +417,12 @@ export const architectures = {
     "Hunyuan 0.5B to 7B",
     "norms on heads behind the turn; a larger base instead of stretching",
     readHunyuan,
+    hunyuanNaming,
+  ),
+  hunyuan_vl_text: row(
+    "what reads in HunyuanOCR",
+    "as `hunyuan_v1_dense`",
+    readHunyuanVl,
     hunyuanNaming,
   ),
   hunyuan_v1_moe: row(

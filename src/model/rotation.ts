@@ -107,6 +107,8 @@ const ways = {
   longrope,
   dynamic,
   proportional,
+  // Hunyuan's, as it was published with HunyuanOCR, some of whose pairs turn by where rows of images lie.
+  xdrope: dynamic,
   // What Sarvam's own code calls it.
   deepseek_yarn: yarn,
   // What Phi 3 called longrope at first, besides "yarn": its configuration in transformers takes both for that.

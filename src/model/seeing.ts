@@ -22,6 +22,21 @@ interface Seeing {
   tied?: true
 }
 
+const GRANITE_DOCLING = {
+  vocab_size: 133800,
+  hidden_size: 1024,
+  intermediate_size: 2048,
+  num_hidden_layers: 28,
+  num_attention_heads: 16,
+  num_key_value_heads: 4,
+  max_position_embeddings: 32768,
+  rms_norm_eps: 1e-5,
+  embedding_multiplier: 12,
+  logits_scaling: 4,
+  residual_multiplier: 0.263,
+  attention_multiplier: 0.015625,
+}
+
 const QWEN3_ASR = {
   hidden_size: 2048,
   intermediate_size: 6144,
@@ -97,8 +112,16 @@ export const seeing: Readonly<Record<string, Seeing>> = {
       rms_norm_eps: 1e-5,
     },
   },
+  granite_docling: {
+    models: "granite-for-docling 500M",
+    texts: ["granite"],
+    called: { granite_docling_text: "granite" },
+    absent: GRANITE_DOCLING,
+    tied: true,
+  },
   granite_speech: { models: "Granite Speech", texts: ["granite"], tied: true },
   granite_speech_plus: { models: "Granite Speech Plus", texts: ["granite"], tied: true },
+  hunyuan_vl: { models: "HunyuanOCR", texts: ["hunyuan_vl_text"], tied: true },
   idefics3: { models: "Idefics 3", texts: ["llama"] },
   internvl: {
     models: "InternVL 3 and 3.5, as transformers has them (`-hf`)",
@@ -124,6 +147,7 @@ export const seeing: Readonly<Record<string, Seeing>> = {
     texts: ["qwen2", "llama", "qwen3"],
     versions: { "2.6": "qwen2", "4": "llama", "4.5": "qwen3" },
   },
+  minicpm_ocr: { models: "MiniCPM-OCR", texts: ["qwen3_5_text"], tied: true },
   minicpmv4_6: { models: "MiniCPM-V 4.6", texts: ["qwen3_5_text"] },
   minicpmv4_7: { models: "MiniCPM-V 4.7", texts: ["qwen3_5_text"] },
   mllama: { models: "Llama 3.2 Vision", texts: ["mllama_text_model"] },

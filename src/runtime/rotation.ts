@@ -12,13 +12,18 @@ export interface Rotation {
   frequencies: readonly number[]
   factor: number
   growth?: { beta: number; original: number; ahead: number }
-  /** Which of the token's coordinates turns each pair, in the place of its position. Nothing grows then. */
+  /** Which of the token's coordinates turns each pair, if not its position does. Nothing grows then. */
   axes?: readonly Axis[]
 }
 
-/** Of a token's coordinates, `StepInput.coordinates`: time, height, width. */
-export type Axis = 0 | 1 | 2
+/** Of a token's coordinates, `StepInput.coordinates`: time, height, width; or, whatever these are, its position. */
+export type Axis = 0 | 1 | 2 | typeof POSITION
 export const AXES = 3
+export const POSITION = 3
+
+/** What names a row of a table, beside a token and its position. */
+export type Coordinate = "time" | "height" | "width"
+export const axisOf = { time: 0, height: 1, width: 2 } as const satisfies Record<Coordinate, Axis>
 
 /** Of a token of a step: `coordinates` [3, total] has all times first, then all heights, then all widths. */
 export function coordinatesOf(coordinates: Int32Array, token: number): number[] {
@@ -28,7 +33,7 @@ export function coordinatesOf(coordinates: Int32Array, token: number): number[] 
 
 /** One of them of all tokens of a step; their positions where they have none. */
 export function coordinatesAlong(
-  axis: Axis,
+  axis: Exclude<Axis, typeof POSITION>,
   { coordinates, positions }: { coordinates?: Int32Array; positions: Int32Array },
 ): Int32Array {
   const total = positions.length
@@ -57,7 +62,8 @@ export function writeTurns(
   const grown = 1 + beta * log(1 + Math.floor((position + ahead) / original))
   const size = fround(factor * grown)
   for (let i = 0; i < frequencies.length; i++) {
-    const turned = axes && coordinates ? coordinates[axes[i]!]! : position
+    const axis = axes?.[i] ?? POSITION
+    const turned = coordinates && axis !== POSITION ? coordinates[axis]! : position
     const angle = turned * frequencies[i]!
     out[at + i] = fround(cosine(angle)) * size
     out[at + frequencies.length + i] = fround(sine(angle)) * size

@@ -32,12 +32,18 @@ interface Placed extends Prompt {
   behind: number
 }
 
-/** In rows that come out. */
+const isFramed = (name: string) => name.startsWith("hunyuan")
+
+/** In rows that come out, what ends lines among them. */
 const gridsOf = (name: string) =>
   golden<Placed>(name).map(({ grids }) =>
-    grids.map(([height, width]) =>
-      turning.includes(name) ? { height: height / 2, width: width / 2 } : undefined,
-    ),
+    grids.map(([height, width]) => {
+      if (!turning.includes(name)) return undefined
+      const rows = { height: height / 2, width: width / 2 }
+      return isFramed(name)
+        ? { height: rows.height, width: rows.width + 1, isFramed: true as const }
+        : rows
+    }),
   )
 
 describe.each(fitting)("the tower of %s", (name) => {
@@ -68,8 +74,13 @@ test("a place that a tower has no row for is refused", async () => {
 
 const { isSkipped, why } = lackOf("vulkan")
 
-/** With windows; with what some layers leave; with rows by height and width, and bounds; with norms of heads that are turned, and biases. */
-test.skipIf(isSkipped).each(["qwen2-5-vl", "qwen3-vl", "gemma4-layer-inputs", "glm-ocr"])(
+/**
+ * With windows; with what some layers leave; with rows by height and width, and bounds; with norms of heads that are turned, and biases; with
+ * places that patches name.
+ */
+test
+  .skipIf(isSkipped)
+  .each(["qwen2-5-vl", "qwen3-vl", "gemma4-layer-inputs", "glm-ocr", "hunyuan-ocr"])(
   `the tower of %s on vulkan${why}`,
   async (name) => {
     await judgeTower(name, opening.vulkan, { sums: traitsOf("vulkan").sums })
@@ -110,6 +121,20 @@ test.each<[string, string, (vision: Json, config: Json) => void]>([
   ["glm4v", "in_channels is 1", (vision) => (vision.in_channels = 1)],
   ["glm-ocr", "out_hidden_size is 48, and rows of", (vision) => (vision.out_hidden_size = 48)],
   ["glm-ocr", "patch_embed.proj.weight has shape", (vision) => (vision.hidden_size = 16)],
+  ["hunyuan-ocr", "max_image_size makes 500 places", (vision) => (vision.max_image_size = 2000)],
+  ["hunyuan-ocr", "position_embedding.weight has", (vision) => (vision.max_image_size = 64)],
+  ["hunyuan-ocr", 'interpolate_mode is "bicubic"', (v) => (v.interpolate_mode = "bicubic")],
+  ["hunyuan-ocr", "temporal_patch_size is 2; known: 1", (v) => (v.temporal_patch_size = 2)],
+  [
+    "hunyuan-ocr",
+    "xdrope_section is [4, 4], not three or four parts of 8",
+    (_, config) => (config.rope_scaling = { type: "xdrope", alpha: 3, xdrope_section: [4, 4] }),
+  ],
+  [
+    "hunyuan-ocr",
+    "rope_scaling.mrope_section is not there",
+    (_, config) => (config.rope_scaling = { type: "xdrope", alpha: 3 }),
+  ],
   ["paddleocr-vl", "image_size makes 300 places a side", (vision) => (vision.image_size = 1200)],
   ["paddleocr-vl", "position_embedding.weight has shape", (vision) => (vision.image_size = 24)],
   ["paddleocr-vl", "spatial_merge_size is 0", (vision) => (vision.spatial_merge_size = 0)],
@@ -177,7 +202,7 @@ test.each(["glm4v", "glm4v-moe"])("%s is read the same as GLM-4.6V", async (name
 
 test.each(turning)("%s: tokens of its prompts stand where transformers has them", (name) => {
   const tensors = readTensors(join(goldenFolder("vision", name), "golden.safetensors"))
-  for (const [i, { ids, grids, behind }] of golden<Placed>(name).entries()) {
+  for (const [i, { ids, behind }] of golden<Placed>(name).entries()) {
     const coordinates = new Int32Array(tensors(`coordinates.${i}`)) // [3, length]
     const soft = { text: "<|image_pad|>", id: 324 }
     const prepare = () => Promise.reject(new Error("nothing is prepared"))
@@ -186,12 +211,12 @@ test.each(turning)("%s: tokens of its prompts stand where transformers has them"
       [],
       undefined,
     )
-    const images = grids.map(([height, width]) => ({
+    const images = gridsOf(name)[i]!.map((grid) => ({
       kind: "image" as const,
       hash: "",
       text: "",
-      rows: (height * width) / 4,
-      grid: { height: height / 2, width: width / 2 },
+      rows: grid!.height * grid!.width + (isFramed(name) ? 2 : 0),
+      grid: grid!,
       encode: prepare,
     }))
     const { placed } = sight.found(Int32Array.from(ids), images)

@@ -217,7 +217,7 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
     "another projector",
     "smolvlm",
     ({ pairs }) => pairs.set("clip.projector_type", string("ldp")),
-    'clip.projector_type is "ldp"; known: mlp, idefics3, internvl, llama4, janus_pro, kimivl, kimik25, resampler, minicpmv4_6, lfm2, gemma3, gemma4v, pixtral, lightonocr, paddleocr, qwen2vl_merger, qwen2.5vl_merger, qwen2.5o, exaone4_5, qwen3vl_merger',
+    'clip.projector_type is "ldp"; known: mlp, idefics3, internvl, llama4, janus_pro, kimivl, kimik25, resampler, minicpmv4_6, lfm2, gemma3, gemma4v, pixtral, lightonocr, paddleocr, hunyuanvl, qwen2vl_merger, qwen2.5vl_merger, qwen2.5o, exaone4_5, qwen3vl_merger',
   ],
   [
     "half of a patch's matrix",
@@ -436,8 +436,8 @@ test("what ends lines of LLaVA 1.6's images has a newer name, too", async () => 
   })
   const files = { "model.gguf": modelOf("llava-next"), "mmproj-f16.gguf": renamed }
   const [newer, usual] = [await opened(folderWith(files)), await opened(folderOf("llava-next"))]
-  expect(newer.vision!.newline).toEqual(usual.vision!.newline)
-  expect(usual.vision!.newline).toHaveLength(40)
+  expect(newer.vision!.apart).toEqual(usual.vision!.apart)
+  expect(usual.vision!.apart).toHaveLength(40)
 })
 
 test("images of LFM2-VL become as many tokens as those of the published models", async () => {

@@ -28,7 +28,7 @@ test.each(others)("the tower of %s on reference", async (name) => {
 /** A row that ends lines, beside the graph; a matrix whose columns are turned around; what nobody stores; what has several names. */
 test.each([
   ...["lfm2-vl", "lighton-ocr", "llava-onevision", "minicpm-v", "minicpm-v-4-6", "mistral3"],
-  ...["paddleocr-vl", "glm-ocr", "qianfan-ocr"],
+  ...["hunyuan-ocr", "paddleocr-vl", "glm-ocr", "granite-docling", "minicpm-ocr", "qianfan-ocr"],
 ])("the tower of %s, compiled", async (name) => {
   const model = await openModel(goldenFolder("vision", name), { sees: true })
   onTestFinished(() => model.close())
@@ -41,7 +41,7 @@ test.each([
 const { isSkipped, why } = lackOf("vulkan")
 
 /** Rows that ask, and do not see themselves; patches that are merged between layers. */
-test.skipIf(isSkipped).each(["minicpm-v", "minicpm-v-4-6"])(
+test.skipIf(isSkipped).each(["minicpm-v", "minicpm-v-4-6", "granite-docling"])(
   `the tower of %s on vulkan${why}`,
   async (name) => {
     await judgeTower(name, opening.vulkan, { sums: traitsOf("vulkan").sums })
@@ -85,13 +85,29 @@ describe("MiniCPM-V", () => {
   })
 
   test.each<[string, (vision: Json, config: Json) => void]>([
-    ['downsample_mode is "4x"; known: 16x', (_, config) => (config.downsample_mode = "4x")],
+    ['downsample_mode is "8x"; known: 4x, 16x', (_, config) => (config.downsample_mode = "8x")],
+    [
+      'downsample_mode is "16x", but the tower\'s is "4x"',
+      (_, config) => (config.downsample_mode = "4x"),
+    ],
     ["merger_times is 2; known: 1", (_, config) => (config.merger_times = 2)],
     ["merge_kernel_size is another than 2", (_, config) => (config.merge_kernel_size = [4, 4])],
     ["window_kernel_size is another than 2", (vision) => (vision.window_kernel_size = [4, 4])],
     ["insert_layer_id is 3, not between 0 and 2", (_, config) => (config.insert_layer_id = 3)],
   ])("4.6 is served blind where %s", async (what, change) => {
     expect(await blindBy("minicpm-v-4-6", change)).toContain(what)
+  })
+
+  test.each<[string, Json]>([
+    ['small_image_upsize is "adaptive"; known: always, never', { small_image_upsize: "adaptive" }],
+    ['downsample_mode is "16x", but the tower\'s is "4x"', { downsample_mode: "16x" }],
+    ["slice_mode is false; only images in slices are known", { slice_mode: false }],
+  ])("MiniCPM-OCR is served blind where %s", async (what, image) => {
+    const change = (folder: string) => {
+      const file = join(folder, "preprocessor_config.json")
+      writeFileSync(file, JSON.stringify({ ...JSON.parse(readFileSync(file, "utf8")), ...image }))
+    }
+    expect(await blindBy("minicpm-ocr", () => {}, change)).toContain(what)
   })
 
   test("its text model is of a version that is known", async () => {
@@ -139,6 +155,21 @@ test.each<[string, string, (vision: Json, config: Json) => void]>([
     'projector_hidden_act is "mish"',
     (_, config) => (config.projector_hidden_act = "mish"),
   ],
+  [
+    "granite-docling",
+    "out_hidden_size is 44, and rows of the text model have 40",
+    (vision) => (vision.out_hidden_size = 44),
+  ],
+  [
+    "granite-docling",
+    "scale_factor joins 4 patches a side, which does not divide 6",
+    (vision) => (vision.scale_factor = 4),
+  ],
+  [
+    "granite-docling",
+    "deepstack_visual_indexes names layer 3 of 3",
+    (vision) => (vision.deepstack_visual_indexes = [0, 3]),
+  ],
   ["qianfan-ocr", 'norm_type is "batch_norm"', (vision) => (vision.norm_type = "batch_norm")],
   [
     "qianfan-ocr",
@@ -147,6 +178,15 @@ test.each<[string, string, (vision: Json, config: Json) => void]>([
   ],
 ])("%s: %s, so it is served blind", async (name, what, change) => {
   expect(await blindBy(name, change)).toContain(what)
+})
+
+test("Granite Docling is served blind where its images take the way with more rows", async () => {
+  const change = (folder: string) => {
+    const file = join(folder, "preprocessor_config.json")
+    const own = JSON.parse(readFileSync(file, "utf8"))
+    writeFileSync(file, JSON.stringify({ ...own, fine_route: true }))
+  }
+  expect(await blindBy("granite-docling", () => {}, change)).toContain("fine_route is true")
 })
 
 test("Kimi K2.5 is read by the names that were published, too", async () => {

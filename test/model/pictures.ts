@@ -19,7 +19,7 @@ import { answersWith } from "./answers.ts"
 import { goldenFolder, readTensors } from "./golden.ts"
 
 /** Whose tiles are as large as their images, and whose prompts tell in which grids they lie. */
-const IS_FITTING = /^(qwen|gemma4|glm|paddleocr)/
+const IS_FITTING = /^(qwen|gemma4|glm|hunyuan|paddleocr)/
 
 export const picturedModels = readdirSync(goldenFolder("vision", "."), { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
@@ -82,7 +82,7 @@ export async function judgeTower(
   const model = await openModel(path, { sees: true })
   onTestFinished(() => model.close())
   expect(model.blind).toBeUndefined()
-  const { config, graph, format, codecOf, weights, images, newline } = model.vision!
+  const { config, graph, format, codecOf, weights, images, apart } = model.vision!
   const options = { format, ...(codecOf && { codecOf }), activations: "float", kv: "f32" } as const
   const plan = compile(graph, { ...options, ...(sums && { sums }) })
   const program = await open(plan, towerLimits(plan.groups.length, 300))
@@ -101,7 +101,7 @@ export async function judgeTower(
   expect({ ...images, cutting: said.cutting, mean: said.mean, std: said.std }).toEqual(said)
   const eyes = openImages(said)
   onTestFinished(() => eyes.close())
-  const prepare = preparing(eyes, tower, newline && { newline })
+  const prepare = preparing(eyes, tower, apart && { apart })
   const nobody = { client: "" }
   const grids: Size[][] = []
   for (const { bytes, features } of golden(name)) {

@@ -5,7 +5,7 @@
 
 import type { GroupCodecName, RoundingCodec } from "../../runtime/format.ts"
 import type { Shapes } from "../../runtime/manifest.ts"
-import type { Rotation } from "../../runtime/rotation.ts"
+import type { Coordinate, Rotation } from "../../runtime/rotation.ts"
 import type { RowSet } from "../../runtime/step-rows.ts"
 import type { Activation, ElementwiseName } from "./elementwise.ts"
 
@@ -181,7 +181,7 @@ export type Op =
 export const NOWHERE = -1e9
 
 /** What names a row of a table: a token itself, or where it stands. */
-export type EmbeddedBy = "token" | "position" | "height" | "width"
+export type EmbeddedBy = "token" | "position" | Coordinate
 
 /** Matrices and biases of experts, as many as there are. */
 export function expertWeights({ gateUp, up, down, biases }: Node & { op: "experts" }): Weight[] {

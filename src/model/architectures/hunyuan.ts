@@ -1,6 +1,6 @@
 // Hunyuan: llama with a norm on each query and key head after it is turned. Its mixtures have experts in every layer, beside one that
 // all tokens go to. Of version 3 heads have their norms before they are turned, and experts are DeepSeek V3's. Sources:
-// modeling_hunyuan_v1_dense.py, modeling_hunyuan_v1_moe.py and modeling_hy_v3.py of transformers.
+// modeling_hunyuan_v1_dense.py, modeling_hunyuan_v1_moe.py, modeling_hunyuan_vl.py and modeling_hy_v3.py of transformers.
 
 import { withAttention, withBlocks, withMlp } from "../block.ts"
 import { type ModelConfig, readDecoder } from "../config.ts"
@@ -18,6 +18,18 @@ export function readHunyuan(fields: Fields): ModelConfig {
       norms: { ...block.norm, over: "every head", place: "after" },
     }),
   )
+}
+
+/** What reads in HunyuanOCR, whose fields have other names besides. */
+export function readHunyuanVl(given: Fields): ModelConfig {
+  const fields = given.has("head_dim")
+    ? given
+    : given.over({ head_dim: given.json.attention_head_dim })
+  if (!fields.flag("use_qk_norm", true))
+    throw fields.wrong("use_qk_norm", "is false; only true is known of this architecture")
+  const experts = fields.count("num_experts", 1)
+  if (experts !== 1) throw fields.wrong("num_experts", `is ${experts}; known: 1`)
+  return readHunyuan(fields)
 }
 
 export const hunyuanNaming: Naming = withParts(llamaNaming, {

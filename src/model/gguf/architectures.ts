@@ -548,6 +548,16 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     }),
   },
   "hunyuan-dense": { model: "hunyuan_v1_dense" },
+  hunyuan_vl: {
+    model: "hunyuan_vl_text",
+    fields: (file, { rope_scaling }) => ({
+      rope_scaling: {
+        ...(rope_scaling as Json | null),
+        rope_type: "xdrope",
+        alpha: file.numberIfThere("rope.scaling.alpha"),
+      },
+    }),
+  },
   "hunyuan-moe": {
     model: "hunyuan_v1_moe",
     fields: (file) => ({

@@ -161,14 +161,12 @@ function turnedOf(file: GgufFile, headDim: number, field: string | undefined): J
   )
 }
 
-/** With how many pairs turn by time, by height and by width, in a text model that sees; there may be a fourth number, 0. */
+/** With how many pairs turn by time, by height and by width, in a text model that sees; the fourth number is 0, or of one that has four parts. */
 function withSections(file: GgufFile, scaling: Json | null): Json | null {
   const listed = (rest: string) => file.keys.countsIfThere(file.key(rest))
   const names = ["rope.dimension_sections", "rope.mrope_section", "mrope_sections"] // all but the first are Ollama's
-  const sections = names
-    .map(listed)
-    .find((list) => list !== undefined)
-    ?.slice(0, 3)
+  const all = names.map(listed).find((list) => list !== undefined)
+  const sections = all?.slice(0, all[3] ? 4 : 3)
   return sections ? { rope_type: "default", ...scaling, mrope_section: sections } : scaling
 }
 

@@ -3,7 +3,7 @@
 // Sources: image_processing_*.py of transformers.
 
 import { longestSlice } from "../../images/cut.ts"
-import type { Cutting, Size, Tiles } from "../../images/image.ts"
+import type { Cutting, Dense, Size, Tiles } from "../../images/image.ts"
 import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
 import { CLIP, type Colours, triple } from "./colours.ts"
@@ -103,6 +103,11 @@ export function fitted(image: Fields, grain: Grain): Cuts {
 export function fittedGrown(image: Fields, grain: Grain): Cuts {
   const { tile, cutting } = fittedTo(image, grain, { least: 384 ** 2, most: 1536 ** 2 })
   return { tile, cutting: { ...cutting, grows: "height first" } }
+}
+
+/** As HunyuanOCR. */
+export function fittedLarge(image: Fields, grain: Grain): Cuts {
+  return fittedTo(image, grain, { least: 512 ** 2, most: 2048 ** 2 })
 }
 
 /** @param area where none is said */
@@ -282,8 +287,21 @@ function tilesOf(image: Fields, step: number, most: number): Tiles | undefined {
 
 const MAX_LONGEST = 65_535 // of any image
 
+/** As MiniCPM-OCR, which may leave small images as large as they are. */
+export function slicedOrKept(image: Fields, grain: Grain): Cuts {
+  const name = "small_image_upsize"
+  const grows = image.text(name, "always")
+  if (grows !== "always" && grows !== "never")
+    throw image.wrong(name, `is "${grows}"; known: always, never`)
+  const { tile, cutting } = sliced(image, grain)
+  return { tile, cutting: { ...cutting, ...(grows === "never" && { keeps: true }) } }
+}
+
 /** As MiniCPM-V. */
-export function sliced(image: Fields, { patch, joined }: Grain): Cuts {
+export function sliced(
+  image: Fields,
+  { patch, joined }: Grain,
+): Cuts & { cutting: { kind: "slices" } } {
   const step = patch * joined
   checkGrain(image, { patch_size: [patch, 14] })
   const edge = image.count("scale_resolution", 448, step, MAX_EDGE)
@@ -305,6 +323,31 @@ export function inGrid(image: Fields, choice: "ratio" | "scale", otherwise: numb
   const least = image.count("min_patches", 1)
   const most = image.count("max_patches", 12, least, MAX_TILES)
   return { tile, cutting: { kind: "grid", choice, least, most } }
+}
+
+/** As Granite Docling. Each side of a grid has as many tiles as there are tokens for. */
+export function inPages(image: Fields): Cuts {
+  const { tile } = stretched(image, 512)
+  if (image.flag("fine_route", false))
+    throw image.wrong("fine_route", "is true; only images with fewer tokens are known")
+  if (!image.flag("crop_to_patches", true)) return { tile, cutting: { kind: "stretch" } }
+  const least = image.count("min_patches", 1)
+  const most = image.count("max_patches", 32, least, MAX_TILES)
+  const dense = most > 1 ? denseIn(image) : undefined
+  return {
+    tile,
+    cutting: { kind: "grid", choice: "ratio", least, most, side: 16, ...(dense && { dense }) },
+  }
+}
+
+function denseIn(image: Fields): Dense | undefined {
+  const most = image.count("dense_max_patches", 0, 0, MAX_TILES)
+  const above0 = (name: string) => (image.json[name] === 0 ? undefined : image.positive(name, 0))
+  const [scale, above, upTo] = ["dense_max_scale", "dense_min_aspect", "dense_max_aspect"].map(
+    (name) => (image.has(name) ? above0(name) : undefined),
+  )
+  if (most === 0 || (scale === undefined && above === undefined)) return undefined
+  return { most, ...(scale && { scale }), ...(above && { above }), ...(upTo && { upTo }) }
 }
 
 /** As Llama 4. */

@@ -2,7 +2,7 @@
 // are called. What stands behind it the family decides (families.ts). Of a known one, what would change the mathematics is read or
 // refused.
 //
-// Sources: configuration_*.py and modeling_*.py of transformers (siglip, clip, idefics3, internvl, janus, paddleocr_vl, pixtral, siglip2,
+// Sources: configuration_*.py and modeling_*.py of transformers (siglip, clip, hunyuan_vl, idefics3, internvl, janus, paddleocr_vl, pixtral, siglip2,
 // smolvlm).
 
 import { NORMS, type NormKind, withAttention, withBlocks, withMlp } from "../block.ts"
@@ -10,6 +10,8 @@ import { readDecoder, seeingBothWays } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
 import { joinedRows, type NamedPart, type Naming, type Part } from "../weights/names.ts"
+import { GRANITE_DOCLING_EYE } from "./granite-docling.ts"
+import { hunyuanVision } from "./hunyuan.ts"
 import { kimiPlaces, kimiVision } from "./kimi.ts"
 import { PADDLEOCR_EYE } from "./paddleocr.ts"
 import { oneSide, squareSide } from "./sides.ts"
@@ -61,12 +63,15 @@ const INTERNVL = {
 /** By their `model_type`. */
 export const eyes = {
   clip_vision_model: clip,
+  granite_docling_vision: (vision: Fields) => siglip(vision, { ...SIGLIP, ...GRANITE_DOCLING_EYE }),
+  hunyuan_vl_vision: hunyuan,
   idefics3: idefics3,
   idefics3_vision: idefics3,
   internvl_vision: internVl,
   janus_vision_model: janus,
   kimi_k25_vision: moonVit,
   llama4_vision_model: llama4,
+  minicpm_ocr_vision: slicing,
   minicpmv4_6_vision: slicing,
   moonvit: moonVit,
   paddleocr_vl: paddleOcr,
@@ -140,6 +145,18 @@ function siglip2(vision: Fields): Eye {
     fits: { rows: MAX_PATCHES, frames: 1, interpolated: "before the norm" },
     names: { ...eye.names, parts: { ...eye.names.parts, ...parts } },
   }
+}
+
+/** SigLIP that takes images of any proportions, without a norm behind it. */
+function hunyuan(given: Fields): Eye {
+  const eye = siglip(hunyuanVision(given), SIGLIP)
+  const fits = {
+    rows: MAX_PATCHES,
+    frames: 1,
+    interpolated: "before the norm",
+    named: true,
+  } as const
+  return { ...eye, lastNorm: undefined, fits, names: { ...eye.names, layers: "layers." } }
 }
 
 /** SigLIP that takes slices of any proportions: a patch has the nearest of its places. */

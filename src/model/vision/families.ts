@@ -2,8 +2,8 @@
 // not known is none: its model is served as the text model inside of it. Of a known one, what would change the mathematics is read
 // or refused.
 //
-// Sources: configuration_*.py and modeling_*.py of transformers (aya_vision, cohere2_vision, deepseek_vl, gemma3, idefics3, internvl,
-// janus, lfm2_vl, lighton_ocr, llama4, llava, llava_next, llava_onevision, mistral3, paddleocr_vl, qianfan_ocr, smolvlm,
+// Sources: configuration_*.py and modeling_*.py of transformers (aya_vision, cohere2_vision, deepseek_vl, gemma3, granite_docling, hunyuan_vl, idefics3, internvl,
+// janus, lfm2_vl, lighton_ocr, llama4, llava, llava_next, llava_onevision, minicpm_ocr, minicpmv4_6, mistral3, paddleocr_vl, qianfan_ocr, smolvlm,
 // vipllava).
 
 import { type ModelConfig, readActivation } from "../config.ts"
@@ -12,12 +12,28 @@ import type { Naming } from "../weights/names.ts"
 import { asked, type Eye, type EyeName, eyes } from "./eyes.ts"
 import { GEMMA4, readGemma4Tower } from "./gemma4.ts"
 import { isGlm4v, readGlm4vTower } from "./glm4v.ts"
+import {
+  GRANITE_DOCLING,
+  GRANITE_DOCLING_MERGING,
+  graniteDoclingParts,
+  graniteDoclingProjectors,
+  graniteDoclingScale,
+  graniteDoclingStacked,
+} from "./granite-docling.ts"
+import {
+  HUNYUAN,
+  HUNYUAN_TOWERS,
+  hunyuanAxes,
+  hunyuanParts,
+  hunyuanVision,
+  readHunyuanPatches,
+} from "./hunyuan.ts"
 import { kimiKernel } from "./kimi.ts"
 import {
   checkMerging,
   MARKS,
-  MERGED,
   MINICPM,
+  mergedOf,
   miniCpmVision,
   readResampler,
   resamplerParts,
@@ -34,6 +50,7 @@ interface Ending {
   between?: TowerConfig["between"]
   merge: Merge
   resampler?: TowerConfig["resampler"]
+  stacked?: Pick<TowerConfig, "stacked" | "stackedProjector">
   projector: Omit<Projector, "width">
   /** What its own parts are called, where the configuration decides that. */
   parts?: Naming["parts"]
@@ -49,6 +66,7 @@ interface Family {
   /** Where it is not said. */
   softToken: number
   newline?: true
+  framed?: true
   /** What turns each pair in the text model, where it turns rows by where they lie. */
   axes?(fields: Fields, text: ModelConfig): NonNullable<TowerConfig["axes"]>
   mutual?: NonNullable<TowerConfig["mutual"]>
@@ -78,7 +96,7 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
   if (!name) return undefined
   const eye = family.eye?.(fields) ?? eyes[name](vision)
   const ending = family.ending(fields, eye, text)
-  const { layersRead, between, merge, resampler, projector, parts } = ending
+  const { layersRead, between, merge, resampler, stacked, projector, parts } = ending
   const { names, ...its } = eye
   return {
     ...its,
@@ -90,8 +108,10 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
     merge,
     ...(resampler && { resampler }),
     projector: { ...projector, width: text.shapes.hidden },
+    ...stacked,
     softToken: softTokenOf(fields, family, text),
     ...(family.newline && { newline: family.newline }),
+    ...(family.framed && { framed: family.framed }),
     ...(family.axes && { axes: family.axes(fields, text) }),
     ...(family.mutual && { mutual: family.mutual }),
     naming: {
@@ -123,6 +143,20 @@ const LLAVA = {
 }
 
 const NEWLINE: Naming["parts"] = { "newline.weight": { name: "image_newline", apart: true } }
+
+const minicpm46: Family = {
+  towers: ["minicpmv4_6_vision"],
+  ending: mergingEnding,
+  softToken: 248056,
+  roots: rootsOf(["vision_tower."], "merger.mlp.0."),
+  parts: {
+    "vit_merger.input_layernorm": "vit_merger.layer_norm1",
+    "vit_merger.self_attn.o_proj": "vit_merger.self_attn.out_proj",
+    "vit_merger.norm": "vit_merger.pre_norm",
+    ...MARKS,
+    projector_norm: "pre_norm",
+  },
+}
 
 const idefics3Family: Family = {
   towers: ["idefics3_vision", "idefics3", "smolvlm_vision", "smolvlm", "siglip_vision_model"],
@@ -183,6 +217,25 @@ const families = {
       projector_norm: { name: "mm_soft_emb_norm", plus: 1 },
       "linear_1.weight": { name: "mm_input_projection_weight", transposed: true },
     },
+  },
+  [GRANITE_DOCLING]: {
+    towers: ["granite_docling_vision"],
+    ending: graniteDoclingEnding,
+    softToken: 100337,
+    roots: ["model.vision_model.", "vision_model."].map((root) => ({
+      root,
+      head: `${root}connector.`,
+    })),
+    parts: {},
+  },
+  [HUNYUAN]: {
+    towers: HUNYUAN_TOWERS,
+    ending: hunyuanEnding,
+    framed: true,
+    axes: hunyuanAxes,
+    softToken: 120120,
+    roots: ["vit.", "model.vit."].map((root) => ({ root, head: `${root}perceive.` })),
+    parts: {},
   },
   idefics3: idefics3Family,
   internvl: {
@@ -268,19 +321,8 @@ const families = {
     roots: [{ root: "vpm.", head: "resampler." }],
     parts: {},
   },
-  minicpmv4_6: {
-    towers: ["minicpmv4_6_vision"],
-    ending: mergingEnding,
-    softToken: 248056,
-    roots: rootsOf(["vision_tower."], "merger.mlp.0."),
-    parts: {
-      "vit_merger.input_layernorm": "vit_merger.layer_norm1",
-      "vit_merger.self_attn.o_proj": "vit_merger.self_attn.out_proj",
-      "vit_merger.norm": "vit_merger.pre_norm",
-      ...MARKS,
-      projector_norm: "pre_norm",
-    },
-  },
+  minicpm_ocr: { ...minicpm46, towers: ["minicpm_ocr_vision"] },
+  minicpmv4_6: minicpm46,
   mistral3: {
     towers: ["pixtral"],
     ending: mistral3Ending,
@@ -445,6 +487,55 @@ function miniCpmEnding(fields: Fields, _: Eye, text: ModelConfig): Ending {
   }
 }
 
+function graniteDoclingEnding(fields: Fields, eye: Eye, { shapes }: ModelConfig): Ending {
+  const vision = fields.object("vision_config")!
+  const width = shapes.hidden
+  const out = vision.count("out_hidden_size", 1024)
+  if (out !== width)
+    throw vision.wrong("out_hidden_size", `is ${out}, and rows of the text model have ${width}`)
+  if (width % 4 !== 0)
+    throw vision.wrong(
+      "out_hidden_size",
+      `is ${width}, no multiple of 4, as sines of two sides are`,
+    )
+  const side = dividing(vision, "scale_factor", graniteDoclingScale(fields), eye)
+  const stacked = graniteDoclingStacked(vision, eye.blocks.length)
+  if (stacked.length > shapes.layers)
+    throw vision.wrong(
+      "deepstack_visual_indexes",
+      `names ${stacked.length} layers, for ${shapes.layers}`,
+    )
+  const projectors = graniteDoclingProjectors(width)
+  return {
+    layersRead: undefined,
+    merge: { side, by: "columns", norm: GRANITE_DOCLING_MERGING },
+    stacked: { stacked, stackedProjector: projectors.stacked },
+    projector: projectors.main,
+    parts: graniteDoclingParts(stacked),
+  }
+}
+
+/** Patches are normed one by one, and what comes of them is, too. */
+function hunyuanEnding(fields: Fields, eye: Eye): Ending {
+  const { joined: side } = readHunyuanPatches(fields)!
+  const { width } = eye
+  const vision = hunyuanVision(fields.object("vision_config")!)
+  const norm = { kind: "rms", bias: false, epsilon: vision.positive("rms_norm_eps") } as const
+  return {
+    layersRead: undefined,
+    merge: { side, by: "columns", norm },
+    parts: hunyuanParts(eye, side),
+    projector: {
+      norm: undefined,
+      inner: { columns: 2 * width, activation: readActivation(vision, {}), gated: false },
+      behind: { columns: 4 * width },
+      last: norm,
+      bias: true,
+      factor: 1,
+    },
+  }
+}
+
 /** Patches are normed one by one, once more. */
 function paddleOcrEnding(fields: Fields, { width }: Eye): Ending {
   const { joined: side } = readPaddleOcrPatches(fields)!
@@ -460,19 +551,20 @@ function paddleOcrEnding(fields: Fields, { width }: Eye): Ending {
   }
 }
 
-/** Patches are merged behind a layer and behind the last one. */
+/** Patches are merged behind a layer, or not, and behind the last one. */
 function mergingEnding(fields: Fields, { width, blocks, lastNorm }: Eye): Ending {
   const vision = fields.object("vision_config")!
   checkMerging(fields)
   const layer = fields.count("insert_layer_id", 6, 0, blocks.length - 1)
   if (oneSide(vision, "window_kernel_size", { otherwise: 2, most: MAX_JOINED }) !== 2)
     throw vision.wrong("window_kernel_size", "is another than 2, the only one that is known")
-  const { inner: side, all } = MERGED
+  const { inner: side = 1, all } = mergedOf(fields)
   const every = side ** 2
+  const between = { layer, side, norm: lastNorm!, columns: every * blocks[0]!.mlp.intermediate }
   return {
     layersRead: undefined,
-    between: { layer, side, norm: lastNorm!, columns: every * blocks[0]!.mlp.intermediate },
-    merge: { side: all, by: "columns", every },
+    ...(every > 1 && { between }),
+    merge: { side: all, by: "columns", ...(every > 1 && { every }) },
     projector: {
       norm: { kind: "layer", bias: true, epsilon: 1e-6 },
       inner: { columns: (all / side) ** 2 * width, activation: "gelu", gated: false },

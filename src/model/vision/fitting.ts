@@ -5,6 +5,7 @@ import type { ImageProcessing, Wording } from "../../images/image.ts"
 import type { Fields } from "../fields.ts"
 import { type Gemma4Patches, readGemma4Patches } from "./gemma4.ts"
 import { type Glm4vPatches, readGlm4vPatches } from "./glm4v.ts"
+import { type HunyuanPatches, readHunyuanPatches } from "./hunyuan.ts"
 import { type PaddleOcrPatches, readPaddleOcrPatches } from "./paddleocr.ts"
 import type { ProcessorName } from "./processors.ts"
 import { type QwenPatches, readQwenPatches } from "./qwen.ts"
@@ -28,12 +29,15 @@ export const plain: Wording = {
 export interface Fitting {
   /** Classes of image processors that do it, the first where none is named. */
   processors: readonly [ProcessorName, ...ProcessorName[]]
-  patches: Pick<ImageProcessing, "patch" | "joined" | "window" | "places" | "spread">
+  patches: Pick<ImageProcessing, "patch" | "joined" | "window" | "places" | "spread" | "isNamed">
   /** Heights and widths, in patches, that the tower has a row for; absent: all. */
   lines?: number
   /** Fields of the image processor that repeat what the tower's configuration says: what that is, and what holds where they are not there. */
   repeated: Readonly<Record<string, { is: number; otherwise: number }>>
-  words(tokens: Tokens): Pick<ImageProcessing, "isPlaced" | "mark" | "soft" | "wording">
+  words(
+    tokens: Tokens,
+    processor: Fields,
+  ): Pick<ImageProcessing, "isFramed" | "isPlaced" | "mark" | "soft" | "wording">
 }
 
 /** @returns nothing where tiles are of one size, or the tower is not known */
@@ -42,6 +46,8 @@ export function fittingFamily(config: Fields): Fitting | undefined {
   if (qwen) return asQwen(qwen)
   const paddleOcr = readPaddleOcrPatches(config)
   if (paddleOcr) return asPaddleOcr(paddleOcr)
+  const hunyuan = readHunyuanPatches(config)
+  if (hunyuan) return asHunyuan(hunyuan)
   const gemma4 = readGemma4Patches(config)
   if (gemma4) return asGemma4(gemma4)
   const glm4v = readGlm4vPatches(config)
@@ -83,6 +89,25 @@ const asPaddleOcr = (patches: PaddleOcrPatches): Fitting => ({
   words(tokens) {
     const soft = tokens("image_token", "<|IMAGE_PLACEHOLDER|>")
     return { isPlaced: true, mark: soft, soft, wording: plain }
+  },
+})
+
+const asHunyuan = (patches: HunyuanPatches): Fitting => ({
+  processors: ["HunYuanVLImageProcessor"],
+  patches: { ...patches, spread: "linear", isNamed: true },
+  repeated: {
+    patch_size: { is: patches.patch, otherwise: 16 },
+    merge_size: { is: patches.joined, otherwise: 2 },
+    temporal_patch_size: { is: 1, otherwise: 1 },
+  },
+  words(tokens, processor) {
+    if (!processor.flag("cat_extra_token", true))
+      throw processor.wrong(
+        "cat_extra_token",
+        "is false, so that what frames an image has no tokens",
+      )
+    const soft = tokens("image_token", "<｜hy_place▁holder▁no▁102｜>")
+    return { isFramed: true, isPlaced: true, mark: soft, soft, wording: plain }
   },
 })
 

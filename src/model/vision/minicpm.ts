@@ -1,9 +1,9 @@
 // What configurations of MiniCPM-V say of what they see with: SigLIP, whose patches take the nearest of its places. Behind it 2.6, 4.0 and
 // 4.5, as they were published, have a resampler, in which learned queries see all patches of a slice; 4.6 merges patches between
-// two layers and behind the last one.
+// two layers and behind the last one. MiniCPM-OCR is 4.6 without the first of these, and either may be told to be the other.
 //
 // Sources: configuration_minicpm.py, modeling_minicpmv.py, resampler.py, image_processing_minicpmv.py and processing_minicpmv.py, as they
-// were published with the models; configuration_minicpmv4_6.py and modeling_minicpmv4_6.py of transformers; minicpmv-convert-image-encoder-to-gguf.py of llama.cpp.
+// were published with the models; configuration_*.py and modeling_*.py of transformers (minicpmv4_6, minicpm_ocr); minicpmv-convert-image-encoder-to-gguf.py of llama.cpp.
 
 import type { ModelConfig } from "../config.ts"
 import type { Fields } from "../fields.ts"
@@ -111,18 +111,34 @@ export function publishedWords(image: Fields) {
   return miniCpmWords(around, image.flag("use_image_id", false))
 }
 
-/** Of 4.6, patches to each side that become one row between layers, and then that become one behind them. */
+/** Patches to each side that become one row: between layers, where some do, and all that one row behind them is of. */
+export interface Merged {
+  inner?: number
+  all: number
+}
+
+/** Of 4.6, where nothing is said. */
 export const MERGED = { inner: 2, all: 4 } as const
 
-/** How configuration and image processor call this. */
-export function checkMode(fields: Fields): void {
-  const mode = fields.text("downsample_mode", "16x")
-  if (mode !== "16x") throw fields.wrong("downsample_mode", `is "${mode}"; known: 16x`)
+/** By `downsample_mode`. */
+export const modes: Readonly<Record<string, Merged>> = { "4x": { all: 2 }, "16x": MERGED }
+
+/** By the `model_type` of the whole, what `downsample_mode` is where it is not said. */
+const MODES = { minicpmv4_6: "16x", minicpm_ocr: "4x" } as const
+
+/** @param image the image processor's fields, which repeat it */
+export function mergedOf(config: Fields, image?: Fields): Merged {
+  const name = "downsample_mode"
+  const usual = MODES[config.text("model_type") as keyof typeof MODES]
+  const mode = config.text(name, usual)
+  const repeated = image?.text(name, usual) ?? mode
+  if (repeated !== mode) throw image!.wrong(name, `is "${repeated}", but the tower's is "${mode}"`)
+  if (Object.hasOwn(modes, mode)) return modes[mode]!
+  throw config.wrong(name, `is "${mode}"; known: ${Object.keys(modes).join(", ")}`)
 }
 
 /** That nothing else is said of how patches are merged. */
 export function checkMerging(fields: Fields): void {
-  checkMode(fields)
   const times = fields.count("merger_times", 1)
   if (times !== 1) throw fields.wrong("merger_times", `is ${times}; known: 1`)
   if (oneSide(fields, "merge_kernel_size", { otherwise: 2, most: 1 << 5 }) !== 2)

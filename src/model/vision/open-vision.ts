@@ -25,12 +25,12 @@ import { withSoftToken } from "./minicpm.ts"
 import { openMmproj } from "./mmproj.ts"
 import { IMAGE, readProcessing } from "./processing.ts"
 import { towerGraph } from "./tiled.ts"
-import { newlineOf, type TowerConfig, towerShapes } from "./tower.ts"
+import { apartOf, type TowerConfig, towerShapes } from "./tower.ts"
 
 export interface Vision extends Sense {
   config: TowerConfig
-  /** The row that ends a line of an image, where lines end so. */
-  newline?: Float32Array
+  /** Rows that no patch makes: what ends a line of an image, and where it is framed what stands before and behind it. */
+  apart?: Float32Array // [those, columns]
 }
 
 /** What of a model is known before its graph is made. */
@@ -103,10 +103,10 @@ export async function sightBeside(beside: Beside): Promise<Sightedness> {
     checkTiles(fields, config, images)
     const reading = { ...named(config), layers: layersOf(config), graph: () => towerGraph(config) }
     const sense = senseBeside(beside, mmproj, reading)
-    const newline = await readNewline(config, sense.weights)
+    const apart = await readApart(config, sense.weights)
     const files = image && { [PLAIN]: fields.json, [IMAGE]: image.json }
     const sight = { ...sense, ...named(config), config, images, close: () => closing.close() }
-    return { vision: { ...sight, ...(newline && { newline }), ...(files && { files }) } }
+    return { vision: { ...sight, ...(apart && { apart }), ...(files && { files }) } }
   })
 }
 
@@ -138,9 +138,9 @@ export async function openVision(model: Seeing): Promise<Vision | undefined> {
     const sense = await openSense(place, { naming, ...named(config), layers, graph })
     if (!sense) return undefined
     closing.add(sense)
-    const newline = await readNewline(config, sense.weights)
+    const apart = await readApart(config, sense.weights)
     const close = () => closing.close()
-    return { ...sense, ...named(config), config, ...(newline && { newline }), close }
+    return { ...sense, ...named(config), config, ...(apart && { apart }), close }
   })
 }
 
@@ -149,18 +149,49 @@ const layersOf = ({ blocks }: TowerConfig) => ({
   field: "vision_config.num_hidden_layers",
 })
 
-async function readNewline(config: TowerConfig, weights: Weights) {
-  const wanted = newlineOf(config)
-  if (!wanted) return undefined
-  const { rows, sources } = wanted
-  const tensor = weights.tensor(sources[0]!.tensor, rows, 1)
-  const { values } = convert(await tensor.read(0, rows), 1, tensor.codec, "f32")
-  return widen(values, "f32")
+async function readApart(config: TowerConfig, weights: Weights): Promise<Float32Array | undefined> {
+  const read = async (name: string, rows: number, columns = 1) => {
+    const tensor = weights.tensor(name, rows, columns)
+    const { values } = convert(await tensor.read(0, rows), columns, tensor.codec, "f32")
+    return widen(values, "f32")
+  }
+  const stored = await Promise.all(
+    apartOf(config).map(({ rows, sources }) => read(sources[0]!.tensor, rows)),
+  )
+  const [newline, ...frame] = stored
+  const { behind, last, width } = config.projector
+  if (!newline || !behind || !last) return newline
+  const [matrix, bias, norm] = await Promise.all([
+    read("linear_3.weight", width, behind.columns),
+    read("linear_3.bias", width),
+    read("last_norm.weight", width),
+  ])
+  const line = multiplied(newline, { matrix, bias })
+  return Float32Array.from([line, ...frame].flatMap((row) => [...evened(row, norm, last.epsilon)]))
+}
+
+interface Matrix {
+  matrix: Float32Array // [rows, columns]
+  bias: Float32Array // [rows]
+}
+
+/** As the projector's last matrix makes it of a row. */
+function multiplied(row: Float32Array, { matrix, bias }: Matrix): Float32Array {
+  return bias.map((start, i) => {
+    const own = matrix.subarray(i * row.length, (i + 1) * row.length)
+    return own.reduce((sum, value, column) => sum + value * row[column]!, start)
+  })
+}
+
+/** As the norm behind it, which is of root mean squares. */
+function evened(row: Float32Array, weight: Float32Array, epsilon: number): Float32Array {
+  const squares = row.reduce((sum, value) => sum + value * value, 0)
+  const size = 1 / Math.sqrt(squares / row.length + epsilon)
+  return row.map((value, column) => value * size * weight[column]!)
 }
 
 /** In MLC's layout nothing of a tower is joined. */
 function named(config: TowerConfig): Pick<Sense, "names" | "beside"> {
-  const newline = newlineOf(config)
   const names = { shapes: towerShapes(config), attention: undefined, gated: false }
-  return { names, beside: newline && [newline] }
+  return { names, beside: apartOf(config) }
 }

@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, expect, test } from "vitest"
-import { type Cut, cut } from "../../images/cut.ts"
+import { type Cut, cut, mostTiles } from "../../images/cut.ts"
 import { decode } from "../../images/decode.ts"
 import type { ImageProcessing, Picture } from "../../images/image.ts"
 import {
@@ -35,6 +35,8 @@ const { seen, fitted, sizes } = JSON.parse(
     lfm2_vl: number[][]
     lighton_ocr: number[][]
     paddleocr_vl: number[][]
+    granite_docling: { fields: Record<string, number>; images: number[][]; long: number[][] }
+    minicpm_ocr: number[][]
     minicpmv4_6: number[][]
     llama4: Record<"grown" | "kept", number[][]>
     mllama: number[][]
@@ -438,25 +440,48 @@ test("an image of LFM2-VL's lies in the tiles that transformers chooses, and beh
   expect(cut(blank(201, 1), processing)).toHaveProperty("refusal")
 })
 
-test("an image of MiniCPM-V's lies in the slices that transformers chooses, and before them all of it fits", async () => {
-  const image = { patch_size: 7, scale_resolution: 56 }
-  const vision_config = { image_size: 70, patch_size: 7 }
-  const files = { "preprocessor_config.json": image }
-  const processing = (await read({ model_type: "minicpmv4_6", vision_config }, files))!
-  let most = 0
-  for (const [width, height, ...expected] of sizes.minicpmv4_6) {
-    const [wide, high, columns, rows, ...all] = expected as number[]
-    const parts = cut(blank(width!, height!), processing)
-    if ("refusal" in parts) throw new Error(parts.refusal)
-    const count = columns! * rows!
-    expect(parts.grid).toEqual(count ? { width: columns, height: rows } : { width: 1, height: 1 })
-    const each = [all[0]! / columns!, all[1]! / rows!]
-    const found = parts.tiles.map((tile) => [tile.width, tile.height])
-    expect(found).toEqual([[wide, high], ...Array<number[]>(count).fill(each)])
-    most = Math.max(most, ...found.map(([across, down]) => across! * down!))
+test.each([
+  ["minicpmv4_6", {}],
+  ["minicpm_ocr", { small_image_upsize: "never" }],
+] as const)(
+  "an image of %s lies in the slices that transformers chooses, and before them all of it fits",
+  async (model_type, own) => {
+    const image = { patch_size: 7, scale_resolution: 56, ...own }
+    const vision_config = { image_size: 70, patch_size: 7 }
+    const files = { "preprocessor_config.json": image }
+    const processing = (await read({ model_type, vision_config }, files))!
+    let most = 0
+    for (const [width, height, ...expected] of sizes[model_type]) {
+      const [wide, high, columns, rows, ...all] = expected as number[]
+      const parts = cut(blank(width!, height!), processing)
+      if ("refusal" in parts) throw new Error(parts.refusal)
+      const count = columns! * rows!
+      expect(parts.grid).toEqual(count ? { width: columns, height: rows } : { width: 1, height: 1 })
+      const each = [all[0]! / columns!, all[1]! / rows!]
+      const found = parts.tiles.map((tile) => [tile.width, tile.height])
+      expect(found).toEqual([[wide, high], ...Array<number[]>(count).fill(each)])
+      most = Math.max(most, ...found.map(([across, down]) => across! * down!))
+    }
+    expect(mostRows(processing)).toBeGreaterThanOrEqual(most / 49)
+    expect(cut(blank(201, 1), processing)).toHaveProperty("refusal")
+  },
+)
+
+test("a page of Granite Docling's lies in the grid that transformers chooses, larger where it is dense", async () => {
+  const { fields, images, long } = sizes.granite_docling
+  const vision_config = { image_size: 56, patch_size: 7, scale_factor: 2 }
+  const gridsOf = async (own: Record<string, number>, pages: readonly number[][]) => {
+    const files = { "preprocessor_config.json": { size: { height: 56, width: 56 }, ...own } }
+    const processing = (await read({ model_type: "granite_docling", vision_config }, files))!
+    return pages.map(([width, height]) => {
+      const parts = cut(blank(width!, height!), processing)
+      if ("refusal" in parts) throw new Error(parts.refusal)
+      expect(parts.tiles.length).toBeLessThanOrEqual(mostTiles(processing))
+      return [width, height, parts.grid.width, parts.grid.height]
+    })
   }
-  expect(mostRows(processing)).toBeGreaterThanOrEqual(most / 49)
-  expect(cut(blank(201, 1), processing)).toHaveProperty("refusal")
+  expect(await gridsOf(fields, images)).toEqual(images)
+  expect(await gridsOf({ max_patches: 40 }, long)).toEqual(long)
 })
 
 test("LFM2-VL's tiles and what holds all of them have words of their own", async () => {

@@ -11,12 +11,12 @@ import { Fields } from "../fields.ts"
 import { type Folder, isObject, type Json } from "../folder.ts"
 import { MAX_EDGE, type Pinpoints, readGrids } from "./cutting.ts"
 import { type Fitting, fittingFamily, plain, type Tokens } from "./fitting.ts"
+import { GRANITE_DOCLING, graniteDoclingScale } from "./granite-docling.ts"
 import { kimiImage, kimiKernel, kimiPlaces } from "./kimi.ts"
 import {
-  checkMode,
-  MERGED,
   MINICPM,
   MINICPM_SOFT,
+  mergedOf,
   miniCpmImage,
   miniCpmQueries,
   miniCpmWords,
@@ -61,8 +61,10 @@ interface Family {
   isLoose?: true
   /** So many rows ask behind the patches. */
   queries?(sources: Sources): number
-  /** Patches a side that become one row between layers. */
-  inner?: number
+  /** Patches a side that become one row between layers, if any do. */
+  inner?(sources: Sources): number | undefined
+  /** The tower is told where rows of a tile lie that come out of it. */
+  isLined?: true
   /** What `vision_feature_select_strategy` is where nothing is said. It holds: in "default" the first row does not come out. */
   selects?: "default" | "full"
   /** Images lie in grids that the configuration lists, too, or else in these. */
@@ -127,6 +129,27 @@ const kimi: Family = {
   },
 }
 
+const minicpm46: Family = {
+  processors: ["MiniCPMV4_6ImageProcessor"],
+  tower: "minicpmv4_6_vision",
+  inner: ({ config, image }) => mergedOf(config, image).inner,
+  joined: ({ config, image }) => mergedOf(config, image).all,
+  words({ image, processor, tokens }) {
+    if (!image.flag("slice_mode", true))
+      throw image.wrong("slice_mode", "is false; only images in slices are known")
+    const soft = tokens("image_token", "<|image_pad|>")
+    const isCounted = processor.flag("use_image_id", image.flag("use_image_id", true))
+    const wording = miniCpmWords(
+      (what) => [
+        tokens(`${what}_start_token`, `<${what}>`),
+        tokens(`${what}_end_token`, `</${what}>`),
+      ],
+      isCounted,
+    )
+    return { mark: soft, soft, wording: { ...plain, ...wording } }
+  },
+}
+
 const internVl: Family = {
   processors: ["GotOcr2ImageProcessor"],
   tower: "internvl_vision",
@@ -180,6 +203,26 @@ const families: Readonly<Record<string, Family>> = {
   },
   kimi_k25: kimi,
   kimi_vl: { ...kimi, processors: ["KimiVLImageProcessor"], tower: "moonvit" },
+  [GRANITE_DOCLING]: {
+    processors: ["GraniteDoclingImageProcessor"],
+    tower: "granite_docling_vision",
+    isLined: true,
+    joined: ({ config }) => graniteDoclingScale(config),
+    words({ tokens }) {
+      const soft = tokens("image_token", "<image>")
+      const around = "<fake_token_around_image>"
+      const part = `${around}<row_{row}_col_{column}>`
+      const wording = {
+        only: `${around}<row_1_col_1>`,
+        behindOnly: "\n",
+        part,
+        behindRow: "\n",
+        whole: `\n${around}<global-img>`,
+        behindWhole: around,
+      }
+      return { mark: soft, soft, wording: { ...plain, ...wording } }
+    },
+  },
   [MINICPM]: {
     processors: ["MiniCPMVImageProcessor"],
     tower: "siglip",
@@ -192,27 +235,12 @@ const families: Readonly<Record<string, Family>> = {
       wording: { ...plain, ...publishedWords(image) },
     }),
   },
-  minicpmv4_6: {
-    processors: ["MiniCPMV4_6ImageProcessor"],
-    tower: "minicpmv4_6_vision",
-    inner: MERGED.inner,
-    joined: () => MERGED.all,
-    words({ image, processor, tokens }) {
-      checkMode(image)
-      if (!image.flag("slice_mode", true))
-        throw image.wrong("slice_mode", "is false; only images in slices are known")
-      const soft = tokens("image_token", "<|image_pad|>")
-      const isCounted = processor.flag("use_image_id", image.flag("use_image_id", true))
-      const wording = miniCpmWords(
-        (what) => [
-          tokens(`${what}_start_token`, `<${what}>`),
-          tokens(`${what}_end_token`, `</${what}>`),
-        ],
-        isCounted,
-      )
-      return { mark: soft, soft, wording: { ...plain, ...wording } }
-    },
+  minicpm_ocr: {
+    ...minicpm46,
+    processors: ["MiniCPMOcrImageProcessor"],
+    tower: "minicpm_ocr_vision",
   },
+  minicpmv4_6: minicpm46,
   llava_next: { ...llava, instead: {}, processors: ["LlavaNextImageProcessor"], grids: NEXT },
   llava_onevision: {
     ...llava,
@@ -381,6 +409,8 @@ const towers: Readonly<Record<string, Tower>> = {
   janus_vision_model: { hasClassRow: false, image: 384, patch: 16 },
   idefics3: { hasClassRow: false, image: 224, patch: 32 }, // as Idefics 3 and SmolVLM were published
   smolvlm: { hasClassRow: false, image: 224, patch: 32 },
+  granite_docling_vision: { hasClassRow: false, image: 512, patch: 16 },
+  minicpm_ocr_vision: { ...slicing, image: 224, patch: 16 },
   minicpmv4_6_vision: { ...slicing, image: 224, patch: 16 },
   idefics3_vision: { hasClassRow: false, image: 224, patch: 32 },
   smolvlm_vision: { hasClassRow: false, image: 224, patch: 32 },
@@ -434,7 +464,7 @@ export function processingBy(
   texts: Pick<Sources, "processor" | "tokens">,
 ): ImageProcessing | undefined {
   const fitting = fittingFamily(config)
-  if (fitting) return fittingOf(fitting, image, texts.tokens)
+  if (fitting) return fittingOf(fitting, image, texts)
   const usual = own(families, config.text("model_type"))
   const vision = config.object("vision_config")
   if (!usual || !vision) return undefined
@@ -445,7 +475,11 @@ export function processingBy(
 }
 
 /** As large as its image. */
-function fittingOf(family: Fitting, image: Fields, tokens: Tokens): ImageProcessing {
+function fittingOf(
+  family: Fitting,
+  image: Fields,
+  { tokens, processor }: Pick<Sources, "processor" | "tokens">,
+): ImageProcessing {
   const { patches, repeated } = family
   const { patch, joined } = patches
   const chosen: ImageProcessor = processors[processorOf(image, family)]
@@ -462,7 +496,7 @@ function fittingOf(family: Fitting, image: Fields, tokens: Tokens): ImageProcess
     ...patches,
     hasClassRow: false,
     skipped: 0,
-    ...family.words(tokens),
+    ...family.words(tokens, processor),
   }
   const rows = mostRows(processing) / joined ** 2
   if (family.lines && rows * joined > family.lines)
@@ -511,6 +545,7 @@ function processingOf(family: Family, tower: Tower, sources: Sources): ImageProc
   refuseUnknown(image, chosen)
   const { hasClassRow, isTurned, learned } = tower
   const queries = family.queries?.(sources)
+  const inner = family.inner?.(sources)
   const patch = oneSide(vision, "patch_size", { otherwise: tower.patch, most: MAX_EDGE })
   const joined = family.joined(sources)
   const grain = { patch, joined, ...(family.isLoose && { isLoose: family.isLoose }) }
@@ -528,7 +563,8 @@ function processingOf(family: Family, tower: Tower, sources: Sources): ImageProc
     ...(learned && { places: learned.places(vision), spread: learned.spread }),
     ...(tower.nearest && { nearest: tower.nearest(vision) }),
     ...(queries && { queries }),
-    ...(family.inner && { inner: family.inner }),
+    ...(inner && { inner }),
+    ...(family.isLined && { isLined: family.isLined }),
     ...family.words(sources),
   }
   if (queries) checkQueries(image, queries)

@@ -14,14 +14,17 @@ import {
   fitted,
   fittedFrames,
   fittedGrown,
+  fittedLarge,
   type Grain,
   inGrid,
+  inPages,
   onCanvas,
   type Pinpoints,
   padded,
   shrunk,
   shrunkTogether,
   sliced,
+  slicedOrKept,
   splitUp,
   stretched,
   tiled,
@@ -36,6 +39,8 @@ export interface ImageProcessor {
   normal: { mean: readonly number[]; std: readonly number[] }
   /** Bytes are rescaled and no more; what the tower does to them then is done here. */
   isRescaled?: true
+  /** Whatever its file says of it. */
+  hasOwnFilter?: true
   /** Each step is rounded to floats of that kind. */
   steps?: "bf16"
   /** The field that says how large a tile is. */
@@ -108,6 +113,13 @@ export const processors = {
     cutting: (image) => inGrid(image, "ratio", 384),
     flags: [],
   },
+  GraniteDoclingImageProcessor: {
+    filter: "bicubic",
+    normal: CLIP,
+    field: "size",
+    cutting: inPages,
+    flags: [],
+  },
   Qwen2VLImageProcessor: { filter: "bicubic", normal: CLIP, ...FITTED },
   Qwen3VLImageProcessor: { filter: "bicubic", normal: HALVES, ...FITTED }, // mlx-vlm's, which it writes of all of Qwen's
   PixtralImageProcessor: {
@@ -172,7 +184,17 @@ export const processors = {
   },
   MiniCPMVImageProcessor: { filter: "bicubic", normal: HALVES, ...SLICED },
   MiniCPMV4_6ImageProcessor: { filter: "bicubic", normal: HALVES, ...SLICED },
+  MiniCPMOcrImageProcessor: { filter: "bicubic", normal: HALVES, ...SLICED, cutting: slicedOrKept },
   PaddleOCRVLImageProcessor: { filter: "bicubic", normal: CLIP, ...GROWN },
+  // Published files name another filter, with which nobody resized.
+  HunYuanVLImageProcessor: {
+    filter: "bicubic",
+    hasOwnFilter: true,
+    normal: CLIP,
+    field: "size",
+    cutting: fittedLarge,
+    flags: [],
+  },
   Lfm2VlImageProcessor: {
     filter: "bilinear",
     normal: HALVES,
@@ -191,9 +213,10 @@ export const processors = {
 } as const satisfies Record<string, ImageProcessor>
 
 /** What becomes of pixels, wherever they are. */
-export function normalising(image: Fields, { filter, normal, isRescaled, steps }: ImageProcessor) {
+export function normalising(image: Fields, chosen: ImageProcessor) {
+  const { filter, hasOwnFilter, normal, isRescaled, steps } = chosen
   const common = {
-    filter: filterOf(image, filter),
+    filter: hasOwnFilter ? filter : filterOf(image, filter),
     rescale: image.positive("rescale_factor", 1 / 255),
   }
   if (isRescaled) {

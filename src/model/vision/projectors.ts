@@ -9,7 +9,8 @@ import { joinedRows, type NamedPart, type Naming } from "../weights/names.ts"
 import { CLIP } from "./colours.ts"
 import { classParts } from "./eyes.ts"
 import { boundParts, GEMMA4_CONSTANTS, lineParts } from "./gemma4.ts"
-import { MARKS, MERGED, MINICPM, RESAMPLER_CONSTANTS } from "./minicpm.ts"
+import { HUNYUAN, HUNYUAN_TOWERS, hunyuanParts } from "./hunyuan.ts"
+import { MARKS, MERGED, MINICPM, modes, RESAMPLER_CONSTANTS } from "./minicpm.ts"
 import { MLLAMA, mllamaGgufParts } from "./mllama.ts"
 import { PADDLEOCR, PADDLEOCR_TOWERS } from "./paddleocr.ts"
 import { FRAMES, MAX_ROWS } from "./qwen.ts"
@@ -52,6 +53,7 @@ const PLACES = "v.position_embd.weight"
 const SLICES = ["<image>", "</image>", "<slice>", "</slice>", "<image_id>", "</image_id>"]
 const MERGER = "mm.patch_merger.weight"
 
+const HUNYUAN_AREA = { min: 512 ** 2, max: 2048 ** 2 }
 const PADDLEOCR_AREA = { min: 384 ** 2, max: 1536 ** 2 }
 const PIXTRAL: Projector = {
   model: (file) => (file.has(MERGER) ? "mistral3" : "llava"),
@@ -333,6 +335,7 @@ const projectors = {
     }),
     vision: (file) => ({ image_size: placesOf(file) }),
     image: (file) => ({
+      ...mergedBy(file),
       patch_size: file.count("patch_size"),
       scale_resolution: file.count("image_size"),
     }),
@@ -459,6 +462,41 @@ const projectors = {
       linear_2: "2",
     }),
   },
+  hunyuanvl: {
+    ...ofQwen(HUNYUAN_AREA),
+    model: () => HUNYUAN,
+    tower: HUNYUAN_TOWERS[0],
+    gelu: "gelu",
+    around: ["<｜hy_place▁holder▁no▁100｜>", "<｜hy_place▁holder▁no▁101｜>"],
+    mayBeSwapped: false,
+    unread: ["v.view_seperator"],
+    vision: (file) => ({
+      max_image_size: placesOf(file),
+      spatial_merge_size: mergeOf(file),
+      rms_norm_eps: file.numberIfThere("attention.layer_norm_epsilon"),
+    }),
+    image: (file) => ({ ...areaOf(file, HUNYUAN_AREA), temporal_patch_size: 1 }),
+    parts: (_, tower) => {
+      const { "linear_1.weight": first, "linear_2.weight": second } = hunyuanParts(
+        tower,
+        tower.merge.side,
+      )
+      return {
+        "positions.weight": "position_embd.weight",
+        merging_norm: "pre_norm",
+        linear_1: "0",
+        "linear_1.weight": { ...(first as NamedPart), name: "0.weight" },
+        linear_2: "2",
+        "linear_2.weight": { ...(second as NamedPart), name: "2.weight" },
+        linear_3: "model.fc",
+        last_norm: "post_norm",
+        "newline.weight": { name: "image_newline", apart: true },
+        "opening.weight": "image_begin",
+        "closing.weight": "image_end",
+      }
+    },
+    last: { tensor: "mm.model.fc.weight", dim: 1 },
+  },
   qwen2vl_merger: {
     ...ofQwen({ min: 56 * 56, max: 28 * 28 * MAX_ROWS }),
     model: () => "qwen2_vl",
@@ -517,14 +555,15 @@ export function projectorOf(file: ClipFile): Projector {
   throw file.keys.wrong(key, `is "${name}"; known: ${mmprojNames.join(", ")}`)
 }
 
-/** Of MiniCPM-V and PaddleOCR-VL: the key of an image's size has the square that a slice or the largest image is as large as, and not that of places. */
+/** Of HunyuanOCR, MiniCPM-V and PaddleOCR-VL: the key of an image's size has the square that a slice or the largest image is as large as, and not that of places. */
 const placesOf = (file: ClipFile) => Math.sqrt(file.dims(PLACES)[1]!) * file.count("patch_size")
 
 /** Of MiniCPM-V 4.6. */
 function mergedBy(file: ClipFile): Json {
   const side = file.countIfThere(SCALE) ?? MERGED.all
-  if (side === MERGED.all) return {}
-  throw file.wrong(SCALE, `is ${side}; known: ${MERGED.all}`)
+  const mode = Object.keys(modes).find((each) => modes[each]!.all === side)
+  if (mode) return { downsample_mode: mode }
+  throw file.wrong(SCALE, `is ${side}; known: 2, ${MERGED.all}`)
 }
 
 /** MiniCPM-V 2.6, 4.0 and 4.5, and what MiniCPM-o 2.6, 4.0 and 4.5 see with; 2 and 2.5 write slices otherwise. */

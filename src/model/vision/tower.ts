@@ -5,7 +5,8 @@
 //
 // Towers that take images of any proportions have no such table. Where positions are learned, for a square of places, those between
 // are mixed of the four around them: behind a patch's pixels its row has how much each place counts, which is multiplied with them.
-// Where each height and each width has a row of its own, both are added. Or a patch has the nearest of these places, which its token names.
+// Where each height and each width has a row of its own, both are added. Or a patch has the nearest of these places, which its token names; or
+// of very many places the four around it are named by its token and its coordinates, and behind its pixels is how much each of these counts.
 //
 // Where patches are merged between two layers, each of those that become one has the row of all of them from then on: keys and values
 // that are there four times count four times less, so what is seen is the same. It costs what a tower without that costs.
@@ -30,6 +31,7 @@ import {
 } from "../../compiler/graph/builder.ts"
 import type { Activation } from "../../compiler/graph/elementwise.ts"
 import type { Graph, Node, Weight } from "../../compiler/graph/graph.ts"
+import { NAMED } from "../../images/patches.ts"
 import { tileNumbers, togetherRows, toldColumns } from "../../images/together.ts"
 import type { Shapes } from "../../runtime/manifest.ts"
 import type { Axis, Rotation } from "../../runtime/rotation.ts"
@@ -71,10 +73,14 @@ export interface TowerConfig {
   projector: Projector
   /** What comes out behind the last layer's rows, side by side. */
   stacked?: readonly Stacked[]
+  /** Of these; absent: as that of the last layer's, behind a norm. */
+  stackedProjector?: Projector
   /** The token in whose place a row that comes out stands in a prompt. */
   softToken: number
   /** A row of its own ends each line of an image, in the prompt. */
   newline?: true
+  /** The same, made of one that is as wide as what the projector's last matrix takes; another begins an image, and a third ends it. */
+  framed?: true
   /** In the text model the rows of a tile see each other, in all layers or in those that have windows. */
   mutual?: "everywhere" | "in windows"
   /** Where the text model gives layers columns of the token's own, a row of an image has those of this one. */
@@ -101,6 +107,8 @@ export interface Fits {
   interpolated?: "before the norm" | "behind the norm"
   /** The same, of which a patch has the nearest. */
   nearest?: true
+  /** The four around a patch are named. */
+  named?: true
   /** Of so many heights and as many widths. */
   lines?: number
 }
@@ -160,14 +168,27 @@ export interface Projector {
    * So many columns between two matrices are activated; or where they are `gated` the second half of them is, and the first is
    * multiplied with it. `twice`: behind them is another such matrix, whose rows are activated, too. Undefined: there is one matrix.
    */
-  inner: { columns: number; activation: Activation; gated: boolean; twice?: true } | undefined
+  inner: Inner | undefined
   bias: boolean
+  /** Behind these a matrix that takes so many columns. */
+  behind?: { columns: number }
+  /** Of what comes out. */
+  last?: NormKind
   /** Behind that a matrix, a norm, gelu and a gated MLP so wide; none of them has a bias. */
   gatedMlp?: { columns: number; activation: Activation }
   /** Of a row that comes out: the text model's. */
   width: number
   /** What it is multiplied with. */
   factor: number
+}
+
+interface Inner {
+  columns: number
+  activation: Activation
+  gated: boolean
+  twice?: true
+  /** What comes of the first matrix is told by sines in which column and line of its tile it lies, and normed. */
+  placed?: NormKind
 }
 
 export const COLOURS = 3
@@ -213,9 +234,13 @@ function attendingToMedia(block: Block): Block {
 export function tower(config: TowerConfig): Graph {
   const { architecture, width, blocks, firstNorm, lastNorm, layersRead, merge, projector } = config
   const own = named("", "model.")
-  const table = config.fits && !config.fits.nearest ? undefined : positionsOf(config)
+  const table = namesPlaces(config) ? positionsOf(config) : undefined
   const given = hiddenIn(towerShapes(config).taken)
-  const places = table ? embed(table) : learnedPlaces(config, given)
+  const places = config.fits?.named
+    ? fourPlaces(config, given)
+    : table
+      ? embed(table)
+      : learnedPlaces(config, given)
   const isBehind = config.fits?.interpolated === "behind the norm"
   const patches = patchesOf(config, given) // [tokens, width]
   const seen = places && !isBehind ? add(patches, places) : patches
@@ -235,12 +260,13 @@ export function tower(config: TowerConfig): Graph {
     ? resampled(read, config.resampler, ending)
     : merged(read, merge.side ** 2, merge, ending)
   const hidden = [
-    projected(leading, projector, ending),
+    projected(leading, projector, ending, config.side / merge.side),
     ...(config.stacked ?? []).map(({ layer, number }) => {
       const norm = { kind: "layer", bias: true, epsilon: lastNorm!.epsilon } as const
       const ofLayer = named(`stacked.${number}.`, `model.${STACKED}.${number}.`)
-      const joined = merged(left[layer]!, merge.side ** 2, merge, ofLayer)
-      return projected(joined, { ...projector, norm }, ofLayer)
+      const { norm: _, ...plain } = merge
+      const joined = merged(left[layer]!, merge.side ** 2, plain, ofLayer)
+      return projected(joined, config.stackedProjector ?? { ...projector, norm }, ofLayer)
     }),
   ].reduce(concat)
   const { heads, headDim } = blocks[0]!.attention
@@ -304,11 +330,7 @@ function resampled(x: Node, { queries, columns, heads, norm }: Resampler, own: N
     "seen",
     "key_norm",
   )
-  const lines = {
-    ...named("", "model.")("lines", "lines.weight", MAX_LINES, columns / 2),
-    exact: true as const,
-  }
-  const places = concat(embed(lines, "width"), embed(lines, "height"))
+  const places = sines(MAX_LINES, columns)
   const headDim = columns / heads
   const seen = attention(
     project("q", asking),
@@ -320,6 +342,13 @@ function resampled(x: Node, { queries, columns, heads, norm }: Resampler, own: N
     },
   )
   return project("o", select(seen, "hidden"))
+}
+
+/** [tokens, columns] of each its column and its line, as sines. */
+function sines(lines: number, columns: number): Node {
+  const own = named("", "model.")("lines", "lines.weight", lines, columns / 2)
+  const table = { ...own, exact: true as const }
+  return concat(embed(table, "width"), embed(table, "height"))
 }
 
 /** [tokens, width] patches. @param given the pixels of each, and how much each learned place counts for it */
@@ -347,6 +376,15 @@ function learnedPlaces({ width, side, patch, fits }: TowerConfig, given: Node): 
   return linear(shares, { ...table, exact: true as const })
 }
 
+/** [tokens, width] each patch's four places, as much of each as stands behind its pixels. */
+function fourPlaces(config: TowerConfig, given: Node): Node {
+  const table = positionsOf(config)
+  const pixels = COLOURS * config.patch ** 2
+  return (["token", "time", "height", "width"] as const)
+    .map((by, i) => multiply(embed(table, by), slice(given, pixels + i, 1)))
+    .reduce(add)
+}
+
 /** Rows of two tables, which are kept as exactly as they are added. */
 function linesOf(lines: number, width: number): Node {
   const own = named("", "model.")
@@ -363,20 +401,27 @@ export function placesParts(name: string, count: number, width: number): Naming[
   return { "positions.weight": { name, rows, turnedRuns: { width } } }
 }
 
-/** What is read beside the graph: a row of the text model's width, that ends lines. */
-export function newlineOf({ newline, projector }: TowerConfig): Weight | undefined {
-  return newline && weight("newline", "newline.weight", projector.width)
+/** Rows that are read beside the graph: what ends lines, and what stands before and behind them. */
+export function apartOf({ newline, framed, projector: { width, behind } }: TowerConfig): Weight[] {
+  const row = (name: string, columns: number) => weight(name, `${name}.weight`, columns)
+  if (newline) return [row("newline", width)]
+  if (!framed) return []
+  return [row("newline", behind!.columns), row("opening", width), row("closing", width)]
 }
+
+/** Whether tokens are rows of its table of positions. */
+const namesPlaces = ({ fits }: TowerConfig) => !fits || fits.nearest || fits.named || false
 
 export function towerShapes(config: TowerConfig): Shapes & { taken: number } {
   const { blocks, patch, side, hasClass, width, fits, tiled, projector, stacked = [] } = config
+  const shares = fits?.named ? NAMED : fits?.interpolated ? side * side : 0
   const { attention, mlp } = blocks[0]!
   const { heads, kvHeads, headDim } = attention
   const ofTile = side * side + Number(hasClass)
   const places = tiled ? tileNumbers(tiled.most) * ofTile : ofTile
-  const told = tiled ? toldColumns(tiled.most) : fits?.interpolated ? side * side : 0
+  const told = tiled ? toldColumns(tiled.most) : shares
   return {
-    vocabulary: fits && !fits.nearest ? width : places,
+    vocabulary: namesPlaces(config) ? places : width,
     hidden: projector.width * (1 + stacked.length),
     taken: COLOURS * patch * patch + told,
     layers: blocks.length,
@@ -424,8 +469,9 @@ function standard(x: Node): Node {
   return weigh(add(x, less), own("std_scale", "std_scale.weight", x.columns))
 }
 
-export function projected(x: Node, projector: Projector, own: Named): Node {
-  const { norm: kind, inner, gatedMlp, bias, width, factor } = projector
+/** @param lines of what comes out, of which a tile has so many */
+export function projected(x: Node, projector: Projector, own: Named, lines = 0): Node {
+  const { norm: kind, inner, behind, last, gatedMlp, bias, width, factor } = projector
   const project = (name: string, input: Node, rows: number) =>
     linear(
       input,
@@ -435,13 +481,26 @@ export function projected(x: Node, projector: Projector, own: Named): Node {
   const even = kind ? normed(x, kind, own, "norm", "projector_norm") : x
   if (!inner && gatedMlp) return throughGatedMlp(project("linear_1", even, width), gatedMlp, own)
   if (!inner) return scaled(project("linear_1", even, width), factor)
-  const { columns, activation, gated, twice } = inner
-  const made = project("linear_1", even, columns)
+  const { columns, activation, gated, twice, placed } = inner
+  const first = project("linear_1", even, columns)
+  const made = placed
+    ? normed(
+        add(first, select(sines(lines, columns), "hidden")),
+        placed,
+        own,
+        "placed",
+        "placed_norm",
+      )
+    : first
   const half = columns / 2
   const activated = gated
     ? multiply(apply(activation, slice(made, half, half)), slice(made, 0, half))
     : apply(activation, made)
-  if (!twice) return scaled(project("linear_2", activated, width), factor)
+  if (!twice) {
+    const second = project("linear_2", activated, behind?.columns ?? width)
+    const out = behind ? project("linear_3", second, width) : second
+    return scaled(last ? normed(out, last, own, "last_norm", "last_norm") : out, factor)
+  }
   const again = apply(activation, project("linear_2", activated, columns))
   return scaled(project("linear_3", again, width), factor)
 }

@@ -96,7 +96,7 @@ const regionShapes: { [Name in Region["name"]]: Shape } = {
   count: record<RegionOf<"count">>({ of: text }),
   tokens: record({}),
   positions: record({}),
-  places: record<RegionOf<"places">>({ of: oneOf(["height", "width"]) }),
+  places: record<RegionOf<"places">>({ of: oneOf(["time", "height", "width"]) }),
   sequences: record({}),
   starts: record({}),
   states: record<RegionOf<"states">>({ group: count }),

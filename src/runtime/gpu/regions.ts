@@ -1,7 +1,7 @@
 // What a step brings to a GPU's kernels and takes away, by name: a tape says which of these an operand is, and step-block.ts
 // where each of them lies.
 
-import type { Rotation } from "../rotation.ts"
+import type { Coordinate, Rotation } from "../rotation.ts"
 import type { RowSet } from "../step-rows.ts"
 import type { AttentionOrder, WorkCount } from "./attention-work.ts"
 
@@ -11,7 +11,7 @@ export type Region =
   | { name: "count"; of: RowSet | CountName }
   | { name: "tokens" } // [T], or where one is drawn: DRAWN and its row of "drawn"; of a row that is taken in: SEEN and its row
   | { name: "positions" } // [T]
-  | { name: "places"; of: "height" | "width" } // [T] of each token, that coordinate
+  | { name: "places"; of: Coordinate } // [T] of each token, that coordinate
   | { name: "sequences" } // [T] of each token
   | { name: "starts" } // [S + 1] of each sequence, its first token; and behind the last one's
   /** [S, 2] of each sequence, the state in a group that it goes on from, or NO_STATE, and the one that it leaves. */

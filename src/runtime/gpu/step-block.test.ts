@@ -3,7 +3,7 @@ import { batch, type Part } from "../../../test/model/steps.ts"
 import { mulberry32 } from "../../../test/random.ts"
 import { noiseKey } from "../noise.ts"
 import { NO_LOGPROBS, newStepDone, type SamplingRows, type StepInput, TOLD } from "../program.ts"
-import { type Rotation, writeTurns } from "../rotation.ts"
+import { POSITION, type Rotation, writeTurns } from "../rotation.ts"
 import { createSampler } from "../sampling.ts"
 import { StepRows } from "../step-rows.ts"
 import { type AttentionOrder, AttentionWork } from "./attention-work.ts"
@@ -24,7 +24,11 @@ const shape = {
   taken: 6,
 }
 const rotation: Rotation = { frequencies: [1, 0.5, 0.001], factor: 1.25 }
-const byAxes: Rotation = { ...rotation, axes: [2, 0, 1] }
+const byAxes: Rotation = {
+  frequencies: [1, 0.5, 0.001, 0.25],
+  factor: 1.25,
+  axes: [2, 0, POSITION, 1],
+}
 const order: AttentionOrder = {
   set: "tokens",
   visible: { group: 0, window: undefined, sinks: 0, span: 64 },
@@ -153,7 +157,7 @@ function expected(region: Region, input: StepInput): number[] | undefined {
       return [...work.chunkStarts, end, end, end]
     }
     case "turns": {
-      const columns = 2 * rotation.frequencies.length
+      const columns = 2 * region.rotation.frequencies.length
       const turns = new Float32Array(input.tokens.length * columns)
       const { tokens, coordinates } = input
       for (const [i, position] of input.positions.entries()) {

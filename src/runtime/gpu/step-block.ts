@@ -17,7 +17,7 @@ import {
   TOLD,
   UNMASKED,
 } from "../program.ts"
-import { coordinatesAlong, coordinatesOf, type Rotation, writeTurns } from "../rotation.ts"
+import { axisOf, coordinatesAlong, coordinatesOf, type Rotation, writeTurns } from "../rotation.ts"
 import { logOfShares, partOf } from "../sampling.ts"
 import { settled } from "../single.ts"
 import { type RowSet, StepRows } from "../step-rows.ts"
@@ -225,7 +225,7 @@ export class StepBlock {
         return { capacity: states.length, take: (input) => statesOf(input, region.group, states) }
       }
       case "places": {
-        const axis = region.of === "height" ? 1 : 2
+        const axis = axisOf[region.of]
         return { capacity: tokens, take: (input) => coordinatesAlong(axis, input) }
       }
       case "tokensOf":
@@ -388,7 +388,9 @@ class Turns {
     const { columns } = this
     const { axes } = this.#rotation
     for (let token = 0; token < positions.length; token++) {
-      const places = axes && coordinates ? coordinatesOf(coordinates, token) : [positions[token]!]
+      const position = positions[token]!
+      const places =
+        axes && coordinates ? [...coordinatesOf(coordinates, token), position] : [position]
       this.#rows.set(this.#turnsAt(places[0]!), token * columns)
       for (let axis = 1; axis < places.length; axis++)
         if (places[axis] !== places[0]) this.#turnAxis(axis, places[axis]!, token * columns)

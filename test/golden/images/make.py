@@ -28,9 +28,11 @@ from transformers.models.aya_vision import modeling_aya_vision, processing_aya_v
 from transformers.models.cohere2_vision import modeling_cohere2_vision, processing_cohere2_vision
 from transformers.models.deepseek_vl import processing_deepseek_vl
 from transformers.models.gemma3 import processing_gemma3
+from transformers.models.granite_docling.image_processing_granite_docling import GraniteDoclingImageProcessor
 from transformers.models.idefics3 import modeling_idefics3, processing_idefics3
 from transformers.models.internvl import modeling_internvl, processing_internvl
 from transformers.models.lfm2_vl.image_processing_lfm2_vl import Lfm2VlImageProcessor
+from transformers.models.minicpm_ocr import MiniCPMOcrImageProcessor
 from transformers.models.minicpmv4_6 import MiniCPMV4_6ImageProcessor
 from transformers.models.llama4 import modeling_llama4, processing_llama4
 from transformers.models.llama4.image_processing_llama4 import Llama4ImageProcessor
@@ -718,19 +720,39 @@ def in_tiles():
     return made
 
 
-def in_slices():
-    """How large the whole of an image of MiniCPM-V's becomes, the grid of its slices, 0 where there are none, and how large these are."""
-    prepare, own = MiniCPMV4_6ImageProcessor(), dict(scale_resolution=56, patch_size=7, downsample_mode="16x")
+def in_slices(prepare, mode, grows=True):
+    """
+    How large the whole of an image of MiniCPM-V's becomes, the grid of its slices, 0 where there are none, and how large these are.
+    @param grows whether a small image does
+    """
+    own = dict(scale_resolution=56, patch_size=7, downsample_mode=mode)
     random, made = np.random.default_rng(1), []
     # Of a square with pixels for two slices, these lie beside or below each other.
     for width, height in [(70, 70), *SIZES, *random.integers(1, 400, (40, 2)).tolist()]:
         if max(width, height) > 200 * min(width, height):
             continue
         rows, columns = prepare.get_sliced_grid((height, width), 9, 56) or (0, 0)
-        whole = prepare.find_best_resize((height, width), **own, allow_upscale=not rows)
+        whole = prepare.find_best_resize((height, width), **own, allow_upscale=grows and not rows)
         inner = prepare.get_refine_size((height, width), [rows, columns], **own, allow_upscale=True) if rows else (0, 0)
         made.append([width, height, *whole[::-1], columns, rows, *inner[::-1]])
     return made
+
+
+PAGES = dict(max_patches=6, dense_max_patches=20, dense_max_scale=0.8, dense_min_aspect=0.5, dense_max_aspect=3.0)
+
+
+def in_pages():
+    """The grid of tiles of 56 pixels that a page of Granite Docling's lies in."""
+    prepare = GraniteDoclingImageProcessor(size=dict(height=56, width=56), **PAGES)
+    given = dict(size=dict(height=56, width=56), crop_to_patches=True, min_patches=1, **PAGES)
+    random, made = np.random.default_rng(1), []
+    for width, height in [*SIZES, *random.integers(1, 400, (60, 2)).tolist()]:
+        rows, columns = prepare.get_tile_grid(height, width, given)
+        made.append([width, height, columns, rows])
+    # A side has no more than 16 tiles.
+    wide = {**given, "max_patches": 40, "dense_max_patches": 0}
+    long = [[width, height, *prepare.get_tile_grid(height, width, wide)[::-1]] for width, height in [(2000, 50), (60, 1900), (900, 40)]]
+    return {"fields": PAGES, "images": made, "long": long}
 
 
 def on_canvas(grows):
@@ -772,11 +794,13 @@ def sizes():
     """Width and height of an image, and of what it becomes."""
     return {
         "pixtral": {"longest": 96, "patch": 16, "joined": 1, "images": within(96, 16)},
+        "granite_docling": in_pages(),
         "lfm2_vl": in_tiles(),
         "lighton_ocr": loosely(),
         "llama4": {"grown": on_canvas(True), "kept": on_canvas(False)},
         "llava_onevision": {"tile": 56, "pinpoints": ONEVISION, "images": grids(ONEVISION)},
-        "minicpmv4_6": in_slices(),
+        "minicpm_ocr": in_slices(MiniCPMOcrImageProcessor(), "4x", grows=False),
+        "minicpmv4_6": in_slices(MiniCPMV4_6ImageProcessor(), "16x"),
         "mllama": together(),
         "mistral3": {"longest": 110, "patch": 14, "joined": 2, "images": within(110, 28)},
         "paddleocr_vl": grown(),

@@ -9,6 +9,19 @@ import numpy as np
 import pictured
 import qwen
 import torch
+from transformers.models.hunyuan_vl import modeling_hunyuan_vl
+
+
+def in_both_halves(self, angles):
+    """
+    As Hunyuan's makers, vLLM, mlx-vlm and llama.cpp have it: each half of a head in the same parts. transformers 5.24 lays these over the
+    whole head, so that the elements of a pair turn by other coordinates.
+    """
+    parts = angles.split(self.mrope_section, dim=-1)
+    return torch.cat([part[axis] for axis, part in enumerate(parts)] * 2, dim=-1)
+
+
+modeling_hunyuan_vl.HunYuanVLRotaryEmbedding.recomposition_frequencies = in_both_halves
 
 TEMPLATE = (
     "{% for message in messages %}<|turn>{{ message['role'] }}\n"
@@ -148,6 +161,51 @@ class PaddleOcr:
             return normal * 0.5
         if ("visual" in name or "projector" in name) and len(shape) > 1:
             return normal * 1.7 / shape[-1] ** 0.5
+        return qwen.draw(name, shape, generator)
+
+    @staticmethod
+    def buffer(name, shape, generator):
+        return None
+
+
+class Hunyuan:
+    special = ["<｜hy_User｜>", "<｜hy_place▁holder▁no▁2｜>", *(f"<｜hy_place▁holder▁no▁{number}｜>" for number in (100, 101, 102, 103))]
+    soft = special[4]
+    names = dict(image_token=soft, image_start_token=special[2], image_end_token=special[3])
+    template = TEMPLATE.replace("OPENINGSOFTCLOSING", special[2] + soft + special[3]).replace("<|turn>", special[0]).replace("<turn|>", special[1])
+    around = "{}"
+    # In patches 10 x 6, then 4 x 12 and 6 x 6: more and fewer than there are places.
+    sizes = [[(41, 27)], [(20, 50), (23, 22)]]
+
+    @staticmethod
+    def turned(model, ids, given):
+        """Of the number of its image, its line and its column; the first of four is a token's position."""
+        places, behind = model.model.get_rope_index(ids, (ids == model.config.image_token_id).int(), given["image_grid_thw"])
+        assert (places[0, 0] == torch.arange(ids.shape[1])).all()
+        return places[[3, 2, 1], 0].int(), -int(behind)
+
+    @staticmethod
+    def fitted(made):
+        given, _, grids = qwen.fitted(made)
+        return given, [height // 2 * (width // 2 + 1) + 2 for height, width in grids], grids
+
+    @staticmethod
+    def image(eye):
+        return dict(
+            **dict(image_processor_type="HunYuanVLImageProcessor", min_pixels=256, max_pixels=4096, resample=1),
+            **dict(patch_size=eye["patch_size"], merge_size=2, temporal_patch_size=1),
+            **dict(image_mean=[0.48145466, 0.4578275, 0.40821073], image_std=[0.26862954, 0.26130258, 0.27577711]),
+        )
+
+    @staticmethod
+    def draw(name, shape, generator):
+        normal = torch.randn(*shape, generator=generator)
+        if "patch_embedding" in name:
+            return normal * 1.2 / shape[1:].numel() ** 0.5 if len(shape) > 1 else normal * 0.3
+        if "position_embedding" in name or ".image_" in name:
+            return normal * 0.5
+        if ("vision_tower" in name) and len(shape) > 1:
+            return normal * 1.7 / shape[1:].numel() ** 0.5
         return qwen.draw(name, shape, generator)
 
     @staticmethod
@@ -330,7 +388,36 @@ MODELS |= {
         ),
     },
 }
-KINDS = {"gemma4": Gemma4, "glm4v": Glm4v, "glm4v_moe": Glm4v, "glm_ocr": GlmOcr, "paddleocr_vl": PaddleOcr}
+MODELS |= {
+    # As published: the text model's fields stand outside.
+    "hunyuan-ocr": {
+        **{key: value for key, value in qwen.TEXT.items() if key != "rope_theta"},
+        "architectures": ["HunYuanVLForConditionalGeneration"],
+        "model_type": "hunyuan_vl",
+        "image_token_id": pictured.FIRST + 4,
+        "im_start_id": pictured.FIRST + 2,
+        "im_end_id": pictured.FIRST + 3,
+        "im_newline_id": pictured.FIRST + 5,
+        "eod_token_id": pictured.FIRST + 1,
+        "hidden_size": 40,
+        "head_dim": 16,
+        "attention_head_dim": 16,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 10000.0,
+        "rope_scaling": dict(
+            **dict(type="xdrope", xdrope_section=[2, 3, 2, 1], alpha=3.0, beta_fast=32, beta_slow=1),
+            **dict(factor=1.0, mscale=1.0, mscale_all_dim=1.0),
+        ),
+        "use_qk_norm": True,
+        "tie_word_embeddings": True,
+        "vision_config": dict(
+            **dict(hidden_size=32, intermediate_size=44, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=None),
+            **dict(patch_size=4, max_image_size=32, spatial_merge_size=2, hidden_act="gelu", rms_norm_eps=1e-5),
+            **dict(interpolate_mode="bilinear", text_hidden_size=40, out_hidden_size=40),
+        ),
+    },
+}
+KINDS = {"hunyuan_vl": Hunyuan, "gemma4": Gemma4, "glm4v": Glm4v, "glm4v_moe": Glm4v, "glm_ocr": GlmOcr, "paddleocr_vl": PaddleOcr}
 RENAMED = {"paddleocr_vl": {"model.visual.": "visual.", "model.projector.": "mlp_AR.", "model.language_model.": "model."}}
 
 

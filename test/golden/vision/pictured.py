@@ -56,13 +56,14 @@ def make_weights(config, seed, folder, draw, buffer=lambda name, shape, generato
         cap = getattr(model.config.get_text_config(), "final_logit_softcapping", None)
         deviation = (cap * torch.atanh(logits / cap) if cap else logits).std().item()
         norm = last_norm(model)
-        plus = 1 if config["model_type"] in ("qwen3_5", "minicpmv4_6") else 0
+        plus = 1 if config["model_type"] in ("qwen3_5", "minicpmv4_6", "minicpm_ocr") else 0
         norm.weight.copy_(((norm.weight + plus) * 3 / deviation - plus).bfloat16().float())
     model.bfloat16().save_pretrained(folder)
 
 
 def last_norm(model):
-    text = getattr(model, "model", model).language_model
+    whole = getattr(model, "model", model)
+    text = whole.text_model if hasattr(whole, "text_model") else whole.language_model
     text = getattr(text, "model", text)
     return getattr(text, "norm", None) or text.embedding_norm
 

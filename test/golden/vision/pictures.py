@@ -128,6 +128,11 @@ PIXTRAL = {
     "rope_theta": 100.0,
     "head_dim": 12,
 }
+MINICPM_TOKENS = ["<|image_pad|>", "<|video_pad|>", *(f"<{end}{part}>" for part in ("image", "slice", "image_id") for end in ("", "/"))]
+MINICPM_NAMES = dict(
+    **dict(image_token="<|image_pad|>", video_token="<|video_pad|>"),
+    **{f"{part}_{side}_token": f"<{end}{part}>" for part in ("image", "slice", "image_id") for side, end in (("start", ""), ("end", "/"))},
+)
 MODELS = {
     "mistral3": dict(
         config={
@@ -409,6 +414,39 @@ MODELS = {
         sizes=[[(41, 27)], [(70, 50), (23, 22)]],
         renamed={"model.vision_tower.": "model.vision_tower.vision_model."},
     ),
+    "granite-docling": dict(
+        config={
+            "architectures": ["GraniteDoclingForConditionalGeneration"],
+            "model_type": "granite_docling",
+            "image_token_id": FIRST + 2,
+            "pad_token_id": 318,
+            "tie_word_embeddings": True,
+            "text_config": {
+                **{key: value for key, value in TEXT.items() if key != "rope_theta"},
+                "model_type": "granite_docling_text",
+                "pad_token_id": 318,
+                "num_hidden_layers": 3,
+                "rope_parameters": dict(rope_type="default", rope_theta=10000.0),
+                **dict(embedding_multiplier=1.5, attention_multiplier=0.4, residual_multiplier=1.3, logits_scaling=4.0),
+                "tie_word_embeddings": True,
+            },
+            "vision_config": {
+                **{**SIGLIP, "model_type": "granite_docling_vision", "image_size": 24, "patch_size": 4},
+                **dict(out_hidden_size=40, scale_factor=2, deepstack_visual_indexes=[0, 1], use_fine_route=True),
+            },
+        },
+        tokens=["<image>", "<fake_token_around_image>", "<global-img>"] + [f"<row_{row}_col_{column}>" for row in (1, 2) for column in (1, 2)],
+        names=dict(image_token="<image>"),
+        image=dict(
+            **dict(image_processor_type="GraniteDoclingImageProcessor", size=dict(height=24, width=24), image_mean=[0.5] * 3, image_std=[0.5] * 3),
+            **dict(max_patches=2, dense_max_patches=4, dense_max_scale=0.7, dense_min_aspect=0.9),
+        ),
+        processor=dict(processor_class="GraniteDoclingProcessor", image_seq_len=9),
+        # Two tiles beside each other and the whole; then two by two of what is too large for one, and a small one.
+        sizes=[[(41, 27)], [(50, 52), (23, 22)]],
+        # The way that makes more rows of a tile, which nobody goes.
+        left=["model.vision_model.connector.fine."],
+    ),
     "exaone4-5": dict(
         config={
             "architectures": ["Exaone4_5_ForConditionalGeneration"],
@@ -459,17 +497,48 @@ MODELS = {
                 **dict(num_attention_heads=2, image_size=28, patch_size=4, hidden_act="gelu_pytorch_tanh"),
             },
         },
-        tokens=["<|image_pad|>", "<|video_pad|>", *(f"<{end}{part}>" for part in ("image", "slice", "image_id") for end in ("", "/"))],
-        names=dict(
-            **dict(image_token="<|image_pad|>", video_token="<|video_pad|>"),
-            **{f"{part}_{side}_token": f"<{end}{part}>" for part in ("image", "slice", "image_id") for side, end in (("start", ""), ("end", "/"))},
-        ),
+        tokens=MINICPM_TOKENS,
+        names=MINICPM_NAMES,
         image=dict(image_processor_type="MiniCPMV4_6ImageProcessor", patch_size=4, scale_resolution=32, max_slice_nums=4),
         processor=dict(processor_class="MiniCPMV4_6Processor"),
         beside={"video_preprocessor_config.json": dict(video_processor_type="MiniCPMV4_6VideoProcessor", patch_size=4)},
         # Beside its whole two slices side by side; then four of a square, and a small one that is not cut.
         sizes=[[(41, 27)], [(61, 58), (13, 22)]],
         seed=2,
+    ),
+    "minicpm-ocr": dict(
+        config={
+            "architectures": ["MiniCPMOcrForConditionalGeneration"],
+            "model_type": "minicpm_ocr",
+            "image_token_id": FIRST + 2,
+            "video_token_id": FIRST + 3,
+            "insert_layer_id": 1,
+            "downsample_mode": "4x",
+            "tie_word_embeddings": True,
+            "text_config": {
+                **json.loads((GOLDEN / "models/qwen3-5/config.json").read_text()),
+                "vocab_size": 336,
+                "bos_token_id": None,
+                "eos_token_id": FIRST + 1,
+                "tie_word_embeddings": True,
+            },
+            "vision_config": {
+                **dict(model_type="minicpm_ocr_vision", hidden_size=32, intermediate_size=40, num_hidden_layers=3),
+                **dict(num_attention_heads=2, image_size=28, patch_size=4, hidden_act="gelu_pytorch_tanh"),
+            },
+        },
+        tokens=MINICPM_TOKENS,
+        names=MINICPM_NAMES,
+        image=dict(
+            **dict(image_processor_type="MiniCPMOcrImageProcessor", patch_size=4, scale_resolution=32, max_slice_nums=4),
+            downsample_mode="4x",
+        ),
+        processor=dict(processor_class="MiniCPMOcrProcessor"),
+        beside={"video_preprocessor_config.json": dict(video_processor_type="MiniCPMOcrVideoProcessor", patch_size=4)},
+        # Two slices of 8 x 6 patches; then four, and a small one that is not cut.
+        sizes=[[(41, 27)], [(61, 58), (13, 22)]],
+        # Nobody reads the merger between layers.
+        left=["model.vision_tower.vit_merger."],
     ),
     "llava-onevision": dict(
         config={
@@ -512,7 +581,10 @@ def features_of(model, given):
         rows = model.vision_model(given["pixel_values"]).last_hidden_state
         return model.multi_modal_projector(rows.reshape(-1, rows.shape[-1]))
     seeing = model.model if model.config.model_type == "janus" else model
-    rows = seeing.get_image_features(**given).pooler_output
+    seen = seeing.get_image_features(**given)
+    rows = seen.pooler_output
+    if getattr(seen, "deepstack_features", None):  # beside each what is added behind the first layers
+        return torch.cat([torch.cat(list(each)) for each in (rows, *seen.deepstack_features)], -1)
     rows = rows if torch.is_tensor(rows) else torch.cat([each.reshape(-1, each.shape[-1]) for each in rows])
     return rows.reshape(-1, rows.shape[-1])
 

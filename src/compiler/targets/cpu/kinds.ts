@@ -103,7 +103,7 @@ export interface Embedded {
   instead?: number | undefined
 }
 
-const embeddedBy: readonly EmbeddedBy[] = ["token", "position", "height", "width"]
+const embeddedBy: readonly EmbeddedBy[] = ["token", "position", "time", "height", "width"]
 
 export const embedded: Kind<Embedded> = {
   words: 2,

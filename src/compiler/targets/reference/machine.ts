@@ -18,7 +18,7 @@ import {
   type StepInput,
   type StepOutput,
 } from "../../../runtime/program.ts"
-import { coordinatesAlong, coordinatesOf, writeTurns } from "../../../runtime/rotation.ts"
+import { axisOf, coordinatesAlong, coordinatesOf, writeTurns } from "../../../runtime/rotation.ts"
 import { createSampler, type Sampler } from "../../../runtime/sampling.ts"
 import { ITEM, type RowSet, StepRows, type Visible } from "../../../runtime/step-rows.ts"
 import { type Activation, elementwise } from "../../graph/elementwise.ts"
@@ -812,7 +812,7 @@ function gateOf(activation: Activation, limit?: number): (gate: number, up: numb
 /** Of each token, what names a row of a table. */
 function indexFor(by: EmbeddedBy, input: StepInput): Int32Array {
   if (by === "token") return input.tokens
-  return by === "position" ? input.positions : coordinatesAlong(by === "height" ? 1 : 2, input)
+  return by === "position" ? input.positions : coordinatesAlong(axisOf[by], input)
 }
 
 function newRows(count: number, columns: number): kernels.Rows {

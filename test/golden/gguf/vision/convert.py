@@ -30,6 +30,7 @@ TEXT = {
     "lighton-ocr": "Qwen3ForCausalLM",
     "llava-clip": "LlamaForCausalLM",
     "llava-next": "MistralForCausalLM",
+    "minicpm-ocr": "MiniCPMV4_6ForConditionalGeneration",
     "minicpm-v-4-6": "MiniCPMV4_6ForConditionalGeneration",
     "smolvlm": "VLlama3ForCausalLM",
 }
@@ -44,8 +45,8 @@ MINICPM = {"minicpm-v": "Qwen2ForCausalLM"}
 # Kimi VL is what Kimi K2.5 sees pictures with, under other names.
 KIMI = ["kimi-vl"]
 KIMI_NAMES = {"mm_projector.proj.0.": "multi_modal_projector.linear_1.", "mm_projector.proj.2.": "multi_modal_projector.linear_2."}
-PICTURED = ["janus", "kimi-k25", "lfm2-vl", "llama4", "llava-pixtral", "mistral3", "paddleocr-vl", "qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen3-vl-moe", "qwen3-5"]
-ALONE = dict.fromkeys(["minicpm-v-4-6", "qwen3-5"], ["--no-mtp"])  # without a layer that guesses ahead
+PICTURED = ["hunyuan-ocr", "janus", "kimi-k25", "lfm2-vl", "llama4", "llava-pixtral", "mistral3", "paddleocr-vl", "qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen3-vl-moe", "qwen3-5"]
+ALONE = dict.fromkeys(["minicpm-ocr", "minicpm-v-4-6", "qwen3-5"], ["--no-mtp"])  # without a layer that guesses ahead
 # What stands for rows of images, 319, and around them has no names in those folders.
 TOKENS = {
     "gemma3": {
@@ -165,6 +166,8 @@ def published(name, folder):
         config["architectures"] = ["KimiK25ForConditionalGeneration"]
         own = json.loads(image.read_text())
         image.write_text(json.dumps({**own, "in_patch_limit": own["max_patches"]}))
+    if name == "minicpm-ocr":  # which is MiniCPM-V 4.6 for it
+        config["architectures"] = ["MiniCPMV4_6ForConditionalGeneration"]
     if name == "paddleocr-vl":
         config["vision_config"]["architectures"] = ["PaddleOCRVisionModel"]
     if name == "lighton-ocr":  # as it was called before transformers had it

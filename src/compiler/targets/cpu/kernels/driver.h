@@ -280,10 +280,10 @@ static void attention_step(sinter_model *m, const struct step *s) {
 
 // ------------------------------------------------------------------ single rows, as the emitted loops call them
 
-// What names a row of a table: the token, its position, its height or its width; `instead`: of one that a row is taken in for.
+// What names a row of a table: the token, its position, its time, its height or its width; `instead`: of one that a row is taken in for.
 INLINE int64_t embedded(const sinter_step_arrays *s, const int64_t token, const int by,
                         const int64_t instead) {
-  if (by > 1 && s->coordinates) return s->coordinates[(by - 1) * s->total + token];
+  if (by > 1 && s->coordinates) return s->coordinates[(by - 2) * s->total + token];
   if (by > 0) return s->positions[token];
   return instead >= 0 && s->tokens[token] >= SEEN ? instead : s->tokens[token];
 }
@@ -357,12 +357,13 @@ struct rope_axes {
   double factor;
   float *output;  // [2, count]
 };
-// The same where each pair is turned by one of the token's coordinates.
+// The same where each pair is turned by one of the token's three coordinates, or by its position.
 INLINE void rope_axes_row(const struct rope_axes a) {
   const float size = (float)a.factor;
   for (int64_t i = 0; i < a.count; i++) {
     const int64_t at = (int64_t)a.axes[i] * a.step->total + a.token;
-    const double turned = a.step->coordinates ? a.step->coordinates[at] : a.step->positions[a.token];
+    const int is_placed = a.step->coordinates && a.axes[i] < 3;
+    const double turned = is_placed ? a.step->coordinates[at] : a.step->positions[a.token];
     turn(turned * a.frequencies[i], a.output + i, a.output + a.count + i);
     a.output[i] *= size, a.output[a.count + i] *= size;
   }

@@ -60,6 +60,7 @@ for (const [i, token] of input.tokens.entries()) {
 const SEEN_AT = 4
 const seeing = told.map((token, i) => (i === SEEN_AT ? SEEN | 1 : token))
 const places = {
+  time: input.tokens.map((token) => (token * 7 + 2) % 70),
   height: input.tokens.map((token) => (token * 5) % 70),
   width: input.tokens.map((token) => (token * 3 + 1) % 70),
 }
