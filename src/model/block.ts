@@ -63,6 +63,8 @@ export interface Norms {
   afterMlp: boolean
   /** Of both sums: what was read and what attention or MLP gives. */
   sums?: true
+  /** The epsilon of those of what is given, where it is not the block's. */
+  behind?: number
 }
 
 export interface SelfAttention {

@@ -296,6 +296,12 @@ const gemma3n = {
   head_dim: undefined,
 }
 
+const apertus15 = { model_type: "apertus1p5_text" }
+
+const codegen = { model_type: "codegen", n_embd: 64, n_layer: 2, n_head: 4, n_positions: 128 }
+
+const lara = { model_type: "lara_mini" }
+
 const laguna = {
   model_type: "laguna",
   num_key_value_heads: 2,
@@ -433,6 +439,33 @@ test.each<[Json, string]>([
     "moe_shared_expert_intermediate_size differs from 8",
   ],
   [{ model_type: "apertus", hidden_act: "silu" }, 'hidden_act is "silu"; known: xielu'],
+  [{ ...apertus15, output_vocab_size: 101 }, "output_vocab_size is 101, not between 1 and 100"],
+  [
+    { ...apertus15, output_vocab_size: 90, tie_word_embeddings: true },
+    "output_vocab_size is not vocab_size, though the head is the embedding",
+  ],
+  [{ ...lara, layer_types: ["full_attention"] }, "layer_types names 1 layers of 4"],
+  [
+    { ...lara, layer_types: Array(4).fill("conv") },
+    'layer_types holds "conv"; known: full_attention, linear_attention, sliding_attention',
+  ],
+  [
+    { ...lara, layer_types: Array(4).fill("linear_attention") },
+    "layer_types names no layer of attention",
+  ],
+  [
+    { model_type: "muse_glimmer_text", attention_bias: true },
+    "attention_bias is true; only false is known",
+  ],
+  [
+    { model_type: "muse_glimmer_text", layer_rope_theta: [0, 1] },
+    "layer_rope_theta is about 2 layers of 4",
+  ],
+  [
+    { model_type: "muse_glimmer_text", layer_rope_theta: [0, 1, 0, 0] },
+    "layer_rope_theta holds 1; known: 0, and rope_theta, which is 10000",
+  ],
+  [{ ...codegen, rotary_dim: 8, n_head: 2 }, "n_head is 2, not a multiple of 4"],
   [{ model_type: "lfm3", attention_bias: true }, "attention_bias is true; only false is known"],
   [
     { model_type: "lfm3", layer_types: ["conv", "conv", "conv", "linear"] },
@@ -751,6 +784,38 @@ test("Llama 3.2 Vision is what transformers takes for granted where nothing is s
   const skipped = blocks.flatMap(({ only }, layer) => (only === "nothing" ? [layer] : []))
   expect(skipped).toEqual([3, 8, 13, 18, 23, 28, 33, 38])
   expect(blocks[0]!.attention.rotation!.query.frequencies[1]).toBeCloseTo(5e5 ** (-1 / 64), 12)
+})
+
+// As configuration_*.py of transformers has them, of the sizes that are said here.
+test("kinds of layers that a configuration does not list are the published model's", () => {
+  const six = { num_hidden_layers: 6, moe_intermediate_size: 8, sliding_window: 24 }
+  const kinds = (changes: Json) =>
+    read({ ...six, ...changes }).blocks.map(({ delta, attention: { window, rotation } }) =>
+      delta ? "state" : `${window ?? "all"}${rotation ? " turned" : ""}`,
+    )
+  const [slides, sees] = ["24 turned", "all"]
+  expect(kinds(lara)).toEqual(["state", slides, "state", sees, slides, "state"])
+  expect(kinds({ model_type: "kolibri1" })).toEqual([...Array(4).fill(slides), sees, slides])
+  expect(kinds({ model_type: "muse_glimmer_text" })).toEqual([
+    ...[slides, sees, slides],
+    ...[slides, slides, sees],
+  ])
+  expect(kinds({ model_type: "cohere_compass_text" })).toEqual(Array(6).fill("all turned"))
+  const rope_parameters = { full_attention: { rope_theta: 5e5 }, sliding_attention: null }
+  const layer_types = ["full_attention", "sliding_attention"]
+  const compass = { model_type: "cohere_compass_text", num_hidden_layers: 2, layer_types }
+  expect(kinds({ ...compass, rope_parameters })).toEqual(["all turned", "24"])
+})
+
+test("inside of a configuration that sees the newest text models are found", () => {
+  const inside = (model_type: string, text_config: Json) => {
+    const fields = fieldsOf({ model_type, text_config: { ...plain, ...text_config } })
+    return architectures[architectureOf(fields)].read(textFields(fields))
+  }
+  const { head, embedding, shapes } = inside("apertus1p5", { output_vocab_size: 90 })
+  expect([head.tied, embedding.stored, shapes.vocabulary]).toEqual([false, 100, 90])
+  expect(inside("cohere_compass", {}).head.factor).toBe(1)
+  expect(inside("muse_glimmer", {}).head).toMatchObject({ factor: 26 ** -0.5, cap: 20 })
 })
 
 test("Gemma 3n has what transformers gives it where little is said", () => {

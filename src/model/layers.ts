@@ -205,8 +205,9 @@ const layerNamed = ({ index, prefix }: Pick<LayerPlace, "index" | "prefix">) =>
 export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
   const layer = layerNamed(place)
   const { norms, only, parallel, residual } = block
-  const normIf = (wanted: boolean, value: Node, name: string, tensor: string) =>
-    wanted ? normed(value, block.norm, layer, name, tensor) : value
+  const normIf = (wanted: boolean, value: Node, name: string, tensor: string, kind = block.norm) =>
+    wanted ? normed(value, kind, layer, name, tensor) : value
+  const behind = { ...block.norm, epsilon: norms.behind ?? block.norm.epsilon }
   const weighed = (value: Node, name: string) =>
     block.layerScale
       ? weigh(value, layer(`${name}_scale`, `${name}.layer_scale.weight`, value.columns))
@@ -228,6 +229,7 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
     attended(block, layer, read, place),
     "attention_post_norm",
     "self_attn.output_norm",
+    behind,
   )
   const sumOf = (name: string, value: Node) =>
     normIf(norms.sums ?? false, value, `${name}_sum_norm`, `${name}.sum_norm`)
@@ -238,8 +240,8 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
   const given = block.experts?.beside
     ? mlpAndExperts(block, block.experts, layer, { normed: before, row: between }, place)
     : feedForward(block, layer, parallel && !norms.beforeMlp ? read : before, place)
-  const behind = normIf(norms.afterMlp, given, "mlp_post_norm", "mlp.output_norm")
-  const out = scaled(weighed(behind, "mlp"), residual)
+  const made = normIf(norms.afterMlp, given, "mlp_post_norm", "mlp.output_norm", behind)
+  const out = scaled(weighed(made, "mlp"), residual)
   const left = parallel ? add(sum, out) : sumOf("mlp", add(between, out))
   return finished(block, layer, left, place)
 }

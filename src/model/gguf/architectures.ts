@@ -27,6 +27,7 @@ import {
   type Naming,
   type Part,
   stackedExperts,
+  unitParts,
 } from "../weights/names.ts"
 import type { GgufArchitecture, GgufFile, Tensors } from "./config.ts"
 import {
@@ -656,6 +657,12 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     },
     parts: () => ({ "self_attn.gate_proj": "attn_gate" }),
   },
+  "muse-glimmer": {
+    model: "muse_glimmer_text",
+    neighbours: true,
+    fields: museGlimmerFields,
+    parts: () => ({ "self_attn.gate_proj": "attn_gate", ...unitParts("embed_norm") }),
+  },
   laguna: {
     model: "laguna",
     turned: "partial_rotary_factor",
@@ -1187,6 +1194,18 @@ const parts: Naming["parts"] = {
 }
 
 /** Each projection of all experts is one tensor. Any architecture's gates and ups may be joined: first an expert's gate. */
+/** What queries are multiplied with is in their norm's weights; layers that see everything are not turned. */
+function museGlimmerFields(file: GgufFile, { rope_theta, layer_types }: Json): Json {
+  const theta = file.numberIfThere("rope.freq_base_swa") ?? rope_theta
+  const types = layer_types as string[] | undefined
+  return {
+    qk_scale_factor: 1,
+    layer_rope_theta: types?.map((type) => (type === "sliding_attention" ? theta : 0)),
+    output_multiplier: file.numberIfThere("logit_scale"),
+    final_logit_softcapping: file.numberIfThere("final_logit_softcapping"),
+  }
+}
+
 function expertParts(
   { blocks, shapes: { hidden } }: ModelConfig,
   { has }: Pick<Tensors, "has">,
