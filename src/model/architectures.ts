@@ -41,6 +41,7 @@ import {
   readMistral4,
   readSarvamMla,
 } from "./architectures/deepseek.ts"
+import { doryNaming, readDory } from "./architectures/dory.ts"
 import { ernieMoeNaming, readErnie, readErnieMoe, readPaddleOcr } from "./architectures/ernie.ts"
 import { exaoneMoeNaming, readExaone4, readExaoneMoe } from "./architectures/exaone4.ts"
 import { falconNaming, readFalcon } from "./architectures/falcon.ts"
@@ -668,6 +669,12 @@ export const architectures = {
     "experts chosen by a bias that does not weigh; one norm over all query or key heads; a part of each head turned",
     readMinimaxM2,
     minimaxM2Naming,
+  ),
+  dory: row(
+    "Nemotron-Labs Dory 4B",
+    "rows of length 1 that go towards what a layer gives; layers that are passed twice; gated heads; windows, turned otherwise",
+    readDory,
+    doryNaming,
   ),
   glm4_moe_lite: row(
     "GLM-4.7 Flash",

@@ -17,6 +17,11 @@ export interface Block {
   residual: number
   /** Each column of it is multiplied with a learned number of its own, too. */
   layerScale?: true
+  /**
+   * It is not added: what was read, normed, goes towards it by a learned share of each column, which is stored so many times smaller and
+   * with a sign that says nothing.
+   */
+  interpolated?: number
   attention: SelfAttention
   /** Behind it, under a norm of its own: attention over the first so many positions, which are a recording's rows as its tower left them. */
   cross?: Cross
@@ -89,8 +94,13 @@ export interface SelfAttention {
   norms: HeadNorms | undefined
   /** Queries and keys, before they are turned, and values are cut off beyond it. */
   clip?: number
-  /** What heads give has a norm over all of them before it is projected back. */
+  /** What heads give, gated if it is, has a norm over all of them before it is projected back. */
   normed?: NormKind
+  /**
+   * Queries, once they are turned, and gates are multiplied with a learned number for each column: the square of what is stored times
+   * these.
+   */
+  weighed?: { query: number; gate: number }
   bias: { qkv: boolean; o: boolean }
   /** Each head has a learned score of what is not there, which takes its share of every softmax. */
   sinkLogits?: true
@@ -210,6 +220,8 @@ export interface Mlp {
   normed?: NormKind
   intermediate: number
   bias: boolean
+  /** What is projected is multiplied with a learned number for each column, which is stored so many times smaller. */
+  weighed?: number
   /** What gates are multiplied with before they are activated, and what is given in the end. */
   factors?: { gate: number; down: number }
 }

@@ -300,6 +300,8 @@ const apertus15 = { model_type: "apertus1p5_text" }
 
 const codegen = { model_type: "codegen", n_embd: 64, n_layer: 2, n_head: 4, n_positions: 128 }
 
+const dory = { model_type: "dory", n_input_layers: 1, n_output_layers: 1 }
+
 const lara = { model_type: "lara_mini" }
 
 const laguna = {
@@ -443,6 +445,22 @@ test.each<[Json, string]>([
   [
     { ...apertus15, output_vocab_size: 90, tie_word_embeddings: true },
     "output_vocab_size is not vocab_size, though the head is the embedding",
+  ],
+  [{ ...dory, mlp_bias: true }, "mlp_bias is true; only false is known"],
+  [{ ...dory, recurrent_kv_cache_mode: "last_loop" }, "known: per_loop"],
+  [{ ...dory, n_input_layers: 3 }, "n_recurrent_layers is 0, which 3 layers before and 1 behind"],
+  [
+    { ...dory, n_recurrent_layers: 3 },
+    "n_recurrent_layers is 3, which 1 layers before and 1 behind do not make 4",
+  ],
+  [
+    { ...dory, layer_types: ["full_attention", "mlp", "mlp", "full_attention"] },
+    "layer_types holds mlp, but not behind each layer of attention",
+  ],
+  [{ ...dory, layer_types: ["full_attention", "mlp"] }, "layer_types names 2 layers of 4"],
+  [
+    { ...dory, layer_types: ["full_attention", "mlp", "full_attention", "mlp"] },
+    "n_input_layers is 1, not a multiple of 2, though layer_types holds mlp",
   ],
   [{ ...lara, layer_types: ["full_attention"] }, "layer_types names 1 layers of 4"],
   [
@@ -805,6 +823,31 @@ test("kinds of layers that a configuration does not list are the published model
   const layer_types = ["full_attention", "sliding_attention"]
   const compass = { model_type: "cohere_compass_text", num_hidden_layers: 2, layer_types }
   expect(kinds({ ...compass, rope_parameters })).toEqual(["all turned", "24"])
+})
+
+test("Dory's layers are the same, counted as its makers do or as transformers does", () => {
+  const counted = (times: number, layer_types?: string[]) =>
+    read({
+      model_type: "dory",
+      num_hidden_layers: 6 * times,
+      n_input_layers: 2 * times,
+      n_recurrent_layers: 3 * times,
+      n_output_layers: times,
+      layer_types,
+    })
+  const once = counted(1)
+  const kinds = [...Array(3).fill("sliding_attention"), "full_attention"]
+  const six = [...kinds, "sliding_attention", "sliding_attention"]
+  expect(once.loop).toEqual({ from: 2, to: 5, times: 2 })
+  expect(
+    counted(
+      2,
+      six.flatMap((type) => [type, "mlp"]),
+    ),
+  ).toEqual(once)
+  expect(once.blocks.map(({ attention }) => attention.window !== undefined)).toEqual(
+    six.map((type) => type === "sliding_attention"),
+  )
 })
 
 test("inside of a configuration that sees the newest text models are found", () => {

@@ -37,6 +37,11 @@ export interface ModelConfig {
     /** Its table has so many rows, of which those behind the vocabulary are not read. */
     stored?: number
   }
+  /**
+   * Layers that are passed several times, and remember each pass by itself. A pass reads the last norm of what was left, and of what
+   * the layers before have left.
+   */
+  loop?: { from: number; to: number; times: number }
   /** Several rows of a token go through the layers. */
   streams?: Streams
   /** Each layer is given so many columns of each token's own, from a second table. */
@@ -54,6 +59,8 @@ export interface ModelConfig {
     bias: boolean
     /** What logits are multiplied with. */
     factor: number
+    /** Each is multiplied with a learned number of its token, too, which is stored so many times smaller. */
+    weighed?: number
     /** Logits are bent below it. */
     cap: number | undefined
   }

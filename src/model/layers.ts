@@ -79,12 +79,16 @@ export function decoder(
   const place = { layers: shapes.layers, prefix: "model.", hidden, sinks }
   const placeOf = (index: number) => ({ ...place, index, input: inputs?.(index), heard: x })
   const rows = [x] // that each layer reads, and what the last one leaves
+  const lastNorm = (row: Node) =>
+    config.norm ? normed(row, config.norm, named("", "model."), "norm", "norm") : row
   if (config.streams) rows.push(streamedLayers(config, config.streams, x, placeOf))
   else
-    for (const [index, block] of config.blocks.entries())
-      rows.push(withSeen(config, decoderLayer(block, rows[index]!, placeOf(index)), index))
-  const left = rows.at(-1)!
-  const last = config.norm ? normed(left, config.norm, named("", "model."), "norm", "norm") : left
+    for (const { index, begins } of passes(config)) {
+      const [row, place] = [rows.at(-1)!, { ...placeOf(index), keptBy: rows.length - 1 }]
+      const read = begins ? add(lastNorm(row), lastNorm(rows[config.loop!.from]!)) : row
+      rows.push(withSeen(config, decoderLayer(config.blocks[index]!, read, place), index))
+    }
+  const last = lastNorm(rows.at(-1)!)
   const matrix = head.tied ? table : weight("head", HEAD, vocabulary, hidden)
   const bias = head.bias ? weight("head_bias", "lm_head.bias", vocabulary) : undefined
   const shape = shapeOf(config)
@@ -99,6 +103,15 @@ export function decoder(
   return finish(graph, some, matrix, { hidden: hiddenRows })
 }
 
+/** Which layer comes after which; `begins`: one pass of several. */
+function passes({ blocks, loop }: ModelConfig): { index: number; begins: boolean }[] {
+  const all = [...blocks.keys()].map((index) => ({ index, begins: index === loop?.from }))
+  if (!loop) return all
+  const { from, to, times } = loop
+  const again = Array.from({ length: times }, () => all.slice(from, to)).flat()
+  return [...all.slice(0, from), ...again, ...all.slice(to)]
+}
+
 function widened(x: Node, hidden: number): Node {
   const part = named("", "model.")
   const matrix = part("embed_wide", "embed_projection.weight", hidden, x.columns)
@@ -107,11 +120,14 @@ function widened(x: Node, hidden: number): Node {
 
 /** What becomes of a logit. */
 export const shapeOf =
-  ({ head: { factor, cap } }: ModelConfig) =>
+  ({ head: { factor, cap, weighed } }: ModelConfig) =>
   (logits: Node): Node => {
-    const sized = scaled(logits, factor)
+    const own = weighed === undefined ? logits : weigh(logits, headFactors(logits))
+    const sized = scaled(own, factor)
     return cap === undefined ? sized : apply("cap", sized, cap)
   }
+
+const headFactors = ({ columns }: Node) => weight("head_factors", "lm_head.factors.weight", columns)
 
 function embeddingTable({ shapes: { vocabulary, hidden }, embedding }: ModelConfig): Weight {
   const { isPaired, narrow: columns = hidden } = embedding
@@ -212,6 +228,11 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
     block.layerScale
       ? weigh(value, layer(`${name}_scale`, `${name}.layer_scale.weight`, value.columns))
       : value
+  const moved = (row: Node, read: Node, made: Node, name: string) => {
+    if (block.interpolated === undefined) return add(row, scaled(weighed(made, name), residual))
+    const share = layer(`${name}_share`, `${name}.share.weight`, read.columns)
+    return add(read, weigh(add(made, scaled(read, -1)), share))
+  }
   const ofMlp = (value: Node) =>
     normIf(norms.beforeMlp, value, "mlp_norm", "post_attention_layernorm")
   if (only === "nothing") return x
@@ -233,7 +254,7 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
   )
   const sumOf = (name: string, value: Node) =>
     normIf(norms.sums ?? false, value, `${name}_sum_norm`, `${name}.sum_norm`)
-  const own = add(x, scaled(weighed(mixed, "attention"), residual))
+  const own = moved(x, read, mixed, "attention")
   const sum = block.cross ? withHeard(block, block.cross, layer, own, place) : own
   const between = parallel ? x : sumOf("attention", withLaurel(block, layer, sum, read))
   const before = ofMlp(between)
@@ -241,9 +262,8 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
     ? mlpAndExperts(block, block.experts, layer, { normed: before, row: between }, place)
     : feedForward(block, layer, parallel && !norms.beforeMlp ? read : before, place)
   const made = normIf(norms.afterMlp, given, "mlp_post_norm", "mlp.output_norm", behind)
-  const out = scaled(weighed(made, "mlp"), residual)
-  const left = parallel ? add(sum, out) : sumOf("mlp", add(between, out))
-  return finished(block, layer, left, place)
+  const left = moved(parallel ? sum : between, before, made, "mlp")
+  return finished(block, layer, parallel ? left : sumOf("mlp", left), place)
 }
 
 /** Attention, or what stands in its place. */
@@ -350,6 +370,13 @@ function selfAttention(
     const before = clipped(normIf("before", value))
     return normIf("after", turn ? rope(before, headDim, turn) : before)
   }
+  const weighed = (name: "q" | "gate", value: Node) =>
+    shape.weighed
+      ? weigh(
+          value,
+          layer(`attention_${name}_factors`, `self_attn.${name}_factors.weight`, value.columns),
+        )
+      : value
   const memory = { layer: reads ?? keptBy, heads, kvHeads, headDim, scale, cap, window, sinks }
   const sunk = sinkLogits && layer("sinks", "self_attn.sinks.weight", heads)
   const q = project("q", x, heads * headDim, bias.qkv) // [tokens, heads * headDim]
@@ -368,18 +395,20 @@ function selfAttention(
     ...(bidirectional && { bidirectional }),
     ...(mutual && { mutual }),
   }
-  const queries = prepared("q", q, rotation?.query)
+  const queries = weighed("q", prepared("q", q, rotation?.query))
   const [keys, values] = reads === undefined ? remembered() : []
   const biases = shape.biases && attentionBiases(heads, shape.biases.positions)
   const given = attention(queries, keys, values, seen, { sinkLogits: sunk, biases })
-  const mixed = shape.normed
-    ? normed(given, shape.normed, layer, "attention_sub_norm", "self_attn.sub_norm")
-    : given
-  if (!gated) return project("o", mixed, hidden, bias.o)
-  const width = gated === "heads" ? heads : mixed.columns
+  const open = (opened: Node) => multiply(given, apply(gate ?? "sigmoid", weighed("gate", opened)))
+  const width = gated === "heads" ? heads : given.columns
   // The MLP has a gate, too.
-  const opened = project("gate", x, width, bias.qkv && gate === undefined, "attention_gate")
-  return project("o", multiply(mixed, apply(gate ?? "sigmoid", opened)), hidden, bias.o)
+  const mixed = gated
+    ? open(project("gate", x, width, bias.qkv && gate === undefined, "attention_gate"))
+    : given
+  const even = shape.normed
+    ? normed(mixed, shape.normed, layer, "attention_sub_norm", "self_attn.sub_norm")
+    : mixed
+  return project("o", even, hidden, bias.o)
 }
 
 /** Of all layers. */
@@ -761,9 +790,14 @@ function mlp(
     const up = project("up", x, intermediate)
     return project("down", xielu ? xieluOf(up, layer) : apply(activation, up), hidden)
   }
-  const opened = scaled(project("gate", x, intermediate), factors.gate)
+  const projected = (name: "gate" | "up") => {
+    const given = project(name, x, intermediate)
+    if (shape.weighed === undefined) return given
+    return weigh(given, layer(`${name}_factors`, `mlp.${name}_factors.weight`, intermediate))
+  }
+  const opened = scaled(projected("gate"), factors.gate)
   const gate = apply(activation, above === undefined ? opened : highest(opened, above, layer))
-  const both = multiply(gate, project("up", x, intermediate))
+  const both = multiply(gate, projected("up"))
   const given = shape.normed
     ? normed(both, shape.normed, layer, "mlp_sub_norm", "mlp.sub_norm")
     : both

@@ -193,6 +193,7 @@ test("launches of a layer in q4f16_1", () => {
       "deepseek-v2": "12 13",
       "deepseek-v2-dense": "11",
       "deepseek-v3": "12 13",
+      "dory": "10, beyond 11",
       "dots1": "9 10",
       "ernie4-5": "9",
       "ernie4-5-moe": "9 10",

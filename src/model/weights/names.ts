@@ -50,6 +50,10 @@ export interface Source {
   raised?: true
   /** It is ln(1 + e to the power of what is stored). */
   softplus?: true
+  /** Its values are multiplied with this, and then squared, or without their signs. */
+  times?: number
+  squared?: true
+  absolute?: true
   /** Added to every value. */
   plus?: number
   /** A row of another tensor, which is added to each of its rows; `shape`: that tensor is this row, stored in this shape. */
@@ -88,7 +92,7 @@ export type Part = string | NamedPart
 
 /**
  * `bare`: its weight is called by the name alone, and its bias by the name and _bias. `constants`: it is not stored, and these are all of
- * its values in one layer after the other.
+ * its values in one layer after the other. `ofTwo`: stored are two layers for one, and it is in that.
  */
 export type NamedPart = Omit<Source, "tensor"> & {
   name: string
@@ -96,6 +100,7 @@ export type NamedPart = Omit<Source, "tensor"> & {
   /** What stands before it is neither the root nor the head's, but `apart`. */
   apart?: true
   constants?: readonly number[]
+  ofTwo?: "first" | "second"
 }
 
 export interface Naming {
@@ -284,13 +289,15 @@ export function sourcesOf(
       name: own,
       bare,
       constants,
+      ofTwo,
       plus,
       plusRow,
       transposed,
       ...rest
     } = partOf(ofHead ?? stem)
+    const within = ofTwo ? `${at}${layers}${oneOfTwo(Number(number), ofTwo)}.` : place
     return {
-      tensor: `${place}${own}${of ?? ""}${ending(kind!, bare)}`,
+      tensor: `${within}${own}${of ?? ""}${ending(kind!, bare)}`,
       ...rest,
       ...(constants && { constant: constants[Number(number)]! }),
       ...(kind === "weight" && plus !== undefined ? { plus } : {}),
@@ -301,6 +308,9 @@ export function sourcesOf(
     }
   }
 }
+
+const oneOfTwo = (layer: number, which: "first" | "second") =>
+  2 * layer + (which === "first" ? 0 : 1)
 
 export function partIn(parts: Naming["parts"], name: string): NamedPart {
   const part = Object.hasOwn(parts, name) ? parts[name]! : name

@@ -71,8 +71,9 @@ export function rowsOf(
       ? (first: number, count: number, room?: Room) =>
           readScattered(stored, source, [first, count], room)
       : (first: number, count: number, room?: Room) => stored.read(first, count, room)
-  const { plus = 0, exponential, raised, softplus } = source
-  if (plus === 0 && !addend && !exponential && !raised && !softplus) return { codec, read }
+  const { plus = 0, times = 1, exponential, raised, softplus } = source
+  if (plus === 0 && times === 1 && !addend && !exponential && !raised && !softplus)
+    return { codec, read }
   // The sum is rounded to float, not to what the tensor is stored in.
   return {
     codec: "f32",
@@ -85,8 +86,9 @@ export function rowsOf(
       const changed = values.map((value, i) => {
         if (exponential) return log(-value)
         if (raised) return -exp(value)
-        const own = softplus ? log(1 + exp(value)) : value
-        return own + (row ? row[i % columns]! : plus)
+        const own = times * (softplus ? log(1 + exp(value)) : value)
+        const shaped = source.squared ? own * own : source.absolute ? Math.abs(own) : own
+        return shaped + (row ? row[i % columns]! : plus)
       })
       return { rows: count, values: narrow(changed, "f32") }
     },

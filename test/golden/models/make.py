@@ -1017,6 +1017,27 @@ MODELS = {
         "num_experts_per_tok": 2,
         "norm_topk_prob": True,
     },
+    "dory": {
+        **{key: value for key, value in COMMON.items() if key not in ("rms_norm_eps", "rope_theta")},
+        "architectures": ["DoryForCausalLM"],
+        "model_type": "dory",
+        "num_hidden_layers": 8,
+        "layer_types": ["sliding_attention", "mlp", "full_attention", "mlp"] * 2,
+        "n_input_layers": 2,
+        "n_output_layers": 2,
+        "n_recurrent_loops": 2,
+        "recurrent_kv_cache_mode": "per_loop",
+        "head_dim": 12,
+        "sliding_window": 24,
+        "initializer_range": 0.125,
+        "ngpt_alpha_init": 0.25,
+        "tie_word_embeddings": False,
+        "mlp_bias": False,
+        "rope_parameters": {
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+            "full_attention": {"rope_type": "default", "rope_theta": 1000000.0},
+        },
+    },
     "lara-mini": {
         **COMMON,
         "architectures": ["LaraMiniForCausalLM"],
@@ -1207,6 +1228,18 @@ def as_kimi_linear(tensors):
     return {dense.sub("mlp.", name): tensor for name, tensor in tensors.items()}
 
 
+def as_dory(tensors):
+    """Attention and the MLP behind it as layers of their own, as they are published."""
+    renamed = {}
+    for name, tensor in tensors.items():
+        if match := re.match(r"backbone\.layers\.(\d+)\.(self_attn|mlp|lambda_[12])(.*)", name):
+            first = match[2] in ("self_attn", "lambda_1")
+            own = {"lambda_1": "attn_alpha", "lambda_2": "mlp_alpha"}.get(match[2], "mixer")
+            name = f"backbone.layers.{2 * int(match[1]) + (not first)}.{own}{match[3]}"
+        renamed[name] = tensor
+    return renamed
+
+
 class Matrix(torch.nn.Module):
     """What stands in the place of attention."""
 
@@ -1250,6 +1283,7 @@ def cut(model):
 
 # Those that transformers does not have, and what it has that computes the same; or that it writes otherwise than they are published.
 COMPUTED_AS = {
+    "dory": (MODELS["dory"], as_dory),
     "kimi-linear": (MODELS["kimi-linear"], as_kimi_linear),
     "nemotron-nas": (
         {**MODELS["nemotron-nas"], "model_type": "llama", "num_key_value_heads": 4, "intermediate_size": 48},
@@ -1295,6 +1329,10 @@ COMPUTED_AS = {
 def draw(name, shape, generator):
     """Weights that decay and mix enough for every part to show."""
     normal = torch.randn(*shape, generator=generator) if not name.endswith("A_log") else None
+    if name.endswith(("sqk", "s_gate", "logit_scale", "lambda_1", "lambda_2")):
+        return 0.125 + 0.1 * normal
+    if ".suv_" in name:
+        return 0.5 + 0.2 * normal
     if name.endswith("A_log"):
         return torch.log(0.05 + 2 * torch.rand(shape, generator=generator))
     if name.endswith(("dt_bias", "dt_proj.bias")):
