@@ -68,6 +68,7 @@ import {
   readSarvamMoe,
   readSolarOpen,
 } from "./architectures/glm4-moe.ts"
+import { gptNeoNaming, readGptNeo } from "./architectures/gpt-neo.ts"
 import { gptNeoxNaming, readGptNeox } from "./architectures/gpt-neox.ts"
 import { gptOssNaming, readGptOss } from "./architectures/gpt-oss.ts"
 import { bigCodeNaming, gpt2Naming, readBigCode, readGpt2 } from "./architectures/gpt2.ts"
@@ -143,6 +144,7 @@ import {
   readOlmoe,
   readOlmoHybrid,
 } from "./architectures/olmo.ts"
+import { optNaming, readOpt } from "./architectures/opt.ts"
 import { phi3Naming, phiNaming, readPhi, readPhi3 } from "./architectures/phi.ts"
 import {
   qwen3MoeNaming,
@@ -719,6 +721,18 @@ export const architectures = {
     "as `gptj`, with joined projections",
     readCodegen,
     codegenNaming,
+  ),
+  gpt_neo: row(
+    "GPT-Neo 125M to 2.7B",
+    "as `gpt2`; windows in every other layer; scores are not scaled",
+    readGptNeo,
+    gptNeoNaming,
+  ),
+  opt: row(
+    "OPT 125M, 1.3B and larger, Galactica",
+    "as `gpt2`, with relu; two rows of the table of positions before the first",
+    readOpt,
+    optNaming,
   ),
   bloom: row(
     "BLOOM and BLOOMZ",

@@ -214,6 +214,8 @@ export interface Mlp {
   activation: Activation
   /** In its place, without a gate: xIELU, of which two numbers are learned. */
   xielu?: true
+  /** In its place, without a gate: what is above 0. */
+  rectified?: true
   /** Of gates counts what they are more than so many deviations above the mean of all of them. */
   above?: number | undefined
   /** What is projected back has a norm first. */

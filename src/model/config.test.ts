@@ -302,6 +302,8 @@ const codegen = { model_type: "codegen", n_embd: 64, n_layer: 2, n_head: 4, n_po
 
 const dory = { model_type: "dory", n_input_layers: 1, n_output_layers: 1 }
 
+const opt = { model_type: "opt", ffn_dim: 160 }
+
 const lara = { model_type: "lara_mini" }
 
 const laguna = {
@@ -462,6 +464,9 @@ test.each<[Json, string]>([
     { ...dory, layer_types: ["full_attention", "mlp", "full_attention", "mlp"] },
     "n_input_layers is 1, not a multiple of 2, though layer_types holds mlp",
   ],
+  [{ ...opt, do_layer_norm_before: false }, "do_layer_norm_before is false; only true is known"],
+  [{ ...opt, word_embed_proj_dim: 32 }, "word_embed_proj_dim is 32; known: hidden_size, 64"],
+  [{ ...opt, activation_function: "tanh" }, 'activation_function is "tanh"; known: silu'],
   [{ ...lara, layer_types: ["full_attention"] }, "layer_types names 1 layers of 4"],
   [
     { ...lara, layer_types: Array(4).fill("conv") },
@@ -749,6 +754,23 @@ test("BLOOM's scores lose by distance, as do MPT's, which may be cut off", () =>
   expect(() => mpt({ qk_ln: true })).toThrow(/qk_ln is true/)
   expect(() => mpt({}, { no_bias: false })).toThrow(/no_bias is false/)
   expect(() => mpt({}, { logit_scale: 0.5 })).toThrow(/logit_scale is given/)
+})
+
+test("GPT-Neo's layers see everything or a window, as either list says", () => {
+  const neo = (changes: Json) =>
+    read({ model_type: "gpt_neo", num_layers: 4, num_heads: 4, window_size: 9, ...changes })
+  const windows = (changes: Json) => neo(changes).blocks.map(({ attention }) => attention.window)
+  const usual = [undefined, 9, undefined, 9]
+  expect(windows({ attention_types: [[["global", "local"], 2]] })).toEqual(usual)
+  expect(windows({ attention_layers: ["global", "local", "global", "local"] })).toEqual(usual)
+  for (const attention_types of [
+    [[["global"], 3]],
+    [[["global", "any"], 2]],
+    "local",
+    [[["local"], 1e9]],
+  ])
+    expect(() => neo({ attention_types })).toThrow(/attention_types does not name 4 layers/)
+  expect(() => neo({ attention_layers: ["local"] })).toThrow(/attention_layers does not name 4/)
 })
 
 test("Jamba's layers are of the kind that periods or lists say", () => {

@@ -775,7 +775,7 @@ function mlp(
   hidden: number,
   { bounded }: Pick<Block, "bounded"> = {},
 ): Node {
-  const { gated, activation, xielu, above, intermediate, bias } = shape
+  const { gated, activation, xielu, rectified, above, intermediate, bias } = shape
   const { factors = { gate: 1, down: 1 } } = shape
   const project = (name: string, input: Node, rows: number) => {
     const tensor = `mlp.${name}_proj`
@@ -788,7 +788,8 @@ function mlp(
   }
   if (!gated) {
     const up = project("up", x, intermediate)
-    return project("down", xielu ? xieluOf(up, layer) : apply(activation, up), hidden)
+    const own = rectified ? apply("above", up, 0) : apply(activation, up)
+    return project("down", xielu ? xieluOf(up, layer) : own, hidden)
   }
   const projected = (name: "gate" | "up") => {
     const given = project(name, x, intermediate)

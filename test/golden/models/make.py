@@ -686,6 +686,42 @@ MODELS = {
         "bos_token_id": 314,
         "eos_token_id": [317, 318],
     },
+    "gpt-neo": {
+        "architectures": ["GPTNeoForCausalLM"],
+        "model_type": "gpt_neo",
+        "vocab_size": 320,
+        "hidden_size": 40,
+        "num_layers": 2,
+        "num_heads": 4,
+        "intermediate_size": None,
+        "max_position_embeddings": 512,
+        "attention_types": [[["global", "local"], 1]],
+        "attention_layers": ["global", "local"],
+        "window_size": 24,
+        "activation_function": "gelu_new",
+        "layer_norm_epsilon": 1e-5,
+        "tie_word_embeddings": False,
+        "bos_token_id": 314,
+        "eos_token_id": [317, 318],
+    },
+    "opt": {
+        "architectures": ["OPTForCausalLM"],
+        "model_type": "opt",
+        "vocab_size": 320,
+        "hidden_size": 40,
+        "word_embed_proj_dim": 40,
+        "ffn_dim": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 512,
+        "activation_function": "relu",
+        "do_layer_norm_before": True,
+        "_remove_final_layer_norm": False,
+        "enable_bias": True,
+        "pad_token_id": 1,
+        "bos_token_id": 314,
+        "eos_token_id": [317, 318],
+    },
     "bloom": {
         "architectures": ["BloomForCausalLM"],
         "model_type": "bloom",
@@ -1396,8 +1432,8 @@ def make_weights(config, seed, folder):
             weight.copy_(draw(name, weight.shape, generator).bfloat16().float())
         ids = torch.randint(3, 310, (1, 60), generator=generator)
         deviation = model(ids, use_cache=False).logits[0].std().item()
-        names = ("norm", "norm_f", "final_layernorm", "embedding_norm", "ln_f")
-        inner = getattr(model.base_model, "language_model", model.base_model)
+        names = ("norm", "norm_f", "final_layernorm", "final_layer_norm", "embedding_norm", "ln_f")
+        inner = getattr(model.base_model, "language_model", getattr(model.base_model, "decoder", model.base_model))
         norm = next(getattr(inner, own) for own in names if hasattr(inner, own))
         last = getattr(norm, "weight", model.lm_head.weight)  # of a norm without weights the head
         last.copy_((last * 3 / deviation).bfloat16().float())
