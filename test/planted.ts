@@ -2030,6 +2030,22 @@ export const planted: readonly PlantedFault[] = [
     name: "models/muse-glimmer",
   },
   {
+    what: "what names somebody in a message's header shows in answers",
+    file: "src/chat/formats/atem.ts",
+    text: "if (open === TO) yield* input.attempt(false, readHeader(input, tools))",
+    fault: "if (open === TO) yield* input.attempt(false, readHeader(input, new Map()))",
+    test: "src/chat/formats/formats.test.ts",
+    name: "two messages to functions",
+  },
+  {
+    what: "a reply in messages begins without the blank behind what the prompt begins",
+    file: "src/chat/grammars.ts",
+    text: "lead === undefined ? first : sequence(literal(lead), first)",
+    fault: "first",
+    test: "src/chat/constraint.test.ts",
+    name: "Muse Glimmer",
+  },
+  {
     what: "passes of a loop keep their keys in one place",
     file: "src/model/layers.ts",
     text: "keptBy: rows.length - 1",
