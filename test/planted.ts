@@ -2046,6 +2046,22 @@ export const planted: readonly PlantedFault[] = [
     name: "Muse Glimmer",
   },
   {
+    what: "the slow stack reads its own row alone",
+    file: "src/model/layers.ts",
+    text: "slowRow = pass(each, add(slowRow, fastRow))",
+    fault: "slowRow = pass(each, slowRow)",
+    test: "test/model/reference.test.ts",
+    name: "models/hrm-text",
+  },
+  {
+    what: "a second stack has the first one's tensors",
+    file: "src/model/weights/names.ts",
+    text: "if (behind && layer >= behind.first)",
+    fault: "if (false && behind && layer >= behind.first)",
+    test: "test/model/reference.test.ts",
+    name: "models/hrm-text",
+  },
+  {
     what: "passes of a loop keep their keys in one place",
     file: "src/model/layers.ts",
     text: "keptBy: rows.length - 1",

@@ -89,6 +89,7 @@ import {
   readGraniteSwa,
   readHyperclovax,
 } from "./architectures/granite.ts"
+import { hrmTextNaming, readHrmText } from "./architectures/hrm-text.ts"
 import {
   hunyuan3Naming,
   hunyuanMoeNaming,
@@ -677,6 +678,12 @@ export const architectures = {
     "rows of length 1 that go towards what a layer gives; layers that are passed twice; gated heads; windows, turned otherwise",
     readDory,
     doryNaming,
+  ),
+  hrm_text: row(
+    "HRM Text 1B, its prompts read one way",
+    "two stacks that are passed by turns, a fast one more often; norms without weights; gated heads",
+    readHrmText,
+    hrmTextNaming,
   ),
   glm4_moe_lite: row(
     "GLM-4.7 Flash",

@@ -467,6 +467,7 @@ test.each<[Json, string]>([
   [{ ...opt, do_layer_norm_before: false }, "do_layer_norm_before is false; only true is known"],
   [{ ...opt, word_embed_proj_dim: 32 }, "word_embed_proj_dim is 32; known: hidden_size, 64"],
   [{ ...opt, activation_function: "tanh" }, 'activation_function is "tanh"; known: silu'],
+  [{ model_type: "hrm_text", attention_bias: true }, "attention_bias is true; only false is known"],
   [{ ...lara, layer_types: ["full_attention"] }, "layer_types names 1 layers of 4"],
   [
     { ...lara, layer_types: Array(4).fill("conv") },
@@ -870,6 +871,15 @@ test("Dory's layers are the same, counted as its makers do or as transformers do
   expect(once.blocks.map(({ attention }) => attention.window !== undefined)).toEqual(
     six.map((type) => type === "sliding_attention"),
   )
+})
+
+test("HRM Text's stacks are as many layers each as is said, or as all are where that is not", () => {
+  const hrm = (changes: Json) => read({ model_type: "hrm_text", ...changes })
+  const { blocks, shapes, cycles, embedding } = hrm({})
+  expect([blocks.length, shapes.layers, shapes.kvHeads]).toEqual([8, 4, 8])
+  expect([cycles, embedding.factor]).toEqual([{ slow: 2, fast: 3 }, 50])
+  const counted = hrm({ num_hidden_layers: 32, num_layers_per_stack: 4, initializer_range: 0.1 })
+  expect([counted.blocks.length, counted.embedding.factor]).toEqual([8, 10])
 })
 
 test("inside of a configuration that sees the newest text models are found", () => {

@@ -42,6 +42,11 @@ export interface ModelConfig {
    * the layers before have left.
    */
   loop?: { from: number; to: number; times: number }
+  /**
+   * Its layers are two stacks, of as many each: a fast one, then a slow one, which stand for a row each, the slow one's the embedding
+   * at first. So often the fast one is passed so many times, and reads the sum of both rows, then the slow one once, as well.
+   */
+  cycles?: { slow: number; fast: number }
   /** Several rows of a token go through the layers. */
   streams?: Streams
   /** Each layer is given so many columns of each token's own, from a second table. */

@@ -82,13 +82,15 @@ export function decoder(
   const lastNorm = (row: Node) =>
     config.norm ? normed(row, config.norm, named("", "model."), "norm", "norm") : row
   if (config.streams) rows.push(streamedLayers(config, config.streams, x, placeOf))
+  else if (config.cycles) rows.push(cycledLayers(config, config.cycles, x, placeOf, lastNorm))
   else
     for (const { index, begins } of passes(config)) {
       const [row, place] = [rows.at(-1)!, { ...placeOf(index), keptBy: rows.length - 1 }]
       const read = begins ? add(lastNorm(row), lastNorm(rows[config.loop!.from]!)) : row
       rows.push(withSeen(config, decoderLayer(config.blocks[index]!, read, place), index))
     }
-  const last = lastNorm(rows.at(-1)!)
+  const left = rows.at(-1)!
+  const last = config.cycles ? left : lastNorm(left)
   const matrix = head.tied ? table : weight("head", HEAD, vocabulary, hidden)
   const bias = head.bias ? weight("head_bias", "lm_head.bias", vocabulary) : undefined
   const shape = shapeOf(config)
@@ -110,6 +112,33 @@ function passes({ blocks, loop }: ModelConfig): { index: number; begins: boolean
   const { from, to, times } = loop
   const again = Array.from({ length: times }, () => all.slice(from, to)).flat()
   return [...all.slice(0, from), ...again, ...all.slice(to)]
+}
+
+/** Each stack ends with the last norm, and each pass keeps its keys by itself. */
+function cycledLayers(
+  { blocks, shapes: { hidden } }: ModelConfig,
+  { slow, fast }: NonNullable<ModelConfig["cycles"]>,
+  x: Node,
+  placeOf: (layer: number) => LayerPlace,
+  lastNorm: (row: Node) => Node,
+): Node {
+  const each = blocks.length / 2
+  let passed = 0
+  const pass = (first: number, row: Node) => {
+    let left = row
+    for (let index = first; index < first + each; index++)
+      left = decoderLayer(blocks[index]!, left, { ...placeOf(index), keptBy: passed++ })
+    return lastNorm(left)
+  }
+  const vector = (name: string) => weight(name, `model.${name}.weight`, hidden)
+  // A learned row, whatever the token: a norm whose weights are 0, and its bias.
+  let fastRow = norm(x, vector("fast_zeros"), TINY, { kind: "layer", bias: vector("fast_row") })
+  let slowRow = x
+  for (let cycle = 0; cycle < slow; cycle++) {
+    for (let time = 0; time < fast; time++) fastRow = pass(0, add(fastRow, slowRow))
+    slowRow = pass(each, add(slowRow, fastRow))
+  }
+  return slowRow
 }
 
 function widened(x: Node, hidden: number): Node {

@@ -7,6 +7,7 @@ import { slopedBiases } from "../architectures/bloom.ts"
 import { deepseekNaming, miniCpm3Naming } from "../architectures/deepseek.ts"
 import { neighboursOf } from "../architectures/glm4.ts"
 import { selectiveProjections } from "../architectures/granite.ts"
+import { hrmTextParts } from "../architectures/hrm-text.ts"
 import { kimiLinearNaming } from "../architectures/kimi-linear.ts"
 import { unitWeights } from "../architectures/llama4.ts"
 import { mambaNaming, scanProjections } from "../architectures/mamba.ts"
@@ -662,6 +663,21 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     neighbours: true,
     fields: museGlimmerFields,
     parts: () => ({ "self_attn.gate_proj": "attn_gate", ...unitParts("embed_norm") }),
+  },
+  // The layers of the fast stack, then those of the slow one; `block_count` is how often layers are passed in all.
+  hrm_text: {
+    model: "hrm_text",
+    fields: (file) => ({
+      num_layers_per_stack: file.count("hrm.layers_per_stack"),
+      H_cycles: file.count("hrm.h_cycles"),
+      L_cycles: file.count("hrm.l_cycles"),
+      embedding_scale: file.numberIfThere("embedding_scale"),
+    }),
+    parts: () => ({
+      ...hrmTextParts,
+      "self_attn.gate_proj": "attn_gate",
+      fast_row: { name: "hrm.z_l_init", bare: true },
+    }),
   },
   laguna: {
     model: "laguna",

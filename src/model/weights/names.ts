@@ -108,6 +108,8 @@ export interface Naming {
   roots: readonly { root: string; head: string; apart?: string }[]
   /** What stands before the number of a layer, behind the root. */
   layers: string
+  /** Of a second stack, where there is one: its first layer, and what stands before the number that it has there. */
+  layersBehind?: { first: number; layers: string }
   /**
    * By llama's names, without what stands before them and without .weight and .bias; others are the same. A name with its ending
    * has another of its own.
@@ -268,11 +270,11 @@ export function sourcesOf(
       const { name: own, bare, transposed, ...rest } = part
       const { rows, stacked = 1 } = part
       const from = (rows?.from ?? 0) + ((rows?.of ?? 0) / stacked) * Number(expert)
-      const tensor = `${at}${layers}${number}.${own.replace("*", expert)}${ending(kind!, bare)}`
+      const tensor = `${at}${placeOf(naming, number!)}${own.replace("*", expert)}${ending(kind!, bare)}`
       const turned = kind === "weight" && transposed ? { transposed } : {}
       return { tensor, ...rest, ...turned, ...(rows && { rows: { ...rows, from } }) }
     }
-    const place = inside ? at + (number === undefined ? "" : `${layers}${number}.`) : head
+    const place = inside ? at + (number === undefined ? "" : placeOf(naming, number)) : head
     const whole = `${stem}.${kind}`
     if (Object.hasOwn(parts, whole)) {
       const { name: own, bare: _, apart: isApart, plusRow, woven, ...rest } = partOf(whole)
@@ -307,6 +309,13 @@ export function sourcesOf(
       ...(kind === "weight" && transposed ? { transposed } : {}),
     }
   }
+}
+
+/** What stands before the parts of a layer, behind the root. */
+function placeOf({ layers, layersBehind: behind }: Naming, number: string): string {
+  const layer = Number(number)
+  if (behind && layer >= behind.first) return `${behind.layers}${layer - behind.first}.`
+  return `${layers}${number}.`
 }
 
 const oneOfTwo = (layer: number, which: "first" | "second") =>

@@ -1074,6 +1074,20 @@ MODELS = {
             "full_attention": {"rope_type": "default", "rope_theta": 1000000.0},
         },
     },
+    "hrm-text": {
+        **{key: value for key, value in COMMON.items() if key != "num_key_value_heads"},
+        "architectures": ["HrmTextForCausalLM"],
+        "model_type": "hrm_text",
+        "head_dim": 10,
+        "num_hidden_layers": 12,
+        "num_layers_per_stack": 2,
+        "H_cycles": 2,
+        "L_cycles": 2,
+        "embedding_scale": 5.0,
+        "prefix_lm": True,
+        "tie_word_embeddings": False,
+        "mlp_bias": False,
+    },
     "lara-mini": {
         **COMMON,
         "architectures": ["LaraMiniForCausalLM"],
@@ -1434,7 +1448,7 @@ def make_weights(config, seed, folder):
         deviation = model(ids, use_cache=False).logits[0].std().item()
         names = ("norm", "norm_f", "final_layernorm", "final_layer_norm", "embedding_norm", "ln_f")
         inner = getattr(model.base_model, "language_model", getattr(model.base_model, "decoder", model.base_model))
-        norm = next(getattr(inner, own) for own in names if hasattr(inner, own))
+        norm = next((getattr(inner, own) for own in names if hasattr(inner, own)), None)
         last = getattr(norm, "weight", model.lm_head.weight)  # of a norm without weights the head
         last.copy_((last * 3 / deviation).bfloat16().float())
     model.to(torch.bfloat16).save_pretrained(folder)
