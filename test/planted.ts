@@ -2056,8 +2056,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a second stack has the first one's tensors",
     file: "src/model/weights/names.ts",
-    text: "if (behind && layer >= behind.first)",
-    fault: "if (false && behind && layer >= behind.first)",
+    text: "{behind.layers}$",
+    fault: "{layers}$",
     test: "test/model/reference.test.ts",
     name: "models/hrm-text",
   },

@@ -231,7 +231,7 @@ test("launches of a layer in q4f16_1", () => {
       "granitemoe-shared": "10",
       "granitemoe-swa": "10",
       "helium": "9",
-      "hrm-text": "9 27",
+      "hrm-text": "9",
       "hunyuan-dense": "9",
       "hunyuan-moe": "10",
       "hy-v3": "9 10",
