@@ -1425,8 +1425,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "MiniMax calls one tool at a time",
     file: "src/chat/formats/parameters.ts",
-    text: "!== MINIMAX_END)",
-    fault: "=== MINIMAX)",
+    text: "!== all[1])",
+    fault: "=== all[0])",
     test: "src/chat/formats/formats.test.ts",
   },
   {
