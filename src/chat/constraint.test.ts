@@ -213,6 +213,7 @@ const OPENINGS: Record<FormatName, string> = {
   glm4: "\nget_weather\n",
   seed_oss: "Well: <seed:tool_call>",
   minimax_m2: "Well: <minimax:tool_call>",
+  atem: "Well: <atem:function_calls>",
   hy3: "Well: <tool_calls:opensource>",
   apertus: "Well: <|tools_prefix|>",
   apriel: "Well: <tool_calls>",
@@ -392,6 +393,44 @@ describe.each([
       expect([calls, content]).toEqual([[], ""])
       expect(reasoning.startsWith(`Not ${mark}`)).toBe(true)
     }
+  })
+})
+
+describe("Muse Glimmer: thinking, an answer and calls are messages to somebody", () => {
+  const source = "{# <|start|>assistant to=self<|message|> #}{{ tools }}"
+  const thought = " to=self<|message|>hm {<|eom|><|start|>assistant "
+  const toolChoice = { mode: "required", names: ["get_weather", "now"] } as const
+  const ask = (begun: string, more: Partial<ChatRequest>) =>
+    replyTo("atem", { templateArguments: {}, ...more }, begun, generator(21), source)
+
+  test("a format holds the answer, behind its header and thinking or without", async () => {
+    const properties = { ok: { type: "boolean" } }
+    const schema = { type: "object", required: ["ok"], properties, additionalProperties: false }
+    for (const begun of [' to=user<|message|>{"', `${thought}to=user<|message|>{"`]) {
+      const { content, reasoning, reason } = await ask(begun, { format: { schema } })
+      expect([reason, ajv.validate(schema, JSON.parse(content))]).toEqual(["stop", true])
+      expect(reasoning).toBe(begun.startsWith(thought) ? "hm {" : "")
+    }
+    for (const wrong of ["[", '{"ok":true}<|eom|>'])
+      await expect(
+        ask(`${thought}to=user<|message|>${wrong}`, { format: { schema } }),
+      ).rejects.toThrow()
+  })
+
+  test("a call follows thinking or an answer, and is held to its tool", async () => {
+    const call = "to=now<|message|><atem:function_calls>"
+    for (const [begun, more, content] of [
+      [` ${call}`, { toolChoice }, ""],
+      [`${thought}${call}`, { toolChoice }, ""],
+      [` to=user<|message|>So:<|eom|><|start|>assistant ${call}`, {}, "So:"],
+    ] as const) {
+      const reply = await ask(begun, { tools: TOOLS, ...more })
+      expect([reply.content, reply.reason]).toEqual([content, "tool_calls"])
+      expect(reply.reasoning).toBe(begun.startsWith(thought) ? "hm {" : "")
+      assertValid(reply.calls)
+    }
+    const odd = `${thought}to=other<|message|>`
+    await expect(ask(odd, { tools: TOOLS, toolChoice })).rejects.toThrow()
   })
 })
 

@@ -143,7 +143,7 @@ export class Grammars {
   /** A model may think first, between its markers, and writes line breaks after them; a call ends its thinking as well. */
   #afterThinking(answer: Part, { calls, format, reasoning }: ConstraintSpec): Part {
     if (!reasoning || reasoning.over) return answer
-    const { open, close, begins, inChannels } = reasoning.markers
+    const { open, close, begins, lead, inChannels } = reasoning.markers
     const mustAnswer = calls?.required || format !== undefined
     if (inChannels) {
       if (!mustAnswer) return answer // free text, and its thinking is
@@ -156,7 +156,9 @@ export class Grammars {
     const thinking = mustAnswer
       ? until(close, then, called)
       : text([{ open: close, then }], false, [], called)
-    return reasoning.inside ? thinking : choice(then, sequence(literal(open), thinking))
+    if (reasoning.inside) return thinking
+    const first = choice(then, sequence(literal(open), thinking))
+    return lead === undefined ? first : sequence(literal(lead), first)
   }
 
   #callIn(answer: Part, calls: ConstraintSpec["calls"]): TokenTriggers | undefined {

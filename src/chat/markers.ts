@@ -10,6 +10,10 @@ export interface Markers {
   answer?: readonly [open: string, close: string]
   /** Thinking and answers are messages, which what closes thinking ends: this begins another. */
   begins?: string
+  /** What stands before the first message's own marks, where the prompt has begun it. */
+  lead?: string
+  /** What in a template shows them; absent: their own words. */
+  sign?: string
   /** All of the reply is messages in channels. */
   inChannels?: true
 }

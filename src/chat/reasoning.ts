@@ -11,6 +11,15 @@ import type { Tokenizer } from "./tokenizer.ts"
 
 const KNOWN: readonly Markers[] = [
   {
+    open: "to=self<|message|>",
+    close: "<|eom|>",
+    answer: ["to=user<|message|>", "<|eom|>"],
+    begins: "<|start|>assistant ",
+    lead: " ",
+    sign: "<|start|>assistant to=self<|message|>",
+    marks: ["<|start|>", "<|message|>", "<|eom|>"], // Muse Glimmer
+  },
+  {
     open: "<|START_THINKING|>",
     close: "<|END_THINKING|>",
     answer: ["<|START_RESPONSE|>", "<|END_RESPONSE|>"], // Command R7B and A
@@ -45,7 +54,8 @@ export function markersOf(template: Template, tokenizer: Tokenizer): Markers | u
   if (template.source.includes(CHANNEL)) return channels
   const { source } = template
   return KNOWN.find((markers) => {
-    const { close, answer } = markers
+    const { close, answer, sign } = markers
+    if (sign) return source.includes(sign)
     return answer
       ? source.includes(shown(markers)) && source.includes(answer[0])
       : source.includes(close) || tokenizer.control(close) !== undefined
@@ -53,7 +63,7 @@ export function markersOf(template: Template, tokenizer: Tokenizer): Markers | u
 }
 
 /** Which of them a template shows where it has a place for thinking. */
-const shown = ({ open, close, begins }: Markers) => (begins ? open : close)
+const shown = ({ open, close, begins, sign }: Markers) => sign ?? (begins ? open : close)
 
 /** Whether conversations have a place for thinking, by the template alone: a tokenizer may have markers that no reply has. */
 export function showsThinking(source: string): boolean {

@@ -3,7 +3,9 @@ import type { Generation, GenerationEvent } from "../engine/generation.ts"
 import { channels } from "./channels.ts"
 import type { ReplyEvent, TokenNames } from "./conversation.ts"
 import { formats } from "./formats/formats.ts"
+import { markersOf } from "./reasoning.ts"
 import { type Reading, replyEvents, tokenNames } from "./reply.ts"
+import type { Template } from "./template.ts"
 import type { Tokenizer } from "./tokenizer.ts"
 import { TokenBytes } from "./vocabulary.ts"
 
@@ -297,6 +299,34 @@ describe("however the bytes are cut into tokens", () => {
           content,
         })
     }
+  })
+
+  test("in messages to somebody, wherever they are cut: to itself, to its user, to a function", async () => {
+    const source = "<|start|>assistant to=self<|message|>"
+    const tokenizer = { control: () => undefined } as unknown as Tokenizer
+    const markers = markersOf({ source } as Template, tokenizer)!
+    const reasoning = { markers, inside: false, inline: false }
+    const tools = new Map([["now", undefined]])
+    const calls = { format: formats.atem, tools, most: 9, id: () => "id" }
+    const random = generator(41)
+    const next = "<|eom|><|start|>assistant"
+    const call = formats.atem.written([{ name: "now", arguments: '{"x":1}' }])
+    for (let round = 0; round < 40; round++)
+      for (const [said, thought, content, reason] of [
+        [" to=user<|message|>Four to=user 🙂", "", "Four to=user 🙂", "stop"],
+        [` to=self<|message|>hm 🙂${next} to=user<|message|>A`, "hm 🙂", "A", "stop"],
+        [` to=self<|message|>hm${next} ${call}`, "hm", "", "tool_calls"],
+        [` to=user<|message|>So:${next} ${call}${next} ${call}`, "", "So:", "tool_calls"],
+        [` ${call}`, "", "", "tool_calls"],
+        [` to=self<|message|>hm<|eom|><|start|>assis`, "hm", "", "stop"],
+      ] as const) {
+        const pieces = cutAtRandom(new TextEncoder().encode(said), random)
+        expect(summary(await read(pieces, { reasoning, calls }))).toMatchObject({
+          reasoning: thought,
+          content,
+          reason,
+        })
+      }
   })
 
   test("in thinking, a call's own token and a tool's name end it, wherever the stream is cut", async () => {

@@ -3,7 +3,12 @@
 // them apart is in their blocks; the graph is made of those (layers.ts).
 
 import { afmoeNaming, readAfmoe } from "./architectures/afmoe.ts"
-import { apertusNaming, readApertus } from "./architectures/apertus.ts"
+import {
+  apertus15Naming,
+  apertusNaming,
+  readApertus,
+  readApertus15,
+} from "./architectures/apertus.ts"
 import { readArcee } from "./architectures/arcee.ts"
 import {
   bertNaming,
@@ -23,6 +28,7 @@ import {
   readCohere,
   readCohere2,
   readCohere2Moe,
+  readCohereCompass,
 } from "./architectures/cohere2.ts"
 import {
   deepseekNaming,
@@ -35,6 +41,7 @@ import {
   readMistral4,
   readSarvamMla,
 } from "./architectures/deepseek.ts"
+import { doryNaming, readDory } from "./architectures/dory.ts"
 import { ernieMoeNaming, readErnie, readErnieMoe, readPaddleOcr } from "./architectures/ernie.ts"
 import { exaoneMoeNaming, readExaone4, readExaoneMoe } from "./architectures/exaone4.ts"
 import { falconNaming, readFalcon } from "./architectures/falcon.ts"
@@ -61,10 +68,11 @@ import {
   readSarvamMoe,
   readSolarOpen,
 } from "./architectures/glm4-moe.ts"
+import { gptNeoNaming, readGptNeo } from "./architectures/gpt-neo.ts"
 import { gptNeoxNaming, readGptNeox } from "./architectures/gpt-neox.ts"
 import { gptOssNaming, readGptOss } from "./architectures/gpt-oss.ts"
 import { bigCodeNaming, gpt2Naming, readBigCode, readGpt2 } from "./architectures/gpt2.ts"
-import { gptjNaming, readGptj } from "./architectures/gptj.ts"
+import { codegenNaming, gptjNaming, readCodegen, readGptj } from "./architectures/gptj.ts"
 import {
   bambaNaming,
   graniteHybridNaming,
@@ -81,6 +89,7 @@ import {
   readGraniteSwa,
   readHyperclovax,
 } from "./architectures/granite.ts"
+import { hrmTextNaming, readHrmText } from "./architectures/hrm-text.ts"
 import {
   hunyuan3Naming,
   hunyuanMoeNaming,
@@ -91,7 +100,9 @@ import {
   readHunyuanVl,
 } from "./architectures/hunyuan.ts"
 import { kimiLinearNaming, readKimiLinear } from "./architectures/kimi-linear.ts"
+import { kolibri1Naming, readKolibri1 } from "./architectures/kolibri1.ts"
 import { lagunaNaming, readLaguna } from "./architectures/laguna.ts"
+import { laraMiniNaming, readLaraMini } from "./architectures/lara-mini.ts"
 import { lfm2Naming, lfm3Naming, readLfm2, readLfm2Moe, readLfm3 } from "./architectures/lfm2.ts"
 import {
   exaoneNaming,
@@ -118,6 +129,7 @@ import { readMinistral3, readMistral } from "./architectures/mistral.ts"
 import { mixtralNaming, readMixtral } from "./architectures/mixtral.ts"
 import { mllamaNaming, readMllama } from "./architectures/mllama.ts"
 import { modernBertNaming, readModernBert } from "./architectures/modernbert.ts"
+import { museGlimmerNaming, readMuseGlimmer } from "./architectures/muse-glimmer.ts"
 import { nanochatNaming, readNanochat } from "./architectures/nanochat.ts"
 import { nemotronNaming, readJais2, readNemotron } from "./architectures/nemotron.ts"
 import { nemotronHNaming, readNemotronH } from "./architectures/nemotron-h.ts"
@@ -134,6 +146,7 @@ import {
   readOlmoe,
   readOlmoHybrid,
 } from "./architectures/olmo.ts"
+import { optNaming, readOpt } from "./architectures/opt.ts"
 import { phi3Naming, phiNaming, readPhi, readPhi3 } from "./architectures/phi.ts"
 import {
   qwen3MoeNaming,
@@ -276,6 +289,12 @@ export const architectures = {
     readGemma4,
     gemma4Naming,
   ),
+  muse_glimmer_text: row(
+    "Muse Glimmer 30B",
+    "norms before and behind, of the embedding and of heads without weights; gated heads; windows are turned, every fourth layer is not; bent logits",
+    readMuseGlimmer,
+    museGlimmerNaming,
+  ),
   phi: row(
     "Phi 1, 1.5 and 2",
     "attention and MLP side by side; part of each head turned; biases everywhere",
@@ -401,6 +420,12 @@ export const architectures = {
     readExaoneMoe,
     exaoneMoeNaming,
   ),
+  kolibri1: row(
+    "Kolibri 1",
+    "as `exaone4`, with norms before, too; experts beside a shared one, chosen by logits and a bias that does not weigh",
+    readKolibri1,
+    kolibri1Naming,
+  ),
   ernie4_5: row("ERNIE 4.5, dense", "neighbours of a head turned", readErnie, neighboursNaming),
   paddleocr_vl_text: row(
     "what reads in PaddleOCR-VL",
@@ -454,6 +479,11 @@ export const architectures = {
     "as `cohere2`, with experts behind the first layers, beside shared ones",
     readCohere2Moe,
     cohere2MoeNaming,
+  ),
+  cohere_compass_text: row(
+    "North Micro",
+    "as `cohere2`, halves of heads turned with each other, in ways that kinds of layers have of their own",
+    readCohereCompass,
   ),
   whisper: row(
     "Whisper tiny to large-v3-turbo, distil-whisper",
@@ -514,6 +544,12 @@ export const architectures = {
     "as `qwen3_5_moe_text`, with projections joined key head by key head",
     readQwen35Moe,
     qwen3NextNaming,
+  ),
+  lara_mini: row(
+    "Lara 4 Mini",
+    "the gated delta rule with a state in two layers of five; windows are turned, layers that see everything are not; experts beside a shared one",
+    readLaraMini,
+    laraMiniNaming,
   ),
   gpt_oss: row(
     "gpt-oss 20B and 120B",
@@ -644,6 +680,18 @@ export const architectures = {
     readMinimaxM2,
     minimaxM2Naming,
   ),
+  dory: row(
+    "Nemotron-Labs Dory 4B",
+    "rows of length 1 that go towards what a layer gives; layers that are passed twice; gated heads; windows, turned otherwise",
+    readDory,
+    doryNaming,
+  ),
+  hrm_text: row(
+    "HRM Text 1B, its prompts read one way",
+    "two stacks that are passed by turns, a fast one more often; norms without weights; gated heads",
+    readHrmText,
+    hrmTextNaming,
+  ),
   glm4_moe_lite: row(
     "GLM-4.7 Flash",
     "latent attention; `deepseek_v3`'s experts",
@@ -664,6 +712,12 @@ export const architectures = {
     readApertus,
     apertusNaming,
   ),
+  apertus1p5_text: row(
+    "Apertus 1.5 8B",
+    "as `apertus`; tokens that are read and never written",
+    readApertus15,
+    apertus15Naming,
+  ),
   nanochat: row(
     "nanochat",
     "norms without weights; heads turned the other way round; plain MLP with relu squared; bent logits",
@@ -675,6 +729,24 @@ export const architectures = {
     "attention and MLP side by side; neighbours of a part of each head turned",
     readGptj,
     gptjNaming,
+  ),
+  codegen: row(
+    "CodeGen 350M to 16B",
+    "as `gptj`, with joined projections",
+    readCodegen,
+    codegenNaming,
+  ),
+  gpt_neo: row(
+    "GPT-Neo 125M to 2.7B",
+    "as `gpt2`; windows in every other layer; scores are not scaled",
+    readGptNeo,
+    gptNeoNaming,
+  ),
+  opt: row(
+    "OPT 125M, 1.3B and larger, Galactica",
+    "as `gpt2`, with relu; two rows of the table of positions before the first",
+    readOpt,
+    optNaming,
   ),
   bloom: row(
     "BLOOM and BLOOMZ",

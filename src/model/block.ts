@@ -19,6 +19,11 @@ export interface Block {
   layerScale?: true
   /** What attention gives is multiplied with one learned number, and what the MLP gives with another. */
   gates?: true
+  /**
+   * It is not added: what was read, normed, goes towards it by a learned share of each column, which is stored so many times smaller and
+   * with a sign that says nothing.
+   */
+  interpolated?: number
   attention: SelfAttention
   /** Behind it, under a norm of its own: attention over the first so many positions, which are a recording's rows as its tower left them. */
   cross?: Cross
@@ -76,6 +81,8 @@ export interface Norms {
   afterMlp: boolean
   /** Of both sums: what was read and what attention or MLP gives. */
   sums?: true
+  /** The epsilon of those of what is given, where it is not the block's. */
+  behind?: number
 }
 
 export interface SelfAttention {
@@ -100,8 +107,13 @@ export interface SelfAttention {
   norms: HeadNorms | undefined
   /** Queries and keys, before they are turned, and values are cut off beyond it. */
   clip?: number
-  /** What heads give has a norm over all of them before it is projected back. */
+  /** What heads give, gated if it is, has a norm over all of them before it is projected back. */
   normed?: NormKind
+  /**
+   * Queries, once they are turned, and gates are multiplied with a learned number for each column: the square of what is stored times
+   * these.
+   */
+  weighed?: { query: number; gate: number }
   bias: { qkv: boolean; o: boolean }
   /** Each head has a learned score of what is not there, which takes its share of every softmax. */
   sinkLogits?: true
@@ -215,12 +227,16 @@ export interface Mlp {
   activation: Activation
   /** In its place, without a gate: xIELU, of which two numbers are learned. */
   xielu?: true
+  /** In its place, without a gate: what is above 0. */
+  rectified?: true
   /** Of gates counts what they are more than so many deviations above the mean of all of them. */
   above?: number | undefined
   /** What is projected back has a norm first. */
   normed?: NormKind
   intermediate: number
   bias: boolean
+  /** What is projected is multiplied with a learned number for each column, which is stored so many times smaller. */
+  weighed?: number
   /** What gates are multiplied with before they are activated, and what is given in the end. */
   factors?: { gate: number; down: number }
 }

@@ -297,6 +297,16 @@ const gemma3n = {
   head_dim: undefined,
 }
 
+const apertus15 = { model_type: "apertus1p5_text" }
+
+const codegen = { model_type: "codegen", n_embd: 64, n_layer: 2, n_head: 4, n_positions: 128 }
+
+const dory = { model_type: "dory", n_input_layers: 1, n_output_layers: 1 }
+
+const opt = { model_type: "opt", ffn_dim: 160 }
+
+const lara = { model_type: "lara_mini" }
+
 const laguna = {
   model_type: "laguna",
   num_key_value_heads: 2,
@@ -434,6 +444,53 @@ test.each<[Json, string]>([
     "moe_shared_expert_intermediate_size differs from 8",
   ],
   [{ model_type: "apertus", hidden_act: "silu" }, 'hidden_act is "silu"; known: xielu'],
+  [{ ...apertus15, output_vocab_size: 101 }, "output_vocab_size is 101, not between 1 and 100"],
+  [
+    { ...apertus15, output_vocab_size: 90, tie_word_embeddings: true },
+    "output_vocab_size is not vocab_size, though the head is the embedding",
+  ],
+  [{ ...dory, mlp_bias: true }, "mlp_bias is true; only false is known"],
+  [{ ...dory, recurrent_kv_cache_mode: "last_loop" }, "known: per_loop"],
+  [{ ...dory, n_input_layers: 3 }, "n_recurrent_layers is 0, which 3 layers before and 1 behind"],
+  [
+    { ...dory, n_recurrent_layers: 3 },
+    "n_recurrent_layers is 3, which 1 layers before and 1 behind do not make 4",
+  ],
+  [
+    { ...dory, layer_types: ["full_attention", "mlp", "mlp", "full_attention"] },
+    "layer_types holds mlp, but not behind each layer of attention",
+  ],
+  [{ ...dory, layer_types: ["full_attention", "mlp"] }, "layer_types names 2 layers of 4"],
+  [
+    { ...dory, layer_types: ["full_attention", "mlp", "full_attention", "mlp"] },
+    "n_input_layers is 1, not a multiple of 2, though layer_types holds mlp",
+  ],
+  [{ ...opt, do_layer_norm_before: false }, "do_layer_norm_before is false; only true is known"],
+  [{ ...opt, word_embed_proj_dim: 32 }, "word_embed_proj_dim is 32; known: hidden_size, 64"],
+  [{ ...opt, activation_function: "tanh" }, 'activation_function is "tanh"; known: silu'],
+  [{ model_type: "hrm_text", attention_bias: true }, "attention_bias is true; only false is known"],
+  [{ ...lara, layer_types: ["full_attention"] }, "layer_types names 1 layers of 4"],
+  [
+    { ...lara, layer_types: Array(4).fill("conv") },
+    'layer_types holds "conv"; known: full_attention, linear_attention, sliding_attention',
+  ],
+  [
+    { ...lara, layer_types: Array(4).fill("linear_attention") },
+    "layer_types names no layer of attention",
+  ],
+  [
+    { model_type: "muse_glimmer_text", attention_bias: true },
+    "attention_bias is true; only false is known",
+  ],
+  [
+    { model_type: "muse_glimmer_text", layer_rope_theta: [0, 1] },
+    "layer_rope_theta is about 2 layers of 4",
+  ],
+  [
+    { model_type: "muse_glimmer_text", layer_rope_theta: [0, 1, 0, 0] },
+    "layer_rope_theta holds 1; known: 0, and rope_theta, which is 10000",
+  ],
+  [{ ...codegen, rotary_dim: 8, n_head: 2 }, "n_head is 2, not a multiple of 4"],
   [{ model_type: "lfm3", attention_bias: true }, "attention_bias is true; only false is known"],
   [
     { model_type: "lfm3", layer_types: ["conv", "conv", "conv", "linear"] },
@@ -703,6 +760,23 @@ test("BLOOM's scores lose by distance, as do MPT's, which may be cut off", () =>
   expect(() => mpt({}, { logit_scale: 0.5 })).toThrow(/logit_scale is given/)
 })
 
+test("GPT-Neo's layers see everything or a window, as either list says", () => {
+  const neo = (changes: Json) =>
+    read({ model_type: "gpt_neo", num_layers: 4, num_heads: 4, window_size: 9, ...changes })
+  const windows = (changes: Json) => neo(changes).blocks.map(({ attention }) => attention.window)
+  const usual = [undefined, 9, undefined, 9]
+  expect(windows({ attention_types: [[["global", "local"], 2]] })).toEqual(usual)
+  expect(windows({ attention_layers: ["global", "local", "global", "local"] })).toEqual(usual)
+  for (const attention_types of [
+    [[["global"], 3]],
+    [[["global", "any"], 2]],
+    "local",
+    [[["local"], 1e9]],
+  ])
+    expect(() => neo({ attention_types })).toThrow(/attention_types does not name 4 layers/)
+  expect(() => neo({ attention_layers: ["local"] })).toThrow(/attention_layers does not name 4/)
+})
+
 test("Jamba's layers are of the kind that periods or lists say", () => {
   const jamba = (changes: Json = {}) =>
     read({
@@ -754,6 +828,72 @@ test("Llama 3.2 Vision is what transformers takes for granted where nothing is s
   const skipped = blocks.flatMap(({ only }, layer) => (only === "nothing" ? [layer] : []))
   expect(skipped).toEqual([3, 8, 13, 18, 23, 28, 33, 38])
   expect(blocks[0]!.attention.rotation!.query.frequencies[1]).toBeCloseTo(5e5 ** (-1 / 64), 12)
+})
+
+// As configuration_*.py of transformers has them, of the sizes that are said here.
+test("kinds of layers that a configuration does not list are the published model's", () => {
+  const six = { num_hidden_layers: 6, moe_intermediate_size: 8, sliding_window: 24 }
+  const kinds = (changes: Json) =>
+    read({ ...six, ...changes }).blocks.map(({ delta, attention: { window, rotation } }) =>
+      delta ? "state" : `${window ?? "all"}${rotation ? " turned" : ""}`,
+    )
+  const [slides, sees] = ["24 turned", "all"]
+  expect(kinds(lara)).toEqual(["state", slides, "state", sees, slides, "state"])
+  expect(kinds({ model_type: "kolibri1" })).toEqual([...Array(4).fill(slides), sees, slides])
+  expect(kinds({ model_type: "muse_glimmer_text" })).toEqual([
+    ...[slides, sees, slides],
+    ...[slides, slides, sees],
+  ])
+  expect(kinds({ model_type: "cohere_compass_text" })).toEqual(Array(6).fill("all turned"))
+  const rope_parameters = { full_attention: { rope_theta: 5e5 }, sliding_attention: null }
+  const layer_types = ["full_attention", "sliding_attention"]
+  const compass = { model_type: "cohere_compass_text", num_hidden_layers: 2, layer_types }
+  expect(kinds({ ...compass, rope_parameters })).toEqual(["all turned", "24"])
+})
+
+test("Dory's layers are the same, counted as its makers do or as transformers does", () => {
+  const counted = (times: number, layer_types?: string[]) =>
+    read({
+      model_type: "dory",
+      num_hidden_layers: 6 * times,
+      n_input_layers: 2 * times,
+      n_recurrent_layers: 3 * times,
+      n_output_layers: times,
+      layer_types,
+    })
+  const once = counted(1)
+  const kinds = [...Array(3).fill("sliding_attention"), "full_attention"]
+  const six = [...kinds, "sliding_attention", "sliding_attention"]
+  expect(once.loop).toEqual({ from: 2, to: 5, times: 2 })
+  expect(
+    counted(
+      2,
+      six.flatMap((type) => [type, "mlp"]),
+    ),
+  ).toEqual(once)
+  expect(once.blocks.map(({ attention }) => attention.window !== undefined)).toEqual(
+    six.map((type) => type === "sliding_attention"),
+  )
+})
+
+test("HRM Text's stacks are as many layers each as is said, or as all are where that is not", () => {
+  const hrm = (changes: Json) => read({ model_type: "hrm_text", ...changes })
+  const { blocks, shapes, cycles, embedding } = hrm({})
+  expect([blocks.length, shapes.layers, shapes.kvHeads]).toEqual([8, 4, 8])
+  expect([cycles, embedding.factor]).toEqual([{ slow: 2, fast: 3 }, 50])
+  const counted = hrm({ num_hidden_layers: 32, num_layers_per_stack: 4, initializer_range: 0.1 })
+  expect([counted.blocks.length, counted.embedding.factor]).toEqual([8, 10])
+})
+
+test("inside of a configuration that sees the newest text models are found", () => {
+  const inside = (model_type: string, text_config: Json) => {
+    const fields = fieldsOf({ model_type, text_config: { ...plain, ...text_config } })
+    return architectures[architectureOf(fields)].read(textFields(fields))
+  }
+  const { head, embedding, shapes } = inside("apertus1p5", { output_vocab_size: 90 })
+  expect([head.tied, embedding.stored, shapes.vocabulary]).toEqual([false, 100, 90])
+  expect(inside("cohere_compass", {}).head.factor).toBe(1)
+  expect(inside("muse_glimmer", {}).head).toMatchObject({ factor: 26 ** -0.5, cap: 20 })
 })
 
 test("Gemma 3n has what transformers gives it where little is said", () => {

@@ -46,6 +46,16 @@ export interface ModelConfig {
     /** Its table has so many rows, of which those behind the vocabulary are not read. */
     stored?: number
   }
+  /**
+   * Layers that are passed several times, and remember each pass by itself. A pass reads the last norm of what was left, and of what
+   * the layers before have left.
+   */
+  loop?: { from: number; to: number; times: number }
+  /**
+   * Its layers are two stacks, of as many each: a fast one, then a slow one, which stand for a row each, the slow one's the embedding
+   * at first. So often the fast one is passed so many times, and reads the sum of both rows, then the slow one once, as well.
+   */
+  cycles?: { slow: number; fast: number }
   /** Several rows of a token go through the layers. */
   streams?: Streams
   /** Each layer is given so many columns of each token's own, from a second table. */
@@ -63,6 +73,8 @@ export interface ModelConfig {
     bias: boolean
     /** What logits are multiplied with. */
     factor: number
+    /** Each is multiplied with a learned number of its token, too, which is stored so many times smaller. */
+    weighed?: number
     /** Logits are bent below it. */
     cap: number | undefined
   }

@@ -82,12 +82,18 @@ export function decoder(
   const place = { layers: shapes.layers, prefix: "model.", hidden, sinks, queries, sight }
   const placeOf = (index: number) => ({ ...place, index, input: inputs?.(index), heard: x })
   const rows = [x] // that each layer reads, and what the last one leaves
+  const lastNorm = (row: Node) =>
+    config.norm ? normed(row, config.norm, named("", "model."), "norm", "norm") : row
   if (config.streams) rows.push(streamedLayers(config, config.streams, x, placeOf))
+  else if (config.cycles) rows.push(cycledLayers(config, config.cycles, x, placeOf, lastNorm))
   else
-    for (const [index, block] of config.blocks.entries())
-      rows.push(withSeen(config, decoderLayer(block, rows[index]!, placeOf(index)), index))
+    for (const { index, begins } of passes(config)) {
+      const [row, place] = [rows.at(-1)!, { ...placeOf(index), keptBy: rows.length - 1 }]
+      const read = begins ? add(lastNorm(row), lastNorm(rows[config.loop!.from]!)) : row
+      rows.push(withSeen(config, decoderLayer(config.blocks[index]!, read, place), index))
+    }
   const left = rows.at(-1)!
-  const last = config.norm ? normed(left, config.norm, named("", "model."), "norm", "norm") : left
+  const last = config.cycles ? left : lastNorm(left)
   const matrix = head.tied ? table : weight("head", HEAD, vocabulary, hidden)
   const bias = head.bias ? weight("head_bias", "lm_head.bias", vocabulary) : undefined
   const shape = shapeOf(config)
@@ -115,6 +121,42 @@ function alignedQueries(
   })
 }
 
+/** Which layer comes after which; `begins`: one pass of several. */
+function passes({ blocks, loop }: ModelConfig): { index: number; begins: boolean }[] {
+  const all = [...blocks.keys()].map((index) => ({ index, begins: index === loop?.from }))
+  if (!loop) return all
+  const { from, to, times } = loop
+  const again = Array.from({ length: times }, () => all.slice(from, to)).flat()
+  return [...all.slice(0, from), ...again, ...all.slice(to)]
+}
+
+/** Each stack ends with the last norm, and each pass keeps its keys by itself. */
+function cycledLayers(
+  { blocks, shapes: { hidden } }: ModelConfig,
+  { slow, fast }: NonNullable<ModelConfig["cycles"]>,
+  x: Node,
+  placeOf: (layer: number) => LayerPlace,
+  lastNorm: (row: Node) => Node,
+): Node {
+  const each = blocks.length / 2
+  let passed = 0
+  const pass = (first: number, row: Node) => {
+    let left = row
+    for (let index = first; index < first + each; index++)
+      left = decoderLayer(blocks[index]!, left, { ...placeOf(index), keptBy: passed++ })
+    return lastNorm(left)
+  }
+  const vector = (name: string) => weight(name, `model.${name}.weight`, hidden)
+  // A learned row, whatever the token: a norm whose weights are 0, and its bias.
+  let fastRow = norm(x, vector("fast_zeros"), TINY, { kind: "layer", bias: vector("fast_row") })
+  let slowRow = x
+  for (let cycle = 0; cycle < slow; cycle++) {
+    for (let time = 0; time < fast; time++) fastRow = pass(0, add(fastRow, slowRow))
+    slowRow = pass(each, add(slowRow, fastRow))
+  }
+  return slowRow
+}
+
 function widened(x: Node, hidden: number): Node {
   const part = named("", "model.")
   const matrix = part("embed_wide", "embed_projection.weight", hidden, x.columns)
@@ -123,11 +165,14 @@ function widened(x: Node, hidden: number): Node {
 
 /** What becomes of a logit. */
 export const shapeOf =
-  ({ head: { factor, cap } }: ModelConfig) =>
+  ({ head: { factor, cap, weighed } }: ModelConfig) =>
   (logits: Node): Node => {
-    const sized = scaled(logits, factor)
+    const own = weighed === undefined ? logits : weigh(logits, headFactors(logits))
+    const sized = scaled(own, factor)
     return cap === undefined ? sized : apply("cap", sized, cap)
   }
+
+const headFactors = ({ columns }: Node) => weight("head_factors", "lm_head.factors.weight", columns)
 
 function embeddingTable({ shapes, embedding }: ModelConfig): Weight {
   const { vocabulary, hidden } = shapes
@@ -232,14 +277,20 @@ const layerNamed = ({ index, prefix }: Pick<LayerPlace, "index" | "prefix">) =>
 export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
   const layer = layerNamed(place)
   const { norms, only, parallel, residual } = block
-  const normIf = (wanted: boolean, value: Node, name: string, tensor: string) =>
-    wanted ? normed(value, block.norm, layer, name, tensor) : value
+  const normIf = (wanted: boolean, value: Node, name: string, tensor: string, kind = block.norm) =>
+    wanted ? normed(value, kind, layer, name, tensor) : value
+  const behind = { ...block.norm, epsilon: norms.behind ?? block.norm.epsilon }
   const weighed = (value: Node, name: string) => {
     const seen = block.media ? multiply(value, place.sight!) : value
     if (block.gates) return weigh(seen, layer(`${name}_gate`, `${name}.out_gate.weight`, 1))
     return block.layerScale
       ? weigh(seen, layer(`${name}_scale`, `${name}.layer_scale.weight`, value.columns))
       : seen
+  }
+  const moved = (row: Node, read: Node, made: Node, name: string) => {
+    if (block.interpolated === undefined) return add(row, scaled(weighed(made, name), residual))
+    const share = layer(`${name}_share`, `${name}.share.weight`, read.columns)
+    return add(read, weigh(add(made, scaled(read, -1)), share))
   }
   const ofMlp = (value: Node) =>
     normIf(norms.beforeMlp, value, "mlp_norm", "post_attention_layernorm")
@@ -258,20 +309,20 @@ export function decoderLayer(block: Block, x: Node, place: LayerPlace): Node {
     attended(block, layer, read, place),
     "attention_post_norm",
     "self_attn.output_norm",
+    behind,
   )
   const sumOf = (name: string, value: Node) =>
     normIf(norms.sums ?? false, value, `${name}_sum_norm`, `${name}.sum_norm`)
-  const own = add(x, scaled(weighed(mixed, "attention"), residual))
+  const own = moved(x, read, mixed, "attention")
   const sum = block.cross ? withHeard(block, block.cross, layer, own, place) : own
   const between = parallel ? x : sumOf("attention", withLaurel(block, layer, sum, read))
   const before = ofMlp(between)
   const given = block.experts?.beside
     ? mlpAndExperts(block, block.experts, layer, { normed: before, row: between }, place)
     : feedForward(block, layer, parallel && !norms.beforeMlp ? read : before, place)
-  const behind = normIf(norms.afterMlp, given, "mlp_post_norm", "mlp.output_norm")
-  const out = scaled(weighed(behind, "mlp"), residual)
-  const left = parallel ? add(sum, out) : sumOf("mlp", add(between, out))
-  return finished(block, layer, left, place)
+  const made = normIf(norms.afterMlp, given, "mlp_post_norm", "mlp.output_norm", behind)
+  const left = moved(parallel ? sum : between, before, made, "mlp")
+  return finished(block, layer, parallel ? left : sumOf("mlp", left), place)
 }
 
 /** Attention, or what stands in its place. */
@@ -400,6 +451,13 @@ function selfAttention(
     const before = clipped(normIf("before", value))
     return normIf("after", turn ? rope(before, headDim, turn) : before)
   }
+  const weighed = (name: "q" | "gate", value: Node) =>
+    shape.weighed
+      ? weigh(
+          value,
+          layer(`attention_${name}_factors`, `self_attn.${name}_factors.weight`, value.columns),
+        )
+      : value
   const memory = { layer: reads ?? keptBy, heads, kvHeads, headDim, scale, cap, window, sinks }
   const sunk = sinkLogits && layer("sinks", "self_attn.sinks.weight", heads)
   const q = project("q", x, heads * headDim, bias.qkv) // [tokens, heads * headDim]
@@ -418,18 +476,20 @@ function selfAttention(
     ...(bidirectional && { bidirectional }),
     ...(mutual && { mutual }),
   }
-  const queries = prepared("q", q, rotation?.query)
+  const queries = weighed("q", prepared("q", q, rotation?.query))
   const [keys, values] = reads === undefined ? remembered() : []
   const biases = shape.biases && attentionBiases(heads, shape.biases.positions)
   const given = attention(queries, keys, values, seen, { sinkLogits: sunk, biases })
-  const mixed = shape.normed
-    ? normed(given, shape.normed, layer, "attention_sub_norm", "self_attn.sub_norm")
-    : given
-  if (!gated) return project("o", mixed, hidden, bias.o)
-  const width = gated === "heads" ? heads : mixed.columns
+  const open = (opened: Node) => multiply(given, apply(gate ?? "sigmoid", weighed("gate", opened)))
+  const width = gated === "heads" ? heads : given.columns
   // The MLP has a gate, too.
-  const opened = project("gate", x, width, bias.qkv && gate === undefined, "attention_gate")
-  return project("o", multiply(mixed, apply(gate ?? "sigmoid", opened)), hidden, bias.o)
+  const mixed = gated
+    ? open(project("gate", x, width, bias.qkv && gate === undefined, "attention_gate"))
+    : given
+  const even = shape.normed
+    ? normed(mixed, shape.normed, layer, "attention_sub_norm", "self_attn.sub_norm")
+    : mixed
+  return project("o", even, hidden, bias.o)
 }
 
 /** Of all layers. */
@@ -796,7 +856,7 @@ function mlp(
   hidden: number,
   { bounded }: Pick<Block, "bounded"> = {},
 ): Node {
-  const { gated, activation, xielu, above, intermediate, bias } = shape
+  const { gated, activation, xielu, rectified, above, intermediate, bias } = shape
   const { factors = { gate: 1, down: 1 } } = shape
   const project = (name: string, input: Node, rows: number) => {
     const tensor = `mlp.${name}_proj`
@@ -809,11 +869,17 @@ function mlp(
   }
   if (!gated) {
     const up = project("up", x, intermediate)
-    return project("down", xielu ? xieluOf(up, layer) : apply(activation, up), hidden)
+    const own = rectified ? apply("above", up, 0) : apply(activation, up)
+    return project("down", xielu ? xieluOf(up, layer) : own, hidden)
   }
-  const opened = scaled(project("gate", x, intermediate), factors.gate)
+  const projected = (name: "gate" | "up") => {
+    const given = project(name, x, intermediate)
+    if (shape.weighed === undefined) return given
+    return weigh(given, layer(`${name}_factors`, `mlp.${name}_factors.weight`, intermediate))
+  }
+  const opened = scaled(projected("gate"), factors.gate)
   const gate = apply(activation, above === undefined ? opened : highest(opened, above, layer))
-  const both = multiply(gate, project("up", x, intermediate))
+  const both = multiply(gate, projected("up"))
   const given = shape.normed
     ? normed(both, shape.normed, layer, "mlp_sub_norm", "mlp.sub_norm")
     : both

@@ -60,8 +60,10 @@ const QWEN2_5_OMNI = {
 /** Qwen 2's have the fields of their text model outside, as they were published. */
 export const seeing: Readonly<Record<string, Seeing>> = {
   aya_vision: { models: "Aya Vision", texts: ["cohere2", "cohere"], tied: true },
+  apertus1p5: { models: "Apertus 1.5 8B", texts: ["apertus1p5_text"] },
   audioflamingo3: { models: "Audio Flamingo 3", texts: ["qwen2"] },
   cohere2_vision: { models: "Command A Vision", texts: ["cohere2"], tied: true },
+  cohere_compass: { models: "North Micro Vision", texts: ["cohere_compass_text"] },
   deepseek_vl: { models: "DeepSeek VL 1.3B", texts: ["llama"], tied: true },
   deepseek_vl_hybrid: { models: "DeepSeek VL 7B", texts: ["llama"], tied: true },
   exaone4_5: { models: "EXAONE 4.5", texts: ["exaone4"] },
@@ -156,6 +158,7 @@ export const seeing: Readonly<Record<string, Seeing>> = {
     texts: ["mistral", "ministral3", "mistral4"],
     tied: true,
   },
+  muse_glimmer: { models: "Muse Glimmer 30B", texts: ["muse_glimmer_text"] },
   ovis2: { models: "Ovis 2", texts: ["qwen2"], tied: true },
   paddleocr_vl: { models: "PaddleOCR-VL", texts: ["paddleocr_vl_text"], tied: true },
   perception_lm: { models: "Perception LM", texts: ["llama"] },

@@ -22,6 +22,7 @@ import { openReference } from "../../src/compiler/targets/reference/reference.ts
 import { rowsOf, tileOf } from "../../src/images/patches.ts"
 import { architectures } from "../../src/model/architectures.ts"
 import { compileFolder, senseFor } from "../../src/model/compile-folder.ts"
+import type { ModelConfig } from "../../src/model/config.ts"
 import { weightsOf } from "../../src/model/graph-weights.ts"
 import { type Model, type OpenOptions, openModel } from "../../src/model/model.ts"
 import { mlcNames } from "../../src/model/weights/mlc-names.ts"
@@ -140,6 +141,12 @@ test.each(golden)("%s is written byte for byte", async (name, from, format, shar
 })
 
 describe("a compiled folder", () => {
+  /** Rows of a table that nobody reads are not compiled. */
+  const ofReadRows = (config: ModelConfig) => ({
+    ...config,
+    embedding: { ...config.embedding, stored: undefined },
+  })
+
   const models = readdirSync(goldenFolder("models", "."), { withFileTypes: true })
   const names = models.flatMap((entry) => (entry.isDirectory() ? [entry.name] : []))
   test.each(names)("of %s opens again as the same model", async (name) => {
@@ -151,7 +158,7 @@ describe("a compiled folder", () => {
       progress: (written, total) => seen.push([written, total]),
     })
     const compiled = await openModel(output)
-    expect(compiled.config).toEqual(model.config)
+    expect(ofReadRows(compiled.config)).toEqual(ofReadRows(model.config))
     expect(compiled.format).toBe(model.format)
     expect(compiled.texts.endTokens).toEqual(model.texts.endTokens)
     expect(compiled.texts.sampling).toMatchObject(model.texts.sampling)

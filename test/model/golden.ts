@@ -32,6 +32,7 @@ export const compiledModels = [
   "granite-hybrid",
   "jamba",
   "kimi-linear",
+  "kolibri1",
   "llama-odd",
   "nemotron",
   "nemotron-h-moe",

@@ -24,6 +24,7 @@ describe.each([
       "models/qwen3-5",
       "models/granite-hybrid",
       "models/mamba",
+      "models/kolibri1",
     ],
     breadth: "some",
   },

@@ -378,7 +378,7 @@ describe("the reference", () => {
 
   test.each([
     tinyFolder,
-    ...["llama-wide", "mistral-swa"].map((name) => goldenFolder("models", name)),
+    ...["dory", "llama-wide", "mistral-swa"].map((name) => goldenFolder("models", name)),
   ])("computes %s in two shards to the bit", async (folder) => {
     const model = await openModel(folder)
     const { graph, format } = model

@@ -398,6 +398,27 @@ const cases: [FormatName, string, string, Partial<Read>][] = [
     { calls: [{ ...weather, arguments: '{"place": "x', ended: false }], broken: true },
   ],
   [
+    "atem",
+    "two messages to functions",
+    ` to=get_weather<|message|><atem:function_calls>\n<atem:invoke name="get_weather">\n<atem:parameter name="place">Köln 🙂 "x" <tool_call></atem:parameter>\n</atem:invoke>\n</atem:function_calls><|eom|><|start|>assistant to=now<|message|><atem:function_calls>\n<atem:invoke name="now">\n</atem:invoke>\n</atem:function_calls>`,
+    { calls: [weather, now] },
+  ],
+  [
+    "atem",
+    "an answer between calls, and a text that speaks of headers",
+    `I go to=now and to=nobody<|message|>. to=now<|message|><atem:function_calls><atem:invoke name="now"></atem:invoke></atem:function_calls><|eom|><|start|>assistant to=user<|message|>Well.`,
+    { text: "I go to=now and to=nobody<|message|>.Well.", calls: [now] },
+  ],
+  [
+    "atem",
+    "a call of a tool that nobody has",
+    `<atem:function_calls><atem:invoke name="nobody"></atem:invoke></atem:function_calls>`,
+    {
+      text: `<atem:function_calls><atem:invoke name="nobody"></atem:invoke></atem:function_calls>`,
+      broken: true,
+    },
+  ],
+  [
     "solar_open",
     "text and two calls",
     `Let me see.<|tool_calls|><|tool_call:begin|>a1b2c3d4e5<|tool_call:name|>get_weather<|tool_call:args|>${weather.arguments}<|tool_call:end|><|tool_call:begin|>f6g7h8i9j0<|tool_call:name|>now<|tool_call:args|>{}<|tool_call:end|>`,
@@ -593,6 +614,10 @@ const NAMED: [FormatName, string][] = [
   ["hunyuan", `<tool_calls>[{"name": "NAME"}]</tool_calls>`],
   ["glm4", `NAME\n{"a": 1}`],
   ["seed_oss", `<seed:tool_call><function=NAME></function></seed:tool_call>`],
+  [
+    "atem",
+    `to=NAME<|message|><atem:function_calls><atem:invoke name="NAME"></atem:invoke></atem:function_calls>`,
+  ],
   ["minimax_m2", `<minimax:tool_call><invoke name="NAME"></invoke></minimax:tool_call>`],
   [
     "hy3",
@@ -606,10 +631,10 @@ const NAMED: [FormatName, string][] = [
 ]
 
 test.each(NAMED)("%s: only declared tools are called by %s", (format, form) => {
-  const calling = read(format, [form.replace("NAME", "now")])
+  const calling = read(format, [form.replaceAll("NAME", "now")])
   expect([calling.text, calling.calls.map(({ name }) => name)]).toEqual(["", ["now"]])
   for (const name of ["rm", "no", "nows", "NOW", "toString", "constructor", "__proto__"]) {
-    const reply = form.replace("NAME", name)
+    const reply = form.replaceAll("NAME", name)
     expect(read(format, [reply])).toMatchObject({ text: reply, calls: [] })
     expect(read(format, Array.from(reply))).toMatchObject({ text: reply, calls: [] })
   }
@@ -644,6 +669,7 @@ test.each([
   ],
   ["{%- macro render_toolcalls(message) -%}\n  <|tool_calls_section_begin|>", "kimi_k2"],
   ["{{ '<|im_system|>tool_declare<|im_middle|>' -}}", "kimi_k2"],
+  ["{{- '<atem:function_calls>\\n<atem:invoke name=\"' + tc.function.name }}", "atem"],
   ["{{- '<|tool_call:begin|>' + tool_call.id + '<|tool_call:name|>' }}", "solar_open"],
   ['<|START_ACTION|>[\n {"tool_call_id": "{{ n }}", "tool_name": "', "cohere"],
   ["respond only with <|tool_call|> followed by a JSON list of tools used.", "granite"],

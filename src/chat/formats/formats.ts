@@ -4,6 +4,7 @@
 import { channels } from "../channels.ts"
 import type { Template } from "../template.ts"
 import { apertus } from "./apertus.ts"
+import { atem } from "./atem.ts"
 import type { CallGrammar, CallText } from "./call-grammar.ts"
 import { cohere } from "./cohere.ts"
 import { deepseek, deepseek31 } from "./deepseek.ts"
@@ -170,6 +171,11 @@ export const formats = {
       heads: (name) => spelled(LINE, `<invoke name="${name}">`),
     },
     ...minimaxM2,
+  },
+  atem: {
+    models: "Muse Glimmer",
+    shownBy: /<atem:function_calls>/,
+    ...atem,
   },
   hy3: {
     models: "Hy 3",

@@ -22,8 +22,8 @@ export function formatsSection(): string {
     ...rows,
     "",
     "Thinking is told from the answer by the marks that a template shows: `<think>`, `[THINK]`, `<seed:think>`, Apertus' and Hy 3's own, gpt-oss' and Gemma 4's",
-    "channels, Command's `<|START_THINKING|>`, Solar Open's `<|think|>`. Marks around the answer itself, which Command, Hunyuan, Solar Open and Granite 3.3 write, are not part",
-    "of it.",
+    "channels, Command's `<|START_THINKING|>`, Solar Open's `<|think|>`, Muse Glimmer's `to=self`. Marks around the answer itself, which Command, Hunyuan, Solar Open, Granite 3.3 and",
+    "Muse Glimmer write, are not part of it.",
     "",
   ].join("\n")
 }

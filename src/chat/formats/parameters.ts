@@ -1,5 +1,6 @@
 // Calls whose arguments stand one by one between marks: Qwen3-Coder's XML, which Seed-OSS marks otherwise, GLM's keys and values,
-// MiniMax's XML and Hy 3's keys and values, where marks stand around all calls. A text stands there as it is, without quotes, so that only the tool's schema says whether 5 is a text or a number; all else is JSON.
+// MiniMax's XML, which Muse Glimmer writes in tags of its own (atem.ts), and Hy 3's keys and values, where marks stand around all
+// calls. A text stands there as it is, without quotes, so that only the tool's schema says whether 5 is a text or a number; all else is JSON.
 // The forms are those of the chat templates that Qwen3-Coder, Seed-OSS, GLM-4.5, GLM-4.7, which breaks no lines, MiniMax M2 and
 // Hy 3 are published with. Qwen's and Seed's show words as Python has them, and Seed's lists, too.
 
@@ -27,7 +28,7 @@ import type { Family } from "./families.ts"
 import { type Input, NotACall, type Reading, type Tools } from "./input.ts"
 
 /** How calls are written. Line breaks between the marks are those of the templates; they may be missing. */
-interface Spelling {
+export interface Spelling {
   /** What a call opens with, before anything of it is known; or what all calls do. */
   mark: string
   /** Behind the mark, where it opens all of them, and behind the last. */
@@ -54,8 +55,6 @@ interface ValueSpelling {
 
 const OPEN = "<tool_call>"
 const SEED = "<seed:tool_call>"
-const MINIMAX = "<minimax:tool_call>"
-const MINIMAX_END = "</minimax:tool_call>"
 const PARAMETER_END = "</parameter>"
 const VALUE_END = "</arg_value>"
 
@@ -86,15 +85,24 @@ const glm: Spelling = {
   value: { end: VALUE_END, inLines: false, nulls: ["null"], inPython: false },
 }
 
-const minimax: Spelling = {
-  mark: MINIMAX,
-  all: ["\n", MINIMAX_END],
-  open: '<invoke name="',
-  named: '">\n',
-  member: ['<parameter name="', '">', `${PARAMETER_END}\n`],
-  close: "</invoke>\n",
-  value: { end: PARAMETER_END, inLines: false, nulls: ["null"], inPython: false },
-}
+/** XML as MiniMax has it, whose tags begin like this. */
+export const invokes = (prefix: string, mark: string, end: string) =>
+  ({
+    mark,
+    all: ["\n", end],
+    open: `<${prefix}invoke name="`,
+    named: '">\n',
+    member: [`<${prefix}parameter name="`, '">', `</${prefix}parameter>\n`],
+    close: `</${prefix}invoke>\n`,
+    value: {
+      end: `</${prefix}parameter>`,
+      inLines: false,
+      nulls: ["null"],
+      inPython: false,
+    },
+  }) as const satisfies Spelling
+
+const minimax = invokes("", "<minimax:tool_call>", "</minimax:tool_call>")
 
 /** What all of Hy 3's marks end with. */
 const HY = ":opensource"
@@ -112,7 +120,7 @@ const hy: Spelling = {
 export const qwen3Coder = parameters(qwen, readTags("/tool_call", qwen.value))
 export const seedOss = parameters(seed, readTags("/seed:tool_call", seed.value))
 export const glm45 = parameters(glm, readGlm)
-export const minimaxM2 = parameters(minimax, readInvokes)
+export const minimaxM2 = parameters(minimax, readInvokes("", minimax))
 export const hy3 = parameters(hy, readHy)
 
 function parameters(spelling: Spelling, read: (input: Input, tools: Tools) => Reading<void>) {
@@ -168,17 +176,17 @@ function grammarOfAll(spelling: Spelling, [open, close]: readonly [string, strin
 const BREAK = choice(literal(""), literal("\n"))
 
 /** Marks without their line breaks, or with any of them. */
-function marks(written: string): Part {
+export function marks(written: string): Part {
   const [first = "", ...others] = written.split("\n")
   return sequence(literal(first), ...others.flatMap((mark) => [BREAK, literal(mark)]))
 }
 
 /** A call from its name on. */
-function rest({ name, members }: CallableTool, { named, close }: Spelling): Part {
+export function rest({ name, members }: CallableTool, { named, close }: Spelling): Part {
   return sequence(literal(name), marks(named), members, marks(close))
 }
 
-function formOf({ member, value }: Spelling): ArgumentForm {
+export function formOf({ member, value }: Spelling): ArgumentForm {
   const [before, after, end] = member
   return {
     before,
@@ -203,7 +211,7 @@ function valuePart(
   return sequence(BREAK, value, BREAK, literal(end))
 }
 
-function written(
+export function written(
   { name, arguments: json }: CallText,
   { open, named, member, close, value: { inLines } }: Spelling,
 ): string {
@@ -274,16 +282,20 @@ function* readKeys(input: Input, values: Values, suffix = ""): Reading<void> {
   values.end()
 }
 
-function* readInvokes(input: Input, tools: Tools): Reading<void> {
-  let next = yield* tag(input)
-  do {
-    const values = announced(input, tools, quoted(next, "invoke"), minimax.value)
-    for (next = yield* tag(input, ANY); next !== "/invoke"; next = yield* tag(input, ANY))
-      yield* values.read(quoted(next, "parameter"))
-    values.end()
-    next = yield* tag(input)
-  } while (`<${next}>` !== MINIMAX_END)
-  yield* afterwards(input)
+/** Behind the mark. */
+export function readInvokes(prefix: string, { all, value }: ReturnType<typeof invokes>) {
+  const [invoke, parameter] = [`${prefix}invoke`, `${prefix}parameter`]
+  return function* (input: Input, tools: Tools): Reading<void> {
+    let next = yield* tag(input)
+    do {
+      const values = announced(input, tools, quoted(next, invoke), value)
+      for (next = yield* tag(input, ANY); next !== `/${invoke}`; next = yield* tag(input, ANY))
+        yield* values.read(quoted(next, parameter))
+      values.end()
+      next = yield* tag(input)
+    } while (`<${next}>` !== all[1])
+    yield* afterwards(input)
+  }
 }
 
 /** The name in a tag, `invoke name="NAME"`. */

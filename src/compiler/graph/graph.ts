@@ -284,6 +284,8 @@ export const valueDim = ({ headDim, latent }: Pick<Attention, "headDim" | "laten
 export interface Routing {
   active: number
   score: "softmax" | "sigmoid" // softmax: over all experts
+  /** A bias is added to logits, and not to scores. */
+  biased?: "logits"
   normalized: boolean
   factor: number
   /** Neighbours are groups, and only the `open` ones of the highest rank can be chosen; undefined: all can. */
@@ -508,9 +510,17 @@ export const directionText = ({ bidirectional, mutual, cross, media }: Attention
 
 /** "2 of the highest softmax, normalized" */
 
-export function routingText({ active, score, normalized, factor, groups }: Routing): string {
+export function routingText({
+  active,
+  score,
+  biased,
+  normalized,
+  factor,
+  groups,
+}: Routing): string {
   return [
     `${active} of the highest ${score}`,
+    ...(biased ? [`by biased ${biased}`] : []),
     ...(groups ? [`in ${groups.open} of ${groups.count} groups by the ${groups.rank}`] : []),
     ...(normalized ? ["normalized"] : []),
     ...(factor === 1 ? [] : [`times ${factor}`]),

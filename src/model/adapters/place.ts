@@ -36,7 +36,9 @@ export function placeAdapter(
     if (ggufSources) return { adapter, sources: ggufSources, keyOf, experts }
     throw adapter.broken("it is an adapter of a GGUF file, and the model is none")
   }
-  const layered = new RegExp(`(?:^|\\.)(${naming.layers.replaceAll(".", "\\.")}\\d+\\..+)$`)
+  const stacks = [naming.layers, ...(naming.layersBehind ? [naming.layersBehind.layers] : [])]
+  const begin = stacks.map((layers) => layers.replaceAll(".", "\\.")).join("|")
+  const layered = new RegExp(`(?:^|\\.)((?:${begin})\\d+\\..+)$`)
   const keyOf = (tensor: string) => {
     if (ELSEWHERE.test(tensor) || sees(tensor)) return undefined
     if (layered.test(tensor)) return layered.exec(tensor)![1]

@@ -1,7 +1,8 @@
 // Command R, R7B and A, and Aya: attention and MLP side by side behind one LayerNorm without bias, neighbours turned with each other,
 // logits multiplied with a constant; Command R+ has a LayerNorm of its own for every query and key head. From R7B on there are windows
 // in three of four layers, and the fourth is not turned at all. Command A+ has experts in the place of the MLP, behind its first layers.
-// Sources: modeling_cohere.py, modeling_cohere2.py and modeling_cohere2_moe.py of transformers.
+// North Micro is R7B's layer again. Sources: modeling_cohere.py, modeling_cohere2.py, modeling_cohere2_moe.py and
+// modeling_cohere_compass.py of transformers.
 
 import { type Experts, NORMS, withAttention, withBlocks, withMlp } from "../block.ts"
 import {
@@ -12,6 +13,7 @@ import {
   readLayerTypes,
 } from "../config.ts"
 import type { Fields } from "../fields.ts"
+import { readRotation } from "../rotation.ts"
 import { type Naming, withParts } from "../weights/names.ts"
 import { sharedExpertNames } from "./deepseek.ts"
 import { readMlpTypes, readRouting } from "./experts.ts"
@@ -75,6 +77,26 @@ function withSlides(
     return withAttention(block, {
       window: slides ? window : undefined,
       rotation: slides || turned(i) ? block.attention.rotation : undefined,
+    })
+  })
+}
+
+/** North Micro's: kinds of layers are turned in ways of their own, or not at all; halves of a head turn with each other. */
+export function readCohereCompass(fields: Fields): ModelConfig {
+  const parameters = fields.object("rope_parameters")
+  const kinds: readonly LayerType[] = ["full_attention", "sliding_attention"]
+  const isApart = kinds.some((kind) => parameters && kind in parameters.json)
+  const config = readPlain(fields.with({ logit_scale: 1 }), { ...LAYER_NORM, rotation: "none" })
+  const { layers, headDim, context } = config.shapes
+  const types = readLayerTypes(fields, layers, 1)
+  const window = fields.count("sliding_window", 4096)
+  return withBlocks(config, (block, i) => {
+    const layers = types[i]!
+    const isTurned = !isApart || parameters!.has(layers)
+    const turn = isTurned ? readRotation(fields, { headDim, context, layers }) : undefined
+    return withAttention(block, {
+      window: layers === "sliding_attention" ? window : undefined,
+      rotation: turn && { query: turn, key: turn },
     })
   })
 }

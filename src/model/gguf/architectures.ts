@@ -7,6 +7,7 @@ import { slopedBiases } from "../architectures/bloom.ts"
 import { deepseekNaming, miniCpm3Naming } from "../architectures/deepseek.ts"
 import { neighboursOf } from "../architectures/glm4.ts"
 import { selectiveProjections } from "../architectures/granite.ts"
+import { hrmTextParts } from "../architectures/hrm-text.ts"
 import { kimiLinearNaming } from "../architectures/kimi-linear.ts"
 import { unitWeights } from "../architectures/llama4.ts"
 import { mambaNaming, scanProjections } from "../architectures/mamba.ts"
@@ -27,6 +28,7 @@ import {
   type Naming,
   type Part,
   stackedExperts,
+  unitParts,
 } from "../weights/names.ts"
 import type { GgufArchitecture, GgufFile, Tensors } from "./config.ts"
 import {
@@ -674,6 +676,27 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     },
     parts: () => ({ "self_attn.gate_proj": "attn_gate" }),
   },
+  "muse-glimmer": {
+    model: "muse_glimmer_text",
+    neighbours: true,
+    fields: museGlimmerFields,
+    parts: () => ({ "self_attn.gate_proj": "attn_gate", ...unitParts("embed_norm") }),
+  },
+  // The layers of the fast stack, then those of the slow one; `block_count` is how often layers are passed in all.
+  hrm_text: {
+    model: "hrm_text",
+    fields: (file) => ({
+      num_layers_per_stack: file.count("hrm.layers_per_stack"),
+      H_cycles: file.count("hrm.h_cycles"),
+      L_cycles: file.count("hrm.l_cycles"),
+      embedding_scale: file.numberIfThere("embedding_scale"),
+    }),
+    parts: () => ({
+      ...hrmTextParts,
+      "self_attn.gate_proj": "attn_gate",
+      fast_row: { name: "hrm.z_l_init", bare: true },
+    }),
+  },
   laguna: {
     model: "laguna",
     turned: "partial_rotary_factor",
@@ -1205,6 +1228,18 @@ const parts: Naming["parts"] = {
 }
 
 /** Each projection of all experts is one tensor. Any architecture's gates and ups may be joined: first an expert's gate. */
+/** What queries are multiplied with is in their norm's weights; layers that see everything are not turned. */
+function museGlimmerFields(file: GgufFile, { rope_theta, layer_types }: Json): Json {
+  const theta = file.numberIfThere("rope.freq_base_swa") ?? rope_theta
+  const types = layer_types as string[] | undefined
+  return {
+    qk_scale_factor: 1,
+    layer_rope_theta: types?.map((type) => (type === "sliding_attention" ? theta : 0)),
+    output_multiplier: file.numberIfThere("logit_scale"),
+    final_logit_softcapping: file.numberIfThere("final_logit_softcapping"),
+  }
+}
+
 function expertParts(
   { blocks, shapes: { hidden } }: ModelConfig,
   { has }: Pick<Tensors, "has">,

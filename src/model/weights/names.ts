@@ -54,6 +54,10 @@ export interface Source {
   softplus?: true
   /** It is the hyperbolic tangent of what is stored, or what that lacks of 1. */
   tanh?: "itself" | "what is left"
+  /** Its values are multiplied with this, and then squared, or without their signs. */
+  times?: number
+  squared?: true
+  absolute?: true
   /** Added to every value. */
   plus?: number
   /** A row of another tensor, which is added to each of its rows; `shape`: that tensor is this row, stored in this shape. */
@@ -92,7 +96,7 @@ export type Part = string | NamedPart
 
 /**
  * `bare`: its weight is called by the name alone, and its bias by the name and _bias. `constants`: it is not stored, and these are all of
- * its values in one layer after the other.
+ * its values in one layer after the other. `ofTwo`: stored are two layers for one, and it is in that.
  */
 export type NamedPart = Omit<Source, "tensor"> & {
   name: string
@@ -100,6 +104,7 @@ export type NamedPart = Omit<Source, "tensor"> & {
   /** What stands before it is neither the root nor the head's, but `apart`. */
   apart?: true
   constants?: readonly number[]
+  ofTwo?: "first" | "second"
 }
 
 export interface Naming {
@@ -107,6 +112,8 @@ export interface Naming {
   roots: readonly { root: string; head: string; apart?: string }[]
   /** What stands before the number of a layer, behind the root. */
   layers: string
+  /** Of a second stack, where there is one: its first layer, and what stands before the number that it has there. */
+  layersBehind?: { first: number; layers: string }
   /**
    * By llama's names, without what stands before them and without .weight and .bias; others are the same. A name with its ending
    * has another of its own.
@@ -267,11 +274,11 @@ export function sourcesOf(
       const { name: own, bare, transposed, ...rest } = part
       const { rows, stacked = 1 } = part
       const from = (rows?.from ?? 0) + ((rows?.of ?? 0) / stacked) * Number(expert)
-      const tensor = `${at}${layers}${number}.${own.replace("*", expert)}${ending(kind!, bare)}`
+      const tensor = `${at}${placeOf(naming, number!)}${own.replace("*", expert)}${ending(kind!, bare)}`
       const turned = kind === "weight" && transposed ? { transposed } : {}
       return { tensor, ...rest, ...turned, ...(rows && { rows: { ...rows, from } }) }
     }
-    const place = inside ? at + (number === undefined ? "" : `${layers}${number}.`) : head
+    const place = inside ? at + (number === undefined ? "" : placeOf(naming, number)) : head
     const whole = `${stem}.${kind}`
     if (Object.hasOwn(parts, whole)) {
       const { name: own, bare: _, apart: isApart, plusRow, woven, ...rest } = partOf(whole)
@@ -288,13 +295,15 @@ export function sourcesOf(
       name: own,
       bare,
       constants,
+      ofTwo,
       plus,
       plusRow,
       transposed,
       ...rest
     } = partOf(ofHead ?? stem)
+    const within = ofTwo ? `${at}${layers}${oneOfTwo(Number(number), ofTwo)}.` : place
     return {
-      tensor: `${place}${own}${of ?? ""}${ending(kind!, bare)}`,
+      tensor: `${within}${own}${of ?? ""}${ending(kind!, bare)}`,
       ...rest,
       ...(constants && { constant: constants[Number(number)]! }),
       ...(kind === "weight" && plus !== undefined ? { plus } : {}),
@@ -305,6 +314,16 @@ export function sourcesOf(
     }
   }
 }
+
+/** What stands before the parts of a layer, behind the root. */
+function placeOf({ layers, layersBehind: behind }: Naming, number: string): string {
+  const layer = Number(number)
+  if (behind && layer >= behind.first) return `${behind.layers}${layer - behind.first}.`
+  return `${layers}${number}.`
+}
+
+const oneOfTwo = (layer: number, which: "first" | "second") =>
+  2 * layer + (which === "first" ? 0 : 1)
 
 export function partIn(parts: Naming["parts"], name: string): NamedPart {
   const part = Object.hasOwn(parts, name) ? parts[name]! : name

@@ -72,8 +72,9 @@ export function rowsOf(
       ? (first: number, count: number, room?: Room) =>
           readScattered(stored, source, [first, count], room)
       : (first: number, count: number, room?: Room) => stored.read(first, count, room)
-  const { plus = 0, exponential, raised, softplus, tanh } = source
-  if (plus === 0 && !addend && !exponential && !raised && !softplus && !tanh) return { codec, read }
+  const { plus = 0, times = 1, exponential, raised, softplus, tanh, squared, absolute } = source
+  const isKept = plus === 0 && times === 1 && !addend && !squared && !absolute
+  if (isKept && !exponential && !raised && !softplus && !tanh) return { codec, read }
   // The sum is rounded to float, not to what the tensor is stored in.
   return {
     codec: "f32",
@@ -87,8 +88,9 @@ export function rowsOf(
         if (exponential) return log(-value)
         if (raised) return -exp(value)
         if (tanh) return tanh === "itself" ? tanhOf(value) : 1 - tanhOf(value)
-        const own = softplus ? log(1 + exp(value)) : value
-        return own + (row ? row[i % columns]! : plus)
+        const own = times * (softplus ? log(1 + exp(value)) : value)
+        const shaped = squared ? own * own : absolute ? Math.abs(own) : own
+        return shaped + (row ? row[i % columns]! : plus)
       })
       return { rows: count, values: narrow(changed, "f32") }
     },

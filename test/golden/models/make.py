@@ -18,7 +18,15 @@ import numpy as np
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from transformers import AutoConfig, AutoModelForCausalLM, Mistral4ForCausalLM, MllamaForConditionalGeneration
+from transformers import (
+    Apertus1p5TextForCausalLM,
+    AutoConfig,
+    AutoModelForCausalLM,
+    CohereCompassForCausalLM,
+    Mistral4ForCausalLM,
+    MllamaForConditionalGeneration,
+    MuseGlimmerForConditionalGeneration,
+)
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaMLP
 from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 
@@ -678,6 +686,42 @@ MODELS = {
         "bos_token_id": 314,
         "eos_token_id": [317, 318],
     },
+    "gpt-neo": {
+        "architectures": ["GPTNeoForCausalLM"],
+        "model_type": "gpt_neo",
+        "vocab_size": 320,
+        "hidden_size": 40,
+        "num_layers": 2,
+        "num_heads": 4,
+        "intermediate_size": None,
+        "max_position_embeddings": 512,
+        "attention_types": [[["global", "local"], 1]],
+        "attention_layers": ["global", "local"],
+        "window_size": 24,
+        "activation_function": "gelu_new",
+        "layer_norm_epsilon": 1e-5,
+        "tie_word_embeddings": False,
+        "bos_token_id": 314,
+        "eos_token_id": [317, 318],
+    },
+    "opt": {
+        "architectures": ["OPTForCausalLM"],
+        "model_type": "opt",
+        "vocab_size": 320,
+        "hidden_size": 40,
+        "word_embed_proj_dim": 40,
+        "ffn_dim": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 512,
+        "activation_function": "relu",
+        "do_layer_norm_before": True,
+        "_remove_final_layer_norm": False,
+        "enable_bias": True,
+        "pad_token_id": 1,
+        "bos_token_id": 314,
+        "eos_token_id": [317, 318],
+    },
     "bloom": {
         "architectures": ["BloomForCausalLM"],
         "model_type": "bloom",
@@ -994,6 +1038,153 @@ MODELS = {
             "vision_output_dim": 16,
         },
     },
+    "kolibri1": {
+        **COMMON,
+        "architectures": ["Kolibri1ForCausalLM"],
+        "model_type": "kolibri1",
+        "num_hidden_layers": 3,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+        "sliding_window": 24,
+        "head_dim": 12,
+        "tie_word_embeddings": False,
+        "moe_intermediate_size": 20,
+        "shared_expert_intermediate_size": 24,
+        "num_experts": 6,
+        "num_experts_per_tok": 2,
+        "norm_topk_prob": True,
+    },
+    "dory": {
+        **{key: value for key, value in COMMON.items() if key not in ("rms_norm_eps", "rope_theta")},
+        "architectures": ["DoryForCausalLM"],
+        "model_type": "dory",
+        "num_hidden_layers": 8,
+        "layer_types": ["sliding_attention", "mlp", "full_attention", "mlp"] * 2,
+        "n_input_layers": 2,
+        "n_output_layers": 2,
+        "n_recurrent_loops": 2,
+        "recurrent_kv_cache_mode": "per_loop",
+        "head_dim": 12,
+        "sliding_window": 24,
+        "initializer_range": 0.125,
+        "ngpt_alpha_init": 0.25,
+        "tie_word_embeddings": False,
+        "mlp_bias": False,
+        "rope_parameters": {
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+            "full_attention": {"rope_type": "default", "rope_theta": 1000000.0},
+        },
+    },
+    "hrm-text": {
+        **{key: value for key, value in COMMON.items() if key != "num_key_value_heads"},
+        "architectures": ["HrmTextForCausalLM"],
+        "model_type": "hrm_text",
+        "head_dim": 10,
+        "num_hidden_layers": 12,
+        "num_layers_per_stack": 2,
+        "H_cycles": 2,
+        "L_cycles": 2,
+        "embedding_scale": 5.0,
+        "prefix_lm": True,
+        "tie_word_embeddings": False,
+        "mlp_bias": False,
+    },
+    "lara-mini": {
+        **COMMON,
+        "architectures": ["LaraMiniForCausalLM"],
+        "model_type": "lara_mini",
+        "num_hidden_layers": 4,
+        "layer_types": ["linear_attention", "sliding_attention", "linear_attention", "full_attention"],
+        "head_dim": 12,
+        "sliding_window": 24,
+        "linear_conv_kernel_dim": 4,
+        "linear_key_head_dim": 8,
+        "linear_value_head_dim": 12,
+        "linear_num_key_heads": 2,
+        "linear_num_value_heads": 4,
+        "moe_intermediate_size": 20,
+        "shared_expert_intermediate_size": 24,
+        "num_experts": 6,
+        "num_experts_per_tok": 2,
+        "norm_topk_prob": True,
+    },
+    "apertus1p5": {
+        **COMMON,
+        "architectures": ["Apertus1p5TextForCausalLM"],
+        "model_type": "apertus1p5_text",
+        "vocab_size": 344,
+        "output_vocab_size": 320,
+        "hidden_act": "xielu",
+        "rms_norm_eps": 1e-5,
+        "tie_word_embeddings": False,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
+    },
+    "muse-glimmer": {
+        "architectures": ["MuseGlimmerForConditionalGeneration"],
+        "model_type": "muse_glimmer",
+        "image_token_id": 330,
+        "video_token_id": 331,
+        "out_hidden_size": 32,
+        "projector_hidden_size": 16,
+        "tie_word_embeddings": False,
+        "text_config": {
+            **{key: value for key, value in COMMON.items() if key not in ("hidden_act", "rope_theta")},
+            "model_type": "muse_glimmer_text",
+            "hidden_activation": "silu",
+            "num_hidden_layers": 3,
+            "head_dim": 12,
+            "rms_norm_eps": 0.0078125,
+            "tie_word_embeddings": False,
+            "sliding_window": 24,
+            "layer_types": ["sliding_attention", "sliding_attention", "full_attention"],
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
+            "layer_rope_theta": [10000.0, 10000.0, 0],
+            "final_logit_softcapping": 20.0,
+            "qk_scale_factor": 3.87,
+            "output_multiplier": 0.4,
+            "post_norm_eps": 1e-8,
+        },
+        "vision_config": {
+            "model_type": "muse_glimmer_vision",
+            "hidden_size": 8,
+            "intermediate_size": 16,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 2,
+            "patch_size": 2,
+        },
+    },
+    "cohere-compass": {
+        **{key: value for key, value in COMMON.items() if key not in ("rms_norm_eps", "rope_theta")},
+        "architectures": ["CohereCompassForCausalLM"],
+        "model_type": "cohere_compass_text",
+        "num_hidden_layers": 3,
+        "layer_norm_eps": 1e-5,
+        "logit_scale": 0.25,
+        "pad_token_id": 0,
+        "sliding_window": 24,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+        "rope_parameters": {
+            "sliding_attention": {"rope_type": "default", "rope_theta": 5000.0, "mrope_section": [2, 2, 1]},
+            "full_attention": None,
+        },
+    },
+    "codegen": {
+        "architectures": ["CodeGenForCausalLM"],
+        "model_type": "codegen",
+        "vocab_size": 320,
+        "n_positions": 512,
+        "n_ctx": 512,
+        "n_embd": 48,
+        "n_layer": 2,
+        "n_head": 4,
+        "rotary_dim": 8,
+        "n_inner": None,
+        "activation_function": "gelu_new",
+        "layer_norm_epsilon": 1e-5,
+        "tie_word_embeddings": False,
+        "bos_token_id": 314,
+        "eos_token_id": [317, 318],
+        "use_cache": True,
+    },
     "mistral4": {
         **{key: value for key, value in COMMON.items() if key not in ("num_key_value_heads", "rope_theta")},
         "architectures": ["Mistral4ForCausalLM"],
@@ -1087,6 +1278,18 @@ def as_kimi_linear(tensors):
     return {dense.sub("mlp.", name): tensor for name, tensor in tensors.items()}
 
 
+def as_dory(tensors):
+    """Attention and the MLP behind it as layers of their own, as they are published."""
+    renamed = {}
+    for name, tensor in tensors.items():
+        if match := re.match(r"backbone\.layers\.(\d+)\.(self_attn|mlp|lambda_[12])(.*)", name):
+            first = match[2] in ("self_attn", "lambda_1")
+            own = {"lambda_1": "attn_alpha", "lambda_2": "mlp_alpha"}.get(match[2], "mixer")
+            name = f"backbone.layers.{2 * int(match[1]) + (not first)}.{own}{match[3]}"
+        renamed[name] = tensor
+    return renamed
+
+
 class Matrix(torch.nn.Module):
     """What stands in the place of attention."""
 
@@ -1130,6 +1333,7 @@ def cut(model):
 
 # Those that transformers does not have, and what it has that computes the same; or that it writes otherwise than they are published.
 COMPUTED_AS = {
+    "dory": (MODELS["dory"], as_dory),
     "kimi-linear": (MODELS["kimi-linear"], as_kimi_linear),
     "nemotron-nas": (
         {**MODELS["nemotron-nas"], "model_type": "llama", "num_key_value_heads": 4, "intermediate_size": 48},
@@ -1175,6 +1379,10 @@ COMPUTED_AS = {
 def draw(name, shape, generator):
     """Weights that decay and mix enough for every part to show."""
     normal = torch.randn(*shape, generator=generator) if not name.endswith("A_log") else None
+    if name.endswith(("sqk", "s_gate", "logit_scale", "lambda_1", "lambda_2")):
+        return 0.125 + 0.1 * normal
+    if ".suv_" in name:
+        return 0.5 + 0.2 * normal
     if name.endswith("A_log"):
         return torch.log(0.05 + 2 * torch.rand(shape, generator=generator))
     if name.endswith(("dt_bias", "dt_proj.bias")):
@@ -1209,7 +1417,13 @@ def draw(name, shape, generator):
 
 def class_of(config):
     """Of what transformers finds inside of another alone, and of what has another beside it, the class itself."""
-    classes = {"mistral4": Mistral4ForCausalLM, "mllama": MllamaForConditionalGeneration}
+    classes = {
+        "apertus1p5_text": Apertus1p5TextForCausalLM,
+        "cohere_compass_text": CohereCompassForCausalLM,
+        "mistral4": Mistral4ForCausalLM,
+        "mllama": MllamaForConditionalGeneration,
+        "muse_glimmer": MuseGlimmerForConditionalGeneration,
+    }
     return classes.get(config["model_type"], AutoModelForCausalLM)
 
 
@@ -1232,9 +1446,9 @@ def make_weights(config, seed, folder):
             weight.copy_(draw(name, weight.shape, generator).bfloat16().float())
         ids = torch.randint(3, 310, (1, 60), generator=generator)
         deviation = model(ids, use_cache=False).logits[0].std().item()
-        names = ("norm", "norm_f", "final_layernorm", "embedding_norm", "ln_f")
-        inner = getattr(model.base_model, "language_model", model.base_model)
-        norm = next(getattr(inner, own) for own in names if hasattr(inner, own))
+        names = ("norm", "norm_f", "final_layernorm", "final_layer_norm", "embedding_norm", "ln_f")
+        inner = getattr(model.base_model, "language_model", getattr(model.base_model, "decoder", model.base_model))
+        norm = next((getattr(inner, own) for own in names if hasattr(inner, own)), None)
         last = getattr(norm, "weight", model.lm_head.weight)  # of a norm without weights the head
         last.copy_((last * 3 / deviation).bfloat16().float())
     model.to(torch.bfloat16).save_pretrained(folder)
@@ -1277,7 +1491,9 @@ class Choices:
         bias = getattr(kept, "e_score_correction_bias", inputs[1] if len(inputs) > 1 else None)
         if bias is not None:
             is_softmax = hasattr(router, "moe_statics")
-            logits = (logits.softmax(-1) if is_softmax else logits.sigmoid()) + bias.flatten()
+            if not type(router).__name__.startswith("Kolibri1"):  # whose bias is the logits'
+                logits = logits.softmax(-1) if is_softmax else logits.sigmoid()
+            logits = logits + bias.flatten()
         if getattr(router, "num_group", 1) > 1:
             of_groups = logits.unflatten(-1, (router.num_group, -1)).topk(2).values.sum(-1)
             ranked = of_groups.sort(descending=True).values

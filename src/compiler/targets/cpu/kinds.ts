@@ -268,6 +268,7 @@ export const routing = struct("routing", {
   groups: int,
   open: int,
   two_largest: int,
+  biased_logits: int,
 })
 
 export const parameter = struct("parameter", {

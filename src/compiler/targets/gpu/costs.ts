@@ -55,14 +55,19 @@ function launchesOf(steps: readonly TapeStep[], sees: Sees): number {
 
 /** Of each layer but the last: from its first product to the next one's. @param tape the plan's steps, and the draw behind them */
 export function layerLaunches(plan: Plan, tape: readonly TapeStep[], sees: Sees): number[] {
-  const begins: number[] = [] // of each layer, the tape's step
+  const begins: number[] = [] // of each layer, as often as it is passed, the tape's step
+  const first = new Map<string, number>() // of each layer, the matrix that it begins with
+  let latest: string | undefined
   for (const [at, { run }] of unitsOf(plan).entries()) {
     const weight = productOf(plan.steps[run[0]!]!)
     const [, layer] = /^layers\.(\d+)\./.exec(plan.parameters[weight ?? -1]?.name ?? "") ?? []
-    if (layer !== undefined) begins[Number(layer)] ??= at
+    if (layer === undefined || weight === undefined) continue
+    if (!first.has(layer)) first.set(layer, weight)
+    if (first.get(layer) !== weight || layer === latest) continue
+    begins.push(at)
+    latest = layer
   }
-  const own = begins.filter((at) => at !== undefined) // a layer may be nothing
-  return own.slice(1).map((end, i) => launchesOf(tape.slice(own[i], end), sees))
+  return begins.slice(1).map((end, i) => launchesOf(tape.slice(begins[i], end), sees))
 }
 
 function productOf(step: Step): number | undefined {

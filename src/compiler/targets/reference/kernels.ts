@@ -237,14 +237,15 @@ export function addParts(sums: Float64Array): void {
 /** What each expert counts: see Routing. Sums are added in the order of experts. */
 export function route(
   x: Rows,
-  { active, score, normalized, factor, groups }: Routing,
+  { active, score, biased, normalized, factor, groups }: Routing,
   bias: Float32Array | undefined,
   out: Rows,
   row: number,
 ): void {
   const logits = rowOf(x, row)
   const scores = score === "softmax" ? softmax(logits) : logits.map(sigmoid)
-  const compared = bias ? scores.map((value, i) => value + bias[i]!) : logits
+  const raised = biased === "logits" ? logits : scores
+  const compared = bias ? raised.map((value, i) => value + bias[i]!) : logits
   const isOpen = groups ? openOf(compared, groups) : () => true
   const chosen = highest(compared, active, isOpen)
   let sum = 0

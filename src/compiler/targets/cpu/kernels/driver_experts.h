@@ -16,6 +16,7 @@ struct routing {
   float factor;
   int64_t groups, open;  // of the groups; one group: all experts are open
   int two_largest;       // add up to a group's rank
+  int biased_logits;     // and not scores
 };
 
 struct routed {
@@ -71,7 +72,8 @@ INLINE void route_row(const struct routed a) {
     softmax_of(a.input, r.count, scores);
   const float *compared = a.input;
   if (a.bias) {
-    for (int64_t i = 0; i < r.count; i++) biased[i] = scores[i] + a.bias[i];
+    const float *raised = r.biased_logits ? a.input : scores;
+    for (int64_t i = 0; i < r.count; i++) biased[i] = raised[i] + a.bias[i];
     compared = biased;
   }
   if (r.groups > 1) close_groups(r, compared, closed);

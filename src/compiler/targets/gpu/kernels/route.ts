@@ -77,7 +77,8 @@ export function route(k: Builder, routing: Routing, row: RoutedRow): void {
   k.barrier()
   const { bias } = row
   if (bias) {
-    ifThere(() => k.each(experts, (i) => compared.store(i, scores.load(i).add(bias(i)))))
+    const raised = routing.biased === "logits" ? logits : scores
+    ifThere(() => k.each(experts, (i) => compared.store(i, raised.load(i).add(bias(i)))))
     k.barrier()
   }
   const isOpen = openGroups(k, routing, row, compared)
