@@ -99,7 +99,7 @@ const roomy = [
   ...["mistral-swa", "phi3", "starcoder2", "mamba", "falcon-mamba", "mamba2"],
   ...["qwen3-5", "qwen3-5-moe", "qwen3-next", "granite-hybrid", "granite-hybrid-dense"],
   ...["bamba", "falcon-h1", "falcon-h1-normed", "jamba", "kimi-linear", "olmo-hybrid"],
-  ...["nemotron-h", "nemotron-h-moe"],
+  ...["nemotron-h", "nemotron-h-moe", "lara-mini"],
 ]
 
 const judged = takesAll ? every : await oneOfEach(every)
