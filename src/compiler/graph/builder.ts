@@ -90,6 +90,7 @@ export function linear(x: Node, weight: Weight, bias?: Weight): Node {
     x.columns === weight.columns,
     `${weight.name} reads ${weight.columns} columns, not ${x.columns}`,
   )
+  check(weight.columns > 1, `${weight.name} has one column, which is a vector: weigh with it`)
   check(!bias || bias.rows === weight.rows, `${bias?.name} does not fit ${weight.name}`)
   return {
     op: "linear",
