@@ -35,8 +35,8 @@ export interface ModelConfig {
     /** Behind so many of the first layers, as many more of its columns are added. */
     stacked?: number
     /**
-     * Learned positions are added to it, whose table has so many rows before the first; undefined: none are. The first `heard` positions
-     * are a recording's, which have none, and the table begins behind them.
+     * Learned positions are added to it; undefined: none are. `skipped`: as many before the first are counted by `max_position_embeddings`.
+     * The first `heard` positions are a recording's, which have none, and the table begins behind them.
      */
     positions: { skipped: number; heard?: number } | undefined
     /** Of the sum. */

@@ -88,17 +88,15 @@ async function featuresOf({ vision }: Model): Promise<Float32Array> {
   const { taken } = graph.shapes
   // Slices are of any proportions, and small ones soon read.
   const side = 2 * images.patch * images.joined
-  const { kind } = images.cutting
-  const [isSlice, isTogether] = [kind === "slices", kind === "together"]
+  const isSlice = images.cutting.kind === "slices"
   const layout = isSlice ? { ...images, tile: { width: side, height: side } } : images
   const rows = rowsOf(layout)
   const limits = limitsFor(plan, { blocks: 4, tokens: rows, sequences: 1, rows })
   const program = openReference(plan, limits)
   await loadParameters(weights, program.manifest, program)
   const hiddenIn = Float32Array.from({ length: rows * taken! }, (_, i) => Math.sin(i))
-  const { places, wanted, given: _, ...seen } = tileOf(hiddenIn, layout)
+  const { places, wanted, given: _, ...told } = tileOf(hiddenIn, layout)
   const tile = { tokens: places, from: 0, blocks: blocksFor(rows), logits: [], hidden: [...wanted] }
-  const told = isSlice || isTogether ? seen : {}
   return (await take(program, { ...batch([tile]), ...told, hiddenIn })).hidden
 }
 

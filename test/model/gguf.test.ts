@@ -132,8 +132,8 @@ test("every architecture of the table has a file", async () => {
     ...converted.map(convertedFile),
     ...encoders.map((file) => join(root, "encoders", file)), // which embeddings.test.ts judges
   ]
-  // Ollama's alone, which ollama-sight.test.ts judges, and one that mmproj.test.ts does.
-  const seen = new Set<unknown>(["qwen25vl", "paddleocr"])
+  // Ollama's alone, which ollama-sight.test.ts judges, and two that mmproj.test.ts does.
+  const seen = new Set<unknown>(["qwen25vl", "paddleocr", "hunyuan_vl"])
   for (const path of files) {
     const isFile = path.endsWith(".gguf")
     const folder = new Folder(isFile ? dirname(path) : path)

@@ -9,7 +9,8 @@ import type { Naming } from "../weights/names.ts"
 /** Of LayerNorms, which no configuration says. */
 const EPSILON = 1e-5
 
-const SKIPPED = 2
+/** Rows of the table that the count of positions leaves out. */
+const BEFORE = 2
 
 export function readOpt(given: Fields): ModelConfig {
   for (const name of ["do_layer_norm_before", "layer_norm_elementwise_affine"])
@@ -40,19 +41,19 @@ export function readOpt(given: Fields): ModelConfig {
       return withMlp(own, { gated: false, bias, ...(isRelu && { rectified: true }) })
     }),
     norm: isLast ? undefined : config.norm,
-    embedding: { factor: 1, positions: { skipped: SKIPPED } },
+    embedding: { factor: 1, positions: { skipped: 0 } },
   }
 }
 
 export function optNaming({ shapes: { context } }: ModelConfig): Naming {
-  const of = context + SKIPPED
+  const of = context + BEFORE
   return {
     roots: ["model.decoder.", "decoder."].map((root) => ({ root, head: "" })),
     layers: "layers.",
     parts: {
       embed_positions: {
         name: "embed_positions",
-        rows: { of, from: SKIPPED, run: context, every: of },
+        rows: { of, from: BEFORE, run: context, every: of },
       },
       norm: "final_layer_norm",
       input_layernorm: "self_attn_layer_norm",
