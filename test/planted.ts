@@ -2412,7 +2412,7 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "shares keep their signs",
     file: "src/model/weights/rows.ts",
-    text: "source.absolute ? Math.abs(own) : own",
+    text: "absolute ? Math.abs(own) : own",
     fault: "own",
     test: "test/model/reference.test.ts",
     name: "models/dory",
