@@ -152,7 +152,11 @@ export async function blindBy(
 }
 
 /** A test: both prompts at once, then the second again behind what is remembered of it. */
-export function answersAsGolden(name: string, model = goldenFolder("vision", name)): void {
+export function answersAsGolden(
+  name: string,
+  model = goldenFolder("vision", name),
+  target?: "reference",
+): void {
   const overrides = {
     max_total_seq_length: 512,
     prefill_chunk_size: name.startsWith("gemma4") ? 80 : 32, // whose image is whole in a step
@@ -162,5 +166,6 @@ export function answersAsGolden(name: string, model = goldenFolder("vision", nam
     const data = bytes.toString("base64")
     return { type: "image_url", image_url: { url: `data:image/png;base64,${data}` } }
   }
-  answersWith({ model, overrides, prompts: golden(name), media: ["image"], sent })
+  const on = target ? { target } : {}
+  answersWith({ model, ...on, overrides, prompts: golden(name), media: ["image"], sent })
 }
