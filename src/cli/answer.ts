@@ -6,7 +6,7 @@ import { type App, createApp } from "../app.ts"
 import type { ChatMessage, ReplyEvent } from "../chat/conversation.ts"
 import type { SamplingParams } from "../engine/generation.ts"
 import type { EngineStats } from "../engine/stats.ts"
-import { openingOf } from "./opening.ts"
+import { draftingOf, openingOf } from "./opening.ts"
 import type { chatOptions, samplingOptions } from "./options.ts"
 import type { Values } from "./read-options.ts"
 
@@ -19,10 +19,7 @@ export function openForOne(model: string, options: ChatOptions): Promise<App> {
     model,
     mode: "interactive",
     generationDefaults: options["--generation-defaults"],
-    drafting: {
-      mode: options["--speculative-mode"],
-      models: options["--additional-models"],
-    },
+    drafting: draftingOf(options),
   })
 }
 

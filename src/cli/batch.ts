@@ -12,7 +12,7 @@ import { type Problem, unreadable } from "../errors.ts"
 import { http } from "../node-http.ts"
 import { type AnswerFile, openAnswers } from "./batch-answers.ts"
 import { type Asked, readLine, type Unanswered } from "./batch-line.ts"
-import { openingOf } from "./opening.ts"
+import { draftingOf, openingOf } from "./opening.ts"
 import type { batchOptions } from "./options.ts"
 import type { Values } from "./read-options.ts"
 import { endNow, endSignal, INTERRUPTED } from "./signals.ts"
@@ -80,10 +80,7 @@ function appOf(model: string, options: Options, key: string) {
     model,
     mode: options["--mode"],
     servedName: options["--served-model-name"],
-    drafting: {
-      mode: options["--speculative-mode"],
-      models: options["--additional-models"],
-    },
+    drafting: draftingOf(options),
     toolFormat: options["--tool-format"],
     generationDefaults: options["--generation-defaults"],
     maxQueue: MAX_AT_ONCE,

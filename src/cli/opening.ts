@@ -2,7 +2,7 @@
 
 import type { ModelOptions } from "../app/options.ts"
 import { createLog, type Log } from "../log.ts"
-import type { modelOptions } from "./options.ts"
+import type { chatOptions, modelOptions } from "./options.ts"
 import { downloadProgress, progressBar } from "./progress.ts"
 import type { Values } from "./read-options.ts"
 
@@ -23,4 +23,11 @@ export function openingOf(
     onDownload: downloadProgress(process.stderr),
     onProgress: progressBar(process.stderr),
   }
+}
+
+/** What guesses ahead, as those commands take it that answer. */
+export function draftingOf(
+  options: Pick<Values<typeof chatOptions>, "--speculative-mode" | "--additional-models">,
+) {
+  return { mode: options["--speculative-mode"], models: options["--additional-models"] }
 }

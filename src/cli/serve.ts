@@ -8,7 +8,7 @@ import type { Chosen, EngineLimits, MemoryShares } from "../engine/limits.ts"
 import { version } from "../version.ts"
 import { GiveBack } from "../worker/give-back.ts"
 import { residentSize } from "../worker/resident-size.ts"
-import { openingOf } from "./opening.ts"
+import { draftingOf, openingOf } from "./opening.ts"
 import type { serveOptions } from "./options.ts"
 import type { Values } from "./read-options.ts"
 import { endNow, endSignal } from "./signals.ts"
@@ -30,10 +30,7 @@ export async function serve(given: readonly string[], options: Options): Promise
     idleUnload: options["--idle-unload"] && options["--idle-unload"] * 1000,
     mode: options["--mode"],
     servedName: options["--served-model-name"],
-    drafting: {
-      mode: options["--speculative-mode"],
-      models: options["--additional-models"],
-    },
+    drafting: draftingOf(options),
     toolFormat: options["--tool-format"],
     generationDefaults: options["--generation-defaults"],
     maxQueue: options["--max-queue"],
