@@ -14,8 +14,6 @@ interface Asked {
 
 interface Serving {
   model: string
-  /** Absent: what serves on this machine's processor. */
-  target?: "reference"
   overrides: Overrides
   prompts: readonly Asked[]
   media: readonly string[]
@@ -27,15 +25,13 @@ interface Answer {
   usage: { prompt_tokens_details: { cached_tokens: number } }
 }
 
-const onReference = { device: { name: "cpu", id: 0 }, target: "reference" } as const
-
 /** A test: all prompts at once, then the second again behind what is remembered of it. */
-export function answersWith({ model, target, overrides, prompts, media, sent }: Serving): void {
+export function answersWith({ model, overrides, prompts, media, sent }: Serving): void {
   const name = "golden"
   let app: App
   let url: string
   beforeAll(async () => {
-    app = await createApp({ model, servedName: name, overrides, ...(target && onReference) })
+    app = await createApp({ model, servedName: name, overrides })
     url = `http://127.0.0.1:${await app.listen(0)}`
     await app.ready
   }, 240_000)

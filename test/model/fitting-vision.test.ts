@@ -224,4 +224,4 @@ test.each(turning)("%s: tokens of its prompts stand where transformers has them"
   }
 })
 
-describe.each(fitting)("%s answers as transformers does", (name) => answersAsGolden(name))
+describe.each(fitting)("%s answers as transformers does", answersAsGolden)

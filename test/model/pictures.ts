@@ -152,11 +152,7 @@ export async function blindBy(
 }
 
 /** A test: both prompts at once, then the second again behind what is remembered of it. */
-export function answersAsGolden(
-  name: string,
-  model = goldenFolder("vision", name),
-  target?: "reference",
-): void {
+export function answersAsGolden(name: string, model = goldenFolder("vision", name)): void {
   const overrides = {
     max_total_seq_length: 512,
     prefill_chunk_size: name.startsWith("gemma4") ? 80 : 32, // whose image is whole in a step
@@ -166,6 +162,5 @@ export function answersAsGolden(
     const data = bytes.toString("base64")
     return { type: "image_url", image_url: { url: `data:image/png;base64,${data}` } }
   }
-  const on = target ? { target } : {}
-  answersWith({ model, ...on, overrides, prompts: golden(name), media: ["image"], sent })
+  answersWith({ model, overrides, prompts: golden(name), media: ["image"], sent })
 }
