@@ -23,11 +23,11 @@ test("soak: every stream whole and as it is alone, nothing left behind, memory f
   try {
     const common = { url: server.url, model: "tiny", clients: 6 }
     // Allocators keep what the longest prompts took, for each of the threads that happened to encode one.
-    const longest = { ...common, seconds: 8, warmUp: 0, seed: 1, mix: { huge: 1 } }
+    const longest = { ...common, seconds: 10, warmUp: 0, seed: 1, mix: { huge: 1 } }
     expect(isSound(await load(longest))).toBe(true)
 
     server.child.kill("SIGUSR2")
-    const told = await load({ ...common, seconds: 15, warmUp: 12, seed: 2, mix: usualMix })
+    const told = await load({ ...common, seconds: 20, warmUp: 20, seed: 2, mix: usualMix })
     expect(told.faults).toEqual({})
     expect(told.left).toEqual({ sinter_running: 0, sinter_waiting: 0, sinter_blocks_used: 0 })
     expect(told.outcomes.answered).toBeGreaterThan(50)
