@@ -26,9 +26,9 @@ async function startEncoder(): Promise<void> {
 
 function keepCompiledModules(): void {
   const { enableCompileCache, getCompileCacheDir } = module as Partial<CompileCache>
-  enableCompileCache?.(join(cacheHome(), "sinter", "modules"))
-  const folder = getCompileCacheDir?.()
-  if (folder) process.env.NODE_COMPILE_CACHE ??= folder // for our processes that read texts and templates
+  const folder = join(cacheHome(), "sinter", "modules")
+  enableCompileCache?.(folder)
+  if (getCompileCacheDir?.()) process.env.NODE_COMPILE_CACHE ??= folder // for processes and threads that we start
 }
 
 /** Of Node from 22.1 on: https://nodejs.org/api/module.html#module-compile-cache */

@@ -2,6 +2,7 @@
 // is its answer; what nobody catches ends the worker, and its asker (worker.ts) starts another.
 
 import { writeFileSync } from "node:fs"
+import module from "node:module"
 import { parentPort, workerData } from "node:worker_threads"
 import { GiveBack } from "./give-back.ts"
 import { OUT_OF_MEMORY, standBack } from "./hosts.ts"
@@ -36,6 +37,7 @@ export function serve<Opening, Order>({ open, answer, tell }: Served<Opening, Or
         isOpen = true
         memory = new GiveBack() // what it has now is its own
         post({ id: message.id, value })
+        setImmediate(keepCompiledModules)
       }, failing(message.id))
     } else if (isOpen) respond(message)
     else opened.then(() => respond(message), "id" in message ? failing(message.id) : () => {})
@@ -71,6 +73,11 @@ export function serve<Opening, Order>({ open, answer, tell }: Served<Opening, Or
   function failing(id: number) {
     return (error: Error) => post({ id, failure: error.message })
   }
+}
+
+/** Node would when this ends by itself, which it never does: https://nodejs.org/api/module.html#moduleflushcompilecache (from 22.10 on) */
+function keepCompiledModules(): void {
+  ;(module as { flushCompileCache?: () => void }).flushCompileCache?.()
 }
 
 function channel(take: (message: ToWorker) => void): (answer: FromWorker) => void {
