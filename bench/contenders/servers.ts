@@ -36,7 +36,7 @@ export function sinter(
   const options = ["serve", served, "--device", device, ...mode]
   return startServer({
     ...names[kernels],
-    about: `sinter ${commit()}, \`${options.slice(2).join(" ")}\``,
+    about: `sinter ${commit()}, Node ${process.versions.node}, \`${options.slice(2).join(" ")}\``,
     task,
     command: process.execPath,
     options: (port) => [join(root, "build/cli/main.js"), ...options, "--port", `${port}`],
