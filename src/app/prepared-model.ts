@@ -252,7 +252,8 @@ function chooseWithin(
   const traits = { ...target.steps, ...(mostBlocks && { mostBlocks }) }
   const room = { mode, overrides, traits, available: device.available, host }
   const fixed = towers.reduce((sum, { bytes }) => sum + bytes, weightBytes)
-  const limits = chooseLimits({ ...room, manifest, weightBytes: fixed, bufferBytes, drafts })
+  const uncut = towers.find(({ medium }) => medium.isPromptMutual)?.medium.mostRows
+  const limits = chooseLimits({ ...room, manifest, weightBytes: fixed, bufferBytes, drafts, uncut })
   return { limits, memoryOf: device.limitedBy }
 }
 

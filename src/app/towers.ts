@@ -47,7 +47,7 @@ export interface PreparedTower {
 }
 
 /** What a model sees or hears with, and what it is asked with. */
-interface Medium extends Pick<ChatMedium, "kind" | "mark"> {
+interface Medium extends Pick<ChatMedium, "kind" | "mark" | "isPromptMutual"> {
   sense: Sight | Hearing
   /** Of the copy of its weights on the shelf: its model's own has none. */
   part: number
@@ -76,6 +76,7 @@ function mediumOf(sense: Sight | Hearing): Medium {
       kind: "image",
       mark: images.mark,
       soft: images.soft,
+      ...(sense.config.mutual === "with the prompt" && { isPromptMutual: true }),
       tileRows: mostRows(images),
       mostRows: mostImageRows(images),
       open: (log) => openImages(images, log),
@@ -145,7 +146,7 @@ export async function openTower(
 ): Promise<OpenTower> {
   return openWhole(async (closing) => {
     const program = closing.add(await prepared.open(limits, signal))
-    const { sense, part, kind, mark, soft, mostRows } = medium
+    const { sense, part, kind, mark, soft, isPromptMutual, mostRows } = medium
     const { path, configuration, format, weights } = sense
     const hash = await load({ path, name, configuration, format, weights, part }, program)
     const tower = closing.add(createTower(program, { log, onLost }))
@@ -157,6 +158,7 @@ export async function openTower(
       kind,
       mark,
       soft: { text: soft, id: sense.config.softToken },
+      ...(isPromptMutual && { isPromptMutual }),
       prepare: preparing(source, tower, {
         ...("apart" in sense && sense.apart && { apart: sense.apart }),
         largest: mostRows * hidden * 4,

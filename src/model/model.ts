@@ -279,7 +279,8 @@ async function textsBy(adapters: readonly Adapter[], source: Source): Promise<Mo
   const own = await source.readTexts()
   for (const { folder, names } of adapters.toReversed()) {
     if (names === "gguf" || !(await bringsTokenizer(folder))) continue
-    const its = await readTexts(folder, source.fields, source.config.shapes.vocabulary)
+    const { fields, config, type } = source
+    const its = await readTexts(folder, fields, config.shapes.vocabulary, type)
     const { sampling, endTokens, beginToken } = own
     return { ...its, sampling, endTokens, beginToken }
   }
@@ -311,6 +312,8 @@ interface Source {
   /** What it hears with, where that lies in a file of whisper.cpp. */
   hear?: () => Hearing
   fields: Fields
+  /** Of the whole model, whose text model these fields are; absent: they say it. */
+  type?: string
   architecture: ArchitectureName
   config: ModelConfig
   /** Absent: the weights will say. */
@@ -429,15 +432,17 @@ async function plainSource(folder: Folder, adapters: readonly Adapter[]): Promis
   const packing = await packingOf(folder, [whole, fields])
   const { read, naming } = architectures[architecture]
   const config = readDirection(fields, read(fields))
+  const type = whole.text("model_type")
   return {
     configuration: PLAIN,
+    type,
     fields,
     architecture,
     config,
     format: undefined,
     mixture: packing?.method ?? "gguf",
     openWeights: () => openSafetensors(folder, withMlxNames(naming(config), config), packing),
-    readTexts: () => readTexts(folder, fields, config.shapes.vocabulary),
+    readTexts: () => readTexts(folder, fields, config.shapes.vocabulary, type),
   }
 }
 

@@ -19,7 +19,7 @@ import { answersWith } from "./answers.ts"
 import { goldenFolder, readTensors } from "./golden.ts"
 
 /** Whose tiles are as large as their images, and whose prompts tell in which grids they lie. */
-const IS_FITTING = /^(qwen|gemma4|glm|hunyuan|paddleocr)/
+const IS_FITTING = /^(cohere-compass|qwen|gemma4|glm|hunyuan|paddleocr)/
 
 export const picturedModels = readdirSync(goldenFolder("vision", "."), { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
@@ -155,7 +155,7 @@ export async function blindBy(
 export function answersAsGolden(name: string, model = goldenFolder("vision", name)): void {
   const overrides = {
     max_total_seq_length: 512,
-    prefill_chunk_size: name.startsWith("gemma4") ? 80 : 32, // whose image is whole in a step
+    prefill_chunk_size: /^(gemma4|paligemma)/.test(name) ? 80 : 32, // whose images, or prompts, are whole in a step
     kv_dtype: "f32",
   } as const
   const sent = (bytes: Buffer) => {

@@ -23,6 +23,7 @@ import {
   publishedWords,
 } from "./minicpm.ts"
 import { MLLAMA_TOWER } from "./mllama.ts"
+import { PALIGEMMA, PALIGEMMA_SOFT } from "./paligemma.ts"
 import {
   type ImageProcessor,
   NEXT,
@@ -285,6 +286,16 @@ const families: Readonly<Record<string, Family>> = {
       const closing = `${tokens("eoi_token", "<end_of_image>")}\n\n`
       return { mark, soft, wording: { ...plain, opening: `\n\n${mark}`, closing } }
     },
+  },
+  [PALIGEMMA]: {
+    processors: ["SiglipImageProcessor"],
+    tower: "siglip_vision_model",
+    joined: () => 1,
+    words: ({ tokens }) => ({
+      mark: PALIGEMMA_SOFT,
+      soft: tokens("image_token", PALIGEMMA_SOFT),
+      wording: plain,
+    }),
   },
   aya_vision: {
     processors: ["GotOcr2ImageProcessor"],
@@ -601,7 +612,7 @@ function checkTile(
       "patch_size",
       `makes ${side} patches a side, which cannot be joined by ${joined}`,
     )
-  checkCount(processor, left / joined ** 2)
+  for (const each of [processor, image]) checkCount(each, left / joined ** 2)
   checkRepeated(processor, { patch_size: patch, pixel_shuffle_ratio: 1 / joined })
 }
 
