@@ -4391,6 +4391,14 @@ export const planted: readonly PlantedFault[] = [
     name: "paligemma answers",
   },
   {
+    what: "North Micro's pairs turn by as many of time, height and width as Qwen's",
+    file: "src/model/vision/qwen.ts",
+    text: "return kinds.flatMap((kind) => scaling.object(kind) ?? [])",
+    fault: "return []",
+    test: "test/model/fitting-vision.test.ts",
+    name: "cohere-compass answers",
+  },
+  {
     what: "a step has no more room where a prompt that has an image is not cut",
     file: "src/engine/limits.ts",
     text: "stepTokens + uncut",

@@ -53,6 +53,15 @@ describe.each(fitting)("the tower of %s", (name) => {
   test("on cpu", () => judgeTower(name, opening.cpu), 120_000)
 })
 
+test("North Micro is served blind where kinds of layers turn by other parts of a head", async () => {
+  const why = await blindBy("cohere-compass", (_, config) => {
+    const { rope_parameters } = config.text_config as { rope_parameters: Json }
+    const { sliding_attention: slides } = rope_parameters as { sliding_attention: Json }
+    rope_parameters.full_attention = { ...slides, mrope_section: [1, 2, 2] }
+  })
+  expect(why).toContain("mrope_section is another of some layers than of others")
+})
+
 test("a place that a tower has no row for is refused", async () => {
   const model = await openModel(goldenFolder("vision", "gemma4-layer-inputs"), { sees: true })
   onTestFinished(() => model.close())
