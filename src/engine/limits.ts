@@ -28,6 +28,8 @@ export interface Overrides {
   spec_draft_length?: number
   /** Devices that share the model. */
   tensor_parallel_shards?: number
+  /** Patches of an image at the most, where its tiles are as large as it is. */
+  max_image_patches?: number
 }
 
 export interface Demand {
