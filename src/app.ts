@@ -20,6 +20,7 @@ import { createLog } from "./log.ts"
 import { version } from "./version.ts"
 
 export { planOf, towerPlanOf } from "./app/plan.ts"
+export { checkImagePatches, tileBytes } from "./app/towers.ts"
 export type { Summary }
 
 export interface AppOptions extends Partial<Omit<ModelsOptions, "models">> {

@@ -44,6 +44,8 @@ export interface HistoryOptions {
   sees?: true
   /** And those of an image see each other: a row's second number is the position of its image's last one. */
   mutual?: true
+  /** Of every sequence so many tokens, its prompt, see the last of them. */
+  bothWays?: number
   /** Another row is handed out behind the hidden one; or both are taken in, that one first, and one of them is zeros. */
   beside?: "given" | "taken"
   /** Whether it takes a step while one runs, and whether that one's tokens are told to it or had where they are drawn. */
@@ -337,11 +339,13 @@ export function historyProgram(options: HistoryOptions): HistoryProgram {
 
   /** Images are whole, and who is none of theirs sees itself last. */
   function checkImages({ tokens, starts, positions, seenTo, hiddenIn }: StepInput): void {
+    const { bothWays = 0 } = options
     for (let s = 0; s + 1 < starts.length; s++) {
       const last = positions[starts[s + 1]! - 1]!
       for (let i = starts[s]!; i < starts[s + 1]!; i++) {
         const row = tokens[i]! - SEEN
-        const end = row < 0 ? positions[i]! : hiddenIn![row * HIDDEN + 1]!
+        const own = positions[i]! < bothWays ? bothWays - 1 : positions[i]!
+        const end = row < 0 ? own : hiddenIn![row * HIDDEN + 1]!
         if (end > last) faults.push(`position ${end} of an image is in another step`)
         if ((seenTo ?? positions)[i] !== end) faults.push(`${positions[i]} does not see to ${end}`)
       }

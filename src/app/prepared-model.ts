@@ -14,7 +14,7 @@ import {
 } from "../compiler/targets/prepare.ts"
 import type { Prepared } from "../compiler/targets/target.ts"
 import { lackFor, type TargetName, targetOf, targets } from "../compiler/targets/targets.ts"
-import { chooseLimits, type EngineLimits, type Mode } from "../engine/limits.ts"
+import { chooseLimits, type EngineLimits, type Mode, type Overrides } from "../engine/limits.ts"
 import { Problem, problem } from "../errors.ts"
 import type { Log } from "../log.ts"
 import { checkFormat } from "../model/compile-folder.ts"
@@ -36,7 +36,7 @@ import { graphFor, type PreparedDrafting, prepareDrafting } from "./drafting.ts"
 import { findMmproj, findModel } from "./find-model.ts"
 import { type ModelOptions, type ModelSettings, settingsOf } from "./options.ts"
 import { planOf } from "./plan.ts"
-import { type PreparedTower, prepareTower } from "./towers.ts"
+import { checkImagePatches, type PreparedTower, prepareTower } from "./towers.ts"
 
 /** What was opened and what was chosen, for people. */
 export interface Summary {
@@ -108,8 +108,9 @@ export async function prepareModel(
     const { target, trustLibraries, overrides, log } = settings
     const encoder = closing.add(new Encoder(log)) // what takes longest goes first
     readAhead([...changes.adapters, path], encoder)
-    const sight = { sees: true, mmproj }
+    const sight = { sees: true, mmproj, mostPatches: overrides.max_image_patches }
     const files = closing.add(await openModel(path, { verify: false, ...sight, ...changes })) // when it is read
+    checkImagePatches(files, overrides)
     if (files.blind) log.warn(`Images are refused: ${files.blind}`)
     if (files.deaf) log.warn(`Audio is refused: ${files.deaf}`)
     const tokenizer = readTokenizer(files, encoder, log)
@@ -252,8 +253,27 @@ function chooseWithin(
   const traits = { ...target.steps, ...(mostBlocks && { mostBlocks }) }
   const room = { mode, overrides, traits, available: device.available, host }
   const fixed = towers.reduce((sum, { bytes }) => sum + bytes, weightBytes)
-  const limits = chooseLimits({ ...room, manifest, weightBytes: fixed, bufferBytes, drafts })
+  checkRoom(towers, overrides, { weightBytes, available: device.available })
+  const uncut = towers.find(({ medium }) => medium.isPromptMutual)?.medium.mostRows
+  const limits = chooseLimits({ ...room, manifest, weightBytes: fixed, bufferBytes, drafts, uncut })
   return { limits, memoryOf: device.limitedBy }
+}
+
+/** Whoever allows images of so many patches is told what these take, and not that the model does. */
+function checkRoom(
+  towers: readonly PreparedTower[],
+  { max_image_patches: most }: Overrides,
+  { weightBytes, available }: { weightBytes: number; available: number },
+): void {
+  const tower = towers.find(({ medium }) => medium.kind === "image")
+  if (most === undefined || !tower || weightBytes + tower.bytes <= available) return
+  const [taken, weights, left] = [tower.bytes, weightBytes, available].map((bytes) =>
+    (bytes / 2 ** 20).toFixed(0),
+  )
+  throw problem("option_invalid", {
+    option: "--overrides max_image_patches",
+    problem: `an image of ${most} patches takes the tower ${taken} MiB, and beside ${weights} MiB of weights ${left} MiB may be taken of all; allow fewer.`,
+  })
 }
 
 /** Tokens that ask a Whisper: to begin, the language, the task, no times. */

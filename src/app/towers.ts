@@ -1,6 +1,7 @@
 // What a model sees or hears with: a tower for either, a program of its own on its model's device, and what is made ready for it
 // (src/images, src/audio). Rows of images and recordings that came last are kept, since a conversation brings them again with each turn.
 
+import { availableParallelism } from "node:os"
 import { openRecordings, type Recordings } from "../audio/recordings.ts"
 import { mostRecordingRows, mostRows as mostWindowRows } from "../audio/tiles.ts"
 import type { ChatMedium } from "../chat/media.ts"
@@ -10,9 +11,9 @@ import { type ProgramWish, parameterCount, prepareProgram } from "../compiler/ta
 import type { PlanTraits, Prepared } from "../compiler/targets/target.ts"
 import type { Overrides } from "../engine/limits.ts"
 import { type Beside, createTower, type Tower, towerLimits } from "../engine/tower.ts"
-import type { Problem } from "../errors.ts"
+import { type Problem, problem } from "../errors.ts"
 import { arranged } from "../images/arrangement.ts"
-import type { SeenImage } from "../images/image.ts"
+import type { ImageProcessing, SeenImage } from "../images/image.ts"
 import { openImages } from "../images/images.ts"
 import { mostImageRows, mostRows } from "../images/patches.ts"
 import type { Log } from "../log.ts"
@@ -21,7 +22,7 @@ import type { Hearing } from "../model/hearing/open-hearing.ts"
 import type { Model } from "../model/model.ts"
 import type { WeightSource } from "../model/packed-copy.ts"
 import type { Sight } from "../model/vision/open-vision.ts"
-import { takenColumns } from "../runtime/manifest.ts"
+import { bufferBytes, type Manifest, takenColumns } from "../runtime/manifest.ts"
 import type { LoadableProgram, ProgramLimits } from "../runtime/program.ts"
 import { type Caller, Lane } from "../worker/lane.ts"
 import { towerPlanOf } from "./plan.ts"
@@ -47,7 +48,7 @@ export interface PreparedTower {
 }
 
 /** What a model sees or hears with, and what it is asked with. */
-interface Medium extends Pick<ChatMedium, "kind" | "mark"> {
+interface Medium extends Pick<ChatMedium, "kind" | "mark" | "isPromptMutual"> {
   sense: Sight | Hearing
   /** Of the copy of its weights on the shelf: its model's own has none. */
   part: number
@@ -76,6 +77,7 @@ function mediumOf(sense: Sight | Hearing): Medium {
       kind: "image",
       mark: images.mark,
       soft: images.soft,
+      ...(sense.config.mutual === "with the prompt" && { isPromptMutual: true }),
       tileRows: mostRows(images),
       mostRows: mostImageRows(images),
       open: (log) => openImages(images, log),
@@ -106,18 +108,50 @@ export async function prepareTower(
   const { groups } = program.manifest.kv
   const medium = mediumOf(sense)
   const limits = towerLimits(groups.length, medium.tileRows)
-  const kept = groups.reduce(
-    (sum, { bytesPerBlock }, i) => sum + bytesPerBlock * limits.blocks[i]!,
-    0,
-  )
+  const bytes = program.weightBytes + program.bufferBytes(limits) + keptBytes(groups, limits)
   const millions = (parameterCount(plan) / 1e6).toFixed(1)
   return {
     medium,
     program,
     limits,
-    bytes: program.weightBytes + program.bufferBytes(limits) + kept,
-    title: `${plan.architecture}, ${millions} M parameters, ${sense.format}, ${program.origin}${besideOf(sense)}`,
+    bytes,
+    title: `${plan.architecture}, ${millions} M parameters, ${sense.format}, ${mib(bytes)}, ${program.origin}${besideOf(sense)}`,
   }
+}
+
+const mib = (bytes: number) => `${(bytes / 2 ** 20).toFixed(1)} MiB`
+
+/** Of keys and values. */
+const keptBytes = (groups: Manifest["kv"]["groups"], { blocks }: ProgramLimits) =>
+  groups.reduce((sum, { bytesPerBlock }, i) => sum + bytesPerBlock * blocks[i]!, 0)
+
+/** What a tower takes beside its weights, for the largest tile. */
+export function tileBytes({ kv: { groups }, bytes }: Manifest, images: ImageProcessing): number {
+  const limits = towerLimits(groups.length, mostRows(images))
+  return bufferBytes(bytes, limits, availableParallelism()) + keptBytes(groups, limits)
+}
+
+/**
+ * Patches of an image that somebody allows count where its tile is as large as it is, and its model's files say how large by an area or an edge.
+ * @throws `option_invalid` where images are cut in another way, or not at all
+ */
+export function checkImagePatches(
+  { vision, blind = "the model sees no images." }: Pick<Model, "vision" | "blind">,
+  { max_image_patches: most }: Overrides,
+): void {
+  if (most === undefined) return
+  const cutting = vision?.images.cutting
+  const isBound =
+    cutting?.kind === "within" ||
+    cutting?.kind === "shrink" ||
+    (cutting?.kind === "fit" && !cutting.tiles)
+  if (isBound) return
+  throw problem("option_invalid", {
+    option: "--overrides max_image_patches",
+    problem: cutting
+      ? "the model's own files say how many patches a tile has; leave it out."
+      : blind,
+  })
 }
 
 /** Of several files that might have been meant, people want to know which it was. */
@@ -145,7 +179,7 @@ export async function openTower(
 ): Promise<OpenTower> {
   return openWhole(async (closing) => {
     const program = closing.add(await prepared.open(limits, signal))
-    const { sense, part, kind, mark, soft, mostRows } = medium
+    const { sense, part, kind, mark, soft, isPromptMutual, mostRows } = medium
     const { path, configuration, format, weights } = sense
     const hash = await load({ path, name, configuration, format, weights, part }, program)
     const tower = closing.add(createTower(program, { log, onLost }))
@@ -157,6 +191,7 @@ export async function openTower(
       kind,
       mark,
       soft: { text: soft, id: sense.config.softToken },
+      ...(isPromptMutual && { isPromptMutual }),
       prepare: preparing(source, tower, {
         ...("apart" in sense && sense.apart && { apart: sense.apart }),
         largest: mostRows * hidden * 4,

@@ -2,6 +2,7 @@
 // characters, and never where somebody's text spells it, the model's processor says what stands there instead, soft tokens among
 // it. The rows that take the places of those come from a tower, which is asked once the prompt is known to fit.
 
+import { createHash } from "node:crypto"
 import type { GenerationMedia, PromptCoordinates, Sight } from "../engine/generation.ts"
 import { type Problem, problem } from "../errors.ts"
 import { LruMap } from "../lru.ts"
@@ -17,6 +18,8 @@ export interface ChatMedium {
   mark: string
   /** The token that stands for each of its rows in the prompt: its text and its id. */
   soft: { text: string; id: number }
+  /** All tokens of a prompt that has one see each other. */
+  isPromptMutual?: true
   /** Decodes and prepares it. @throws a Problem (`invalid_value`, naming `field`) where it is none, or too large */
   prepare(bytes: Uint8Array, field: string, caller: Caller): Promise<PreparedMedium>
 }
@@ -241,6 +244,7 @@ export class Media {
       Array<number>(rows).fill(Number(kind === "audio")),
     )
     const coordinates = coordinatesOf(tokens.length, places, media)
+    const isWhole = media.some(({ kind }) => this.#senses.of(kind).isPromptMutual)
     return {
       tokens,
       counted,
@@ -249,6 +253,7 @@ export class Media {
         keys: Int32Array.from(keys),
         ...(counted.audio > 0 && { heard: Uint8Array.from(heard) }),
         ...(coordinates && { coordinates }),
+        ...(isWhole && { promptKey: known.of({ hash: hashOf(tokens, keys), rows: 1 })[0]! }),
         ...(front > 0 && { sights: sightsOf(soft.subarray(front), marked) }),
       },
       encode: (caller) => encoded(media, caller),
@@ -287,6 +292,13 @@ export class Media {
     }
     return marks.sort((one, other) => one.at - other.at)
   }
+}
+
+/** Of a prompt, by its tokens and by what its rows are known by. */
+function hashOf(tokens: Int32Array, keys: readonly number[]): string {
+  const hash = createHash("sha256")
+  for (const part of [tokens, Int32Array.from(keys)]) hash.update(part).update(":")
+  return `prompt${hash.digest("hex")}`
 }
 
 /** Rows before the tokens. */

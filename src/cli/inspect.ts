@@ -4,7 +4,7 @@
 
 import { basename } from "node:path"
 import { findModel } from "../app/find-model.ts"
-import { planOf, towerPlanOf } from "../app.ts"
+import { checkImagePatches, planOf, tileBytes, towerPlanOf } from "../app.ts"
 import { mostRecordingRows, mostWindowRows, windowSeconds } from "../audio/tiles.ts"
 import { type Graph, type Node, printGraph } from "../compiler/graph/graph.ts"
 import { type Plan, printPlan } from "../compiler/plan.ts"
@@ -37,8 +37,10 @@ import { refuse } from "./values.ts"
 export async function inspect(name: string, options: Values<typeof inspectOptions>): Promise<void> {
   const hub = { onDownload: downloadProgress(process.stderr), log: console }
   const { path, ...changes } = await findModel(name, hub, options["--lora"])
-  const model = await openModel(path, { verify: false, sees: true, ...changes })
+  const { max_image_patches: mostPatches }: Overrides = options["--overrides"]
+  const model = await openModel(path, { verify: false, sees: true, mostPatches, ...changes })
   try {
+    checkImagePatches(model, options["--overrides"])
     const senses = sensesOf<Sight | Hearing>(model)
     const option = options["--audio-tower"] ? "--audio-tower" : "--tower"
     const isTower = options[option]
@@ -63,11 +65,12 @@ export async function inspect(name: string, options: Values<typeof inspectOption
         const plans: Partial<Record<SenseName, Plan>> = {}
         for (const { name, sense } of senses)
           plans[name] = towerPlanOf(sense, options["--overrides"], target.traits)
+        const seen = plans.vision && (await target.library!.prepare(plans.vision, 1)).manifest
         return summary(of, plan, {
           kv,
           making: await making(),
           costs,
-          sensing: [seeingOf(model, plans.vision), hearingOf(model, plans.hearing)],
+          sensing: [seeingOf(model, plans.vision, seen), hearingOf(model, plans.hearing)],
         })
       },
       config: () => ({ json: of.config }),
@@ -162,9 +165,13 @@ function towerWords({ tower, parameters, format, weightBytes }: ReturnType<typeo
   return `${tower}, ${(parameters / 1e6).toFixed(1)} M parameters, ${format}, ${mib(weightBytes)}`
 }
 
-function seeingOf({ vision, blind }: Model, plan: Plan | undefined): Sensing {
+function seeingOf(
+  { vision, blind }: Model,
+  plan: Plan | undefined,
+  manifest: Manifest | undefined,
+): Sensing {
   const name = "images"
-  if (!vision || !plan) return lackOf(name, blind)
+  if (!vision || !plan || !manifest) return lackOf(name, blind)
   const { images, format } = vision
   const { joined, queries } = images
   const patches = mostRows(images) - Number(images.hasClassRow) - (queries ?? 0)
@@ -176,6 +183,7 @@ function seeingOf({ vision, blind }: Model, plan: Plan | undefined): Sensing {
     rows: isFitting ? (queries ?? Math.floor(patches / joined ** 2)) : wantedOf(images).length,
     tiles: mostTiles(images),
     imageRows: mostImageRows(images),
+    tileBytes: tileBytes(manifest, images),
   }
   const { width, height } = facts.tile
   const become = `${facts.patches} patches become ${facts.rows} rows`
@@ -188,7 +196,7 @@ function seeingOf({ vision, blind }: Model, plan: Plan | undefined): Sensing {
     json: facts,
     rows: [
       [name, towerWords(facts)],
-      ["tile", tile],
+      ["tile", `${tile}, for which ${mib(facts.tileBytes)} are set aside`],
       ["image", image],
     ],
   }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest"
 import { commandLine } from "./commands.ts"
-import { chatOptions, compileOptions, serveOptions } from "./options.ts"
+import { chatOptions, compileOptions, inspectOptions, serveOptions } from "./options.ts"
 import { readOptions } from "./read-options.ts"
 
 // Specification §1.1, row by row: option, type or format, default. That of --speculative-mode is "not stated".
@@ -144,6 +144,7 @@ test.each([
     "sequences=4",
     'there is no field "sequences"; known: max_num_sequence, max_total',
   ],
+  ["--overrides", "max_image_patches=63", "expected a whole number, 64 to 65536"],
   ["--overrides", "constructor=4", 'there is no field "constructor"'],
   ["--overrides", "tensor_parallel_shards=3", "expected one of 1, 2, 4, 8, got"],
 ])("%s %j is refused in one sentence", (name, value, sentence) => {
@@ -153,6 +154,17 @@ test.each([
   } catch (error) {
     expect((error as Error).message).not.toContain("\n")
   }
+})
+
+test("inspect shows what more patches of an image take, too", () => {
+  const refused = () => readOptions(inspectOptions, { "--overrides": "max_num_sequence=2" }, {})
+  expect(refused).toThrow(
+    "only kv_dtype and tensor_parallel_shards and max_image_patches are shown.",
+  )
+  const taken = { "--overrides": "max_image_patches=16384" }
+  expect(readOptions(inspectOptions, taken, {})["--overrides"]).toEqual({
+    max_image_patches: 16384,
+  })
 })
 
 test("compile's help names the fields that its refusal says are compiled in", () => {

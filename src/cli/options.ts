@@ -8,7 +8,13 @@ import { libraryTargets, targetNames, targets } from "../compiler/targets/target
 import { defaultHttpOptions, defaultTimeouts } from "../http/service.ts"
 import { DRIVER_MILLISECONDS, deviceNames } from "../runtime/devices.ts"
 import { formatNames } from "../runtime/format.ts"
-import { compiledNames, compiledOverrides, overrideFields, overrides } from "./overrides.ts"
+import {
+  compiledNames,
+  compiledOverrides,
+  overrideFields,
+  overrides,
+  shownOverrides,
+} from "./overrides.ts"
 import {
   address,
   age,
@@ -602,7 +608,11 @@ export const inspectOptions = {
     help: `What source and library are shown for: ${libraryTargets.join(", ")}.`,
     read: oneOf(...libraryTargets),
   },
-  "--overrides": compileOptions["--overrides"],
+  "--overrides": {
+    ...compileOptions["--overrides"],
+    help: `What is shown with other fields, as "field=value;field=value": ${compiledNames}, and max_image_patches.`,
+    read: shownOverrides,
+  },
 } as const satisfies Record<string, Option>
 
 export const devicesOptions = {

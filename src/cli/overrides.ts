@@ -5,6 +5,7 @@ import { shardCounts } from "../compiler/shard.ts"
 import { targets } from "../compiler/targets/targets.ts"
 import type { Overrides } from "../engine/limits.ts"
 import { MAX_DRAFT } from "../engine/speculative.ts"
+import { MAX_PATCHES } from "../model/vision/tower.ts"
 import { kvTypes } from "../runtime/manifest.ts"
 import { decimal, integer, oneOf, quoted, type Reader, refuse } from "./values.ts"
 
@@ -68,6 +69,11 @@ export const overrideFields = {
     read: shards,
     help: "GPUs that share the model's tensors, from that of --device on: 1, 2, 4 or 8.",
   },
+  max_image_patches: {
+    type: "integer",
+    read: integer(64, 65_536),
+    help: `Patches that an image may have where its tile is as large as it is, otherwise ${MAX_PATCHES}: more make small print readable and take memory, as "sinter inspect" and the start say. No more than the model's own files allow.`,
+  },
 } as const satisfies Fields
 
 const fields: Record<string, Field> = overrideFields
@@ -99,14 +105,19 @@ const compiled: readonly string[] = [
 /** The same, as sentences have them. */
 export const compiledNames = compiled.join(" and ")
 
-export const compiledOverrides: Reader<Overrides> = (given, option) => {
+export const compiledOverrides: Reader<Overrides> = (given, option) =>
+  only(compiled, given, option, `only ${compiledNames} are compiled in`)
+
+/** What a plan is shown with, too. */
+const SHOWN = "max_image_patches" satisfies keyof Fields
+
+export const shownOverrides: Reader<Overrides> = (given, option) =>
+  only([...compiled, SHOWN], given, option, `only ${[...compiled, SHOWN].join(" and ")} are shown`)
+
+function only(names: readonly string[], given: string, option: string, why: string): Overrides {
   const values = overrides(given, option)
-  const other = Object.keys(values).find((field) => !compiled.includes(field))
-  if (other)
-    refuse(
-      option,
-      `${other} is chosen when the model is served; only ${compiledNames} are compiled in.`,
-    )
+  const other = Object.keys(values).find((field) => !names.includes(field))
+  if (other) refuse(option, `${other} is chosen when the model is served; ${why}.`)
   return values
 }
 

@@ -104,7 +104,7 @@ export class Batch {
     }
     const lists = this.#listBlocks(parts)
     const sights = this.#shape.crosses ? this.#sights(parts, tokens) : undefined
-    const seenTo = seen > 0 && this.#shape.mutual ? this.#lastSeen(parts) : undefined
+    const seenTo = this.#shape.mutual ? this.#lastSeen(parts) : undefined
     const coordinates = this.#shape.sees ? this.#turning(parts, tokens) : undefined
     const hiddenIn = seen > 0 ? this.#taken(seen) : this.#takeIn(parts, tokens)
     const isChained = parts.some(({ drawnBy }) => drawnBy !== undefined)
@@ -214,13 +214,18 @@ export class Batch {
     }
   }
 
-  /** Of each token the last position that it sees: of a row of an image its image's last one. */
-  #lastSeen(parts: readonly Part[]): Int32Array {
+  /** Of each token the last position that it sees: of a row of an image its image's last one. Absent where all see their own. */
+  #lastSeen(parts: readonly Part[]): Int32Array | undefined {
+    if (!parts.some(({ sequence }) => sequence.sequenceGroup.request.media)) return undefined
     let at = 0
+    let isAhead = false
     for (const { sequence, from, end } of parts)
-      for (let position = from; position < end; position++)
-        this.#seenTo[at++] = sequence.imageEnd(position) - 1
-    return this.#seenTo.subarray(0, at)
+      for (let position = from; position < end; position++) {
+        const last = sequence.mutualEnd(position) - 1
+        this.#seenTo[at++] = last
+        isAhead ||= last > position
+      }
+    return isAhead ? this.#seenTo.subarray(0, at) : undefined
   }
 
   #takeIn(parts: readonly Part[], tokens: number): Float32Array | undefined {

@@ -287,7 +287,10 @@ class Loop implements Engine {
     const { prompt, media, field = "prompt", maxTokens, readHidden, client, choices } = request
     if (media && this.#program.manifest.takes !== "some")
       throw new Error("internal: rows of media for a model that takes none")
-    if (media && this.#program.manifest.mutual) this.#checkImages(media, field)
+    if (media && this.#program.manifest.mutual) {
+      if (media.promptKey === undefined) this.#checkImages(media, field)
+      else this.#checkWhole(prompt.length, field)
+    }
     if (this.#lost) throw this.#lost
     if (this.#isClosing) throw problem("server_closing", {})
     const tokens = prompt.length
@@ -325,6 +328,20 @@ class Loop implements Engine {
       const words = `${field} has an image of more than ${room} tokens, which a step has no room for; start the server with a larger --overrides "prefill_chunk_size=…".`
       throw problem("invalid_value", { problem: words }, field)
     }
+  }
+
+  /** All of a prompt that is seen both ways must find room in a step, and its last token see the first one in every layer. */
+  #checkWhole(tokens: number, field: string): void {
+    const room = this.#scheduler.roomForImage
+    const { groups } = this.#program.manifest.kv
+    const window = Math.min(...groups.map(({ window = Number.POSITIVE_INFINITY }) => window))
+    if (tokens <= Math.min(room, window)) return
+    const why =
+      window < room
+        ? `${window} of which this model's layers look back over; ask in fewer words`
+        : `${room} of which a step has room for; ask in fewer words, or start the server with a larger --overrides "prefill_chunk_size=…"`
+    const words = `${field} and its images have ${tokens} tokens that all see each other, ${why}.`
+    throw problem("invalid_value", { problem: words }, field)
   }
 
   #tooLong(tokens: number | string, limit: number, field: string): Problem {

@@ -49,6 +49,11 @@ export interface GenerationMedia {
   heard?: Uint8Array
   /** What turns tokens in the place of their positions; absent: these do. */
   coordinates?: PromptCoordinates
+  /**
+   * All of the prompt's tokens see each other, so that what is computed of any is this prompt's alone: what it is known by, negative.
+   * Absent: rows of an image do at the most.
+   */
+  promptKey?: number
   /** Where cross-attention reads them, which stand before all tokens: what tokens see of them, ascending; before the first they see nothing. */
   sights?: readonly Sight[]
 }

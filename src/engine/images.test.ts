@@ -1,8 +1,8 @@
 import { expect, test } from "vitest"
-import { limitsOf, plain, request, setUp } from "../../test/history-engine.ts"
+import { limitsOf, plain, request, setUp, turns } from "../../test/history-engine.ts"
 import { collect, expectedReply, historyProgram, VOCABULARY } from "../../test/history-program.ts"
 import { createSmallDraft } from "./drafters/small-draft.ts"
-import type { GenerationRequest, PromptCoordinates } from "./generation.ts"
+import type { Constraint, GenerationRequest, PromptCoordinates } from "./generation.ts"
 import type { Memory } from "./memory.ts"
 import type { Drafter } from "./speculative.ts"
 
@@ -110,6 +110,73 @@ test("rows of a recording see what is before them, and are read in pieces, where
   const reply = await collect(engine.generate({ ...input, media }).choices[0]!)
   expect(reply.tokens).toEqual(expected)
   isClean()
+})
+
+/** The same prompt, which goes on for ten tokens, and all of whose tokens see each other. */
+function seenBothWays(image: number, promptKey: number, changes: Partial<GenerationRequest> = {}) {
+  const { input, told } = seeing(image, changes)
+  const longer = (prompt: Int32Array) => Int32Array.from([...prompt, ...Array(10).keys()])
+  const rows = input.media!.rows.map((value, i) => (i % HIDDEN ? 69 : value))
+  const media = { ...input.media!, rows, promptKey }
+  const asTold = { ...told, prompt: longer(told.prompt) }
+  const expected = expectedReply(asTold, 0).tokens
+  return { input: { ...input, prompt: longer(input.prompt), media }, told: asTold, expected }
+}
+
+const BOTH_WAYS = { sees: true, mutual: true, bothWays: 70, tokens: 90 } as const
+
+test("a prompt that is seen both ways is whole in a step, and is taken over by its like alone", async () => {
+  const { engine, isClean } = setUp({ ...BOTH_WAYS, chunk: 15 })
+  const ask = async (image: number, key: number) => {
+    const { input, told } = seenBothWays(image, key, { maxTokens: 40 })
+    const generation = engine.generate({ ...input, choices: 2 })
+    const replies = await Promise.all(generation.choices.map((choice) => collect(choice)))
+    for (const [choice, { tokens }] of replies.entries())
+      expect(tokens).toEqual(expectedReply(told, choice).tokens)
+    return generation.cachedTokens
+  }
+  expect(await ask(1, -5000)).toBe(0)
+  expect(await ask(1, -5000)).toBe(64) // what is left of it sees to its end without a row of the image
+  expect(await ask(1, -6000)).toBe(0) // one that goes on otherwise begins otherwise
+  isClean()
+})
+
+test("it is whole again who was preempted, and whose mask comes late", async () => {
+  const { engine, isClean } = setUp({ ...BOTH_WAYS, blocks: 14, sequences: 3 })
+  const all = [1, 2, 3].map((image) => seenBothWays(image, -5000 - image, { maxTokens: 60 }))
+  const replies = await Promise.all(
+    all.map(({ input }) => collect(engine.generate(input).choices[0]!)),
+  )
+  expect(replies.map(({ tokens }) => tokens)).toEqual(all.map(({ expected }) => expected))
+  expect(engine.stats().preemptions).toBeGreaterThan(0)
+  let pending: Promise<void> | undefined = turns(9).then(() => {
+    pending = undefined
+  })
+  const constraint = (): Constraint => ({
+    get pending() {
+      return pending
+    },
+    mask(into) {
+      if (pending) throw new Error("asked for a mask that is not there")
+      into.fill(-1)
+    },
+    accept() {},
+    close() {},
+  })
+  const { input, expected } = seenBothWays(4, -5004)
+  const late = await collect(engine.generate({ ...input, constraint }).choices[0]!)
+  expect(late.tokens).toEqual(expected)
+  isClean()
+})
+
+test("it is refused where a step has no room for it, or a window is shorter", () => {
+  const { input } = seenBothWays(1, -5000)
+  const { engine: narrow } = setUp({ ...BOTH_WAYS, tokens: 73 })
+  expect(() => narrow.generate(input)).toThrow(
+    "have 70 tokens that all see each other, 69 of which a step has room for",
+  )
+  const { engine: short } = setUp({ ...BOTH_WAYS, windows: [Number.POSITIVE_INFINITY, 48] })
+  expect(() => short.generate(input)).toThrow("48 of which this model's layers look back over")
 })
 
 test("what computes beside the engine is held while a step runs, and no longer", async () => {

@@ -55,6 +55,13 @@ test("interactive: 1 sequence; total and chunk as in local", () => {
   expect(numbers({ mode: "interactive" })).toEqual([4096, 1, 4096, 4096])
 })
 
+test("a step has room for the largest image, and for words, where a prompt that has one is not cut", () => {
+  const tokens = (changes: Partial<Demand>) => chooseLimits(demand(changes)).program.tokens
+  expect(tokens({})).toBe(512)
+  expect(tokens({ uncut: 1024 })).toBe(1536)
+  expect(tokens({ uncut: 1024, overrides: { prefill_chunk_size: 1100 } })).toBe(1104)
+})
+
 test("states: three for each sequence and some for prefixes; where they do not fit, fewer sequences run", () => {
   const state: KvGroup = { ...group(10 * MIB), layers: [1, 2], kvHeads: 0, state: 10 }
   const manifest = {

@@ -28,6 +28,8 @@ export interface Overrides {
   spec_draft_length?: number
   /** Devices that share the model. */
   tensor_parallel_shards?: number
+  /** Patches of an image at the most, where its tiles are as large as it is. */
+  max_image_patches?: number
 }
 
 export interface Demand {
@@ -36,6 +38,8 @@ export interface Demand {
   /** Of the device that takes the steps. */
   traits: StepTraits
   manifest: Pick<Manifest, "shapes" | "kv" | "sinks" | "bidirectional">
+  /** Rows of the largest image, where a prompt that has one cannot be cut. */
+  uncut?: number | undefined
   /** Bytes that may be taken of the memory that the program lies in, weights included. */
   available: number
   /** The host's memory, where the device has its own; absent: what the host keeps is taken from `available`, too. */
@@ -138,9 +142,12 @@ export function chooseLimits(demand: Demand): EngineLimits {
 }
 
 /** What cannot be cut is read in one step, however long it may be. */
-function longestStep({ traits, manifest }: Demand, context: Context, sequences: number): number {
+function longestStep(demand: Demand, context: Context, sequences: number): number {
+  const { traits, manifest, uncut = 0 } = demand
   const { stepTokens } = traits
-  return manifest.bidirectional ? Math.max(stepTokens, context.value + sequences) : stepTokens
+  return manifest.bidirectional
+    ? Math.max(stepTokens, context.value + sequences)
+    : stepTokens + uncut
 }
 
 /** `most`, half of it, and so on, none less than `least`. */

@@ -260,7 +260,7 @@ export class Scheduler {
       this.#scorable(sequence),
       frontEnd(sequence),
     )
-    const end = this.#throughImage(sequence, memory.stop(sequence, last))
+    const end = this.#throughImage(sequence, memory.stop(sequence, last), ready)
     while (memory.reach(sequence) < end) if (!this.#preempt(sequence, () => true)) break
     const reached = this.#beforeImage(sequence, Math.min(end, memory.reach(sequence)))
     const chunk = reached - sequence.computed
@@ -271,20 +271,23 @@ export class Scheduler {
     return chunk
   }
 
-  /** Where an image is whole in a step, a chunk ends before one that it would cut, or behind one that it begins with. */
-  #throughImage(sequence: Sequence, end: number): number {
+  /**
+   * Where an image is whole in a step, a chunk ends before one that it would cut, or behind one that it begins with. So is a prompt that is
+   * seen both ways. @param ready of its tokens
+   */
+  #throughImage(sequence: Sequence, end: number, ready: number): number {
     const before = this.#beforeImage(sequence, end)
     if (before === end || before > sequence.computed) return before
-    const behind = sequence.imageEnd(end - 1)
+    const behind = sequence.mutualEnd(end - 1)
     const room = this.#limits.tokens - this.#step.reduce((sum, { chunk }) => sum + chunk, 0)
-    return behind - sequence.computed <= room ? behind : before
+    return behind - sequence.computed <= Math.min(room, ready) ? behind : before
   }
 
   #beforeImage(sequence: Sequence, end: number): number {
     if (!this.#limits.wholeImages || end <= sequence.computed) return end
     let at = end
-    if (sequence.imageEnd(end - 1) > end)
-      while (at > sequence.computed && sequence.isOfImage(at - 1)) at--
+    if (sequence.mutualEnd(end - 1) > end)
+      while (at > sequence.computed && sequence.isMutual(at - 1)) at--
     return at
   }
 

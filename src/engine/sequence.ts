@@ -52,7 +52,7 @@ export class SequenceGroup {
 
   /** The most positions that prompt and reply may take. */
   readonly end: number
-  /** What the prompt's blocks are known by: its tokens, but where a row of a medium stands, which row of which. */
+  /** What the prompt's blocks are known by: its tokens, but where a row of a medium stands, which row of which; and what all of it is, where that counts. */
   readonly promptKeys: Int32Array
   /** At each of its positions the row that stands there, or NO_ROW; absent: it has no media. */
   readonly rowAt: Int32Array | undefined
@@ -77,6 +77,7 @@ export class SequenceGroup {
       this.promptKeys[position] = media.keys[row]!
       this.rowAt![position] = row
     })
+    if (media?.promptKey !== undefined) this.promptKeys[0] = media.promptKey
   }
 
   /** Rows that stand before all tokens, which cross-attention alone reads. */
@@ -238,17 +239,22 @@ export class Sequence {
     return this.sequenceGroup.rowAt?.[position] ?? NO_ROW
   }
 
-  /** Whether a row of an image stands at a position. */
-  isOfImage(position: number): boolean {
+  /** Whether what stands at a position sees what is behind it: a row of an image, or any of a prompt that is seen both ways. */
+  isMutual(position: number): boolean {
+    const { promptTokens, request } = this.sequenceGroup
+    const { heard, promptKey } = request.media ?? {}
+    if (promptKey !== undefined) return position < promptTokens
     const row = this.rowAt(position)
-    const { heard } = this.sequenceGroup.request.media ?? {}
     return row !== NO_ROW && !heard?.[row]
   }
 
-  /** Where the rows of an image end of which one stands at a position; elsewhere the position behind it. */
-  imageEnd(position: number): number {
+  /** Where those end that see each other, of which one stands at a position; elsewhere the position behind it. */
+  mutualEnd(position: number): number {
+    if (!this.isMutual(position)) return position + 1
+    const { promptTokens, request } = this.sequenceGroup
+    if (request.media?.promptKey !== undefined) return promptTokens
     let end = position + 1
-    if (this.isOfImage(position)) while (this.isOfImage(end)) end++
+    while (this.isMutual(end)) end++
     return end
   }
 

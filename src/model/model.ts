@@ -101,6 +101,8 @@ export interface OpenOptions {
   mmproj?: string | undefined
   /** Its own, where that does not lie in its folder. */
   ownMmproj?: string | undefined
+  /** Patches of an image at the most, where its tiles are as large as it is; absent: as many as usual. */
+  mostPatches?: number | undefined
 }
 
 /** @throws `model_broken`, naming the file and what is wrong with it. */
@@ -171,7 +173,8 @@ function alignedBy(speech: SpeechAdvice | undefined): Pick<ModelConfig, "aligned
 const NONE = "none"
 
 /** The model that a tower is opened for. */
-type Within = Pick<OpenOptions, "mmproj" | "ownMmproj"> & Pick<Model, "config" | "pooling">
+type Within = Pick<OpenOptions, "mmproj" | "ownMmproj" | "mostPatches"> &
+  Pick<Model, "config" | "pooling">
 
 /** A GGUF file that a GGUF model sees or hears with. */
 interface Mmproj {
@@ -211,13 +214,13 @@ async function sensesOf(
   within: Within,
 ): Promise<Sightedness & Hearingness> {
   const { configuration, fields: text, readTokenIds } = source
-  const { config, pooling, mmproj } = within
+  const { config, pooling, mmproj, mostPatches } = within
   if (mmproj === NONE) return {}
   const place = mmprojOf(folder, source, within)
   if (pooling) return {}
   if (source.hear) return asHeard(source.hear())
   if (!readTokenIds) {
-    const model = { path: folder.path, configuration, config }
+    const model = { path: folder.path, configuration, config, mostPatches }
     const sight = await openSight(() => sightInside(model))
     const hear = () => openHearing(model)
     return { ...sight, ...(mustHear(config) ? asHeard(await hear()) : await openEars(hear)) }
@@ -226,7 +229,7 @@ async function sensesOf(
   if ("why" in place) return { blind: place.why }
   const [own, file] = [new Folder(dirname(place.path)), basename(place.path)]
   const beside = { folder: own, file, model: configuration, config, text, readTokenIds }
-  const see = () => sightBeside(beside)
+  const see = () => sightBeside(beside, mostPatches)
   const sight = place.isAsked ? await see() : await openSight(see)
   const hear = () => hearingBeside(beside)
   const isAll = place.isAsked && !sight.vision
@@ -279,7 +282,8 @@ async function textsBy(adapters: readonly Adapter[], source: Source): Promise<Mo
   const own = await source.readTexts()
   for (const { folder, names } of adapters.toReversed()) {
     if (names === "gguf" || !(await bringsTokenizer(folder))) continue
-    const its = await readTexts(folder, source.fields, source.config.shapes.vocabulary)
+    const { fields, config, type } = source
+    const its = await readTexts(folder, fields, config.shapes.vocabulary, type)
     const { sampling, endTokens, beginToken } = own
     return { ...its, sampling, endTokens, beginToken }
   }
@@ -311,6 +315,8 @@ interface Source {
   /** What it hears with, where that lies in a file of whisper.cpp. */
   hear?: () => Hearing
   fields: Fields
+  /** Of the whole model, whose text model these fields are; absent: they say it. */
+  type?: string
   architecture: ArchitectureName
   config: ModelConfig
   /** Absent: the weights will say. */
@@ -429,15 +435,17 @@ async function plainSource(folder: Folder, adapters: readonly Adapter[]): Promis
   const packing = await packingOf(folder, [whole, fields])
   const { read, naming } = architectures[architecture]
   const config = readDirection(fields, read(fields))
+  const type = whole.text("model_type")
   return {
     configuration: PLAIN,
+    type,
     fields,
     architecture,
     config,
     format: undefined,
     mixture: packing?.method ?? "gguf",
     openWeights: () => openSafetensors(folder, withMlxNames(naming(config), config), packing),
-    readTexts: () => readTexts(folder, fields, config.shapes.vocabulary),
+    readTexts: () => readTexts(folder, fields, config.shapes.vocabulary, type),
   }
 }
 

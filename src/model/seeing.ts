@@ -161,6 +161,12 @@ export const seeing: Readonly<Record<string, Seeing>> = {
   muse_glimmer: { models: "Muse Glimmer 30B", texts: ["muse_glimmer_text"] },
   ovis2: { models: "Ovis 2", texts: ["qwen2"], tied: true },
   paddleocr_vl: { models: "PaddleOCR-VL", texts: ["paddleocr_vl_text"], tied: true },
+  paligemma: {
+    models: "PaliGemma and PaliGemma 2",
+    texts: ["gemma", "gemma2"],
+    absent: { max_position_embeddings: 8192 },
+    tied: true,
+  },
   perception_lm: { models: "Perception LM", texts: ["llama"] },
   qianfan_ocr: { models: "Qianfan-OCR", texts: ["qwen3"] },
   qwen2_audio: { models: "Qwen 2 Audio", texts: ["qwen2"] },

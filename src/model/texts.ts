@@ -7,9 +7,11 @@ import { conversationPrefix, conversationStops, conversationTemplate } from "./c
 import { Fields } from "./fields.ts"
 import { type Folder, isObject, type Json } from "./folder.ts"
 import { MLC } from "./mlc-config.ts"
+import { PLAIN } from "./sense.ts"
 import { readTekken, TEKKEN, type Tekken } from "./tekken.ts"
 import { readTiktokenModel, TIKTOKEN_MODEL } from "./tiktoken-model.ts"
 import { readTokenizerModel, TOKENIZER_MODEL } from "./tokenizer-model.ts"
+import { PALIGEMMA, PALIGEMMA_TEMPLATE } from "./vision/paligemma.ts"
 
 export interface ModelTexts {
   tokenizer: TokenizerText // in the words of a tokenizer.json
@@ -83,10 +85,12 @@ export async function bringsTokenizer(folder: Folder): Promise<boolean> {
   return (await Promise.all(files.map((file) => folder.has(file)))).includes(true)
 }
 
+/** @param type of the whole model, where the configuration is that of the text model inside */
 export async function readTexts(
   folder: Folder,
   config: Fields,
   vocabulary: number,
+  type = config.text("model_type", ""),
 ): Promise<ModelTexts> {
   const tokenizerConfig = (await folder.jsonIfThere("tokenizer_config.json")) ?? {}
   const special = (await folder.jsonIfThere("special_tokens_map.json")) ?? {}
@@ -104,7 +108,7 @@ export async function readTexts(
   const read = { config: tokenizerConfig, special, specialTokens, tekken }
   return {
     tokenizer: await readTokenizer(folder, read),
-    templates: await readTemplates(folder, tokenizerConfig, tekken),
+    templates: await readTemplates(folder, tokenizerConfig, () => unwritten(folder, type, tekken)),
     specialTokens,
     endTokens: ends.length > 0 ? ends : drawn(config, "eos_token_id"),
     endSpelling: specialTokens.eos_token,
@@ -263,12 +267,12 @@ const PROCESSOR = "chat_template.json" // of models that see, whose processor ha
 
 /**
  * A file of its own wins over tokenizer_config.json, where a template is a text or a list of named ones, and what a processor has is
- * read where neither says one; what a tekken.json's version stands for, where nobody does.
+ * read where neither says one; and what nobody wrote and is known all the same, where nobody does.
  */
 async function readTemplates(
   folder: Folder,
   config: Json,
-  tekken: Tekken | undefined,
+  unwritten: () => TextFile | undefined,
 ): Promise<Map<string, TextFile>> {
   const templates = new Map<string, TextFile>()
   const file = `${folder.path}/tokenizer_config.json`
@@ -289,9 +293,19 @@ async function readTemplates(
       text: fields.text("chat_template"),
     })
   }
-  if (tekken && !templates.has("default"))
-    templates.set("default", { file: `${folder.path}/${TEKKEN}`, text: tekken.template() })
+  const known = templates.has("default") ? undefined : unwritten()
+  if (known) templates.set("default", known)
   return templates
+}
+
+/** The conversation that a tekken.json's version stands for, or that a processor writes which has no template. */
+function unwritten(
+  { path }: Folder,
+  type: string,
+  tekken: Tekken | undefined,
+): TextFile | undefined {
+  if (tekken) return { file: `${path}/${TEKKEN}`, text: tekken.template() }
+  return type === PALIGEMMA ? { file: `${path}/${PLAIN}`, text: PALIGEMMA_TEMPLATE } : undefined
 }
 
 /** A special token is spelled as a text, or as an object with its `content`. */

@@ -4,6 +4,7 @@
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, onTestFinished, test } from "vitest"
+import { prepareModel } from "../../src/app/prepared-model.ts"
 import { Media, Senses } from "../../src/chat/media.ts"
 import { compile } from "../../src/compiler/compile.ts"
 import { traitsOf } from "../../src/compiler/targets/prepare.ts"
@@ -51,6 +52,65 @@ describe.each(fitting)("the tower of %s", (name) => {
     expect(await judgeTower(name, opening.reference)).toEqual(gridsOf(name)))
 
   test("on cpu", () => judgeTower(name, opening.cpu), 120_000)
+})
+
+describe("patches that an image may have", () => {
+  const device = { name: "cpu", id: 0, description: "" } as const
+  const prepare = (model: string, patches: number, available = 2 ** 30) => {
+    const memory = { total: available, available, limitedBy: "machine" } as const
+    const overrides = { max_image_patches: patches }
+    const place = { device, shards: [device], budget: { device: memory } }
+    return prepareModel({ model, overrides }, place)
+  }
+  const large = () =>
+    changed(
+      "hunyuan-ocr",
+      () => {},
+      (folder) => {
+        const file = join(folder, "preprocessor_config.json")
+        const own = JSON.parse(readFileSync(file, "utf8"))
+        writeFileSync(file, JSON.stringify({ ...own, max_pixels: 16384 * 16 }))
+      },
+    )
+
+  test("are as many as are allowed, and their memory is counted", async () => {
+    const bytes: number[] = []
+    for (const patches of [5120, 16384]) {
+      const prepared = await prepare(large(), patches)
+      onTestFinished(() => prepared.close())
+      const { towers, files } = prepared
+      expect(files.vision!.graph.shapes.context).toBe(patches)
+      expect(towers[0]!.limits.tokens).toBe(patches)
+      bytes.push(towers[0]!.bytes)
+    }
+    expect(bytes[1]! / bytes[0]!).toBeGreaterThan(3)
+    const few = prepare(large(), 16384, 32 * 2 ** 20)
+    await expect(few).rejects.toThrow(
+      /an image of 16384 patches takes the tower 6\d MiB.* 32 MiB may be taken/,
+    )
+  })
+
+  const own = "the model's own files say how many patches a tile has"
+
+  test.each([
+    ["tiny", 8000, "the model sees no images"],
+    ["smolvlm", 8000, own],
+    ["lfm2-vl", 8000, own],
+    ["hunyuan-ocr", 64, "makes an image of 62 rows; at most 16 are allowed"],
+  ])("are refused: of %s %i", async (name, patches, why) => {
+    const model = name === "tiny" ? name : goldenFolder("vision", name)
+    const words = expect.stringMatching(`^--overrides max_image_patches: .*${why}`)
+    await expect(prepare(model, patches)).rejects.toMatchObject({ message: words })
+  })
+})
+
+test("North Micro is served blind where kinds of layers turn by other parts of a head", async () => {
+  const why = await blindBy("cohere-compass", (_, config) => {
+    const { rope_parameters } = config.text_config as { rope_parameters: Json }
+    const { sliding_attention: slides } = rope_parameters as { sliding_attention: Json }
+    rope_parameters.full_attention = { ...slides, mrope_section: [1, 2, 2] }
+  })
+  expect(why).toContain("mrope_section is another of some layers than of others")
 })
 
 test("a place that a tower has no row for is refused", async () => {

@@ -5,6 +5,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, describe, expect, onTestFinished, test } from "vitest"
+import { createApp } from "../../src/app.ts"
 import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { compileFolder } from "../../src/model/compile-folder.ts"
 import { openModel } from "../../src/model/model.ts"
@@ -29,6 +30,7 @@ test.each(others)("the tower of %s on reference", async (name) => {
 test.each([
   ...["lfm2-vl", "lighton-ocr", "llava-onevision", "minicpm-v", "minicpm-v-4-6", "mistral3"],
   ...["hunyuan-ocr", "paddleocr-vl", "glm-ocr", "granite-docling", "minicpm-ocr", "qianfan-ocr"],
+  "paligemma",
 ])("the tower of %s, compiled", async (name) => {
   const model = await openModel(goldenFolder("vision", name), { sees: true })
   onTestFinished(() => model.close())
@@ -170,6 +172,16 @@ test.each<[string, string, (vision: Json, config: Json) => void]>([
     "deepstack_visual_indexes names layer 3 of 3",
     (vision) => (vision.deepstack_visual_indexes = [0, 3]),
   ],
+  [
+    "paligemma",
+    "projection_dim is 44, and rows of the text model have 40",
+    (_, config) => (config.projection_dim = 44),
+  ],
+  [
+    "paligemma2",
+    "sliding_window is 17, and a prompt whose image alone has 16 rows is seen whole",
+    (_, config) => ((config.text_config as Json).sliding_window = 17),
+  ],
   ["qianfan-ocr", 'norm_type is "batch_norm"', (vision) => (vision.norm_type = "batch_norm")],
   [
     "qianfan-ocr",
@@ -178,6 +190,33 @@ test.each<[string, string, (vision: Json, config: Json) => void]>([
   ],
 ])("%s: %s, so it is served blind", async (name, what, change) => {
   expect(await blindBy(name, change)).toContain(what)
+})
+
+test("PaliGemma is served blind where its processor counts other rows of an image", async () => {
+  const change = (folder: string) => {
+    const file = join(folder, "preprocessor_config.json")
+    const own = JSON.parse(readFileSync(file, "utf8"))
+    writeFileSync(file, JSON.stringify({ ...own, image_seq_length: 25 }))
+  }
+  const why = "image_seq_length is 25, but 16 rows of a tile come out of the tower"
+  expect(await blindBy("paligemma", () => {}, change)).toContain(why)
+})
+
+test("PaliGemma answers one message with an image, as its processor writes it, and says so of others", async () => {
+  const app = await createApp({ model: goldenFolder("vision", "paligemma"), servedName: "it" })
+  onTestFinished(() => app.close())
+  const url = `http://127.0.0.1:${await app.listen(0)}/v1/chat/completions`
+  await app.ready
+  const ask = async (...messages: Json[]) => {
+    const headers = { "content-type": "application/json" }
+    const body = JSON.stringify({ model: "it", messages, max_tokens: 1 })
+    const response = await fetch(url, { method: "POST", headers, body })
+    return ((await response.json()) as { error: { message: string } }).error.message
+  }
+  const user = { role: "user", content: "What is this?" }
+  expect(await ask(user)).toContain("PaliGemma answers about images, and the message has none.")
+  const turns = "PaliGemma answers one message of a user, and knows neither turns nor systems."
+  expect(await ask(user, { role: "assistant", content: "It." }, user)).toContain(turns)
 })
 
 test("Granite Docling is served blind where its images take the way with more rows", async () => {

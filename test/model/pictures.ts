@@ -19,7 +19,7 @@ import { answersWith } from "./answers.ts"
 import { goldenFolder, readTensors } from "./golden.ts"
 
 /** Whose tiles are as large as their images, and whose prompts tell in which grids they lie. */
-const IS_FITTING = /^(qwen|gemma4|glm|hunyuan|paddleocr)/
+const IS_FITTING = /^(cohere-compass|qwen|gemma4|glm|hunyuan|paddleocr)/
 
 export const picturedModels = readdirSync(goldenFolder("vision", "."), { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
@@ -122,8 +122,15 @@ export async function judgeTower(
 
 export type Json = Record<string, unknown>
 
-/** A folder of the golden model with other words in its configuration. */
-export function changed(name: string, change: (vision: Json, config: Json) => void): string {
+/**
+ * A folder of the golden model with other words in its configuration.
+ * @param damage done to the folder
+ */
+export function changed(
+  name: string,
+  change: (vision: Json, config: Json) => void,
+  damage: (folder: string) => void = () => {},
+): string {
   const folder = mkdtempSync(join(tmpdir(), `sinter-${name}-`))
   onTestFinished(() => rmSync(folder, { recursive: true }))
   cpSync(goldenFolder("vision", name), folder, { recursive: true })
@@ -131,6 +138,7 @@ export function changed(name: string, change: (vision: Json, config: Json) => vo
   const config = JSON.parse(readFileSync(file, "utf8"))
   change(config.vision_config, config)
   writeFileSync(file, JSON.stringify(config))
+  damage(folder)
   return folder
 }
 
@@ -143,9 +151,7 @@ export async function blindBy(
   change: (vision: Json, config: Json) => void,
   damage: (folder: string) => void = () => {},
 ) {
-  const folder = changed(name, change)
-  damage(folder)
-  const model = await openModel(folder, { sees: true })
+  const model = await openModel(changed(name, change, damage), { sees: true })
   onTestFinished(() => model.close())
   expect(model.vision).toBeUndefined()
   return model.blind
@@ -155,7 +161,7 @@ export async function blindBy(
 export function answersAsGolden(name: string, model = goldenFolder("vision", name)): void {
   const overrides = {
     max_total_seq_length: 512,
-    prefill_chunk_size: name.startsWith("gemma4") ? 80 : 32, // whose image is whole in a step
+    prefill_chunk_size: /^(gemma4|paligemma)/.test(name) ? 80 : 32, // whose images, or prompts, are whole in a step
     kv_dtype: "f32",
   } as const
   const sent = (bytes: Buffer) => {

@@ -19,7 +19,13 @@ export interface Grain {
   joined: number
   /** These sides are multiples of what the image processor's own file says, and what is over at the edges does not come out. */
   isLoose?: true
+  /** Patches of an image at the most, where that is said for all images; absent: MAX_PATCHES, or as many as become MAX_ROWS rows. */
+  most?: number | undefined
 }
+
+/** Rows of the prompt that an image becomes at the most. */
+export const boundOfRows = ({ joined, most }: Pick<Grain, "joined" | "most">) =>
+  most === undefined ? MAX_ROWS : Math.floor(most / joined ** 2)
 
 export interface Cuts {
   tile: Size
@@ -94,7 +100,7 @@ export function splitUp(image: Fields): Cuts {
   return { tile: { width: edge, height: edge }, cutting: { kind: "split", longest, isSplit } }
 }
 
-/** Areas in pixels are called edges, or by their older names, which hold. No image becomes more rows than MAX_ROWS. */
+/** Areas in pixels are called edges, or by their older names, which hold. No image becomes more rows than MAX_ROWS, unless more are allowed. */
 export function fitted(image: Fields, grain: Grain): Cuts {
   return fittedTo(image, grain, { least: 56 * 56, most: 28 * 28 * MAX_ROWS })
 }
@@ -113,10 +119,10 @@ export function fittedLarge(image: Fields, grain: Grain): Cuts {
 /** @param area where none is said */
 function fittedTo(
   image: Fields,
-  { patch, joined }: Grain,
+  grain: Grain,
   area: Record<"least" | "most", number>,
 ): Cuts & { cutting: { kind: "fit" } } {
-  const step = patch * joined
+  const step = grain.patch * grain.joined
   const size = image.object("size")
   const areaOf = (name: string, edge: string, otherwise: number) => {
     const where = image.has(name) || !size ? image : size
@@ -126,12 +132,13 @@ function fittedTo(
   const most = areaOf("max_pixels", "longest_edge", area.most)
   if (least > most) throw image.wrong("min_pixels", `is ${least}, more than max_pixels, ${most}`)
   const tile = { width: step, height: step }
-  return { tile, cutting: { kind: "fit", least, most: Math.min(most, MAX_ROWS * step * step) } }
+  const bound = boundOfRows(grain) * step * step
+  return { tile, cutting: { kind: "fit", least, most: Math.min(most, bound) } }
 }
 
 /** GLM's: areas of both frames of a patch. */
-export function fittedFrames(image: Fields, { patch, joined }: Grain): Cuts {
-  const step = patch * joined
+export function fittedFrames(image: Fields, grain: Grain): Cuts {
+  const step = grain.patch * grain.joined
   const size = image
     .with({ size: { shortest_edge: 112 * 112, longest_edge: 28 * 28 * 15000 } })
     .object("size")!
@@ -139,12 +146,13 @@ export function fittedFrames(image: Fields, { patch, joined }: Grain): Cuts {
   if (least > most)
     throw size.wrong("shortest_edge", `is ${2 * least}, more than longest_edge, ${2 * most}`)
   const tile = { width: step, height: step }
-  const cutting = { kind: "fit", least, most: Math.min(most, MAX_ROWS * step * step) } as const
-  return { tile, cutting: { ...cutting, grows: "at once" } }
+  const bound = boundOfRows(grain) * step * step
+  return { tile, cutting: { kind: "fit", least, most: Math.min(most, bound), grows: "at once" } }
 }
 
-/** As Pixtral: no edge is longer than the longest. No image becomes more patches than MAX_PATCHES. */
-export function within(image: Fields, { patch, joined, isLoose }: Grain): Cuts {
+/** As Pixtral: no edge is longer than the longest. No image becomes more patches than MAX_PATCHES, unless more are allowed. */
+export function within(image: Fields, grain: Grain): Cuts {
+  const { patch, joined, isLoose, most: patches = MAX_PATCHES } = grain
   const least = patch * joined
   const step = isLoose ? ownStep(image, least) : least
   const size = sizeOf(image, "size", { longest_edge: 1024 })
@@ -153,7 +161,7 @@ export function within(image: Fields, { patch, joined, isLoose }: Grain): Cuts {
     throw image.wrong("size", "has another height than width; only one longest edge is known")
   const longest = square?.width ?? size.count("longest_edge", undefined, 1, MAX_LONGEST)
   const tile = { width: step, height: step }
-  const most = MAX_PATCHES * patch * patch
+  const most = patches * patch * patch
   return { tile, cutting: { kind: "within", longest, least, most } }
 }
 
@@ -165,23 +173,23 @@ function ownStep(image: Fields, most: number): number {
   throw image.wrong(name, `is no square of 1 to ${most} pixels, which become one token`)
 }
 
-/** As Kimi, which counts patches, also of a side. No image becomes more of them than MAX_PATCHES. */
-export function shrunk(image: Fields, { patch, joined }: Grain): Cuts {
+/** As Kimi, which counts patches, also of a side. No image becomes more of them than MAX_PATCHES, unless more are allowed. */
+export function shrunk(image: Fields, { patch, joined, most: bound = MAX_PATCHES }: Grain): Cuts {
   const step = patch * joined
   const size = image.with({ size: { max_height: 512, max_width: 512 } }).object("size")!
   checkGrain(image, { patch_size: [patch, 14], merge_size: [joined, 2] })
   const side = size.count("max_height", undefined, 1, MAX_LONGEST)
   if (size.count("max_width") !== side)
     throw size.wrong("max_width", `is ${size.count("max_width")}, but max_height is ${side}`)
-  const patches = Math.min(image.count("max_patches", 16384), MAX_PATCHES)
+  const patches = Math.min(image.count("max_patches", 16384), bound)
   const tile = { width: step, height: step }
-  const most = MAX_PATCHES * patch ** 2
+  const most = bound * patch ** 2
   const area = patches * patch ** 2
   return { tile, cutting: { kind: "shrink", area, longest: side * patch, most } }
 }
 
-/** As Kimi VL, which counts all patches, and whose tower refuses more than 511 a side. No image becomes more than MAX_PATCHES. */
-export function shrunkTogether(image: Fields, { patch, joined }: Grain): Cuts {
+/** As Kimi VL, which counts all patches, and whose tower refuses more than 511 a side. No image becomes more than MAX_PATCHES, unless more are allowed. */
+export function shrunkTogether(image: Fields, { patch, joined, most = MAX_PATCHES }: Grain): Cuts {
   const step = patch * joined
   checkGrain(image, { patch_size: [patch, 14] })
   if (oneSide(image, "merge_kernel_size", { otherwise: 2, most: MAX_TILES }) !== joined)
@@ -191,10 +199,10 @@ export function shrunkTogether(image: Fields, { patch, joined }: Grain): Cuts {
       "pad_input",
       "is false, or not there; cutting off what lacks of whole tokens is not known",
     )
-  const area = Math.min(image.count("in_token_limit", 4096), MAX_PATCHES) * patch ** 2
+  const area = Math.min(image.count("in_token_limit", 4096), most) * patch ** 2
   const longest = Math.floor(511 / joined) * step
   const tile = { width: step, height: step }
-  return { tile, cutting: { kind: "shrink", area, longest, most: MAX_PATCHES * patch ** 2 } }
+  return { tile, cutting: { kind: "shrink", area, longest, most: most * patch ** 2 } }
 }
 
 /** As Gemma 4: as large as a number of rows allows. */

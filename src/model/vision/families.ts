@@ -3,7 +3,7 @@
 // or refused.
 //
 // Sources: configuration_*.py and modeling_*.py of transformers (aya_vision, cohere2_vision, deepseek_vl, gemma3, granite_docling, hunyuan_vl, idefics3, internvl,
-// janus, lfm2_vl, lighton_ocr, llama4, llava, llava_next, llava_onevision, minicpm_ocr, minicpmv4_6, mistral3, paddleocr_vl, qianfan_ocr, smolvlm,
+// janus, lfm2_vl, lighton_ocr, llama4, llava, llava_next, llava_onevision, minicpm_ocr, minicpmv4_6, mistral3, paddleocr_vl, paligemma, qianfan_ocr, smolvlm,
 // vipllava).
 
 import { type ModelConfig, readActivation } from "../config.ts"
@@ -40,6 +40,7 @@ import {
 } from "./minicpm.ts"
 import { MLLAMA, readMllamaTower } from "./mllama.ts"
 import { PADDLEOCR, PADDLEOCR_TOWERS, readPaddleOcrPatches } from "./paddleocr.ts"
+import { PALIGEMMA } from "./paligemma.ts"
 import { axesOf, isQwen, readQwen } from "./qwen.ts"
 import { oneSide } from "./sides.ts"
 import type { Merge, Projector, TowerConfig } from "./tower.ts"
@@ -329,6 +330,14 @@ const families = {
     softToken: 10,
     roots: LLAVA.roots,
     parts: { merging_norm: "norm" },
+  },
+  [PALIGEMMA]: {
+    towers: ["siglip_vision_model"],
+    ending: paliGemmaEnding,
+    softToken: 256000,
+    mutual: "with the prompt",
+    roots: LLAVA.roots,
+    parts: { linear_1: "linear" },
   },
   qianfan_ocr: {
     towers: ["qianfan_ocr_vision"],
@@ -637,6 +646,31 @@ function gemma3Ending(fields: Fields, eye: Eye, text: ModelConfig): Ending {
     },
   }
 }
+
+/** One matrix. Its rows are not multiplied as those of tokens are, as Gemma 3's are not. */
+function paliGemmaEnding(fields: Fields, { side }: Eye, text: ModelConfig): Ending {
+  const { hidden } = text.shapes
+  const width = fields.count("projection_dim", hidden)
+  if (width !== hidden)
+    throw fields.wrong("projection_dim", `is ${width}, and rows of the text model have ${hidden}`)
+  const rows = side * side
+  const narrow = text.blocks.find(
+    ({ attention: { window = rows + AROUND } }) => window < rows + AROUND,
+  )
+  if (narrow)
+    throw fields.wrong(
+      "text_config.sliding_window",
+      `is ${narrow.attention.window}, and a prompt whose image alone has ${rows} rows is seen whole`,
+    )
+  return {
+    layersRead: undefined,
+    merge: { side: 1, by: "columns" },
+    projector: { norm: undefined, inner: undefined, bias: true, factor: 1 / text.embedding.factor },
+  }
+}
+
+/** What the least prompt has beside its image: what begins a text, and the end of its line. */
+const AROUND = 2
 
 function ayaEnding(fields: Fields, eye: Eye, { shapes }: ModelConfig): Ending {
   checkStrategy(fields, "full")

@@ -55,7 +55,7 @@ export function fittingFamily(config: Fields): Fitting | undefined {
 }
 
 const asQwen = ({ soft: usual = "<|image_pad|>", isPlain, ...patches }: QwenPatches): Fitting => ({
-  processors: ["Qwen2VLImageProcessor", "Qwen3VLImageProcessor"],
+  processors: ["Qwen2VLImageProcessor", "Qwen3VLImageProcessor", "CohereCompassImageProcessor"],
   patches,
   repeated: {
     patch_size: { is: patches.patch, otherwise: 14 },

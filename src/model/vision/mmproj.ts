@@ -28,10 +28,11 @@ export interface Mmproj {
 }
 
 /**
+ * @param most patches of an image, where somebody says so
  * @returns nothing where the file has nothing to see with
  * @throws `model_broken`
  */
-export async function openMmproj(beside: Beside): Promise<Mmproj | undefined> {
+export async function openMmproj(beside: Beside, most?: number): Promise<Mmproj | undefined> {
   return openWhole(async (closing) => {
     const { vision: mmproj } = await openClip(beside, closing)
     if (!mmproj) {
@@ -41,7 +42,7 @@ export async function openMmproj(beside: Beside): Promise<Mmproj | undefined> {
     const projector = projectorOf(mmproj)
     const { fields, image } = wordsOf(mmproj, projector, beside)
     const processor = new Fields({}, mmproj.broken) // it has no words for images
-    const texts = { processor, tokens: (_: string, usual: string) => usual }
+    const texts = { processor, tokens: (_: string, usual: string) => usual, most }
     const family = processingBy(fields, image, texts)!
     const usual = projector.soft
       ? { ...family, mark: projector.soft, soft: projector.soft }

@@ -39,6 +39,8 @@ interface Seeing {
   /** The file that the configuration is in. */
   configuration: string
   config: ModelConfig
+  /** Patches of an image at the most, where somebody says so. */
+  mostPatches?: number | undefined
 }
 
 /** A tower, and how images are made ready for it. */
@@ -68,7 +70,7 @@ export async function sightInside(model: Seeing): Promise<Sightedness> {
     if (!vision) return lackIn(model)
     closing.add(vision)
     const { folder, fields, image } = await readTold(vision.path, vision.configuration)
-    const images = await readProcessing(fields, folder, image)
+    const images = await readProcessing(fields, folder, image, model.mostPatches)
     if (!images) {
       await closing.close()
       return { blind: `${model.path} does not say how images are prepared.` }
@@ -94,12 +96,13 @@ async function lackIn(model: Seeing): Promise<Sightedness> {
 }
 
 /** What lies beside a GGUF model. @throws `model_broken` */
-export async function sightBeside(beside: Beside): Promise<Sightedness> {
+export async function sightBeside(beside: Beside, mostPatches?: number): Promise<Sightedness> {
   return openWhole(async (closing) => {
-    const mmproj = await openMmproj(beside)
+    const mmproj = await openMmproj(beside, mostPatches)
     if (!mmproj) return {}
     closing.add(mmproj)
-    const { fields, image, config, images } = mmproj
+    const { fields, image, images } = mmproj
+    const config = boundBy(mmproj.config, mostPatches)
     checkTiles(fields, config, images)
     const reading = { ...named(config), layers: layersOf(config), graph: () => towerGraph(config) }
     const sense = senseBeside(beside, mmproj, reading)
@@ -129,8 +132,9 @@ function checkTiles(fields: Fields, tower: TowerConfig, images: ImageProcessing)
 export async function openVision(model: Seeing): Promise<Vision | undefined> {
   const place = await placeOfSense(model, "vision")
   const told = place && (await withSoftToken(place.fields, place.folder))
-  const config = told && readTower(told, model.config)
-  if (!config) return undefined
+  const read = told && readTower(told, model.config)
+  if (!read) return undefined
+  const config = boundBy(read, model.mostPatches)
   return openWhole(async (closing) => {
     const naming = place!.told === PARAMS ? paramsTowerNaming(config) : config.naming
     const layers = layersOf(config)
@@ -142,6 +146,11 @@ export async function openVision(model: Seeing): Promise<Vision | undefined> {
     const close = () => closing.close()
     return { ...sense, ...named(config), config, ...(apart && { apart }), close }
   })
+}
+
+/** Whose images have so many patches at the most. */
+function boundBy(config: TowerConfig, rows: number | undefined): TowerConfig {
+  return config.fits && rows !== undefined ? { ...config, fits: { ...config.fits, rows } } : config
 }
 
 const layersOf = ({ blocks }: TowerConfig) => ({

@@ -32,6 +32,7 @@ const { seen, fitted, sizes } = JSON.parse(
   seen: Record<string, Case>
   fitted: Record<string, { config: Json; image: Json; images: Record<string, Fitted> }>
   sizes: Record<"mistral3" | "pixtral", Sizes> & {
+    allowed: Record<"hunyuan_vl" | "mistral3", number[][]>
     lfm2_vl: number[][]
     lighton_ocr: number[][]
     paddleocr_vl: number[][]
@@ -86,11 +87,16 @@ interface Fitted {
 const folder = mkdtempSync(join(tmpdir(), "sinter-processing-"))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-function read(config: Json, files: Record<string, Json>): Promise<ImageProcessing | undefined> {
+function read(
+  config: Json,
+  files: Record<string, Json>,
+  most?: number,
+): Promise<ImageProcessing | undefined> {
   const model = new Folder(mkdtempSync(join(folder, "model-")))
   for (const [name, json] of Object.entries(files))
     writeFileSync(join(model.path, name), JSON.stringify(json))
-  return readProcessing(new Fields(config, (what) => model.broken("config.json", what)), model)
+  const fields = new Fields(config, (what) => model.broken("config.json", what))
+  return readProcessing(fields, model, undefined, most)
 }
 
 /** The files of the golden case, with changes. */
@@ -288,6 +294,38 @@ test.each(["pixtral", "mistral3"] as const)(
       expect(sizeOf(blank(width, height), processing)).toEqual([expected])
   },
 )
+
+const small = { patch_size: 2, size: { shortest_edge: 16, longest_edge: 4 * 16384 } }
+
+test.each<["hunyuan_vl" | "mistral3", Json]>([
+  ["hunyuan_vl", small],
+  ["mistral3", { patch_size: 2, size: { longest_edge: 256 } }],
+])(
+  "%s makes images as large as transformers does where as many patches are allowed",
+  async (name, image) => {
+    const own = name === "mistral3" ? { model_type: "pixtral" } : { max_image_size: 256 }
+    const vision_config = { patch_size: 2, ...own }
+    const readBy = async (most?: number) =>
+      (await read(
+        { model_type: name, vision_config },
+        { "preprocessor_config.json": image },
+        most,
+      ))!
+    const [usual, more, fewer] = [await readBy(), await readBy(16384), await readBy(1000)]
+    expect([usual, more, fewer].map(mostRows)).toEqual([5120, 16384, 1000])
+    for (const [width, height, ...expected] of sizes.allowed[name])
+      expect(sizeOf(blank(width!, height!), more)).toEqual([expected])
+    const [[across, down]] = sizeOf(blank(1000, 600), fewer) as [[number, number]]
+    expect(across * down).toBeLessThanOrEqual(4 * 1000)
+    expect(across * down).toBeGreaterThan(4 * 900)
+  },
+)
+
+test("an image that is larger at the least than is allowed is refused", async () => {
+  const files = { "preprocessor_config.json": { ...small, min_pixels: 4 * 2000 } }
+  const config = { model_type: "hunyuan_vl", vision_config: { patch_size: 2, max_image_size: 256 } }
+  await expect(read(config, files, 1000)).rejects.toThrow(/rows; at most 250 are allowed/)
+})
 
 test("LightOnOCR's images are of whole patches, and no smaller than a token", async () => {
   const vision_config = { model_type: "pixtral", patch_size: 14 }

@@ -9,7 +9,7 @@ import type { ImageProcessing } from "../../images/image.ts"
 import { mostRows } from "../../images/patches.ts"
 import { Fields } from "../fields.ts"
 import { type Folder, isObject, type Json } from "../folder.ts"
-import { MAX_EDGE, type Pinpoints, readGrids } from "./cutting.ts"
+import { boundOfRows, MAX_EDGE, type Pinpoints, readGrids } from "./cutting.ts"
 import { type Fitting, fittingFamily, plain, type Tokens } from "./fitting.ts"
 import { GRANITE_DOCLING, graniteDoclingScale } from "./granite-docling.ts"
 import { kimiImage, kimiKernel, kimiPlaces } from "./kimi.ts"
@@ -23,6 +23,7 @@ import {
   publishedWords,
 } from "./minicpm.ts"
 import { MLLAMA_TOWER } from "./mllama.ts"
+import { PALIGEMMA, PALIGEMMA_SOFT } from "./paligemma.ts"
 import {
   type ImageProcessor,
   NEXT,
@@ -33,7 +34,6 @@ import {
   processors,
   refuseUnknown,
 } from "./processors.ts"
-import { MAX_ROWS } from "./qwen.ts"
 import { oneSide, squareSide } from "./sides.ts"
 import { MAX_PATCHES } from "./tower.ts"
 
@@ -46,6 +46,8 @@ interface Sources {
   /** The processor's, which has words for images. */
   processor: Fields
   tokens: Tokens
+  /** Patches of an image at the most, where that is said for all images. */
+  most?: number | undefined
 }
 
 interface Family {
@@ -286,6 +288,16 @@ const families: Readonly<Record<string, Family>> = {
       return { mark, soft, wording: { ...plain, opening: `\n\n${mark}`, closing } }
     },
   },
+  [PALIGEMMA]: {
+    processors: ["SiglipImageProcessor"],
+    tower: "siglip_vision_model",
+    joined: () => 1,
+    words: ({ tokens }) => ({
+      mark: PALIGEMMA_SOFT,
+      soft: tokens("image_token", PALIGEMMA_SOFT),
+      wording: plain,
+    }),
+  },
   aya_vision: {
     processors: ["GotOcr2ImageProcessor"],
     tower: "siglip_vision_model",
@@ -440,6 +452,7 @@ export const processingFiles = [IMAGE, PROCESSOR, TOKENIZER]
 /**
  * @param config of the whole model, what is around `text_config`
  * @param told the image processor's fields, where no file of its own says them
+ * @param most patches of an image, where that is said for all images
  * @returns undefined where family or tower are not known, or the folder says nothing of images
  * @throws `model_broken`, which names file and field, where images are prepared in a way that is not known
  */
@@ -447,13 +460,14 @@ export async function readProcessing(
   config: Fields,
   folder: Folder,
   told?: Fields,
+  most?: number,
 ): Promise<ImageProcessing | undefined> {
   const processor = await read(folder, PROCESSOR)
   const given = processor?.object("image_processor") ?? (await read(folder, IMAGE)) ?? told
   if (!given) return undefined
   const image = miniCpmImage(kimiImage(given))
   const tokens = namedTokens((await folder.jsonIfThere(TOKENIZER)) ?? {})
-  const texts = { processor: processor ?? fieldsOf(folder, PROCESSOR, {}), tokens }
+  const texts = { processor: processor ?? fieldsOf(folder, PROCESSOR, {}), tokens, most }
   return processingBy(config, image, texts)
 }
 
@@ -461,7 +475,7 @@ export async function readProcessing(
 export function processingBy(
   config: Fields,
   image: Fields,
-  texts: Pick<Sources, "processor" | "tokens">,
+  texts: Pick<Sources, "processor" | "tokens" | "most">,
 ): ImageProcessing | undefined {
   const fitting = fittingFamily(config)
   if (fitting) return fittingOf(fitting, image, texts)
@@ -478,7 +492,7 @@ export function processingBy(
 function fittingOf(
   family: Fitting,
   image: Fields,
-  { tokens, processor }: Pick<Sources, "processor" | "tokens">,
+  { tokens, processor, most }: Pick<Sources, "processor" | "tokens" | "most">,
 ): ImageProcessing {
   const { patches, repeated } = family
   const { patch, joined } = patches
@@ -488,7 +502,7 @@ function fittingOf(
     const told = image.count(name, otherwise)
     if (told !== is) throw image.wrong(name, `is ${told}, but the tower's is ${is}`)
   }
-  const { tile, cutting } = chosen.cutting(image, { patch, joined })
+  const { tile, cutting } = chosen.cutting(image, { patch, joined, most })
   const processing = {
     cutting,
     ...normalising(image, chosen),
@@ -504,10 +518,11 @@ function fittingOf(
       chosen.field,
       `makes images of up to ${rows * joined} patches a side; the tower has places for ${family.lines}`,
     )
-  if (rows > MAX_ROWS)
+  const bound = boundOfRows({ joined, most })
+  if (rows > bound)
     throw image.wrong(
       image.has("min_pixels") ? "min_pixels" : chosen.field,
-      `makes an image of ${Math.ceil(rows)} rows; at most ${MAX_ROWS} are known`,
+      `makes an image of ${Math.ceil(rows)} rows; at most ${bound} are ${known(most)}`,
     )
   return processing
 }
@@ -548,7 +563,12 @@ function processingOf(family: Family, tower: Tower, sources: Sources): ImageProc
   const inner = family.inner?.(sources)
   const patch = oneSide(vision, "patch_size", { otherwise: tower.patch, most: MAX_EDGE })
   const joined = family.joined(sources)
-  const grain = { patch, joined, ...(family.isLoose && { isLoose: family.isLoose }) }
+  const grain = {
+    patch,
+    joined,
+    most: sources.most,
+    ...(family.isLoose && { isLoose: true as const }),
+  }
   const { tile, cutting } = chosen.cutting(image, grain)
   const most = family.most?.(sources)
   const processing = {
@@ -601,7 +621,7 @@ function checkTile(
       "patch_size",
       `makes ${side} patches a side, which cannot be joined by ${joined}`,
     )
-  checkCount(processor, left / joined ** 2)
+  for (const each of [processor, image]) checkCount(each, left / joined ** 2)
   checkRepeated(processor, { patch_size: patch, pixel_shuffle_ratio: 1 / joined })
 }
 
@@ -638,15 +658,19 @@ function checkQueries(image: Fields, queries: number): void {
 }
 
 /** Of a tower that fits images. The processor's own numbers would put another number of soft tokens into the prompt. */
-function checkPatches(processing: ImageProcessing, { image, processor }: Sources): void {
+function checkPatches(processing: ImageProcessing, { image, processor, most }: Sources): void {
   const { patch, joined } = processing
-  if (mostRows(processing) > MAX_PATCHES)
+  const bound = most ?? MAX_PATCHES
+  if (mostRows(processing) > bound)
     throw image.wrong(
       "tile_size",
-      `or max_image_tokens make ${mostRows(processing)} patches; at most ${MAX_PATCHES} are known`,
+      `or max_image_tokens make ${mostRows(processing)} patches; at most ${bound} are ${known(most)}`,
     )
   checkRepeated(processor, { patch_size: patch, spatial_merge_size: joined })
 }
+
+/** As a sentence has it. */
+const known = (most: number | undefined) => (most === undefined ? "known" : "allowed")
 
 /** What the processor's file says of the tower, too. */
 function checkRepeated(processor: Fields, repeated: Readonly<Record<string, number>>): void {

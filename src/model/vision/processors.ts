@@ -122,6 +122,7 @@ export const processors = {
   },
   Qwen2VLImageProcessor: { filter: "bicubic", normal: CLIP, ...FITTED },
   Qwen3VLImageProcessor: { filter: "bicubic", normal: HALVES, ...FITTED }, // mlx-vlm's, which it writes of all of Qwen's
+  CohereCompassImageProcessor: { filter: "bicubic", normal: CLIP, ...FITTED },
   PixtralImageProcessor: {
     filter: "bicubic",
     normal: CLIP,

@@ -1,11 +1,11 @@
-// Towers of Qwen that sees: Qwen 2 VL, 2.5 VL, 3 VL and 3.5, and what 2.5 Omni and 3 Omni see with; and EXAONE 4.5's, which is 2.5's with
-// fewer heads of keys, and whose text model counts its tokens one by one. They take images of any proportions, whose patches are turned by height
+// Towers of Qwen that sees: Qwen 2 VL, 2.5 VL, 3 VL and 3.5, and what 2.5 Omni and 3 Omni see with; North Micro's, which is 3's; and EXAONE 4.5's,
+// which is 2.5's with fewer heads of keys, and whose text model counts its tokens one by one. They take images of any proportions, whose patches are turned by height
 // and width. A patch is two frames of a video; an image is the same frame twice. In 2.5 most layers see a window of the image. In 3
 // positions are learned besides, and what some layers leave goes to the text model as well, which adds it behind its first layers.
 // The text model turns its tokens by time, height and width.
 //
 // Sources: configuration_*.py and modeling_*.py of transformers (qwen2_vl, qwen2_5_vl, qwen2_5_omni, qwen3_vl,
-// qwen3_omni_moe, qwen3_5, exaone4_5).
+// qwen3_omni_moe, qwen3_5, cohere_compass, exaone4_5).
 
 import type { Axis } from "../../runtime/rotation.ts"
 import { type Block, NORMS, type NormKind, withAttention, withBlocks, withMlp } from "../block.ts"
@@ -149,6 +149,12 @@ const qwen25Omni: Qwen = {
 
 /** By the `model_type` of the whole. */
 const families: Readonly<Record<string, Qwen>> = {
+  cohere_compass: {
+    ...qwen3,
+    towers: ["cohere_compass_vision", "cohere_compass"],
+    softToken: 255031,
+    soft: "<|IMAGE_PAD|>",
+  },
   qwen2_vl: {
     towers: ["qwen2_vl_vision", "qwen2_vl"],
     absent: { ...COMMON, embed_dim: 1280, depth: 32, patch_size: 14, hidden_act: "quick_gelu" },
@@ -387,7 +393,11 @@ export function axesOf(
   const text = textFields(fields)
   const scaling = text.object("rope_parameters") ?? text.object("rope_scaling")
   const name = "mrope_section"
-  const sections = scaling?.has(name) ? scaling.counts(name) : usual
+  const [sections = usual, ...others] = turningOf(scaling).map((each) =>
+    each.has(name) ? each.counts(name) : usual,
+  )
+  if (others.some((other) => other.some((count, axis) => count !== sections[axis])))
+    throw text.wrong(name, "is another of some layers than of others, which is not known")
   const turned = blocks.find(({ attention }) => attention.rotation)?.attention.rotation
   const pairs = turned?.query.frequencies.length ?? 0
   const sum = sections.reduce((all, each) => all + each, 0)
@@ -399,6 +409,13 @@ export function axesOf(
     const axis = (pair % 3) as Axis
     return pair < 3 * sections[axis]! ? axis : 0
   })
+}
+
+/** What is said of all layers; or of each kind of them that turns. */
+function turningOf(scaling: Fields | undefined): Fields[] {
+  const kinds = ["full_attention", "sliding_attention"]
+  if (!scaling || !kinds.some((kind) => kind in scaling.json)) return scaling ? [scaling] : []
+  return kinds.flatMap((kind) => scaling.object(kind) ?? [])
 }
 
 /** Each has a merger, all of one kind. */

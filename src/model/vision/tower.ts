@@ -81,8 +81,8 @@ export interface TowerConfig {
   newline?: true
   /** The same, made of one that is as wide as what the projector's last matrix takes; another begins an image, and a third ends it. */
   framed?: true
-  /** In the text model the rows of a tile see each other, in all layers or in those that have windows. */
-  mutual?: "everywhere" | "in windows"
+  /** In the text model the rows of a tile see each other, in all layers or in those that have windows; or all tokens of a prompt with an image. */
+  mutual?: "everywhere" | "in windows" | "with the prompt"
   /** Where the text model gives layers columns of the token's own, a row of an image has those of this one. */
   instead?: number
   /** What turns each pair in the text model. */
@@ -219,7 +219,10 @@ export function seeingImages(
   return withBlocks(seeing, (block, layer) => {
     if (text.seeing?.has(layer)) return attendingToMedia(block)
     const { rotation, window } = block.attention
-    const isMutual = mutual === "everywhere" || (mutual === "in windows" && window !== undefined)
+    const isMutual =
+      mutual === "everywhere" ||
+      mutual === "with the prompt" ||
+      (mutual === "in windows" && window !== undefined)
     const turned = rotation && { query: by(rotation.query), key: rotation.key && by(rotation.key) }
     return withAttention(block, { rotation: turned, ...(isMutual && { mutual: true }) })
   })

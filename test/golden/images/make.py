@@ -38,6 +38,7 @@ from transformers.models.llama4 import modeling_llama4, processing_llama4
 from transformers.models.llama4.image_processing_llama4 import Llama4ImageProcessor
 from transformers.models.mllama.image_processing_mllama import MllamaImageProcessor, get_all_supported_aspect_ratios
 from transformers.models.llava import processing_llava
+from transformers.models.hunyuan_vl.image_processing_hunyuan_vl import smart_resize as hunyuan_resize
 from transformers.models.paddleocr_vl.image_processing_paddleocr_vl import smart_resize as paddle_resize
 from transformers.models.pixtral.image_processing_pixtral import get_resize_output_image_size
 from transformers.models.smolvlm import processing_smolvlm
@@ -676,6 +677,16 @@ def within(longest, patch):
     return [[*size, width, height] for size, (height, width) in zip(SIZES, made)]
 
 
+def allowed():
+    """Of patches of 2 pixels, more of which are allowed than usual: as large as HunyuanOCR's and Pixtral's processors make them."""
+    images = [(300, 200), (260, 250), (500, 100), (1000, 600), (150, 140), (90, 100)]
+    blank = [np.zeros((height, width, 3), np.uint8) for width, height in images]
+    pixtral = [get_resize_output_image_size(each, (256, 256), (4, 4)) for each in blank]
+    hunyuan = [hunyuan_resize(height, width, 4, 16, 4 * 16384) for width, height in images]
+    both = [("hunyuan_vl", hunyuan), ("mistral3", pixtral)]
+    return {name: [[*size, *made[::-1]] for size, made in zip(images, sizes)] for name, sizes in both}
+
+
 def loosely():
     """LightOnOCR's, in multiples of a patch, of which 2 x 2 become one token; those with less than one it cannot read."""
     return [each for each in within(110, 14) if min(each[2:]) >= 28]
@@ -793,6 +804,7 @@ LFM2 = [
 def sizes():
     """Width and height of an image, and of what it becomes."""
     return {
+        "allowed": allowed(),
         "pixtral": {"longest": 96, "patch": 16, "joined": 1, "images": within(96, 16)},
         "granite_docling": in_pages(),
         "lfm2_vl": in_tiles(),

@@ -56,7 +56,7 @@ def make_weights(config, seed, folder, draw, buffer=lambda name, shape, generato
         cap = getattr(model.config.get_text_config(), "final_logit_softcapping", None)
         deviation = (cap * torch.atanh(logits / cap) if cap else logits).std().item()
         norm = last_norm(model)
-        plus = 1 if config["model_type"] in ("qwen3_5", "minicpmv4_6", "minicpm_ocr") else 0
+        plus = 1 if config["model_type"] in ("qwen3_5", "minicpmv4_6", "minicpm_ocr", "paligemma") else 0
         norm.weight.copy_(((norm.weight + plus) * 3 / deviation - plus).bfloat16().float())
     model.bfloat16().save_pretrained(folder)
 
@@ -87,6 +87,10 @@ def message_of(count):
 def logits_of(model, ids, given):
     kinds = dict(mm_token_type_ids=(ids == model.config.image_token_id).int())
     told = {name: each for name, each in kinds.items() if name in signature(model.forward).parameters}
+    if "token_type_ids" in given:  # a prompt that is seen both ways, and what is drawn behind it
+        own = given["token_type_ids"]
+        told["token_type_ids"] = torch.nn.functional.pad(own, (0, ids.shape[1] - own.shape[1]), value=1)
+        given = {name: each for name, each in given.items() if name != "token_type_ids"}
     logits = model(input_ids=ids, use_cache=False, **told, **given).logits[0]
     assert logits.dtype == torch.float64
     return logits
@@ -200,7 +204,7 @@ def bring_texts(folder, special, shown=(), **names):
         settings["added_tokens_decoder"][str(FIRST + i)] = token
     tokenizer["post_processor"] = tokenizer["post_processor"]["processors"][0]  # no token at the beginning
     settings.pop("chat_template", None)
-    settings |= dict(bos_token=None, eos_token=special[1], **names)
+    settings |= dict(bos_token=None, eos_token=special[1]) | names
     write(folder, "tokenizer.json", tokenizer)
     write(folder, "tokenizer_config.json", settings)
     write(folder, "generation_config.json", dict(eos_token_id=FIRST + 1, pad_token_id=318))

@@ -133,7 +133,47 @@ MINICPM_NAMES = dict(
     **dict(image_token="<|image_pad|>", video_token="<|video_pad|>"),
     **{f"{part}_{side}_token": f"<{end}{part}>" for part in ("image", "slice", "image_id") for side, end in (("start", ""), ("end", "/"))},
 )
+
+
+def paligemma(text, window=None):
+    """PaliGemma with that text model, which has no template; a prompt is seen both ways."""
+    return dict(
+        config={
+            "architectures": ["PaliGemmaForConditionalGeneration"],
+            "model_type": "paligemma",
+            "image_token_index": FIRST + 2,
+            "projection_dim": 40,
+            "hidden_size": 40,
+            "vocab_size": 336,
+            "tie_word_embeddings": True,
+            "text_config": {
+                **{key: value for key, value in TEXT.items() if key != "hidden_act"},
+                **dict(model_type=text, head_dim=12, hidden_activation="gelu_pytorch_tanh", rms_norm_eps=1e-6),
+                **(dict(sliding_window=window, query_pre_attn_scalar=12) if window else {}),
+                "tie_word_embeddings": True,
+            },
+            "vision_config": {**SIGLIP, "projection_dim": 40},
+        },
+        tokens=["<image>", "<bos>"],
+        names=dict(bos_token="<bos>"),
+        image=dict(
+            **dict(image_processor_type="SiglipImageProcessor", size=dict(height=20, width=20), image_seq_length=16),
+            **dict(image_mean=[0.5] * 3, image_std=[0.5] * 3),
+        ),
+        processor=dict(processor_class="PaliGemmaProcessor"),
+        has_template=False,
+        sizes=[[(41, 27)], [(20, 50), (23, 22)]],
+        renamed={
+            "model.vision_tower.": "vision_tower.vision_model.",
+            "model.multi_modal_projector.": "multi_modal_projector.",
+            "model.language_model.": "language_model.model.",
+        },
+    )
+
+
 MODELS = {
+    "paligemma": paligemma("gemma"),
+    "paligemma2": paligemma("gemma2", window=64),
     "mistral3": dict(
         config={
             "architectures": ["Mistral3ForConditionalGeneration"],
@@ -581,6 +621,7 @@ def features_of(model, given):
         rows = model.vision_model(given["pixel_values"]).last_hidden_state
         return model.multi_modal_projector(rows.reshape(-1, rows.shape[-1]))
     seeing = model.model if model.config.model_type == "janus" else model
+    given = {name: each for name, each in given.items() if name != "token_type_ids"}
     seen = seeing.get_image_features(**given)
     rows = seen.pooler_output
     if getattr(seen, "deepstack_features", None):  # beside each what is added behind the first layers
@@ -593,6 +634,10 @@ def prompts_for(model, folder, sizes, random):
     processor = AutoProcessor.from_pretrained(folder)
 
     def read(messages, pictures):
+        if model.config.model_type == "paligemma":
+            words = "".join(part.get("text", "") for part in messages[0]["content"])
+            given = dict(processor(text=[words], images=[pictures], return_tensors="pt"))
+            return given.pop("input_ids"), {name: given[name] for name in ("pixel_values", "token_type_ids")}, {}
         text = processor.apply_chat_template(messages, add_generation_prompt=True)
         given = dict(processor(text=text, images=pictures, return_tensors="pt"))
         ids = given.pop("input_ids")
@@ -617,7 +662,8 @@ def make(name, folder):
 def bring_texts(folder, made):
     """Tokens of its own, a template, and the files of its processor."""
     pictured.bring_texts(folder, ["<|im_start|>", "<|im_end|>", *made["tokens"]], **made.get("names", {}))
-    (folder / "chat_template.jinja").write_text(TEMPLATE.replace("IMAGE", made["tokens"][0]))
+    if made.get("has_template", True):
+        (folder / "chat_template.jinja").write_text(TEMPLATE.replace("IMAGE", made["tokens"][0]))
     write(folder, "preprocessor_config.json", made["image"])
     write(folder, "processor_config.json", made["processor"])
     for file, what in made.get("beside", {}).items():

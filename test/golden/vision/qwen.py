@@ -119,6 +119,21 @@ MODELS = {
         "vision_config": {**EYE3, "model_type": "qwen3_5", "out_hidden_size": 32},
     },
 }
+MODELS["cohere-compass"] = {
+    "architectures": ["CohereCompassForConditionalGeneration"],
+    "model_type": "cohere_compass",
+    **IDS,
+    "tie_word_embeddings": True,
+    "text_config": {
+        **json.loads((GOLDEN / "models/cohere-compass/config.json").read_text()),
+        **dict(vocab_size=336, eos_token_id=FIRST + 1, bos_token_id=None, head_dim=10),
+    },
+    "vision_config": {**EYE3, "model_type": "cohere_compass_vision", "deepstack_visual_indexes": [1, 2]},
+}
+# As their processors call tokens that all others write in small letters.
+CALLED = {"cohere-compass": {token: token.upper() for token in SPECIAL[2:]}}
+# Whose pictures make enough of a difference.
+SEEDS = {"cohere-compass": 4}
 # As Qwen 2's were published.
 RENAMED = {
     "qwen2-vl": {"model.visual.": "visual.", "model.language_model.": "model."},
@@ -192,10 +207,13 @@ def make_weights(config, seed, folder):
     pictured.make_weights(config, seed, folder, draw_part)
 
 
-def make(name, folder, seed=1):
-    config = MODELS[name]
+def make(name, folder):
+    config, seed = MODELS[name], SEEDS.get(name, 1)
     make_weights(config, seed, folder)
-    bring_texts(folder)
+    template, called = TEMPLATE, CALLED.get(name, {})
+    for token, other in called.items():
+        template = template.replace(token, other)
+    bring_texts(folder, [called.get(token, token) for token in SPECIAL], template)
     write(folder, "preprocessor_config.json", image_of(config))
     model = pictured.opened(folder)
     tensors, notes = prompts_for(model, folder, np.random.default_rng(seed))
@@ -211,6 +229,8 @@ def image_of(config):
         return dict(image_processor_type="Qwen2VLImageProcessor", min_pixels=256, max_pixels=4096, **clip, **own)
     halves = dict(image_mean=[0.5] * 3, image_std=[0.5] * 3)
     size = dict(shortest_edge=256, longest_edge=4096)
+    if config["model_type"] == "cohere_compass":
+        return dict(image_processor_type="CohereCompassImageProcessor", size=size, **halves, **own)
     return dict(image_processor_type="Qwen2VLImageProcessorFast", size=size, **halves, **own)
 
 
