@@ -3498,8 +3498,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "the twin takes half-written elements for written",
     file: "src/compiler/targets/gpu/ir/memory.ts",
-    text: "if (bytes === 2) return written16[at / 2] === 0x0101",
-    fault: "if (bytes === 2) return written16[at / 2] !== 0",
+    text: "if (bytes === 2) return written16[at >> 1] === 0x0101",
+    fault: "if (bytes === 2) return written16[at >> 1] !== 0",
     test: "src/compiler/targets/gpu/ir/run.test.ts",
   },
   {

@@ -36,13 +36,13 @@ const isThere = (command: string) => spawnSync(command, ["--version"]).status ==
 
 const everyKernel = { cuda: kernelsOf("cuda"), rocm: kernelsOf("rocm") }
 
-/** Seconds pass until the twin has told which those of steps are, so all architectures of a maker share them. */
+/** Making them takes seconds, so all architectures of a maker share them. */
 function kernelsOf(kind: "cuda" | "rocm"): () => readonly Kernel[] {
   let kernels: readonly Kernel[] | undefined
   return () => {
     kernels ??= Array.from(
       checkedKernels(traitsOf(kind).sums!, printers[kind].units),
-      ({ at }) => at(0).kernel,
+      ({ kernel }) => kernel,
     )
     return kernels
   }

@@ -109,13 +109,13 @@ test.skipIf(without)(
 const wordsKernel = languageKernels.find(({ name }) => name === "words")!
 
 test("a kernel is the same on all its shapes, and no two of them are alike", () => {
-  for (const { name, shapes, at } of [
+  for (const { name, kernel, shapes, at } of [
     ...languageKernels,
     ...weightKernels(["dots"]),
     ...weightKernels(["tiles"]),
   ]) {
     const cases = Array.from({ length: shapes }, (_, shape) => at(shape))
-    const texts = cases.map(({ kernel }) => JSON.stringify(kernel))
+    const texts = [{ kernel }, ...cases].map(({ kernel }) => JSON.stringify(kernel))
     expect([name, new Set(texts).size]).toEqual([name, 1])
     const operands = cases.map(({ operands, groups }) => JSON.stringify([operands, groups]))
     expect([name, new Set(operands).size]).toEqual([name, shapes])

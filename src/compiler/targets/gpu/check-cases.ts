@@ -28,6 +28,7 @@ export interface GpuCase {
 /** A kernel, and what it is tried on. */
 export interface CheckedKernel {
   name: string
+  kernel: Kernel
   /** In the words of every profile that a device can be given, or of the first, which is the one that models get. */
   profiles: "all" | "first"
   shapes: number
@@ -128,7 +129,7 @@ function expressions<Type extends "f32" | "i32" | "u32">(
     const operands = [...inputs, output, count]
     return shaped(`${count} numbers`, written, operands, [groupsAt(shape), 1, 1])
   }
-  return { name, profiles: "all", shapes: SHAPES, at }
+  return { name, kernel: written, profiles: "all", shapes: SHAPES, at }
 }
 
 function shaped(
@@ -351,7 +352,7 @@ function copies(
     const outputs = to.map((each) => new arrays[each](own.length))
     return shaped(`${own.length} elements`, written, [own, ...outputs, own.length], [1, 1, 1])
   }
-  return { name, profiles: "all", shapes: SHAPES, at }
+  return { name, kernel: written, profiles: "all", shapes: SHAPES, at }
 }
 
 /** Around what f16 can hold: halfway between two of its numbers, below and above that, and beyond its ends. */
@@ -601,7 +602,8 @@ function sized<Size>(
   text: (size: NoInfer<Size>) => string,
 ): CheckedKernel {
   const at = (shape: number) => ({ ...make(sizeAt(shape)), shape: text(sizeAt(shape)) })
-  return { name: at(0).kernel.name, profiles: "all", shapes: SHAPES, at }
+  const { kernel } = at(0)
+  return { name: kernel.name, kernel, profiles: "all", shapes: SHAPES, at }
 }
 
 const matrix = (size: { rows: number; columns: number }) => `${size.rows} x ${size.columns}`

@@ -257,11 +257,12 @@ function productKernels(units: readonly Units[]): CheckedKernel[] {
   return pairs.flatMap((pair, number) => {
     const { choices } = productOf(pair, number, units, 0)
     return [number % 2, 2 + (number % 2), choices.length - 1].flatMap((choice) =>
-      choices[choice]!.launches.flatMap(({ kernel: { name } }, launch) => {
+      choices[choice]!.launches.flatMap(({ kernel }, launch) => {
+        const { name } = kernel
         if (names.has(name)) return []
         names.add(name)
         const at = (shape: number) => productCase(pair, number, [choice, launch], units, shape)
-        return [{ name, profiles: "first" as const, shapes: SHAPES, at }]
+        return [{ name, kernel, profiles: "first" as const, shapes: SHAPES, at }]
       }),
     )
   })
@@ -310,7 +311,8 @@ const packKernels: readonly CheckedKernel[] = [
   ...(["f32", "f16", "bf16"] as const).map((codec) => ({ codec, isVector: true })),
 ].map(({ codec, isVector }) => {
   const at = (shape: number) => packCase(codec, isVector, shape)
-  return { name: at(0).kernel.name, profiles: "first" as const, shapes: SHAPES, at }
+  const { kernel } = at(0)
+  return { name: kernel.name, kernel, profiles: "first" as const, shapes: SHAPES, at }
 })
 
 export function weightKernels(units: readonly Units[]): CheckedKernel[] {

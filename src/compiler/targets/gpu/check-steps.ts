@@ -1,6 +1,7 @@
 // What the steps of small decoders run beside products: rows, attention with keys and values of every type, the sampler,
 // copies of blocks. The twin takes some steps of each decoder, launch after launch, and what a launch is given in one of them is
-// a shape of its kernel. The first step only fills the blocks: attention is merged beyond 256 positions.
+// a shape of its kernel. The first step only fills the blocks: attention is merged beyond 256 positions. Which kernels there are,
+// and how many shapes of each, is known without the twin, who takes seconds: it begins when somebody asks for the first shape.
 
 import type { CodecName } from "../../../runtime/format.ts"
 import { StepBlock } from "../../../runtime/gpu/step-block.ts"
@@ -406,9 +407,20 @@ function samplingOf(logitRows: Int32Array, next: () => number): SamplingRows {
 
 // ------------------------------------------------------------------ what the twin makes of them
 
+interface Launched {
+  kernel: Kernel
+  operands: readonly (Memory | number)[]
+  groups: [number, number, number]
+  /** Where this is one of the kernel's. */
+  shape?: string
+}
+
 /** Plays a tape as program.ts does, and keeps what each kernel is given. */
 class Play {
-  readonly cases = new Map<Kernel, ShapedCase[]>()
+  readonly shapes = new Map<Kernel, string[]>()
+  /** All that the twin has not run yet, in order. */
+  readonly #launches: Launched[] = []
+  readonly #cases = new Map<Kernel, ShapedCase[]>()
   readonly #tape: Omit<Tape, "profiles" | "kernels">
   readonly #kernels: readonly Kernel[]
   readonly #block: StepBlock
@@ -459,7 +471,7 @@ class Play {
         // Products of every codec have shapes of their own; those of experts, and two beside each other, have these.
         const isTwo = this.#kernels[launch.kernel]!.name.includes("_beside_")
         const isProduct = this.#products.has(i) && !isTwo
-        this.#run(launch, groupsOf(launch, countOf), { chunk }, isProduct ? undefined : shape)
+        this.#launch(launch, groupsOf(launch, countOf), { chunk }, isProduct ? undefined : shape)
       }
     }
     this.#before = this.#step
@@ -469,10 +481,25 @@ class Play {
     this.#pairs = Memory.of(pairs.subarray(0, 2 * count))
     const [ofAttention] = this.#tape.copies // the one kernel copies states, too
     for (const launch of ofAttention!)
-      this.#run(launch, groupsOf(launch, countOf, { count }), { count }, shape)
+      this.#launch(launch, groupsOf(launch, countOf, { count }), { count }, shape)
   }
 
-  #run(
+  /** One for each shape. */
+  casesOf(wanted: Kernel): readonly ShapedCase[] {
+    for (const { kernel, operands, groups, shape } of this.#launches.splice(0)) {
+      if (shape !== undefined) {
+        const given = operands.map((operand, i): Numbers | number =>
+          typeof operand === "number" ? operand : asOperand(kernel, i, operand.u8()),
+        )
+        const before = this.#cases.get(kernel) ?? []
+        this.#cases.set(kernel, [...before, { shape, kernel, operands: given, groups }])
+      }
+      runKernel(kernel, operands, groups)
+    }
+    return this.#cases.get(wanted)!
+  }
+
+  #launch(
     launch: TapeLaunch,
     groups: [number, number, number],
     numbers: { chunk?: number; count?: number },
@@ -489,15 +516,10 @@ class Play {
       if (number === undefined) throw new Error(`internal: no ${operand.number} of a step`)
       return number
     })
-    const own = this.cases.get(kernel) ?? []
-    if (shape !== undefined && own.length < SHAPES && own.at(-1)?.shape !== shape) {
-      const given = operands.map((operand, i): Numbers | number =>
-        typeof operand === "number" ? operand : asOperand(kernel, i, operand.u8()),
-      )
-      own.push({ shape, kernel, operands: given, groups })
-      this.cases.set(kernel, own)
-    }
-    runKernel(kernel, operands, groups)
+    const own = this.shapes.get(kernel) ?? []
+    const isOne = shape !== undefined && own.length < SHAPES && own.at(-1) !== shape
+    if (isOne) this.shapes.set(kernel, [...own, shape])
+    this.#launches.push({ kernel, operands, groups, ...(isOne && { shape }) })
   }
 
   /** To where the next one begins. */
@@ -536,11 +558,13 @@ export function* stepKernels(sums: SumOrder, units: readonly Units[]): Generator
         decoder === decoders[0],
       )
     }
-    for (const [{ name, body }, cases] of play.cases) {
+    for (const [kernel, { length: shapes }] of play.shapes) {
+      const { name, body } = kernel
       const text = JSON.stringify([name, body])
       if (known.has(text)) continue
       known.add(text)
-      yield { name, profiles: "first", shapes: cases.length, at: (shape) => cases[shape]! }
+      const at = (shape: number) => play.casesOf(kernel)[shape]!
+      yield { name, kernel, profiles: "first", shapes, at }
     }
   }
 }

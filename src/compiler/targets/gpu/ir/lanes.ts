@@ -77,10 +77,10 @@ const ofWholeNumbers: Partial<Record<Binary, OfTwo>> = {
   ...comparisons,
   ...ofBits,
   add(out, a, b, { list, count }) {
-    for (let k = 0; k < count; k++) out[list[k]!] = a[list[k]!]! + b[list[k]!]!
+    for (let k = 0; k < count; k++) out[list[k]!] = (a[list[k]!]! + b[list[k]!]!) | 0
   },
   sub(out, a, b, { list, count }) {
-    for (let k = 0; k < count; k++) out[list[k]!] = a[list[k]!]! - b[list[k]!]!
+    for (let k = 0; k < count; k++) out[list[k]!] = (a[list[k]!]! - b[list[k]!]!) | 0
   },
   mul(out, a, b, { list, count }) {
     for (let k = 0; k < count; k++) out[list[k]!] = Math.imul(a[list[k]!]!, b[list[k]!]!)

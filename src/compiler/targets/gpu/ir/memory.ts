@@ -126,11 +126,18 @@ class Page {
 /** Who touched each cell last. Of most memory a kernel touches little, so there are only the pages that it does. */
 class Cells {
   readonly unit: number
+  readonly #bits: number
   readonly #pages: (Page | undefined)[]
 
   constructor(unit: number, count: number) {
     this.unit = unit
+    this.#bits = Math.log2(unit)
     this.#pages = Array(Math.ceil(count / PAGE)).fill(undefined)
+  }
+
+  /** The cell in which a byte lies. */
+  of(byte: number): number {
+    return byte >> this.#bits
   }
 
   #pageOf(cell: number): Page {
@@ -238,14 +245,15 @@ export function checkRead(
     if (first + width > length)
       refuse(lane, `element ${first + width - 1} of ${length} is out of bounds`)
     const at = from + first * size
-    if (at % bytes !== 0)
+    if ((at & (bytes - 1)) !== 0)
       refuse(
         lane,
         `elements ${first} … ${first + width - 1} do not lie on a multiple of ${bytes} bytes`,
       )
     if (!isWritten(storage, at, bytes)) refuse(lane, `element ${first} was written by nobody`)
     if (!cells) continue
-    for (let cell = at / cells.unit; cell < (at + bytes) / cells.unit; cell++) {
+    const end = cells.of(at + bytes)
+    for (let cell = cells.of(at); cell < end; cell++) {
       const collision = isSettled ? cells.readSettled(cell, clock) : cells.read(cell, lane, clock)
       if (collision) refuse(lane, `a race: it reads element ${first} and ${collision}`)
     }
@@ -254,8 +262,8 @@ export function checkRead(
 
 function isWritten({ written, written16, written32 }: Storage, at: number, bytes: number) {
   if (bytes === 1) return written[at] === 1
-  if (bytes === 2) return written16[at / 2] === 0x0101
-  for (let word = at / 4; word < (at + bytes) / 4; word++)
+  if (bytes === 2) return written16[at >> 1] === 0x0101
+  for (let word = at >> 2; word < (at + bytes) >> 2; word++)
     if (written32[word] !== 0x01010101) return false
   return true
 }
@@ -275,7 +283,8 @@ export function checkWrite(
     const at = from + first * size
     for (let byte = at; byte < at + size; byte++) storage.written[byte] = 1
     if (!cells) continue
-    for (let cell = at / cells.unit; cell < (at + size) / cells.unit; cell++) {
+    const end = cells.of(at + size)
+    for (let cell = cells.of(at); cell < end; cell++) {
       const collision = cells.write(cell, lane, clock)
       if (collision) refuse(lane, `a race: it writes element ${first} and ${collision}`)
     }
