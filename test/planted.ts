@@ -1178,6 +1178,20 @@ export const planted: readonly PlantedFault[] = [
     test: "src/app/drafting.test.ts",
   },
   {
+    what: "a folder is compiled without what guesses ahead",
+    file: "src/model/compile-folder.ts",
+    text: "if (!layer) return own",
+    fault: "return own",
+    test: "test/model/mtp.test.ts",
+  },
+  {
+    what: "what guesses ahead looks for its library among its model's",
+    file: "src/app/drafting.ts",
+    text: "folder: fitting.libraries ?? fitting.path",
+    fault: "folder: fitting.path",
+    test: "test/compile.test.ts",
+  },
+  {
     what: "a GGUF file's norms of token and row change places in what guesses ahead",
     file: "src/model/gguf/architectures.ts",
     text: 'enorm: "nextn.enorm",\n  hnorm: "nextn.hnorm"',

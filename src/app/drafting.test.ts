@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest"
 import { writeEagle, writeEagle3, writeMedusa } from "../../test/heads.ts"
 import { mtpModels, writeMtpModel } from "../../test/model/golden.ts"
 import { createLog } from "../log.ts"
-import { compileHeadFolder } from "../model/compile-folder.ts"
+import { compileFolder, compileHeadFolder } from "../model/compile-folder.ts"
 import { type Head, headKindOf, openHead } from "../model/head.ts"
 import { type Model, openModel } from "../model/model.ts"
 import { openOwnLayer } from "../model/own-layers.ts"
@@ -289,6 +289,17 @@ describe("a layer of the model's own that guesses ahead", () => {
     const other = await openModel(join(import.meta.dirname, "../../test/golden/models", name))
     await expect(prepare({ mode: "mtp" }, {}, other)).rejects.toThrow(sentence)
     await other.close()
+  })
+
+  test("a compiled folder has none, either because its original had none or because it is older", async () => {
+    const published = join(import.meta.dirname, "../../test/golden/models/qwen3-5")
+    const [original, output] = [await openModel(published), join(folder, "without-ahead")]
+    await compileFolder(original, output, { format: "q0bf16" })
+    const compiled = await openModel(output)
+    await expect(prepare({ mode: "mtp" }, {}, compiled)).rejects.toThrow(
+      "without-ahead was compiled without one; compile its original again, if that has one, or choose another mode.",
+    )
+    await Promise.all([original.close(), compiled.close()])
   })
 })
 

@@ -1,5 +1,6 @@
 // The layer of a model's own that guesses ahead, where its files hold one: it has no folder and no configuration of its own.
 
+import { join } from "node:path"
 import type { CodecOf } from "../compiler/graph/codecs.ts"
 import type { Graph } from "../compiler/graph/graph.ts"
 import { problem } from "../errors.ts"
@@ -10,6 +11,7 @@ import type { ArchitectureName } from "./architectures.ts"
 import { Folder } from "./folder.ts"
 import { readTensors } from "./graph-weights.ts"
 import { EMBEDDING, HEAD } from "./layers.ts"
+import { MLC } from "./mlc-config.ts"
 import type { Model } from "./model.ts"
 import { withOrders } from "./packed/orders.ts"
 import { storedFormat } from "./stored-format.ts"
@@ -49,32 +51,60 @@ function beside({ config: { head } }: Model): AheadNames {
   }
 }
 
+/** Such a layer as a program of its own beside its model's. */
+export interface OwnLayer {
+  architecture: "mtp"
+  graph: Graph
+  format: FormatName
+  codecOf?: CodecOf
+}
+
+/** What of a compiled layer does not lie among its model's weights: libraries, in a lib/ of its own. */
+export const ownLayerFolder = (folder: string) => join(folder, "mtp")
+
 /**
  * @param served the format that the model is served in
- * @throws `option_invalid` where it has none that is known
+ * @returns nothing where the model has none that is known
  */
-export function openOwnLayer(
-  model: Model,
-  served: FormatName,
-): { graph: Graph; format: FormatName; codecOf?: CodecOf } {
-  const { architecture, config, weights, name } = model
-  const namesOf = places[architecture]
-  if (!namesOf)
-    throw lacking(`is of architecture ${architecture}; known: ${Object.keys(places).join(", ")}`)
-  const names = (model.isOneFile ? behind : namesOf)(model)
-  if (!weights.holds?.(`${names.join}.weight`)) throw lacking("holds none")
+export function findOwnLayer(model: Model, served: FormatName): OwnLayer | undefined {
+  const { config, weights } = model
+  const names = namesIn(model)
+  if (!names) return undefined
   const block = config.blocks.findLast(({ delta }) => !delta)!
   const plain = mtp(config, block, names)
   const graph = withOrders(withLowRank(plain, weights), weights)
   readTensors(graph, weights)
-  if (!isMixed(served)) return { graph, format: served }
+  const layer = { architecture: "mtp", graph } as const
+  if (!isMixed(served)) return { ...layer, format: served }
   const broken = (what: string) => new Folder(model.path).broken(model.configuration, what)
-  return { graph, ...storedFormat(graph, weights, served, broken) }
+  return { ...layer, ...storedFormat(graph, weights, served, broken) }
+}
 
-  function lacking(what: string) {
-    return problem("option_invalid", {
+/** @throws `option_invalid` where the model has none that is known */
+export function openOwnLayer(model: Model, served: FormatName): OwnLayer {
+  const { architecture, configuration, name } = model
+  const lacking = (what: string, cure: string) =>
+    problem("option_invalid", {
       option: "--speculative-mode",
-      problem: `mtp takes a layer of the model's own that guesses ahead, and ${name} ${what}; choose another mode.`,
+      problem: `mtp takes a layer of the model's own that guesses ahead, and ${name} ${what}; ${cure}.`,
     })
-  }
+  if (!places[architecture])
+    throw lacking(
+      `is of architecture ${architecture}; known: ${Object.keys(places).join(", ")}`,
+      "choose another mode",
+    )
+  const layer = findOwnLayer(model, served)
+  if (layer) return layer
+  if (configuration !== MLC) throw lacking("holds none", "choose another mode")
+  throw lacking(
+    "was compiled without one",
+    "compile its original again, if that has one, or choose another mode",
+  )
+}
+
+/** Of a folder that was compiled from a GGUF file the layer is where the file had it. */
+function namesIn(model: Model): AheadNames | undefined {
+  const namesOf = places[model.architecture]
+  if (!namesOf) return undefined
+  return [namesOf(model), behind(model)].find(({ join }) => model.weights.holds?.(`${join}.weight`))
 }
