@@ -225,6 +225,35 @@ describe("EAGLE 3 heads that would compute something else are refused by what sa
   })
 })
 
+describe("EAGLE and Medusa heads that would compute something else are refused by what says so", () => {
+  test.each([
+    [{ qkv_bias: true }, "config.json: qkv_bias is true; of EAGLE heads, false is known"],
+    [{ parallel_drafting: true }, "parallel_drafting is true; of EAGLE heads, false is known"],
+    [{ dflash_config: {} }, "config.json: dflash_config is not known of EAGLE heads"],
+    [
+      { model_type: "gemma4_assistant" },
+      'model_type is "gemma4_assistant", which reads its model\'s keys and values; choose another',
+    ],
+  ])("%j", async (fields, sentence) => {
+    const head = join(folder, "changed-eagle")
+    writeEagle(head)
+    change(head, fields)
+    await expect(prepare({ mode: "eagle", models: head })).rejects.toThrow(sentence)
+  })
+
+  test("a tensor that nobody reads", async () => {
+    const [eagle, medusa] = [join(folder, "more-eagle"), join(folder, "more-medusa")]
+    writeEagle(eagle, {}, { "layers.0.input_layernorm.weight": [256] })
+    await expect(openHead(eagle, model)).rejects.toThrow(
+      "model.safetensors: tensor layers.0.input_layernorm.weight is not known of EAGLE heads",
+    )
+    writeMedusa(medusa, {}, { "prefix_embedding_layer.input_layernorm.weight": [256] })
+    await expect(openHead(medusa, model)).rejects.toThrow(
+      "tensor prefix_embedding_layer.input_layernorm.weight is not known of Medusa heads",
+    )
+  })
+})
+
 test("heads that fit are prepared in the format of the model, one program for each", async () => {
   const eagle = await prepare({ mode: "eagle", models: join(folder, "eagle") })
   expect(eagle.title).toBe("eagle: eagle, q0bf16, interpreted")
