@@ -313,7 +313,7 @@ describe("a layer of the model's own that guesses ahead", () => {
       "llama-odd",
       "llama-odd is of architecture llama; known: bailing_moe, deepseek_v3, ernie4_5_moe, exaone4",
     ],
-    ["qwen3-5", "guesses ahead, and qwen3-5 holds none; choose another mode"],
+    ["qwen3-5", "guesses ahead, and qwen3-5 holds none that is known; choose another mode"],
   ])("%s has none", async (name, sentence) => {
     const other = await openModel(join(import.meta.dirname, "../../test/golden/models", name))
     await expect(prepare({ mode: "mtp" }, {}, other)).rejects.toThrow(sentence)

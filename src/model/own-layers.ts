@@ -185,7 +185,7 @@ export function openOwnLayer(model: Model, served: FormatName): OwnLayer {
     )
   const layer = findOwnLayer(model, served)
   if (layer) return layer
-  if (configuration !== MLC) throw lacking("holds none", "choose another mode")
+  if (configuration !== MLC) throw lacking("holds none that is known", "choose another mode")
   throw lacking(
     "was compiled without one",
     "compile its original again, if that has one, or choose another mode",
