@@ -320,6 +320,35 @@ describe("a layer of the model's own that guesses ahead", () => {
     await other.close()
   })
 
+  test.each([
+    [
+      "nemotron-h-moe",
+      { mtp_hybrid_override_pattern: "*M" },
+      'override_pattern is "*M"; known: "*E"',
+    ],
+    [
+      "exaone-moe",
+      { mtp_sliding_windows: [9] },
+      "mtp_sliding_windows is there; known: the model's",
+    ],
+    ["exaone-moe", { mtp_layer_types: ["recurrent"] }, 'mtp_layer_types begins with "recurrent"'],
+  ] as const)(
+    "%s's is not known with %j, and is left out where nobody asks",
+    async (name, fields, sentence) => {
+      const place = join(folder, `changed-${name}`)
+      mkdirSync(place, { recursive: true })
+      writeMtpModel(name, place)
+      change(place, fields)
+      const own = await openModel(place)
+      await expect(prepare({ mode: "mtp" }, {}, own)).rejects.toThrow(sentence)
+      const output = join(folder, `left-out-${Object.keys(fields).join()}`)
+      await compileFolder(own, output, { format: "q0bf16" })
+      const compiled = await openModel(output)
+      expect(compiled.weights.entries.some(({ name }) => name.startsWith("mtp."))).toBe(false)
+      await Promise.all([own.close(), compiled.close()])
+    },
+  )
+
   test("a compiled folder has none, either because its original had none or because it is older", async () => {
     const published = join(import.meta.dirname, "../../test/golden/models/qwen3-5")
     const [original, output] = [await openModel(published), join(folder, "without-ahead")]

@@ -52,7 +52,7 @@ export async function compile(name: string, options: Values<typeof compileOption
       return { library: library!, traits, variants }
     })
     const senses = sensesOf<Sense>(source)
-    const layer = source.layer?.(format)
+    const layer = await source.layer?.(format)
     const programs = [
       {
         plan: (traits: PlanTraits, dump?: Dump) =>
@@ -117,7 +117,7 @@ interface Source
   extends Pick<Model, "graph" | "codecOf" | "format" | "vision" | "hearing" | "close"> {
   architecture: string
   /** What guesses ahead, as it goes along with a model in that format. */
-  layer?(format: FormatName): OwnLayer | undefined
+  layer?(format: FormatName): Promise<OwnLayer | undefined>
   check(format: FormatName): void
   write(output: string, options: CompileFolderOptions): Promise<void>
 }
@@ -138,7 +138,11 @@ async function openSource(name: string, options: Values<typeof compileOptions>):
     await checkTexts(model)
     return {
       ...model,
-      layer: (format) => findOwnLayer(model, format),
+      layer: async (format) => {
+        const { layer, why } = await findOwnLayer(model, format)
+        if (why) console.warn(`It is compiled without what guesses ahead: ${why}`)
+        return layer
+      },
       check: (format) => checkFormat(model, format),
       write: (output, options) => compileFolder(model, output, options),
     }

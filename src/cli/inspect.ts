@@ -234,9 +234,9 @@ async function aheadOf(
   modelPlan: Plan,
   { traits, library }: (typeof targets)[TargetName],
   overrides: Overrides,
-): Promise<Ahead | undefined> {
-  const layer = findOwnLayer(model, modelPlan.format)
-  if (!layer) return undefined
+): Promise<Ahead | { refused: string } | undefined> {
+  const { layer, why } = await findOwnLayer(model, modelPlan.format)
+  if (!layer) return why === undefined ? undefined : { refused: why }
   const plan = planOf(layer, layer.format, overrides, traits)
   const tensorOf = ({ sources: [first] }: Parameter) => first!.tensor
   const shared = new Set(modelPlan.parameters.map(tensorOf))
@@ -250,14 +250,16 @@ async function aheadOf(
   }
 }
 
-function aheadWords({ parameters, format, weightBytes, ownBytes, kvBytesPerToken }: Ahead) {
+function aheadWords(ahead: Ahead | { refused: string }): string {
+  if ("refused" in ahead) return printable(`refused: ${ahead.refused}`)
+  const { parameters, format, weightBytes, ownBytes, kvBytesPerToken } = ahead
   const weights = `${mib(weightBytes)}, ${mib(ownBytes)} of them its own`
   return `a layer of ${millions(parameters)}, ${format}, ${weights}; KV ${kib(kvBytesPerToken)} a token`
 }
 
 interface Shown {
   kv: Manifest["kv"]
-  ahead: Ahead | undefined
+  ahead: Ahead | { refused: string } | undefined
   making: Making
   costs: readonly (readonly [string, string])[] | undefined
   sensing: readonly Sensing[]

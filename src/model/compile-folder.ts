@@ -32,7 +32,7 @@ import { speechFields } from "./hearing/speech.ts"
 import { MLC } from "./mlc-config.ts"
 import type { Model } from "./model.ts"
 import { writeOrigin } from "./origin.ts"
-import { findOwnLayer } from "./own-layers.ts"
+import { findOwnLayer, type OwnLayer } from "./own-layers.ts"
 import { packingFiles } from "./packed/packing.ts"
 import { poolingFiles, writePooling } from "./pooling.ts"
 import { inFloats, type Sense, senseFolder, sensesOf } from "./sense.ts"
@@ -141,7 +141,8 @@ export async function compileFolder(
     if (template && [model.configuration, TEKKEN].includes(basename(template.file)))
       await writeFile(join(directory, "chat_template.jinja"), template.text)
     const names = mlcNames(model.config, architectures[model.architecture].mlcAttention)
-    await writeMlc(weightsWithLayer(model, format), model.weights, directory, {
+    const { layer } = await findOwnLayer(model, format)
+    await writeMlc(weightsWith(layer, model), model.weights, directory, {
       format,
       stored: model.format,
       names,
@@ -154,9 +155,8 @@ export async function compileFolder(
 }
 
 /** The model's, and what the layer that guesses ahead has beside them, where there is one. */
-function weightsWithLayer(model: Model, format: FormatName): Weight[] {
+function weightsWith(layer: OwnLayer | undefined, model: Model): Weight[] {
   const own = weightsOf(model.graph)
-  const layer = findOwnLayer(model, format)
   if (!layer) return own
   const tensors = new Set(own.flatMap(({ sources }) => sources.map(({ tensor }) => tensor)))
   const isOwn = ({ sources: [first] }: Weight) => tensors.has(first!.tensor)

@@ -16,6 +16,7 @@ import { EMBEDDING, HEAD } from "./layers.ts"
 import { MLC } from "./mlc-config.ts"
 import type { Model } from "./model.ts"
 import { withOrders } from "./packed/orders.ts"
+import { orWhy } from "./sense.ts"
 import { storedFormat } from "./stored-format.ts"
 
 interface Place {
@@ -153,10 +154,21 @@ export interface OwnLayer {
 export const ownLayerFolder = (folder: string) => join(folder, "mtp")
 
 /**
+ * For whoever does without it where it cannot be read: nobody may ever ask for it.
  * @param served the format that the model is served in
- * @returns nothing where the model has none that is known
+ * @returns the layer, or why it cannot be read; nothing where the model has none that is known
  */
-export function findOwnLayer(model: Model, served: FormatName): OwnLayer | undefined {
+export function findOwnLayer(
+  model: Model,
+  served: FormatName,
+): Promise<{ layer?: OwnLayer; why?: string }> {
+  return orWhy(async () => {
+    const layer = readOwnLayer(model, served)
+    return layer ? { layer } : {}
+  })
+}
+
+function readOwnLayer(model: Model, served: FormatName): OwnLayer | undefined {
   const { config, weights } = model
   const names = namesIn(model)
   if (!names) return undefined
@@ -183,7 +195,7 @@ export function openOwnLayer(model: Model, served: FormatName): OwnLayer {
       `is of architecture ${architecture}; known: ${Object.keys(places).join(", ")}`,
       "choose another mode",
     )
-  const layer = findOwnLayer(model, served)
+  const layer = readOwnLayer(model, served)
   if (layer) return layer
   if (configuration !== MLC) throw lacking("holds none that is known", "choose another mode")
   throw lacking(

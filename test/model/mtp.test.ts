@@ -10,7 +10,7 @@ import { createEagle } from "../../src/engine/drafters/eagle.ts"
 import type { Memory } from "../../src/engine/memory.ts"
 import { compileFolder } from "../../src/model/compile-folder.ts"
 import { type Model, openModel } from "../../src/model/model.ts"
-import { findOwnLayer, type OwnLayer, openOwnLayer } from "../../src/model/own-layers.ts"
+import { type OwnLayer, openOwnLayer } from "../../src/model/own-layers.ts"
 import { readParameter, type Weights } from "../../src/model/weights/weights.ts"
 import type { Parameter } from "../../src/runtime/manifest.ts"
 import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
@@ -125,7 +125,7 @@ test.each([
     const original = await openModel(source)
     await compileFolder(original, output, { format })
     const compiled = await openModel(output)
-    const [before, after] = [original, compiled].map((model) => findOwnLayer(model, format)!)
+    const [before, after] = [original, compiled].map((model) => openOwnLayer(model, format))
     const { parameters } = compile(before!.graph, { format, activations: "float", kv: "f32" })
     const kept = compile(after!.graph, { format, activations: "float", kv: "f32" }).parameters
     expect(kept).toEqual(parameters)
