@@ -36,6 +36,11 @@ test.each([
     "--api-key: is given twice; give it once.",
   ],
   [["serve", "tiny", "--speculative-mode", "medusa"], "needs 1 additional model and 0 are given"],
+  [["serve", "tiny", "--speculative-mode", "mtp"], "is of architecture llama; known: bailing_moe"],
+  [
+    ["serve", "tiny", "--speculative-mode", "eagle", "--additional-models", "models/tiny-medusa"],
+    "holds Medusa heads and --speculative-mode eagle takes an EAGLE head; choose medusa",
+  ],
 ])("sinter %j: one sentence, exit code 2", async (args, sentence) => {
   const { code, out, err } = await run(args)
   expect(err).toMatch(/^sinter: .+\n$/)

@@ -21,7 +21,7 @@ import { readManifest, seal } from "../src/runtime/library.ts"
 import type { KvGroup } from "../src/runtime/manifest.ts"
 import { ABI } from "../src/runtime/manifest.ts"
 import { isLeftOut } from "./left-out.ts"
-import { goldenFolder, readGolden } from "./model/golden.ts"
+import { goldenFolder, readGolden, writeMtpModel } from "./model/golden.ts"
 import { built, run, type Serving, serve, start } from "./sinter.ts"
 
 const compiler = ["cc", "clang", "gcc"].find((name) => {
@@ -595,6 +595,43 @@ compiling(
     expect(tower.out).toMatch(/^plan smolvlm_vision\n/)
     const none = await run(["inspect", original, "--tower"])
     expect(none).toMatchObject({ code: 2, err: expect.stringMatching(/--tower: it has no tower/) })
+  },
+  120_000,
+)
+
+compiling(
+  "a layer that guesses ahead goes along with its model, with a library of its own",
+  async () => {
+    const [published, output] = [join(scratch, "ahead"), join(scratch, "ahead-compiled")]
+    mkdirSync(published)
+    writeMtpModel("glm4-moe", published)
+    const dump = join(scratch, "dump-ahead")
+    const written = await run(
+      ["compile", published, "--output", output, "--dump", dump],
+      "",
+      built,
+      cache,
+    )
+    expect(written).toMatchObject({ code: 0, err: "" })
+    expect(written.out).toBe(`${output}: glm4_moe, q0bf16; guesses ahead\n`)
+    expect(readdirSync(join(output, "mtp/lib"))).toEqual(["cpu.so"])
+    expect(readdirSync(join(dump, "mtp"))).toEqual(expect.arrayContaining(["8-plan.txt"]))
+    const { out } = await run(["inspect", output])
+    expect(out).toMatch(
+      /^ahead +a layer of \S+ M parameters, q0bf16, \S+ MiB, \S+ MiB of them its own; KV \S+ KiB a token$/m,
+    )
+
+    const named = ["--model-lib", join(output, "lib/cpu.so")]
+    const server = await serving([output, ...named, "--speculative-mode", "mtp"])
+    await expect.poll(server.err).toBe("")
+    expect(server.out()).toMatch(
+      new RegExp(`mtp: ahead-compiled: mtp, q0bf16, ${output}/mtp/lib/cpu.so`),
+    )
+    const { said, expected } = await greedy(server, goldenFolder("models", "glm4-moe"), output)
+    expect(said).toBe(expected)
+    const metrics = await (await fetch(`${server.url}/metrics`)).text()
+    expect(metrics).toMatch(/^sinter_drafted_tokens_total\{.*mode="mtp".*\} [1-9]/m)
+    await server.stop()
   },
   120_000,
 )

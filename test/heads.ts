@@ -16,6 +16,7 @@ export interface HeadShape {
 export function writeEagle(
   folder: string,
   { hidden = 256, vocabulary = 2560, headDim = 32 }: HeadShape = {},
+  more: Record<string, number[]> = {},
 ) {
   const kv = 2 * headDim
   const config = {
@@ -44,6 +45,7 @@ export function writeEagle(
     "layers.0.mlp.up_proj.weight": [96, hidden],
     "layers.0.mlp.down_proj.weight": [hidden, 96],
     "layers.0.post_attention_layernorm.weight": [hidden],
+    ...more,
   })
 }
 
@@ -94,8 +96,9 @@ export function writeEagle3(
 export function writeMedusa(
   folder: string,
   { hidden = 256, vocabulary = 2560, heads = 3 }: HeadShape = {},
+  more: Record<string, number[]> = {},
 ) {
-  const shapes: Record<string, number[]> = {}
+  const shapes: Record<string, number[]> = { ...more }
   for (let i = 0; i < heads; i++) {
     shapes[`${i}.0.linear.weight`] = [hidden, hidden]
     shapes[`${i}.0.linear.bias`] = [hidden]

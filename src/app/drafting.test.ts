@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest"
 import { writeEagle, writeEagle3, writeMedusa } from "../../test/heads.ts"
 import { mtpModels, writeMtpModel } from "../../test/model/golden.ts"
 import { createLog } from "../log.ts"
-import { compileHeadFolder } from "../model/compile-folder.ts"
+import { compileFolder, compileHeadFolder } from "../model/compile-folder.ts"
 import { type Head, headKindOf, openHead } from "../model/head.ts"
 import { type Model, openModel } from "../model/model.ts"
 import { openOwnLayer } from "../model/own-layers.ts"
@@ -225,6 +225,35 @@ describe("EAGLE 3 heads that would compute something else are refused by what sa
   })
 })
 
+describe("EAGLE and Medusa heads that would compute something else are refused by what says so", () => {
+  test.each([
+    [{ qkv_bias: true }, "config.json: qkv_bias is true; of EAGLE heads, false is known"],
+    [{ parallel_drafting: true }, "parallel_drafting is true; of EAGLE heads, false is known"],
+    [{ dflash_config: {} }, "config.json: dflash_config is not known of EAGLE heads"],
+    [
+      { model_type: "gemma4_assistant" },
+      'model_type is "gemma4_assistant", which reads its model\'s keys and values; choose another',
+    ],
+  ])("%j", async (fields, sentence) => {
+    const head = join(folder, "changed-eagle")
+    writeEagle(head)
+    change(head, fields)
+    await expect(prepare({ mode: "eagle", models: head })).rejects.toThrow(sentence)
+  })
+
+  test("a tensor that nobody reads", async () => {
+    const [eagle, medusa] = [join(folder, "more-eagle"), join(folder, "more-medusa")]
+    writeEagle(eagle, {}, { "layers.0.input_layernorm.weight": [256] })
+    await expect(openHead(eagle, model)).rejects.toThrow(
+      "model.safetensors: tensor layers.0.input_layernorm.weight is not known of EAGLE heads",
+    )
+    writeMedusa(medusa, {}, { "prefix_embedding_layer.input_layernorm.weight": [256] })
+    await expect(openHead(medusa, model)).rejects.toThrow(
+      "tensor prefix_embedding_layer.input_layernorm.weight is not known of Medusa heads",
+    )
+  })
+})
+
 test("heads that fit are prepared in the format of the model, one program for each", async () => {
   const eagle = await prepare({ mode: "eagle", models: join(folder, "eagle") })
   expect(eagle.title).toBe("eagle: eagle, q0bf16, interpreted")
@@ -282,13 +311,53 @@ describe("a layer of the model's own that guesses ahead", () => {
   test.each([
     [
       "llama-odd",
-      "llama-odd is of architecture llama; known: deepseek_v3, glm4_moe, glm4_moe_lite",
+      "llama-odd is of architecture llama; known: bailing_moe, deepseek_v3, ernie4_5_moe, exaone4",
     ],
-    ["qwen3-5", "guesses ahead, and qwen3-5 holds none; choose another mode"],
+    ["qwen3-5", "guesses ahead, and qwen3-5 holds none that is known; choose another mode"],
   ])("%s has none", async (name, sentence) => {
     const other = await openModel(join(import.meta.dirname, "../../test/golden/models", name))
     await expect(prepare({ mode: "mtp" }, {}, other)).rejects.toThrow(sentence)
     await other.close()
+  })
+
+  test.each([
+    [
+      "nemotron-h-moe",
+      { mtp_hybrid_override_pattern: "*M" },
+      'override_pattern is "*M"; known: "*E"',
+    ],
+    [
+      "exaone-moe",
+      { mtp_sliding_windows: [9] },
+      "mtp_sliding_windows is there; known: the model's",
+    ],
+    ["exaone-moe", { mtp_layer_types: ["recurrent"] }, 'mtp_layer_types begins with "recurrent"'],
+  ] as const)(
+    "%s's is not known with %j, and is left out where nobody asks",
+    async (name, fields, sentence) => {
+      const place = join(folder, `changed-${name}`)
+      mkdirSync(place, { recursive: true })
+      writeMtpModel(name, place)
+      change(place, fields)
+      const own = await openModel(place)
+      await expect(prepare({ mode: "mtp" }, {}, own)).rejects.toThrow(sentence)
+      const output = join(folder, `left-out-${Object.keys(fields).join()}`)
+      await compileFolder(own, output, { format: "q0bf16" })
+      const compiled = await openModel(output)
+      expect(compiled.weights.entries.some(({ name }) => name.startsWith("mtp."))).toBe(false)
+      await Promise.all([own.close(), compiled.close()])
+    },
+  )
+
+  test("a compiled folder has none, either because its original had none or because it is older", async () => {
+    const published = join(import.meta.dirname, "../../test/golden/models/qwen3-5")
+    const [original, output] = [await openModel(published), join(folder, "without-ahead")]
+    await compileFolder(original, output, { format: "q0bf16" })
+    const compiled = await openModel(output)
+    await expect(prepare({ mode: "mtp" }, {}, compiled)).rejects.toThrow(
+      "without-ahead was compiled without one; compile its original again, if that has one, or choose another mode.",
+    )
+    await Promise.all([original.close(), compiled.close()])
   })
 })
 

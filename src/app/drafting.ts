@@ -31,7 +31,7 @@ import type { HubOptions } from "../hub/hub.ts"
 import type { Log } from "../log.ts"
 import { type Head, type HeadKind, headDifference, headTitles, openHead } from "../model/head.ts"
 import { type Model, openModel } from "../model/model.ts"
-import { openOwnLayer } from "../model/own-layers.ts"
+import { openOwnLayer, ownLayerFolder } from "../model/own-layers.ts"
 import type { WeightSource } from "../model/packed-copy.ts"
 import { convertible } from "../model/weights/convert.ts"
 import type { Weights } from "../model/weights/weights.ts"
@@ -225,6 +225,8 @@ interface Fitting extends Omit<WeightSource, "weights"> {
   /** Tokens it can propose at once. */
   longest: number
   programFormat: FormatName
+  /** The folder that brings its libraries, where that is not its own. */
+  libraries?: string
   limits: (limits: ProgramLimits) => ProgramLimits
   /** What the drafter itself keeps on the host with each block of its program's. */
   hostBytesPerBlock: number
@@ -253,7 +255,7 @@ async function prepareModel(
       shards,
       target,
       library,
-      folder: fitting.path,
+      folder: fitting.libraries ?? fitting.path,
       trustLibraries,
       log,
     })
@@ -315,9 +317,9 @@ function ownLayer({ model, format }: DraftingWish): Fitting {
   const { format: programFormat, ...layer } = openOwnLayer(model, format)
   return {
     ...model,
-    architecture: "mtp",
     codecOf: undefined,
     ...layer,
+    libraries: ownLayerFolder(model.path),
     weights: [model.weights],
     programFormat,
     ...ofEagle(layer.graph),

@@ -23,6 +23,7 @@ import {
 } from "../model/compile-folder.ts"
 import { headDifference, headKindOf, headTitles, openHead } from "../model/head.ts"
 import { type Model, type OpenOptions, openModel } from "../model/model.ts"
+import { findOwnLayer, type OwnLayer, ownLayerFolder } from "../model/own-layers.ts"
 import { type Sense, type SenseName, senseFolder, sensesOf } from "../model/sense.ts"
 import type { FormatName } from "../runtime/format.ts"
 import { makeFolder } from "../runtime/scratch.ts"
@@ -51,12 +52,14 @@ export async function compile(name: string, options: Values<typeof compileOption
       return { library: library!, traits, variants }
     })
     const senses = sensesOf<Sense>(source)
+    const layer = await source.layer?.(format)
     const programs = [
       {
         plan: (traits: PlanTraits, dump?: Dump) =>
           planOf(source, format, options["--overrides"], traits, dump),
         ...{ shards, folderIn: (folder: string) => folder, dumped: "" },
       },
+      ...(layer ? [layerProgram(layer, options["--overrides"], shards)] : []),
       ...senses.map((each) => towerProgram(each, options["--overrides"])),
     ]
     const libraries = programs.flatMap(({ plan: planFor, shards, folderIn, dumped }) =>
@@ -83,7 +86,10 @@ export async function compile(name: string, options: Values<typeof compileOption
       })
       await written.catch(unwritten("--output", output))
     }
-    const also = senses.map(({ name, sense }) => `; ${does[name]}, ${sense.format}`)
+    const also = [
+      ...(layer ? ["; guesses ahead"] : []),
+      ...senses.map(({ name, sense }) => `; ${does[name]}, ${sense.format}`),
+    ]
     console.log(`${resolve(output)}: ${source.architecture}, ${format}${also.join("")}`)
   } finally {
     await source.close()
@@ -91,6 +97,13 @@ export async function compile(name: string, options: Values<typeof compileOption
 }
 
 const does = { vision: "sees", hearing: "hears" } as const
+
+/** Of the layer that guesses ahead, which is divided as its model is. */
+function layerProgram(layer: OwnLayer, overrides: Overrides, shards: number) {
+  const plan = (traits: PlanTraits, dump?: Dump) =>
+    planOf(layer, layer.format, overrides, traits, dump)
+  return { plan, shards, folderIn: ownLayerFolder, dumped: "mtp" }
+}
 
 /** It runs on one device, whatever its model does. */
 function towerProgram({ name, sense }: { name: SenseName; sense: Sense }, overrides: Overrides) {
@@ -103,6 +116,8 @@ function towerProgram({ name, sense }: { name: SenseName; sense: Sense }, overri
 interface Source
   extends Pick<Model, "graph" | "codecOf" | "format" | "vision" | "hearing" | "close"> {
   architecture: string
+  /** What guesses ahead, as it goes along with a model in that format. */
+  layer?(format: FormatName): Promise<OwnLayer | undefined>
   check(format: FormatName): void
   write(output: string, options: CompileFolderOptions): Promise<void>
 }
@@ -123,6 +138,11 @@ async function openSource(name: string, options: Values<typeof compileOptions>):
     await checkTexts(model)
     return {
       ...model,
+      layer: async (format) => {
+        const { layer, why } = await findOwnLayer(model, format)
+        if (why) console.warn(`It is compiled without what guesses ahead: ${why}`)
+        return layer
+      },
       check: (format) => checkFormat(model, format),
       write: (output, options) => compileFolder(model, output, options),
     }

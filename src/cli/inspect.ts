@@ -9,7 +9,7 @@ import { mostRecordingRows, mostWindowRows, windowSeconds } from "../audio/tiles
 import { type Graph, type Node, printGraph } from "../compiler/graph/graph.ts"
 import { type Plan, printPlan } from "../compiler/plan.ts"
 import { libraryPath, parameterCount } from "../compiler/targets/prepare.ts"
-import { targets } from "../compiler/targets/targets.ts"
+import { type TargetName, targets } from "../compiler/targets/targets.ts"
 import type { Overrides } from "../engine/limits.ts"
 import { printable } from "../errors.ts"
 import { mostTiles } from "../images/cut.ts"
@@ -21,6 +21,7 @@ import { Folder, type Json } from "../model/folder.ts"
 import type { Hearing } from "../model/hearing/open-hearing.ts"
 import { type Model, openModel } from "../model/model.ts"
 import { readOrigin } from "../model/origin.ts"
+import { findOwnLayer } from "../model/own-layers.ts"
 import { type SenseName, senseFolder, sensesOf } from "../model/sense.ts"
 import type { Sight } from "../model/vision/open-vision.ts"
 import type { TowerConfig } from "../model/vision/tower.ts"
@@ -68,6 +69,7 @@ export async function inspect(name: string, options: Values<typeof inspectOption
         const seen = plans.vision && (await target.library!.prepare(plans.vision, 1)).manifest
         return summary(of, plan, {
           kv,
+          ahead: isTower ? undefined : await aheadOf(model, plan, target, options["--overrides"]),
           making: await making(),
           costs,
           sensing: [seeingOf(model, plans.vision, seen), hearingOf(model, plans.hearing)],
@@ -162,7 +164,7 @@ const towerFacts = (plan: Plan, format: FormatName) => ({
 })
 
 function towerWords({ tower, parameters, format, weightBytes }: ReturnType<typeof towerFacts>) {
-  return `${tower}, ${(parameters / 1e6).toFixed(1)} M parameters, ${format}, ${mib(weightBytes)}`
+  return `${tower}, ${millions(parameters)}, ${format}, ${mib(weightBytes)}`
 }
 
 function seeingOf(
@@ -225,14 +227,53 @@ function hearingOf({ hearing, deaf }: Model, plan: Plan | undefined): Sensing {
   }
 }
 
+/** The layer that guesses ahead, whose program has a copy of what it shares with its model. */
+interface Ahead {
+  parameters: number
+  format: FormatName
+  weightBytes: number
+  /** Of those, what is not the model's. */
+  ownBytes: number
+  kvBytesPerToken: number
+}
+
+async function aheadOf(
+  model: Model,
+  modelPlan: Plan,
+  { traits, library }: (typeof targets)[TargetName],
+  overrides: Overrides,
+): Promise<Ahead | { refused: string } | undefined> {
+  const { layer, why } = await findOwnLayer(model, modelPlan.format)
+  if (!layer) return why === undefined ? undefined : { refused: why }
+  const plan = planOf(layer, layer.format, overrides, traits)
+  const tensorOf = ({ sources: [first] }: Parameter) => first!.tensor
+  const shared = new Set(modelPlan.parameters.map(tensorOf))
+  const own = plan.parameters.filter((parameter) => !shared.has(tensorOf(parameter)))
+  return {
+    parameters: parameterCount(plan),
+    format: plan.format,
+    weightBytes: weightBytesOf(plan),
+    ownBytes: weightBytesOf({ parameters: own }),
+    kvBytesPerToken: positionBytes(await library!.kv(plan)),
+  }
+}
+
+function aheadWords(ahead: Ahead | { refused: string }): string {
+  if ("refused" in ahead) return printable(`refused: ${ahead.refused}`)
+  const { parameters, format, weightBytes, ownBytes, kvBytesPerToken } = ahead
+  const weights = `${mib(weightBytes)}, ${mib(ownBytes)} of them its own`
+  return `a layer of ${millions(parameters)}, ${format}, ${weights}; KV ${kib(kvBytesPerToken)} a token`
+}
+
 interface Shown {
   kv: Manifest["kv"]
+  ahead: Ahead | { refused: string } | undefined
   making: Making
   costs: readonly (readonly [string, string])[] | undefined
   sensing: readonly Sensing[]
 }
 
-function summary(model: Inspected, plan: Plan, { kv, making, costs, sensing }: Shown): Part {
+function summary(model: Inspected, plan: Plan, { kv, ahead, making, costs, sensing }: Shown): Part {
   const { shapes } = plan
   const windows = plan.groups.filter(({ state }) => !state).map(({ window }) => window)
   const stateBytes = kv.groups.reduce((sum, each) => sum + (each.state ? each.bytesPerBlock : 0), 0)
@@ -252,20 +293,22 @@ function summary(model: Inspected, plan: Plan, { kv, making, costs, sensing }: S
     ...(stateBytes > 0 ? { stateBytes } : {}),
     steps: plan.steps.length,
     buffers: plan.buffers.length,
+    ...(ahead && { ahead }),
     ...Object.fromEntries(sensing.flatMap(({ name, json }) => (json ? [[name, json]] : []))),
   }
   const rows: (readonly [string, string])[] = [
     ["folder", facts.folder],
     ...Object.entries(sourcesOf(model)),
     ...facts.adapters.map((path) => ["changed by", path] as const),
-    ["architecture", `${facts.architecture}, ${(facts.parameters / 1e6).toFixed(1)} M parameters`],
+    ["architecture", `${facts.architecture}, ${millions(facts.parameters)}`],
     ["format", `${facts.format}, stored as ${facts.storedFormat}; keys and values ${facts.kv}`],
     ...Object.entries(shapes).map(([name, value]) => [name, String(value)] as const),
     ["window", windows.map((window) => window ?? "none").join(", ") || "none"],
     ["weights", mib(facts.weightBytes)],
-    ["KV", `${(facts.kvBytesPerToken / 1024).toFixed(1)} KiB a token`],
+    ["KV", `${kib(facts.kvBytesPerToken)} a token`],
     ...(stateBytes > 0 ? [["state", `${mib(stateBytes)} a sequence`] as const] : []),
     ["steps", `${facts.steps} over ${facts.buffers} buffers`],
+    ...(ahead ? [["ahead", aheadWords(ahead)] as const] : []),
     ...sensing.flatMap(({ rows }) => rows),
     ...madeFrom(making),
     ...(costs ?? []),
@@ -326,7 +369,7 @@ function madeFrom({ weights, libraries }: Making): (readonly [string, string])[]
   return rows.map(([what, text]) => [what, printable(text)] as const)
 }
 
-function weightBytesOf({ parameters }: Plan): number {
+function weightBytesOf({ parameters }: Pick<Plan, "parameters">): number {
   return parameters.reduce((sum, each) => sum + parameterBytes(each), 0)
 }
 
@@ -402,4 +445,6 @@ function copyBandwidth(): number {
   return (2 * from.length) / (best / 1000)
 }
 
+const millions = (count: number) => `${(count / 1e6).toFixed(1)} M parameters`
+const kib = (bytes: number) => `${(bytes / 1024).toFixed(1)} KiB`
 const mib = (bytes: number) => `${(bytes / 2 ** 20).toFixed(bytes < 1e5 ? 3 : 1)} MiB`

@@ -17,6 +17,7 @@ import {
 } from "node:fs/promises"
 import { hostname } from "node:os"
 import { basename, dirname, join, relative, resolve } from "node:path"
+import type { Weight } from "../compiler/graph/graph.ts"
 import { problem } from "../errors.ts"
 import { CONSOLIDATED, INDEX, isBeside, mmprojsAmong } from "../hub/selection.ts"
 import { type CodecName, type FormatName, formats, isMixed } from "../runtime/format.ts"
@@ -31,6 +32,7 @@ import { speechFields } from "./hearing/speech.ts"
 import { MLC } from "./mlc-config.ts"
 import type { Model } from "./model.ts"
 import { writeOrigin } from "./origin.ts"
+import { findOwnLayer, type OwnLayer } from "./own-layers.ts"
 import { packingFiles } from "./packed/packing.ts"
 import { poolingFiles, writePooling } from "./pooling.ts"
 import { inFloats, type Sense, senseFolder, sensesOf } from "./sense.ts"
@@ -139,7 +141,8 @@ export async function compileFolder(
     if (template && [model.configuration, TEKKEN].includes(basename(template.file)))
       await writeFile(join(directory, "chat_template.jinja"), template.text)
     const names = mlcNames(model.config, architectures[model.architecture].mlcAttention)
-    await writeMlc(weightsOf(model.graph), model.weights, directory, {
+    const { layer } = await findOwnLayer(model, format)
+    await writeMlc(weightsWith(layer, model), model.weights, directory, {
       format,
       stored: model.format,
       names,
@@ -149,6 +152,15 @@ export async function compileFolder(
     await finish?.(directory)
     await writeConfig(directory, chatConfig(model, format))
   })
+}
+
+/** The model's, and what the layer that guesses ahead has beside them, where there is one. */
+function weightsWith(layer: OwnLayer | undefined, model: Model): Weight[] {
+  const own = weightsOf(model.graph)
+  if (!layer) return own
+  const tensors = new Set(own.flatMap(({ sources }) => sources.map(({ tensor }) => tensor)))
+  const isOwn = ({ sources: [first] }: Weight) => tensors.has(first!.tensor)
+  return [...own, ...weightsOf(layer.graph).filter((weight) => !isOwn(weight))]
 }
 
 /** A tower as it is compiled with its model in that format; nothing where it cannot be. */

@@ -80,10 +80,10 @@ export async function openHead(
     }
     const made =
       kind === "eagle"
-        ? eagleHead(fields, base, weights)
+        ? eagleHead(folder, fields, base, weights)
         : kind === "eagle3"
           ? await eagle3Head(folder, eagle3Fields(fields), base, weights)
-          : medusaHeads(fields, base, weights)
+          : medusaHeads(folder, fields, base, weights)
     for (const part of made.weights)
       for (const { sources, columns } of weightsOf(made.graph))
         for (const { tensor, rows } of sources) part.tensor(tensor, rows, columns)
@@ -139,10 +139,11 @@ export function headDifference(head: Head, base: Model): string | undefined {
 type Made = Pick<Parts, "fields" | "graph" | "longest" | "weights" | "own" | "borrows"> & Configured
 
 /** EAGLE reads its logits off the head of the model it belongs to. */
-function eagleHead(fields: Fields, base: Model, own: Weights): Made {
+function eagleHead(folder: Folder, fields: Fields, base: Model, own: Weights): Made {
   const config = readEagle(fields)
   checkCount(fields, "num_hidden_layers", config.shapes.layers, own, /^layers\.(\d+)\./)
   const graph = eagle(config)
+  refuseOtherTensors(folder, "EAGLE heads", { own }, readBy(graph))
   const shared = sharedBy(graph, { [HEAD]: headOf(base) }, base, own)
   return {
     kind: "eagle",
@@ -171,7 +172,7 @@ async function eagle3Head(
   const own = withLayerNames(stored)
   checkCount(fields, "num_hidden_layers", shapes.layers, own, /^layers\.(\d+)\./)
   const graph = eagle3(config)
-  refuseOtherTensors(folder, graph, own, stored)
+  refuseOtherTensors(folder, "EAGLE 3 heads", { own, stored }, readBy(graph))
   const has = (tensor: string) =>
     own.entries.some(({ name }) => name.replace(/\.q_weight$/, ".weight") === tensor)
   const lent = {
@@ -248,20 +249,31 @@ function lentTensor({ weights, format, config }: Model, name: string): Tensor {
 
 /** Tensors that are not part of the graph, and change nothing: what training kept, and the lists of tokens. */
 const BESIDE =
-  /^(d2t|t2d|embed_tokens\.weight|verifier_(norm|lm_head)\.weight|.*rotary_emb\.inv_freq)$/
+  /^(d2t|t2d|(embed_tokens|lm_head)\.weight|verifier_(norm|lm_head)\.weight|.*rotary_emb\.inv_freq)$/
 
-/** Whatever else a head has, another mathematics reads. @param stored under the names in the files */
-function refuseOtherTensors(folder: Folder, graph: Graph, own: Weights, stored: Weights): void {
-  const read = new Set(
-    weightsOf(graph).flatMap(({ sources }) => sources.map((each) => each.tensor)),
-  )
+function readBy(graph: Graph): (name: string) => boolean {
+  const tensors = weightsOf(graph).flatMap(({ sources }) => sources.map(({ tensor }) => tensor))
+  const read = new Set(tensors)
+  return (name) => read.has(name)
+}
+
+/**
+ * Whatever else a head has, another mathematics reads.
+ * @param stored under the names in the files, where those are not its own
+ */
+function refuseOtherTensors(
+  folder: Folder,
+  heads: string,
+  { own, stored = own }: { own: Weights; stored?: Weights },
+  isRead: (name: string) => boolean,
+): void {
   const other = own.entries.findIndex(({ name, file }) => {
     const isCompiled = !file.endsWith(".safetensors") // which joins and packs them under other names
-    return !isCompiled && !read.has(name) && !BESIDE.test(name)
+    return !isCompiled && !isRead(name) && !BESIDE.test(name)
   })
   if (other < 0) return
   const { file, name } = stored.entries[other]!
-  throw folder.broken(file, `tensor ${name} is not known of EAGLE 3 heads`)
+  throw folder.broken(file, `tensor ${name} is not known of ${heads}`)
 }
 
 /** Which of the model's tokens each of those is that the head knows: stored as how much further on it is. */
@@ -307,7 +319,10 @@ function placesOf(
 }
 
 /** MLC folders put "medusa_head." before the names of all tensors, others do not. */
-function medusaHeads(fields: Fields, base: Model, own: Weights): Made {
+function medusaHeads(folder: Folder, fields: Fields, base: Model, own: Weights): Made {
+  refuseOtherTensors(folder, "Medusa heads", { own }, (name) =>
+    /^(medusa_head\.)?\d+\.\d+\.(linear\.)?(weight|bias)$/.test(name),
+  )
   const config = readMedusa(fields, { ...base.config.shapes, ...medusaShapes(own) })
   const { heads } = config
   checkCount(fields, "medusa_num_heads", heads, own, /^(?:medusa_head\.)?(\d+)\./)
@@ -377,6 +392,12 @@ interface Source {
 
 async function plainSource(folder: Folder): Promise<Source> {
   const fields = new Fields(await folder.json(PLAIN), (what) => folder.broken(PLAIN, what))
+  const { model_type: type } = fields.json
+  if (typeof type === "string" && type.endsWith("_assistant"))
+    throw fields.wrong(
+      "model_type",
+      `is "${type}", which reads its model's keys and values; choose another --speculative-mode, as no drafter here does so`,
+    )
   const weights = await openSafetensors(folder)
   return { fields, weights, configuration: PLAIN, format: undefined }
 }

@@ -108,7 +108,19 @@ export function readGoldenEagle3(head: string): { folder: string; texts: GoldenD
 type GoldenEagle3Notes = Pick<GoldenDrafts, "prompt" | "reply"> & Record<string, unknown>
 
 /** Golden models for which there is a layer that guesses ahead. */
-export const mtpModels = ["qwen3-5", "qwen3-5-moe", "deepseek-v3", "glm4-moe"] as const
+export const mtpModels = [
+  "qwen3-5",
+  "qwen3-5-moe",
+  "deepseek-v3",
+  "glm4-moe",
+  "glm4",
+  "bailing-moe-v2",
+  "hy-v3",
+  "exaone-moe",
+  "exaone4",
+  "ernie4-5-moe",
+  "nemotron-h-moe",
+] as const
 
 export function readGoldenMtp(name: (typeof mtpModels)[number]): GoldenDrafts[] {
   const folder = join(root, "mtp")

@@ -7,6 +7,7 @@ import type { Graph, Node } from "../../compiler/graph/graph.ts"
 import { withBlocks } from "../block.ts"
 import { type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
+import type { Json } from "../folder.ts"
 import { decoderLayer, HEAD } from "../layers.ts"
 import { withBiases } from "./llama.ts"
 
@@ -15,7 +16,32 @@ export interface EagleConfig extends ModelConfig {
   joinBias: boolean
 }
 
+/** Fields that change what is computed when they say something else. */
+const NEUTRAL: Json = {
+  is_causal: true,
+  logit_scale: 1,
+  parallel_drafting: false,
+  qkv_bias: false,
+  use_moe: false,
+}
+
+/** @param heads whose fields these are */
+export function refuseUnknown(fields: Fields, heads: string, neutral = NEUTRAL): void {
+  for (const [name, usual] of Object.entries(neutral))
+    if (fields.has(name) && fields.json[name] !== usual)
+      throw fields.wrong(
+        name,
+        `is ${JSON.stringify(fields.json[name])}; of ${heads}, ${JSON.stringify(usual)} is known`,
+      )
+}
+
+/** What heads of other kinds say of themselves, whose layers look alike. */
+const OTHERS = ["dflash_config", "eagle_config", "speculators_model_type"]
+
 export function readEagle(fields: Fields): EagleConfig {
+  refuseUnknown(fields, "EAGLE heads")
+  const other = OTHERS.find((name) => fields.has(name))
+  if (other) throw fields.wrong(other, "is not known of EAGLE heads whose rows are the last ones")
   const config = withBlocks(withBiases(fields, readDecoder(fields)), (block, i) =>
     i > 0 ? block : { ...block, norms: { ...block.norms, beforeAttention: false } },
   )

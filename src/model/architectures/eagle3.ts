@@ -25,6 +25,7 @@ import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
 import { decoderLayer } from "../layers.ts"
 import { named, normed } from "../tensors.ts"
+import { refuseUnknown } from "./eagle.ts"
 import { readLlama } from "./llama.ts"
 import { readQwen3 } from "./qwen.ts"
 
@@ -53,12 +54,14 @@ export interface Eagle3Base {
   vocabulary: number
 }
 
+const TITLE = "EAGLE 3 heads"
+
 const LAYERS = "eagle_aux_hidden_state_layer_ids"
 
 /** Either way of publishing a head, in the words of the compiled one. */
 export function eagle3Fields(fields: Fields): Fields {
   if (fields.has("layer_rows")) return fields
-  refuseUnknown(fields)
+  refuseUnknown(fields, TITLE)
   if (fields.has("speculators_model_type")) return ofSpeculators(fields)
   const { [LAYERS]: left = [], norm_before_fc } = ofEagleConfig(fields)
   const behind = left.map((layer) => layer + 1)
@@ -74,7 +77,7 @@ function ofSpeculators(fields: Fields): Fields {
   if (kind !== "eagle3") throw fields.wrong("speculators_model_type", `is "${kind}"; known: eagle3`)
   const layer = fields.object("transformer_layer_config")
   if (!layer) throw fields.wrong("transformer_layer_config", "is missing")
-  refuseUnknown(layer)
+  refuseUnknown(layer, TITLE)
   // Where it is absent, vLLM and speculators disagree.
   if (!fields.has("norm_before_residual")) throw fields.wrong("norm_before_residual", "is missing")
   return fields
@@ -85,15 +88,6 @@ function ofSpeculators(fields: Fields): Fields {
       layer_rows: fields.has(LAYERS) ? fields.counts(LAYERS) : [],
       layer_kind: layer.text("model_type", "qwen3"),
     })
-}
-
-/** Fields that change what is computed when they say something else. */
-const NEUTRAL: Json = {
-  is_causal: true,
-  logit_scale: 1,
-  parallel_drafting: false,
-  qkv_bias: false,
-  use_moe: false,
 }
 
 /** The same in `eagle_config`; ModelOpt writes all of them. */
@@ -107,15 +101,6 @@ const NEUTRAL_EAGLE: Json = {
   use_mtp_layernorm: false,
 }
 
-function refuseUnknown(fields: Fields, neutral = NEUTRAL): void {
-  for (const [name, usual] of Object.entries(neutral))
-    if (fields.has(name) && fields.json[name] !== usual)
-      throw fields.wrong(
-        name,
-        `is ${JSON.stringify(fields.json[name])}; of EAGLE 3 heads, ${JSON.stringify(usual)} is known`,
-      )
-}
-
 interface OfEagleConfig {
   [LAYERS]?: readonly number[]
   norm_before_fc?: boolean
@@ -124,7 +109,7 @@ interface OfEagleConfig {
 function ofEagleConfig(fields: Fields): OfEagleConfig {
   const own = fields.object("eagle_config")
   if (!own) return {}
-  refuseUnknown(own, NEUTRAL_EAGLE)
+  refuseUnknown(own, TITLE, NEUTRAL_EAGLE)
   const [ids, norm] = [LAYERS, "norm_before_fc"] as const
   const other = Object.keys(own.json).find(
     (key) => ![...Object.keys(NEUTRAL_EAGLE), ids, norm].includes(key),

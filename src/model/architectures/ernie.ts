@@ -52,12 +52,17 @@ export function readErnieMoe(fields: Fields): ModelConfig {
 }
 
 export function ernieMoeNaming(config: ModelConfig): Naming {
-  return withParts(neighboursNaming(config), {
-    ...sharedExpertNames,
-    // A stack of one.
-    "mlp.gate.e_score_correction_bias": {
-      name: "mlp.moe_statics.e_score_correction_bias",
-      stacked: 1,
+  // What guesses ahead.
+  const layersBehind = { first: config.shapes.layers, layers: "mtp_block." }
+  return withParts(
+    { ...neighboursNaming(config), layersBehind },
+    {
+      ...sharedExpertNames,
+      // A stack of one.
+      "mlp.gate.e_score_correction_bias": {
+        name: "mlp.moe_statics.e_score_correction_bias",
+        stacked: 1,
+      },
     },
-  })
+  )
 }

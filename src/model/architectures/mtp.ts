@@ -8,7 +8,7 @@
 import { concat, embed, finish, hiddenIn, linear, weight } from "../../compiler/graph/builder.ts"
 import type { Graph } from "../../compiler/graph/graph.ts"
 import type { Block } from "../block.ts"
-import type { ModelConfig } from "../config.ts"
+import { type ModelConfig, widestWindow } from "../config.ts"
 import { decoderLayer, shapeOf } from "../layers.ts"
 import { named, normed, scaled } from "../tensors.ts"
 
@@ -27,7 +27,8 @@ export interface AheadNames {
   head: string
 }
 
-export function mtp(config: ModelConfig, block: Block, names: AheadNames): Graph {
+/** @param blocks what it is made of: one, or an attention and an MLP that are numbered each by itself */
+export function mtp(config: ModelConfig, blocks: readonly Block[], names: AheadNames): Graph {
   const { embedding, sinks } = config
   const { taken: _, ...shapes } = config.shapes // by the model, where it sees
   const { vocabulary, hidden } = shapes
@@ -37,16 +38,18 @@ export function mtp(config: ModelConfig, block: Block, names: AheadNames): Graph
   const token = normed(scaled(embed(table), embedding.factor), norm, top, "token_norm", names.token)
   const row = normed(hiddenIn(hidden), norm, top, "row_norm", names.row)
   const join = weight("join", `${names.join}.weight`, hidden, 2 * hidden)
-  const x = linear(concat(token, row), join) // [tokens, hidden]
-  const left = decoderLayer(block, x, { index, layers: index + 1, prefix, hidden, sinks })
-  const last = normed(left, norm, top, "norm", names.norm)
+  let x = linear(concat(token, row), join) // [tokens, hidden]
+  const place = { layers: index + blocks.length, prefix, hidden, sinks }
+  for (const [i, block] of blocks.entries())
+    x = decoderLayer(block, x, { ...place, index: index + i })
+  const last = normed(x, norm, top, "norm", names.norm)
   const head =
     names.head === names.embedding ? table : weight("head", names.head, vocabulary, hidden)
   return finish(
     {
       architecture: "mtp",
       shapes: { ...shapes, layers: 1 },
-      window: block.attention.window,
+      window: widestWindow({ blocks }),
       sinks,
     },
     last,

@@ -490,7 +490,8 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
   },
   arcee: { model: "arcee", neighbours: true },
   chatglm: { model: "glm", neighbours: true, turned: "partial_rotary_factor" },
-  glm4: { model: "glm4", neighbours: true, turned: "partial_rotary_factor" },
+  // And GLM-OCR, which guesses ahead.
+  glm4: { model: "glm4", neighbours: true, turned: "partial_rotary_factor", guessesAhead: true },
   // And GLM-4.7 Flash.
   deepseek2: {
     model: (file) =>
@@ -518,7 +519,7 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
       ...lfm2Experts(file),
     }),
   },
-  exaone4: { model: "exaone4" },
+  exaone4: { model: "exaone4", guessesAhead: true }, // of EXAONE 4.5
   "exaone-moe": {
     model: "exaone_moe",
     guessesAhead: true,
@@ -1273,6 +1274,7 @@ const aheadParts: Naming["parts"] = {
   eh_proj: "nextn.eh_proj",
   "shared_head.norm": "nextn.shared_head_norm",
   "shared_head.head": "nextn.shared_head_head",
+  final_layernorm: "layer_output_norm",
 }
 
 export function ggufNaming(

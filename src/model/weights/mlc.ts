@@ -71,6 +71,10 @@ export async function openMlc(folder: Folder, options: MlcOptions): Promise<Weig
       entries: [...tensors.values()],
       tensor: (name, rows, columns) =>
         find({ folder, table, tensors, ...options }, name, rows, columns),
+      holds: (name) => {
+        const home = homeOf(name, 0, options.names).name
+        return tensors.has(home) || tensors.has(home.replace(/\.weight$/, ".q_weight"))
+      },
       verify: (signal) => sumFiles(shards, (shard, md5) => compare(folder, shard, md5), signal),
       close: () => closing.close(),
     }

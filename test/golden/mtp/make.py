@@ -3,21 +3,30 @@
     python make.py        needs transformers, torch, safetensors, and speculators 0.9.0
 
 A layer is transformers' own of that architecture, behind what joins token and row. Of Qwen 3.5 all of it is a class of speculators'; of the
-others the join is computed here, by the formula of "DeepSeek-V3" (arXiv 2412.19437), 2.2. All in float64, over rows of transformers.
+others the join is computed here, by the formula of "DeepSeek-V3" (arXiv 2412.19437), 2.2. Which layer it is, and what its tensors are called,
+is said by bailing_moe_nextn.py of SGLang, ernie4_5_mtp.py of FastDeploy, and exaone_moe_mtp.py, exaone4_5_mtp.py, glm_ocr_mtp.py, hy_v3_mtp.py
+and nemotron_h_mtp.py of vLLM. All in float64, over rows of transformers.
 """
 
 import json
 import re
+import tempfile
 from pathlib import Path
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from speculators.models.mtp.model_definitions import Qwen35MoeMTPLayer, Qwen35MTPLayer
 from torch import nn
 from transformers import AutoModelForCausalLM
 from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3DecoderLayer, DeepseekV3RMSNorm
+from transformers.models.ernie4_5_moe.modeling_ernie4_5_moe import Ernie4_5_MoeDecoderLayer, Ernie4_5_MoeRMSNorm
+from transformers.models.exaone4.modeling_exaone4 import Exaone4DecoderLayer, Exaone4RMSNorm
+from transformers.models.exaone_moe.modeling_exaone_moe import ExaoneMoeDecoderLayer, ExaoneMoeRMSNorm
+from transformers.models.glm4.modeling_glm4 import Glm4DecoderLayer, Glm4RMSNorm
 from transformers.models.glm4_moe.modeling_glm4_moe import Glm4MoeDecoderLayer, Glm4MoeRMSNorm
+from transformers.models.hy_v3.modeling_hy_v3 import HYV3DecoderLayer, HYV3RMSNorm
+from transformers.models.nemotron_h.modeling_nemotron_h import NemotronHBlock, NemotronHRMSNorm
 
 HERE = Path(__file__).parent
 TEXTS = [1, 2]  # of the model's golden prompts
@@ -26,72 +35,202 @@ LONGEST = 3  # tokens that are drafted
 
 
 class Joined(nn.Module):
-    """Under DeepSeek's names."""
+    """Under DeepSeek's names. `last`: what its last norm is called; None: it is its model's."""
 
-    def __init__(self, layer, norm, config):
+    def __init__(self, layers, norm, config, last="shared_head.norm"):
         super().__init__()
-        columns = config.hidden_size
-        self.enorm, self.hnorm = norm(columns, config.rms_norm_eps), norm(columns, config.rms_norm_eps)
+        columns, epsilon = config.hidden_size, getattr(config, "rms_norm_eps", None) or config.layer_norm_epsilon
+        self.enorm, self.hnorm = norm(columns, epsilon), norm(columns, epsilon)
         self.eh_proj = nn.Linear(2 * columns, columns, bias=False)
-        self.layer = layer(config, config.num_hidden_layers)
-        self.shared_head = nn.ModuleDict({"norm": norm(columns, config.rms_norm_eps)})
+        self.layers = nn.ModuleList(layers)
+        self.last_norm = norm(columns, epsilon) if last else None
 
     def forward(self, hidden_states, token_embeddings, **beside):
         x = self.eh_proj(torch.cat([self.enorm(token_embeddings), self.hnorm(hidden_states)], -1))
-        return self.shared_head["norm"](self.layer(x, **beside))
+        for layer in self.layers:
+            x = layer(x, **beside)
+        return (self.last_norm or self.shared[0])(x)
 
 
-def named(name, layers):
+BESIDE = {
+    "enorm": "mtp.pre_fc_norm_embedding",
+    "hnorm": "mtp.pre_fc_norm_hidden",
+    "eh_proj": "mtp.fc",
+    "last_norm": "mtp.norm",
+    "layers.0": "mtp.layers.0",
+}
+SPECULATORS = {
+    "token_layernorm": "mtp.pre_fc_norm_embedding",
+    "hidden_layernorm": "mtp.pre_fc_norm_hidden",
+    "input_proj": "mtp.fc",
+    "final_layernorm": "mtp.norm",
+    "": "mtp.layers.0",
+}
+
+
+def behind(layers, last="shared_head.norm"):
+    at = f"model.layers.{layers}"
+    return {**{name: f"{at}.{name}" for name in ["enorm", "hnorm", "eh_proj"]}, "last_norm": f"{at}.{last}", "layers.0": at}
+
+
+ERNIE = {
+    "enorm": "model.mtp_emb_norm.0",
+    "hnorm": "model.mtp_hidden_norm.0",
+    "eh_proj": "model.mtp_linear_proj.0",
+    "layers.0": "model.mtp_block.0",
+}
+NEMOTRON = {
+    **{name: f"mtp.layers.0.{name}" for name in ["enorm", "hnorm", "eh_proj"]},
+    "last_norm": "mtp.layers.1.final_layernorm",
+    "layers": "mtp.layers",
+}
+
+
+def named(name, names):
     """A tensor of the module under the name that it is published with."""
-    name = name.replace("layer.", "", 1) if name.startswith("layer.") else name
-    if layers is not None:
-        return f"model.layers.{layers}.{name}"
-    for own, published in [
-        ("token_layernorm", "pre_fc_norm_embedding"),
-        ("hidden_layernorm", "pre_fc_norm_hidden"),
-        ("input_proj", "fc"),
-        ("final_layernorm", "norm"),
-    ]:
+    for own, published in names.items():
+        if not own:
+            return f"{published}.{name}"
         if name.startswith(own + "."):
-            return f"mtp.{published}.weight"
-    return f"mtp.layers.0.{name}"
+            return published + name.removeprefix(own)
+    raise ValueError(name)
 
 
 def single(tensors):
     """Experts one by one, as they are published."""
     apart = {}
     for name, value in tensors.items():
-        found = re.fullmatch(r"(.*\.experts)\.(gate_up_proj|down_proj)", name)
+        found = re.fullmatch(r"(.*\.experts)\.(gate_up_proj|up_proj|down_proj)", name)
         if not found:
             apart[name] = value
             continue
         for i, expert in enumerate(value):
             at = f"{found[1]}.{i}"
-            if found[2] == "down_proj":
-                apart[f"{at}.down_proj.weight"] = expert
+            if found[2] != "gate_up_proj":
+                apart[f"{at}.{found[2]}.weight"] = expert
             else:
                 apart[f"{at}.gate_proj.weight"], apart[f"{at}.up_proj.weight"] = expert.chunk(2, 0)
     return apart
+
+
+def bailing(folder):
+    """Ling, whose own code lies beside its weights, computes as GLM 4.5 does: that is given its tensors under its own names."""
+    config = json.loads((folder / "config.json").read_text())
+    heads, kv = [config[f"num_{name}_heads"] * config["head_dim"] for name in ("attention", "key_value")]
+    config |= {"model_type": "glm4_moe", "architectures": ["Glm4MoeForCausalLM"]}
+    config |= {"n_routed_experts": config["num_experts"], "n_shared_experts": config["num_shared_experts"]}
+    tensors = {}
+    for name, value in load_file(folder / "model.safetensors").items():
+        for glm, ling in LING.items():
+            name = name.replace(ling, glm)
+        if "query_key_value" not in name:
+            tensors[name] = value
+            continue
+        for part, rows in zip("qkv", value.split([heads, kv, kv])):
+            tensors[name.replace("attention.query_key_value", f"self_attn.{part}_proj")] = rows.contiguous()
+    with tempfile.TemporaryDirectory() as beside:
+        (Path(beside) / "config.json").write_text(json.dumps(config))
+        save_file(tensors, Path(beside) / "model.safetensors", {"format": "pt"})
+        return opened(beside)
+
+
+LING = {
+    "embed_tokens": "word_embeddings",
+    "self_attn.o_proj": "attention.dense",
+    "self_attn.q_norm": "attention.query_layernorm",
+    "self_attn.k_norm": "attention.key_layernorm",
+    "gate.e_score_correction_bias": "gate.expert_bias",
+}
+
+
+def as_ling(tensors):
+    renamed = {}
+    for name, value in tensors.items():
+        if "self_attn.q_proj" in name:
+            at = name.removesuffix("self_attn.q_proj.weight")
+            parts = [tensors[f"{at}self_attn.{part}_proj.weight"] for part in "qkv"]
+            renamed[f"{at}attention.query_key_value.weight"] = torch.cat(parts)
+        if not re.search("self_attn.[qkv]_proj", name):
+            for glm, ling in LING.items():
+                name = name.replace(glm, ling)
+            renamed[name] = value
+    return renamed
+
+
+def as_hunyuan(tensors):
+    """The names that it is published with."""
+    for own, published in {
+        "mlp.gate.weight": "mlp.router.gate.weight",
+        "mlp.e_score_correction_bias": "mlp.expert_bias",
+        "mlp.shared_experts.": "mlp.shared_mlp.",
+    }.items():
+        tensors = {name.replace(own, published): value for name, value in tensors.items()}
+    return tensors
+
+
+def opened(folder):
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager").eval()
+
+
+def glm_like(layer, norm, last="shared_head.norm", at=-1):
+    """A layer behind the last one, of the kind that the model's is that has this number."""
+
+    def make(base):
+        config = base.config
+        layers = config.num_hidden_layers
+        return Joined([layer(config, at % layers)], norm, config, last), behind(layers, last)
+
+    return make
+
+
+def qwen(layer):
+    return lambda base: (layer(base.config), SPECULATORS)
+
+
+def exaone(layer, norm):
+    return lambda base: (Joined([layer(base.config, 0)], norm, base.config), BESIDE)
+
+
+def ernie(base):
+    ahead = Joined([Ernie4_5_MoeDecoderLayer(base.config, 0)], Ernie4_5_MoeRMSNorm, base.config, None)
+    ahead.shared = [base.model.norm]
+    return ahead, ERNIE
+
+
+def nemotron(base):
+    kinds = base.config.layers_block_type
+    layers = [NemotronHBlock(base.config, kinds.index(kind)) for kind in ("full_attention", "moe")]
+    return Joined(layers, NemotronHRMSNorm, base.config), NEMOTRON
+
+
+MAKERS = {
+    "qwen3-5": qwen(Qwen35MTPLayer),
+    "qwen3-5-moe": qwen(Qwen35MoeMTPLayer),
+    "deepseek-v3": glm_like(DeepseekV3DecoderLayer, DeepseekV3RMSNorm),
+    "glm4-moe": glm_like(Glm4MoeDecoderLayer, Glm4MoeRMSNorm),
+    "glm4": glm_like(Glm4DecoderLayer, Glm4RMSNorm),
+    "bailing-moe-v2": glm_like(Glm4MoeDecoderLayer, Glm4MoeRMSNorm, "final_layernorm"),
+    "hy-v3": glm_like(HYV3DecoderLayer, HYV3RMSNorm, "final_layernorm"),
+    "exaone-moe": exaone(ExaoneMoeDecoderLayer, ExaoneMoeRMSNorm),
+    "exaone4": exaone(Exaone4DecoderLayer, Exaone4RMSNorm),
+    "ernie4-5-moe": ernie,
+    "nemotron-h-moe": nemotron,
+}
+PUBLISHED = {"bailing-moe-v2": as_ling, "hy-v3": as_hunyuan}
 
 
 @torch.no_grad()
 def main():
     torch.set_default_dtype(torch.float64)
     tensors, notes = {}, {}
-    for seed, (model, make) in enumerate(
-        {
-            "qwen3-5": lambda config: Qwen35MTPLayer(config),
-            "qwen3-5-moe": lambda config: Qwen35MoeMTPLayer(config),
-            "deepseek-v3": lambda config: Joined(DeepseekV3DecoderLayer, DeepseekV3RMSNorm, config),
-            "glm4-moe": lambda config: Joined(Glm4MoeDecoderLayer, Glm4MoeRMSNorm, config),
-        }.items()
-    ):
+    for seed, (model, make) in enumerate(MAKERS.items()):
         folder = HERE.parent / "models" / model
-        base = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager").eval()
-        ahead = make(base.config).eval()
+        base = (bailing if model.startswith("bailing") else opened)(folder)
+        ahead, names = make(base)
+        ahead.eval()
         fill(ahead, torch.Generator().manual_seed(30 + seed), model.startswith("qwen"))
-        layers = None if model.startswith("qwen") else base.config.num_hidden_layers
-        stored = single({named(name, layers): value for name, value in ahead.state_dict().items()})
+        stored = single({named(name, names): value for name, value in ahead.state_dict().items()})
+        stored = PUBLISHED.get(model, dict)(stored)
         save_file({name: value.bfloat16().contiguous().clone() for name, value in stored.items()}, HERE / f"{model}.safetensors")
         with safe_open(folder / "golden.safetensors", "pt") as golden:
             texts = [(golden.get_tensor(f"prompt.{i}"), golden.get_tensor(f"greedy.{i}")) for i in TEXTS]
@@ -127,13 +266,16 @@ def fill(module, generator, adds_one):
 def guess(ahead, base, ids, rows):
     n = len(ids)
     positions = torch.arange(1, n + 1)[None]
-    mask = torch.zeros(n, n).masked_fill(torch.ones(n, n).triu(1).bool(), -torch.inf)[None, None]
-    turns = base.model.rotary_emb(rows[None], positions)
+    unseen = torch.ones(n, n).triu(1).bool()
+    if base.config.model_type.startswith("exaone"):  # its first layer has a window
+        unseen |= torch.ones(n, n).tril(-base.config.sliding_window).bool()
+    mask = torch.zeros(n, n).masked_fill(unseen, -torch.inf)[None, None]
+    turned = hasattr(base.model, "rotary_emb")
     return ahead(
         hidden_states=rows[None],
-        token_embeddings=base.model.embed_tokens(ids)[None],
+        token_embeddings=base.get_input_embeddings()(ids)[None],
         attention_mask=mask,
-        position_embeddings=turns,
+        **({"position_embeddings": base.model.rotary_emb(rows[None], positions)} if turned else {}),
     )[0]
 
 
