@@ -1,6 +1,7 @@
 // `sinter batch`: files of requests as OpenAI's batches have them, answered line by line as a server answers each.
 
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { once } from "node:events"
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, expect, test } from "vitest"
@@ -97,7 +98,7 @@ test("a line that cannot be asked, or is refused, says why in its place, and the
   ])
   expect(told).toEqual([
     ["first", 200],
-    [null, expect.stringMatching(/^Line 2: no JSON \(.+\)\.$/)],
+    [null, expect.stringMatching(/^Line 2: no JSON: .+\.$/)],
     [null, "Line 3: expected an object with custom_id, method, url and body."],
     [null, "Line 4: custom_id must be a text."],
     ["first", `Line 5: custom_id "first" was an earlier line's; give each its own.`],
@@ -130,12 +131,71 @@ test("what an earlier run has answered stays and is not asked again; what it was
   const before = readFileSync(output, "utf8")
   const [a, , c] = linesOf(before)
   writeFileSync(output, before.slice(0, -30))
+  chmodSync(output, 0o600)
   writeFileSync(input, asked.join("\n").replace("typing-error", "tiny"))
   const second = await run(["batch", "tiny", ...files, "--resume"])
   expect(second).toMatchObject({ code: 0, err: "2 requests: 2 answered, 0 refused, 2 before\n" })
+  expect(statSync(output).mode & 0o777).toBe(0o600)
   const after = linesOf(readFileSync(output, "utf8"))
   expect(after.slice(0, 2)).toEqual([a, c])
   expect(after.slice(2).map(({ custom_id }) => custom_id)).toEqual(["b", "d"])
+})
+
+test("lines of other programs: marks of byte order, CRLF, separators within texts, numbers beyond a double's, no UTF-8", async () => {
+  const seeds = ["9007199254740992", "9007199254740993"]
+  const drawnBy = (seed: string) => {
+    const body = { model: "tiny", prompt: "Once", temperature: 2, max_tokens: 24, seed: 0 }
+    return request(seed, body, "/v1/completions").replace('"seed":0', `"seed":${seed}`)
+  }
+  const lines = [
+    `\ufeff${request("marked", chat("Hi"))}`,
+    "  ",
+    request("separators", chat("One\u2028two\u2029three")),
+    request("deep", chat("Hi")).replace('"Hi"', "[".repeat(20_000) + "]".repeat(20_000)),
+    ...seeds.map(drawnBy),
+  ]
+  const input = Buffer.concat([
+    Buffer.from(lines.join("\r\n")),
+    Buffer.from(`\n${request("latin", chat("\xe9"))}`, "latin1"),
+  ])
+  const { code, out, err } = await run(["batch", "tiny"], input)
+  expect({ code, err }).toEqual({ code: 1, err: "6 requests: 4 answered, 2 refused\n" })
+  const answers = linesOf(out)
+  expect(answers.map(({ custom_id, error }) => error?.message ?? custom_id)).toEqual([
+    "marked",
+    "separators",
+    expect.stringMatching(/^Line 4: no JSON: it is nested more than 256 levels deep \(.+\)\.$/),
+    ...seeds,
+    "Line 7: no UTF-8.",
+  ])
+  const [first, second] = answers.slice(3, 5).map(({ response }) => response!.body.choices)
+  expect(first).not.toEqual(second)
+})
+
+test("a line's answer does not wait for another line", async () => {
+  const running = start(["batch", "tiny"])
+  for (const id of ["one", "two"]) {
+    running.child.stdin.write(`${request(id, chat("Hi"))}\n`)
+    while (!running.out().includes(`"custom_id":"${id}"`)) await once(running.child.stdout, "data")
+  }
+  running.child.stdin.end()
+  expect(await running.ended).toMatchObject({ code: 0 })
+})
+
+test("a file that holds no answers is not gone on with", async () => {
+  const asked = join(scratch, "requests.jsonl")
+  const text = `${request("a", chat("Hi"))}\n`
+  const sentence = (line: number) =>
+    `sinter: --output: line ${line} of "${asked}" is no answer; name a file of answers, or a new one.\n`
+  for (const [content, line] of [
+    [text, 1],
+    ["\nnotes\nand more\n", 2],
+  ] as const) {
+    writeFileSync(asked, content)
+    const ended = await run(["batch", "tiny", "--input", asked, "--output", asked, "--resume"])
+    expect(ended).toMatchObject({ code: 2, out: "", err: sentence(line) })
+    expect(readFileSync(asked, "utf8")).toBe(content)
+  }
 })
 
 test("Ctrl-C leaves whole lines, with which it goes on", async () => {
@@ -176,6 +236,8 @@ test("files that cannot be had are a sentence", async () => {
       ["--output", nowhere],
       `--output: "${nowhere}" cannot be written: no such file or directory (ENOENT).`,
     ],
+    [["--input", scratch], `--input: "${scratch}" is a folder; name a file.`],
+    [["--output", scratch, "--resume"], `--output: "${scratch}" is no file to go on with.`],
     [["--resume"], "--resume: goes on with a file; name it by --output."],
   ] as const
   for (const [args, sentence] of errors) {

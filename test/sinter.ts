@@ -64,7 +64,7 @@ export function start(args: readonly string[], where = built, env: Environment =
 /** Runs to the end, with `input` on stdin. */
 export function run(
   args: readonly string[],
-  input = "",
+  input: string | Buffer = "",
   where = built,
   env: Environment = {},
 ): Promise<Ended> {

@@ -16,15 +16,20 @@ const CHECKSUM = 2
 /** @returns its channels' mean, or why there is none, as the rest of a sentence that begins with what it is about */
 export function decodeAdts(bytes: Uint8Array, most: number): Promise<Decoded> {
   return orRefusal("an AAC", () => {
-    const { rate, frames } = framesOf(bytes)
-    const end = frames.length * SIZE
+    const stream = framesOf(bytes, most)
+    if (!stream) return { refusal: tooLong(most) }
+    const { rate, frames } = stream
     const open = () => new AacDecoder({ rate, size: SIZE })
-    if (end > most * rate) return { refusal: tooLong(most) }
-    return decodeSpans({ rate, size: SIZE, frames, open }, [{ from: 0, end }], most)
+    const span = { from: 0, end: frames.length * SIZE }
+    return decodeSpans({ rate, size: SIZE, frames, open }, [span], most)
   })
 }
 
-function framesOf(bytes: Uint8Array): { rate: number; frames: Uint8Array[] } {
+/** @returns undefined as soon as they last more than `most` seconds: headers alone may be millions */
+function framesOf(
+  bytes: Uint8Array,
+  most: number,
+): { rate: number; frames: Uint8Array[] } | undefined {
   const frames: Uint8Array[] = []
   let rate: number | undefined
   const start = behindTags(new DataView(bytes.buffer, bytes.byteOffset, bytes.length))
@@ -35,6 +40,7 @@ function framesOf(bytes: Uint8Array): { rate: number; frames: Uint8Array[] } {
     const end = at + header.length
     if (end > bytes.length) throw new Broken(`it is cut off in the frame at byte ${at}`)
     frames.push(bytes.subarray(at + header.own, end))
+    if (frames.length * SIZE > most * rate) return undefined
     at = end
   }
   return { rate: rate!, frames }

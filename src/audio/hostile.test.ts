@@ -655,6 +655,17 @@ describe("MP4", () => {
     expect(await said(withTable(whole, table))).toContain("its frames take more bytes than it has")
   })
 
+  test("frames of a byte are refused before they take gigabytes", async () => {
+    const count = 2 ** 20 + 1
+    const padded = new Uint8Array(Buffer.concat([mono, Buffer.alloc(8 + count)]))
+    const box = new DataView(padded.buffer)
+    box.setUint32(mono.length, 8 + count)
+    padded.set(Buffer.from("free"), mono.length + 4)
+    const sized = changed(changed(padded, "stsz", 4, 1, count), "stsc", 4, 1, 1, count, 1)
+    const whole = changed(sized, "stco", 4, 1, mono.length + 8)
+    expect(await said(whole)).toContain("it has more than 1048576 frames")
+  })
+
   test("parts that are meant, and nothing else, are sound", async () => {
     expect(await said(mono)).toBe("16011 samples")
     expect(await said(changed(mono, "elst", 8, 500))).toBe("8000 samples")

@@ -74,6 +74,9 @@ function descriptionIn(table: Uint8Array): Pick<Track, "kind" | "description"> {
   return { kind: first.kind, description: first.body }
 }
 
+/** Almost six hours of AAC; a file of frames of one byte would have so many that they take gigabytes. */
+const MAX_FRAMES = 2 ** 20
+
 /** Frames as they are found. No two share bytes, so that they cannot be more than the file holds. */
 class Frames {
   readonly all: Uint8Array[] = []
@@ -92,6 +95,7 @@ class Frames {
     if (at < 0 || at + size > this.#bytes.length)
       throw new Broken("it is cut off: a part of what it lists is not there")
     if (this.#left < 0) throw new Broken("its frames take more bytes than it has")
+    if (this.all.length === MAX_FRAMES) throw new Broken(`it has more than ${MAX_FRAMES} frames`)
     this.all.push(this.#bytes.subarray(at, at + size))
     return at + size
   }

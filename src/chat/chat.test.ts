@@ -1,8 +1,9 @@
 import { readFileSync } from "node:fs"
-import { describe, expect, test } from "vitest"
+import { describe, expect, test, vi } from "vitest"
 import type { GenerationEvent, GenerationRequest } from "../engine/generation.ts"
 import { createChat } from "./chat.ts"
 import type { ChatMessage, ChatRequest, ReplyEvent, Tool } from "./conversation.ts"
+import type { EmbeddingModel } from "./embedding.ts"
 import { foreign, Text } from "./jinja/text.ts"
 import { openTemplate } from "./template.ts"
 import { openTokenizer } from "./tokenizer.ts"
@@ -348,3 +349,37 @@ test("a model without such rows is not held back at all", async () => {
   await chat.reply(requestOf(), signal)
   expect(asked[0]!.constraint).toBeUndefined()
 })
+
+test.each(["to write", "to transcribe"] as const)(
+  "threads for schemas begin ahead in a model that is made %s where it writes",
+  async (made) => {
+    vi.useFakeTimers({ toFake: ["setTimeout"] })
+    let begun = 0
+    const count = () => {
+      begun++
+    }
+    process.on("worker", count)
+    const { tokenizer, ...model } = await modelOf("qwen")
+    const vocabulary = tokenizer.size
+    const pooling = {
+      pairedBy: 0,
+      hidden: 8,
+      context: 8,
+      mode: "lasttoken",
+      dense: [],
+      prompts: {},
+    }
+    const chat = createChat({
+      ...model,
+      ...{ tokenizer, vocabulary },
+      embedding: { ...pooling, made } as EmbeddingModel,
+      engine: { generate: () => Promise.reject(new Error("nobody asks")) },
+    })
+    vi.advanceTimersByTime(10_000)
+    await new Promise(setImmediate) // of a new thread one is told behind what runs
+    expect(begun).toBe(made === "to write" ? 2 : 0)
+    process.off("worker", count)
+    vi.useRealTimers()
+    await chat.close()
+  },
+)

@@ -79,6 +79,9 @@ export function createChat(options: ChatOptions): OpenChat {
   }
 }
 
+const writes = (embedding: EmbeddingModel | undefined) =>
+  embedding === undefined || embedding.made === "to write"
+
 function assertWrites(embedding: EmbeddingModel | undefined, field: string): void {
   if (!embedding || embedding.made === "to write") return
   const words = `This model ${doing[embedding.made]}.`
@@ -108,11 +111,12 @@ function openParts(options: ChatOptions): Parts {
 }
 
 function openConstraints(
-  { constraints, maxQueue = 256, log, vocabulary }: ChatOptions,
+  { constraints, maxQueue = 256, log, vocabulary, embedding }: ChatOptions,
   { tokenizer, endTokens, toolFormat, markers }: ChatModel,
 ): Constraints | ConstraintThreads {
   const settings = constraintOptions(tokenizer, endTokens, toolFormat, { markers, vocabulary })
   if (constraints === "here") return new Constraints(settings)
   const compiling = { queue: maxQueue, log }
-  return new ConstraintThreads(settings, { compiling, quick: { log }, slow: { log } })
+  const areAhead = writes(embedding) // else schemas can be checked, and nothing more
+  return new ConstraintThreads(settings, { compiling, quick: { log }, slow: { log }, areAhead })
 }

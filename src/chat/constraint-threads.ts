@@ -25,6 +25,8 @@ export interface ConstraintLimits {
   slow: Partial<MaskLimits>
   /** What takes longer to compile has its masks made by the slow thread, which compiles it once more. */
   compiledMilliseconds: number
+  /** Whether threads begin before somebody asks for them; absent: they do. */
+  areAhead: boolean
 }
 
 // What takes the quick thread too long goes to the slow one, which compiles it once more before its first mask.
@@ -58,6 +60,7 @@ export class ConstraintThreads {
       slow: maskThread(options, { ...SLOW, ...limits.slow }),
     }
     for (const each of [this.#compiler, ...Object.values(this.#threads)]) this.#closing.add(each)
+    if (limits.areAhead === false) return
     const timer = setTimeout(() => this.#start(), BEFORE_START).unref()
     this.#closing.add({ close: async () => clearTimeout(timer) })
   }

@@ -1,10 +1,11 @@
 // Where the answers of `sinter batch` go: stdout, or a file, which an earlier run may have begun. What that has answered stays there
-// and is not asked again; the lines of what it was refused, and a last one that was cut, make room for new ones.
+// and is not asked again; the lines of what it was refused, and a last one that was cut, make room for new ones. A file that holds
+// anything else is somebody's, and is left alone.
 
 import { createReadStream, existsSync } from "node:fs"
-import { type FileHandle, open, rename } from "node:fs/promises"
-import { createInterface } from "node:readline/promises"
-import { systemWords } from "../errors.ts"
+import { open, realpath, rename, rm, stat } from "node:fs/promises"
+import { Problem, systemWords } from "../errors.ts"
+import { linesOf } from "./batch-line.ts"
 import { quoted, refuse } from "./values.ts"
 
 export interface AnswerFile {
@@ -40,6 +41,7 @@ export async function openAnswers(
       () => file.close(),
     )
   } catch (error) {
+    if (error instanceof Problem) throw error
     return refuse("--output", `${quoted(path)} cannot be written: ${systemWords(error as Error)}.`)
   }
 }
@@ -74,29 +76,60 @@ function printed(text: string): Promise<void> {
 }
 
 /** Leaves in a file of answers what has been answered, and says what that is. */
-async function keep(path: string): Promise<Set<string>> {
+async function keep(named: string): Promise<Set<string>> {
+  const path = await realpath(named)
+  const status = await stat(path)
+  if (!status.isFile()) refuse("--output", `${quoted(named)} is no file to go on with.`)
   const kept = new Set<string>()
   const part = `${path}.part`
-  const file: FileHandle = await open(part, "w")
+  const file = await open(part, "w", status.mode)
   try {
-    for await (const line of createInterface({ input: createReadStream(path) })) {
-      const id = answeredId(line)
-      if (id === undefined) continue
-      kept.add(id)
-      await file.appendFile(`${line}\n`)
+    let [number, cut] = [0, 0]
+    for await (const line of linesOf(createReadStream(path))) {
+      number++
+      if (cut > 0) refuseOthers(named, cut)
+      const answer = answerOf(line)
+      if (answer === "cut") cut = number
+      else if (answer === "other") refuseOthers(named, number)
+      else if (answer !== "refused") {
+        kept.add(answer.id)
+        await file.appendFile(line)
+        await file.appendFile("\n")
+      }
     }
+    await rename(part, path)
   } finally {
     await file.close()
+    await rm(part, { force: true })
   }
-  await rename(part, path)
   return kept
 }
 
-function answeredId(line: string): string | undefined {
+function refuseOthers(path: string, line: number): never {
+  refuse(
+    "--output",
+    `line ${line} of ${quoted(path)} is no answer; name a file of answers, or a new one.`,
+  )
+}
+
+/** What a line of a file of answers is: what has been answered, or what has not. */
+function answerOf(line: Uint8Array): { id: string } | "refused" | "cut" | "other" {
+  const text = Buffer.from(line).toString()
+  if (text.trim() === "") return "refused"
+  let read: Partial<Answer> | null
   try {
-    const { custom_id: id, response } = JSON.parse(line)
-    return response.status_code === 200 ? id : undefined
+    read = JSON.parse(text)
   } catch {
-    return undefined
+    return "cut"
   }
+  const { custom_id: id, response, error } = read ?? {}
+  if (id === undefined || response === undefined || error === undefined) return "other"
+  return typeof id === "string" && response?.status_code === 200 ? { id } : "refused"
+}
+
+/** What is looked at of an answer's line, whoever wrote it. */
+interface Answer {
+  custom_id: unknown
+  response: { status_code?: unknown } | null
+  error: unknown
 }

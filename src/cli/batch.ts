@@ -4,14 +4,15 @@
 
 import { randomUUID } from "node:crypto"
 import { once, setMaxListeners } from "node:events"
-import { createReadStream } from "node:fs"
-import { createInterface } from "node:readline/promises"
+import { createReadStream, statSync } from "node:fs"
+import type { Readable } from "node:stream"
 import { text } from "node:stream/consumers"
 import { createApp } from "../app.ts"
 import { type Problem, unreadable } from "../errors.ts"
+import { JsonText, writeJson } from "../http/json.ts"
 import { http } from "../node-http.ts"
 import { type AnswerFile, openAnswers } from "./batch-answers.ts"
-import { type Asked, readLine, type Unanswered } from "./batch-line.ts"
+import { type Asked, linesOf, readLine, type Unanswered } from "./batch-line.ts"
 import { draftingOf, openingOf } from "./opening.ts"
 import type { batchOptions } from "./options.ts"
 import type { Values } from "./read-options.ts"
@@ -34,6 +35,7 @@ export async function batch(model: string, options: Options): Promise<void> {
   const ending = new AbortController()
   const { signal } = ending
   setMaxListeners(0, signal) // all requests that are under way listen
+  signal.addEventListener("abort", () => input.destroy())
   let lost: Problem | undefined
   void end.then(() => ending.abort())
   void app.lost.then((problem) => {
@@ -47,8 +49,9 @@ export async function batch(model: string, options: Options): Promise<void> {
     const atOnce = Math.min(AHEAD * ready.summary.limits.sequences.value, MAX_AT_ONCE)
     const agent = new http.Agent({ keepAlive: true, maxSockets: atOnce })
     const ask = (asked: Asked) => post(asked, { port, key, agent, signal })
-    const lines = createInterface({ input, crlfDelay: Infinity, signal })
-    await answerAll(lines, ask, answers, atOnce)
+    await answerAll(input, ask, answers, atOnce).catch((error) => {
+      if (!signal.aborted) throw error
+    })
     agent.destroy()
     console.error(answers.summary())
     if (answers.refused > 0) process.exitCode = 1
@@ -61,17 +64,14 @@ export async function batch(model: string, options: Options): Promise<void> {
   }
 }
 
-async function openInput(path: string | undefined): Promise<NodeJS.ReadableStream & Closable> {
+async function openInput(path: string | undefined): Promise<Readable> {
   if (path === undefined) return process.stdin
   const stream = createReadStream(path)
   await once(stream, "open").catch((error) =>
     refuse("--input", `${unreadable(quoted(path), error)}.`),
   )
+  if (statSync(path).isDirectory()) refuse("--input", `${quoted(path)} is a folder; name a file.`)
   return stream
-}
-
-interface Closable {
-  destroy(): void
 }
 
 function appOf(model: string, options: Options, key: string) {
@@ -95,37 +95,47 @@ function appOf(model: string, options: Options, key: string) {
   })
 }
 
-/** Asks what lines ask, so many at once, and hands on the answers in the lines' order. */
+/**
+ * Asks what lines ask, so many at once, and hands on each answer as soon as those to the lines before it are: whoever writes a
+ * line and waits for its answer gets it.
+ */
 async function answerAll(
-  lines: AsyncIterable<string>,
+  input: Readable,
   ask: (asked: Asked) => Promise<Answered | undefined>,
   answers: AnswerFile,
   atOnce: number,
 ): Promise<void> {
-  const waiting: Promise<string | undefined>[] = []
+  const waiting: Promise<void>[] = []
   const seen = new Set<string>()
   let number = 0
-  const printNext = async () => {
-    const line = await waiting.shift()!
-    if (line !== undefined) await answers.print(line)
-  }
-  for await (const line of lines) {
+  let last = Promise.resolve()
+  for await (const line of linesOf(input)) {
     number++
-    if (line.trim() === "") continue
     const read = readLine(line, number, seen)
-    if ("asked" in read && answers.has(read.asked.id)) continue
+    if (!read || ("asked" in read && answers.has(read.asked.id))) continue
     const answer = "asked" in read ? answerTo(read.asked, ask, answers) : refusal(read, answers)
-    answer.catch(() => {}) // it is told when it is its turn
-    waiting.push(answer)
-    if (waiting.length >= atOnce) await printNext()
+    last = printBehind(last, answer, answers)
+    last.catch((error) => input.destroy(error)) // no line need come for it to be told
+    waiting.push(last)
+    if (waiting.length >= atOnce) await waiting.shift()
   }
-  while (waiting.length > 0) await printNext()
+  await last
+}
+
+async function printBehind(
+  before: Promise<void>,
+  answer: Promise<string | undefined>,
+  answers: AnswerFile,
+): Promise<void> {
+  const [line] = await Promise.all([answer, before])
+  if (line !== undefined) await answers.print(line)
 }
 
 interface Answered {
   status: number
   request: string
-  body: unknown
+  /** As the server wrote it. */
+  body: JsonText
 }
 
 async function answerTo(
@@ -138,13 +148,13 @@ async function answerTo(
   const { status, request, body } = answered
   answers.count(status === 200)
   const response = { status_code: status, request_id: request, body }
-  return JSON.stringify({ id: `batch_${request}`, custom_id: asked.id, response, error: null })
+  return writeJson({ id: `batch_${request}`, custom_id: asked.id, response, error: null })
 }
 
 async function refusal({ id, message }: Unanswered, answers: AnswerFile): Promise<string> {
   answers.count(false)
   const error = { code: "invalid_request", message }
-  return JSON.stringify({ id: `batch_${randomUUID()}`, custom_id: id, response: null, error })
+  return writeJson({ id: `batch_${randomUUID()}`, custom_id: id, response: null, error })
 }
 
 interface Way {
@@ -176,9 +186,9 @@ async function post(
     })
     sent.end(body)
     const [response] = (await once(sent, "response")) as [import("node:http").IncomingMessage]
-    const told = await text(response)
+    const told = new JsonText(await text(response))
     const request = String(response.headers["x-request-id"])
-    return { status: response.statusCode!, request, body: JSON.parse(told) }
+    return { status: response.statusCode!, request, body: told }
   } catch (error) {
     if (signal.aborted) return undefined
     throw error

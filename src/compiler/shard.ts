@@ -62,7 +62,9 @@ export function shard(plan: Plan, shards: number): Sharded | undefined {
       return sharded.slices.some(({ cut }) => cut.kind !== "whole") ? sharded : undefined
     } catch (error) {
       if (!(error instanceof WantedOtherwise)) throw error
-      wishes.add(error.wishes)
+      if (wishes.add(error)) continue
+      if (wishes.why !== undefined) throw refuse(shards, wishes.why)
+      throw new Error("internal: rows of a product are wanted in two ways")
     }
   }
 }
@@ -76,24 +78,30 @@ interface Wish extends Segment {
 /** Somebody wants columns divided otherwise than they are. */
 class WantedOtherwise extends Error {
   readonly wishes: readonly Wish[]
+  /** What is in the way of dividing them, where that is how many they are. */
+  readonly why: string | undefined
 
-  constructor(wishes: readonly Wish[]) {
+  constructor(wishes: readonly Wish[], why?: string) {
     super("internal: rows of a product are wanted otherwise")
     this.wishes = wishes
+    this.why = why
   }
 }
 
 /** What has been wanted of each product. */
 class Wishes {
   readonly #of = new Map<number, Wish[]>()
+  /** What was in the way first. Heads that are whole because of it cannot be divided, which would sound as if they were too few. */
+  why: string | undefined
 
-  /** Of which one at least is new: else it would be wished for ever. */
-  add(wishes: readonly Wish[]): void {
+  /** @returns whether one at least is new: else it would be wished for ever */
+  add({ wishes, why }: WantedOtherwise): boolean {
+    this.why ??= why
     const isKnown = (wish: Wish) =>
       this.of(wish.product).some((known) => JSON.stringify(known) === JSON.stringify(wish))
     const added = wishes.filter((wish) => !isKnown(wish))
-    if (added.length === 0) throw new Error("internal: rows of a product are wanted in two ways")
     for (const wish of added) this.#of.set(wish.product, [...this.of(wish.product), wish])
+    return added.length > 0
   }
 
   of(product: number): readonly Wish[] {
@@ -170,7 +178,7 @@ type Split = readonly Part[]
 const wholeWishes = (split: Split): Wish[] =>
   split.flatMap(({ madeBy }) => madeBy.map((origin) => ({ ...origin, parts: 1 })))
 
-const wantedWhole = (split: Split) => new WantedOtherwise(wholeWishes(split))
+const wantedWhole = (split: Split, why?: string) => new WantedOtherwise(wholeWishes(split), why)
 
 /** As it is cut. */
 const cutOf = (split: Split, factor = 1): Segment[] =>
@@ -649,8 +657,7 @@ class Sharding {
   /** How a view is divided, which must be like that. */
   #divided(view: View, wanted: readonly Segment[]): Split {
     const split = this.#splitOf(view)
-    if (!split)
-      throw refuse(this.#shards, "something in its states is computed of all heads together")
+    if (!split) throw this.#undivided("states")
     if (JSON.stringify(cutOf(split)) === JSON.stringify(wanted)) return split
     let at = 0
     const wishes = wanted.flatMap((segment): Wish[] => {
@@ -699,8 +706,13 @@ class Sharding {
       const isDivided = others.length === 0 && part!.parts === parts
       if (!isDivided) throw new WantedOtherwise(wishesFor(split, parts))
     } else if (parts > 1 && (part?.parts !== parts || others.length > 0))
-      throw refuse(this.#shards, "something in its attention is computed of all heads together")
+      throw this.#undivided("attention")
     return this.#view(view)
+  }
+
+  #undivided(what: string): Error {
+    const why = this.#wishes.why ?? `something in its ${what} is computed of all heads together`
+    return refuse(this.#shards, why)
   }
 
   /** How the columns that a product makes are divided: by whatever is read of them, and as has been wished. */
@@ -773,11 +785,9 @@ class Sharding {
   /** Where there are fewer groups than shards, they stay whole. */
   #requireGroups(split: Split, columns: number, group: number): void {
     if (columns % (this.#shards * group) === 0) return
-    if (columns < this.#shards * group) throw wantedWhole(split)
-    throw refuse(
-      this.#shards,
-      `${columns} columns of a product have no ${this.#shards} equal parts of whole groups of ${group}`,
-    )
+    const why = `${columns} columns of a product have no ${this.#shards} equal parts of whole groups of ${group}`
+    if (columns < this.#shards * group) throw wantedWhole(split, why)
+    throw refuse(this.#shards, why)
   }
 
   /** What lies in a view from now on. */

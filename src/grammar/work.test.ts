@@ -117,6 +117,16 @@ const hostile: [string, unknown, string][] = [
     "/uniqueItems: more than 32 items have to differ that have few values",
   ],
   [
+    "a thousand texts and a thousand numbers, of which no two are one value",
+    {
+      allOf: [
+        { anyOf: times(1050, (i) => ({ type: "string", minLength: i })) },
+        { anyOf: times(1050, (i) => ({ type: "integer", minimum: i })) },
+      ],
+    },
+    "/allOf: the schema has too many combinations",
+  ],
+  [
     "references through a thousand schemas",
     {
       $ref: "#/$defs/d0",

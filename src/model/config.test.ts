@@ -551,6 +551,15 @@ test.each<[Json, string]>([
     { model_type: "hunyuan_v1_moe", num_experts: [4, 4, 4, 8], moe_topk: 1 },
     "num_experts is a list of several numbers; known: layers that are alike",
   ],
+  [
+    { model_type: "hunyuan_v1_moe", num_experts: [1e9, 1e9], moe_topk: 1 },
+    "num_experts is 1000000000, not between 1 and 1024",
+  ],
+  [{ ...dory, n_recurrent_loops: 1e9 }, "n_recurrent_loops is 1000000000, not between 1 and 8192"],
+  [{ model_type: "hrm_text", H_cycles: 1e9 }, "H_cycles is 1000000000, not between 1 and 2048"],
+  [{ model_type: "hrm_text", L_cycles: 1e9 }, "L_cycles is 1000000000, not between 1 and 2048"],
+  [{ hidden_size: 1 }, "hidden_size is 1, not between 2 and"],
+  [{ intermediate_size: 1 }, "intermediate_size is 1, not between 2 and"],
   [{ model_type: "hunyuan_v1_moe", use_cla: true }, "use_cla is true; only false is known"],
   [{ model_type: "minimax_m2", scoring_func: "softmax" }, 'is "softmax"; known: sigmoid'],
   [{ model_type: "minimax_m2", shared_intermediate_size: 8 }, "known: experts alone"],
@@ -561,6 +570,13 @@ test.each<[Json, string]>([
   ],
 ])("%j is refused", (changes, words) => {
   expect(() => read(changes)).toThrow(words)
+})
+
+test("a list of as many numbers as there are layers is one of them", () => {
+  const num_hidden_layers = 32
+  const experts = { num_experts: 4, moe_topk: Array<number>(num_hidden_layers).fill(2) }
+  const { blocks } = read({ model_type: "hunyuan_v1_moe", num_hidden_layers, ...experts })
+  expect(blocks[0]!.experts).toMatchObject({ routing: { active: 2 } })
 })
 
 test("younger architectures have what transformers gives them where little is said", () => {

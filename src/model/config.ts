@@ -105,6 +105,16 @@ export interface Differences {
 const MAX_HEAD = 1 << 16 // a list is made of its pairs before any tensor can contradict it
 export const MAX_LAYERS = 1 << 14 // a block is made of each before any tensor can contradict it
 
+/** How often layers are passed. Each pass of each becomes part of the graph, which no tensor contradicts. */
+export function readPasses(
+  fields: Fields,
+  name: string,
+  otherwise: number,
+  layers: number,
+): number {
+  return fields.count(name, otherwise, 1, Math.max(1, Math.floor(MAX_LAYERS / layers)))
+}
+
 /** A configuration whose layers are llama's, except for the differences given. */
 export function readDecoder(fields: Fields, differences: Differences = {}): ModelConfig {
   readPacking(fields) // refuses what is not known
@@ -165,9 +175,12 @@ export function widestWindow({ blocks }: Pick<ModelConfig, "blocks">): number | 
   return Number.isFinite(widest) ? widest : undefined
 }
 
+/** A matrix of one column would be a vector. */
+const MIN_COLUMNS = 2
+
 function readShapes(fields: Fields, { names = {}, absent = {}, oneKvHead }: Differences): Shapes {
   const name = (what: keyof typeof names, usual: string) => names[what] ?? usual
-  const hidden = fields.count(name("hidden", "hidden_size"))
+  const hidden = fields.count(name("hidden", "hidden_size"), undefined, MIN_COLUMNS)
   const headsField = name("heads", "num_attention_heads")
   const kvField = name("kvHeads", "num_key_value_heads")
   const heads = fields.count(headsField, absent.heads)
@@ -183,7 +196,11 @@ function readShapes(fields: Fields, { names = {}, absent = {}, oneKvHead }: Diff
     heads,
     kvHeads,
     headDim: fields.count("head_dim", absent.headDim ?? hidden / heads, 1, MAX_HEAD),
-    intermediate: fields.count(name("intermediate", "intermediate_size"), absent.intermediate),
+    intermediate: fields.count(
+      name("intermediate", "intermediate_size"),
+      absent.intermediate,
+      MIN_COLUMNS,
+    ),
     context: fields.count(name("context", "max_position_embeddings"), absent.context),
   }
 }

@@ -4,13 +4,16 @@
 import type { Problem } from "../errors.ts"
 import { isObject, type Json } from "./folder.ts"
 
+/** What names stand inside of: of all of them, or of each. */
+type Prefix = string | ((name: string) => string)
+
 export class Fields {
   readonly json: Json
   readonly #broken: (what: string) => Problem
-  readonly #prefix: string
+  readonly #prefix: Prefix
 
   /** @param prefix names what these fields are inside of, "rope_scaling." */
-  constructor(json: Json, broken: (what: string) => Problem, prefix = "") {
+  constructor(json: Json, broken: (what: string) => Problem, prefix: Prefix = "") {
     this.json = json
     this.#broken = broken
     this.#prefix = prefix
@@ -18,7 +21,12 @@ export class Fields {
 
   /** The problem of a field. */
   wrong(name: string, what: string): Problem {
-    return this.#broken(`${this.#prefix}${name} ${what}`)
+    return this.#broken(`${this.#placeOf(name)} ${what}`)
+  }
+
+  #placeOf(name: string): string {
+    const prefix = typeof this.#prefix === "string" ? this.#prefix : this.#prefix(name)
+    return prefix + name
   }
 
   has(name: string): boolean {
@@ -139,7 +147,16 @@ export class Fields {
     if (!this.has(name)) return undefined
     const value = this.json[name]
     if (!isObject(value)) throw this.wrong(name, `is ${shown(value)}, not an object`)
-    return new Fields(value, this.#broken, `${this.#prefix}${name}.`)
+    return new Fields(value, this.#broken, `${this.#placeOf(name)}.`)
+  }
+
+  /** The same fields, and those of an object among them where these say nothing; each is named as it stands. */
+  withThoseOf(name: string): Fields {
+    const inner = this.object(name)
+    if (!inner) return this
+    const placeOf = (field: string) => (this.has(field) ? this : inner).#placeOf(field)
+    const prefix = (field: string) => placeOf(field).slice(0, -field.length)
+    return new Fields(this.with(inner.json).json, this.#broken, prefix)
   }
 
   /** Token ids: one number, a list of them, or none. */

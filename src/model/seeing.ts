@@ -248,8 +248,7 @@ export const THINKING = "thinker."
 
 /** The fields of a config.json; what lies inside of a thinker's stands outside here, too. */
 export function wholeFields(fields: Fields): Fields {
-  const thinker = fields.object(THINKER)
-  return thinker ? fields.with(thinker.json) : fields
+  return fields.withThoseOf(THINKER)
 }
 
 /** @throws where `model_type` is not known */

@@ -98,6 +98,11 @@ test.each<[string, Partial<Manifest>, RegExp]>([
   ["architecture", { architecture: "qwen3" }, /architecture is llama, this model's qwen3/],
   ["format", { format: "q0f32" }, /format is q4f16_1, this model's q0f32/],
   ["shapes", { shapes: { ...manifest.shapes, layers: 3 } }, /layers is 2, this model's 3/],
+  [
+    "what it hands out",
+    { shapes: { ...manifest.shapes, given: 96 } },
+    /^x\.so [^:]+: it hands out \d+ columns of each token, and what reads them here, an EAGLE 3 head [^;]+ takes 96; only/,
+  ],
   ["cache", { kv: { dtype: "f32", groups } }, /keys and values is f16/],
   ["plan", { plan: "other" }, /another version, or from another configuration/],
 ])("a library of another model: %s", (_, differs, words) => {

@@ -13,7 +13,14 @@ import { checkStep } from "./check-step.ts"
 import { processorFeatures } from "./features.ts"
 import { loadNative, type NativeLibrary, type Pointer } from "./ffi.ts"
 import { showFile } from "./file-pages.ts"
-import { ABI, checkGroups, type Manifest, manifestShape, takenColumns } from "./manifest.ts"
+import {
+  ABI,
+  checkGroups,
+  givenColumns,
+  type Manifest,
+  manifestShape,
+  takenColumns,
+} from "./manifest.ts"
 import { type Loan, type OpenDevice, OpenDevices } from "./open-device.ts"
 import {
   type LoadableProgram,
@@ -140,7 +147,12 @@ export function checkManifest(path: string, found: Manifest, wanted: Wanted): vo
   if (found.format !== wanted.format) throw refuse("format", found.format, wanted.format)
   for (const [name, size] of Object.entries(wanted.shapes)) {
     const has = found.shapes[name as keyof typeof found.shapes]
-    if (has !== size) throw refuse(name, has ?? 0, size)
+    if (has === size) continue
+    if (name !== "given") throw refuse(name, has ?? 0, size)
+    throw unusable(
+      path,
+      `it hands out ${givenColumns(found.shapes)} columns of each token, and what reads them here, an EAGLE 3 head or what times words, takes ${size}; only one that is built with it has these`,
+    )
   }
   if (found.kv.dtype !== wanted.kv.dtype)
     throw refuse("type of keys and values", found.kv.dtype, wanted.kv.dtype)

@@ -393,4 +393,24 @@ describe("without a server", () => {
     onTestFinished(() => app.close())
     await expect(app.ready).rejects.toThrow("it has no token <|notimestamps|>")
   })
+
+  test.each([
+    ["suppress_tokens", [TOKENS], /json: suppress_tokens holds 320, <\|endoftext\|>, with which/],
+    ["begin_suppress_tokens", [...Array(TOKENS + 1).keys()], undefined],
+    ["begin_suppress_tokens", [...Array(400).keys()], /leave no token that may come first$/],
+  ])("%s that leave nothing to write are refused by name", async (field, tokens, why) => {
+    const changed = mkdtempSync(join(scratch, "suppressed-"))
+    cpSync(folder, changed, { recursive: true })
+    const file = join(changed, "generation_config.json")
+    const advice = { ...JSON.parse(readFileSync(file, "utf8")), [field]: tokens }
+    writeFileSync(file, JSON.stringify(advice))
+    const app = await createApp({ model: changed, overrides })
+    onTestFinished(() => app.close())
+    const refusal = app.ready.then(
+      () => undefined,
+      (error: Error) => error.message,
+    )
+    if (why) expect(await refusal).toMatch(why)
+    else expect(await refusal).toBeUndefined()
+  })
 })

@@ -79,7 +79,7 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
     "no projector",
     "qwen2-audio",
     ({ pairs }) => pairs.delete("clip.projector_type"),
-    "clip.audio.projector_type is undefined; known of what hears",
+    "clip.audio.projector_type is missing; known of what hears",
   ],
   [
     "more rows side by side",

@@ -488,6 +488,16 @@ describe("what cannot be divided is said in a sentence:", () => {
       /6 query heads,/,
     ],
     ["columns", of(wideGraph({ intermediate: 80 }), 2), /80 columns .* 2 equal parts .* of 32\.$/],
+    [
+      "columns of so few heads that they are one group",
+      of(familyGraph("states", { head_dim: 4 }), 2),
+      /32 columns .* 2 equal parts .* of 32\.$/,
+    ],
+    [
+      "columns of so few heads of states",
+      of(familyGraph("selective states beside attention", { mamba_d_ssm: 32 }), 2),
+      /32 columns .* 2 equal parts .* of 32\.$/,
+    ],
     ["all heads together", of(wideGraph({ normsAll: true }), 2), /of all heads together/],
     ["experts", of(smallGraph({ hasExperts: true }), 2), /44 columns of an expert .* whole fours/],
     [

@@ -134,8 +134,10 @@ function fillWords(
   { vocabulary, suppressed, suppressedFirst }: SpeechTokens,
   isFirst: boolean,
 ): void {
-  into.fill(0xffff_ffff)
-  if (vocabulary % 32 > 0) into[vocabulary >>> 5] = 2 ** (vocabulary & 31) - 1
+  const words = vocabulary >>> 5
+  into.fill(0xffff_ffff, 0, words)
+  into.fill(0, words) // rows that fill a matrix up are no tokens
+  if (vocabulary % 32 > 0) into[words] = 2 ** (vocabulary & 31) - 1
   for (const token of suppressed) forbid(into, token)
   if (isFirst) for (const token of suppressedFirst) forbid(into, token)
 }

@@ -8,6 +8,8 @@ import type { SpeechTokens } from "./rules.ts"
 
 /** What the model's generation_config.json says, as far as it does. */
 export interface SpeechAdvice {
+  /** Which says it. */
+  file: string
   suppressed: readonly number[]
   suppressedFirst: readonly number[]
   mostInitial: number | undefined
@@ -64,12 +66,14 @@ export function tokensOf(
       file,
       problem: `behind <|notimestamps|>, number ${noTimes}, there is no room for ${TIMES} times among ${vocabulary} tokens`,
     })
+  const end = needed("endoftext")
+  requireLeft(advice, { end, firstTime })
   const isMultilingual = advice.isMultilingual ?? spoken.length > 1
   return {
     ...advice,
     vocabulary: firstTime + TIMES,
     start: needed("startoftranscript"),
-    end: needed("endoftext"),
+    end,
     noTimes,
     firstTime,
     previous: control("startofprev"),
@@ -78,4 +82,22 @@ export function tokensOf(
     translate: isMultilingual ? translate : undefined,
     languages: new Map(isMultilingual ? spoken : []),
   }
+}
+
+/** Something may come first, with times and without them, and what comes may end. @throws `model_broken` */
+function requireLeft(
+  { suppressed, suppressedFirst, mostInitial = TIMES - 1, file }: SpeechAdvice,
+  { end, firstTime }: { end: number; firstTime: number },
+): void {
+  const broken = (words: string) => problem("model_broken", { file, problem: words })
+  if (suppressed.includes(end))
+    throw broken(`suppress_tokens holds ${end}, <|endoftext|>, with which every text ends`)
+  const out = new Set([...suppressed, ...suppressedFirst])
+  const isLeft = (from: number, to: number) => {
+    for (let token = from; token < to; token++) if (!out.has(token)) return true
+    return false
+  }
+  const lastInitial = firstTime + Math.min(mostInitial, TIMES - 1)
+  if (!isLeft(0, firstTime) || !isLeft(firstTime, lastInitial + 1))
+    throw broken("suppress_tokens and begin_suppress_tokens leave no token that may come first")
 }

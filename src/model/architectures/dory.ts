@@ -4,7 +4,13 @@
 // remember each pass by itself. Published files count attention and MLP as layers of their own. Source: modeling_dory.py of transformers.
 
 import { NORMS, type NormKind, withAttention, withBlocks, withMlp } from "../block.ts"
-import { type LayerType, type ModelConfig, readDecoder, readLayerTypes } from "../config.ts"
+import {
+  type LayerType,
+  type ModelConfig,
+  readDecoder,
+  readLayerTypes,
+  readPasses,
+} from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { type RotationOptions, readRotation } from "../rotation.ts"
 import { llamaNaming, type NamedPart, type Naming, withParts } from "../weights/names.ts"
@@ -104,7 +110,7 @@ function readLoop(fields: Fields, layers: number): NonNullable<ModelConfig["loop
       "n_recurrent_layers",
       `is ${between}, which ${before} layers before and ${behind} behind do not make ${layers}`,
     )
-  const times = fields.count("n_recurrent_loops", 2)
+  const times = readPasses(fields, "n_recurrent_loops", 2, between)
   return { from: before, to: before + between, times }
 }
 

@@ -2,6 +2,7 @@
 // configurations call that, each family says itself.
 
 import type { Routing } from "../../compiler/graph/graph.ts"
+import { MAX_LAYERS } from "../config.ts"
 import type { Fields } from "../fields.ts"
 
 const MAX_EXPERTS = 1024 // as many as kernels have room for
@@ -46,8 +47,8 @@ export function commonCount(
   most?: number,
 ): number {
   if (!Array.isArray(fields.json[name])) return fields.count(name, otherwise, 1, most)
-  const counts = fields.counts(name, most)
+  const counts = fields.counts(name, MAX_LAYERS)
   if (counts.length === 0 || counts.some((count) => count < 1 || count !== counts[0]))
     throw fields.wrong(name, "is a list of several numbers; known: layers that are alike")
-  return counts[0]!
+  return fields.over({ [name]: counts[0]! }).count(name, undefined, 1, most)
 }

@@ -4,7 +4,7 @@
 // told which tokens are the prompt's, and llama.cpp always. Source: modeling_hrm_text.py of transformers.
 
 import { withAttention, withBlocks } from "../block.ts"
-import { type ModelConfig, readDecoder } from "../config.ts"
+import { type ModelConfig, readDecoder, readPasses } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import {
   joinedRows,
@@ -28,12 +28,14 @@ export function readHrmText(given: Fields): ModelConfig {
   const config = withBlocks(readDecoder(fields, { absent: { headDim: 128 } }), (block) =>
     withAttention(block, { gated: "columns" }),
   )
+  const slow = readPasses(fields, "H_cycles", 2, 2 * layers)
+  const fast = readPasses(fields, "L_cycles", 3, slow * layers)
   const factor = fields.positive("embedding_scale", 1 / fields.positive("initializer_range", 0.02))
   return {
     ...config,
     blocks: [...config.blocks, ...config.blocks],
     embedding: { ...config.embedding, factor },
-    cycles: { slow: fields.count("H_cycles", 2), fast: fields.count("L_cycles", 3) },
+    cycles: { slow, fast },
   }
 }
 

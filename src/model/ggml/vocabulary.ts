@@ -29,7 +29,7 @@ export interface Vocabulary {
   json: Buffer
   end: number
   start: number
-  advice: Omit<SpeechAdvice, "alignment">
+  advice: Omit<SpeechAdvice, "alignment" | "file">
 }
 
 /** @param rows of the embedding */

@@ -66,6 +66,7 @@ function whisperOf(folder: Folder, file: string, opened: WhisperFile): OpenedWhi
     broken,
   )
   const extractor = new Fields({ feature_size: numbers.n_mels }, broken)
+  const path = `${folder.path}/${file}`
   const weightsOf = (naming: Naming, root: string, close: () => Promise<void>) =>
     ggufWeights({
       folder,
@@ -79,7 +80,7 @@ function whisperOf(folder: Folder, file: string, opened: WhisperFile): OpenedWhi
     fields,
     weights: () => weightsOf(decoderNaming, DECODER, close),
     texts: {
-      tokenizer: { file: `${folder.path}/${file}`, json },
+      tokenizer: { file: path, json },
       templates: new Map(),
       specialTokens: { eos_token: "<|endoftext|>" },
       endTokens: [end],
@@ -96,7 +97,7 @@ function whisperOf(folder: Folder, file: string, opened: WhisperFile): OpenedWhi
         config,
         audio: readAudioProcessing(fields, files),
         weights: weightsOf(encoderNaming(config), ENCODER, async () => {}),
-        speech: { ...advice, alignment: alignmentOf(numbers) },
+        speech: { ...advice, file: path, alignment: alignmentOf(numbers) },
       }
     },
     close,

@@ -109,7 +109,8 @@ function projectorOf(file: ClipFile): Projector | typeof CONFORMER | typeof SAMP
   if (name !== undefined && Object.hasOwn(projectors, name))
     return projectors[name as keyof typeof projectors]
   const known = hearingMmprojNames.join(", ")
-  throw file.keys.wrong(key, `is ${JSON.stringify(name)}; known of what hears: ${known}`)
+  const is = name === undefined ? "is missing" : `is "${name}"`
+  throw file.keys.wrong(key, `${is}; known of what hears: ${known}`)
 }
 
 interface Read {

@@ -3,12 +3,15 @@
 // OpenAI's models, and of others there are none, or those of the model that one was made from.
 // Languages and tasks are read from its tokenizer, where fine-tunes have them, too, whose files say nothing else.
 
+import { join } from "node:path"
 import type { CrossHead } from "../block.ts"
 import type { ModelConfig } from "../config.ts"
 import { Fields } from "../fields.ts"
 import { Folder, type Json } from "../folder.ts"
 
 export interface SpeechAdvice {
+  /** Which says it. */
+  file: string
   /** Tokens that never come. */
   suppressed: readonly number[]
   /** And those that do not come first. */
@@ -44,6 +47,7 @@ export async function readSpeechAdvice(
   const { vocabulary } = config.shapes
   const most = "max_initial_timestamp_index"
   return {
+    file: join(path, json ? FILE : "config.json"),
     suppressed: fields.tokens("suppress_tokens", vocabulary),
     suppressedFirst: fields.tokens("begin_suppress_tokens", vocabulary),
     mostInitial: fields.has(most) ? fields.count(most, undefined, 0) : undefined,
