@@ -3974,6 +3974,35 @@ export const planted: readonly PlantedFault[] = [
     fault: "if (joined === 0)",
     test: "test/model/mistral-params.test.ts",
   },
+  // ---- what fills up the rows that become one (Ultravox)
+  {
+    what: "rows that fill up those that become one are seen",
+    file: "src/audio/tiles.ts",
+    text: "new Int32Array(rows).fill(own - 1)",
+    fault: "new Int32Array(rows).fill(rows - 1)",
+    test: "test/model/hearing-mmproj.test.ts",
+  },
+  {
+    what: "rows that fill up those that become one are something",
+    file: "src/model/hearing/tower.ts",
+    text: "multiply(even, markIn(given, config, 2))",
+    fault: "even",
+    test: "test/model/hearing-mmproj.test.ts",
+  },
+  {
+    what: "behind the frames of a recording's last window there is nothing, not zeros",
+    file: "src/audio/tiles.ts",
+    text: "const seen = window > 0 ? new Float32Array(size) : heard",
+    fault: "const seen = heard",
+    test: "test/model/hearing-mmproj.test.ts",
+  },
+  {
+    what: "the norm between the matrices of Ultravox's projector stands behind them",
+    file: "src/model/hearing/families.ts",
+    text: '? "middle" : "last"]',
+    fault: '? "last" : "middle"]',
+    test: "test/model/hearing-mmproj.test.ts",
+  },
   // ---- what GGUF models hear with
   {
     what: "a file to hear with that was named and is wrong is left out without a word",

@@ -35,9 +35,11 @@ import type { OpenedTranscription } from "./transcripts.ts"
 
 interface Projector {
   /** The `model_type` of the whole. */
-  model: "audioflamingo3" | "qwen2_5_omni" | "qwen2_audio" | "qwen3_asr" | "voxtral"
+  model: "audioflamingo3" | "qwen2_5_omni" | "qwen2_audio" | "qwen3_asr" | "ultravox" | "voxtral"
   /** Tokens that a vocabulary has for recordings, the soft one first. */
-  around: readonly [string, ...string[]]
+  around: readonly string[]
+  /** It has none; the first of these that it has is in no prompt otherwise, and so the soft one. */
+  spare?: readonly string[]
   /** So many rows side by side become one; absent: the file does not say it. */
   stacked?: number
   /** What stands around a recording, which the templates of such files do not write. */
@@ -51,6 +53,9 @@ interface Projector {
 
 /** Of the first convolution of those in two directions. */
 const FILTERS = "a.conv2d.1.weight"
+
+/** Of Ultravox, whose rows are as many as columns between its two. */
+const BETWEEN = "mm.a.mlp.1.weight"
 
 const TWO = { linear_1: "mlp.1", linear_2: "mlp.2" }
 
@@ -85,6 +90,19 @@ const projectors = {
     written: { before: "<|audio_start|>", after: "<|audio_end|>" },
     unread: ["a.position_embd.weight"], // sines and cosines, which are computed
     parts: TWO,
+    last: "mm.a.mlp.2.weight",
+  },
+  ultravox: {
+    model: "ultravox",
+    around: [],
+    spare: ["<|reserved_special_token_0|>", "<|image_pad|>", "<image_soft_token>"], // Llama 3, Qwen 3, Gemma 3
+    stacked: 8,
+    parts: {
+      linear_1: "mlp.1",
+      linear_2: "mlp.2",
+      projector_norm: "norm_pre",
+      middle_norm: "norm_mid",
+    },
     last: "mm.a.mlp.2.weight",
   },
   voxtral: {
@@ -152,7 +170,8 @@ function readBy(projector: ReturnType<typeof projectorOf>, file: ClipFile, besid
 
 function readEncoder(file: ClipFile, projector: Projector, beside: Beside): Read {
   file.checkTokens(projector.around, "recordings", beside)
-  const fields = wordsOf(file, projector, beside)
+  const soft = softOf(file, projector, beside)
+  const fields = wordsOf(file, projector, { ...beside, soft })
   const config = readHearing(fields, beside.config)!
   file.checkWidth({ tensor: projector.last, dim: 1 }, beside)
   const extractor = new Fields({ feature_size: config.bands }, file.broken)
@@ -160,9 +179,9 @@ function readEncoder(file: ClipFile, projector: Projector, beside: Beside): Read
   const audio = readAudioProcessing(fields, { extractor, processor, tokens: processor })
   return {
     fields,
-    extractor: projector.written ? undefined : extractor,
+    extractor: projector.written || projector.spare ? undefined : extractor,
     config: { ...config, naming: namingOf(file, config, projector) },
-    audio: { ...audio, ...projector.written },
+    audio: { ...audio, ...(projector.spare && { mark: soft, soft }), ...projector.written },
     transcription: readTranscription(fields, processor),
   }
 }
@@ -196,8 +215,23 @@ function readSamples(file: ClipFile, beside: Beside): Read {
   }
 }
 
+/** Of what stands for rows. @throws where a vocabulary has no token to spare */
+function softOf(file: ClipFile, { around, spare }: Projector, beside: Beside): string {
+  if (!spare) return around[0]!
+  const tokenOf = beside.readTokenIds()
+  const soft = spare.find((text) => tokenOf(text) !== undefined)
+  if (soft !== undefined) return soft
+  throw file.broken(
+    `${beside.model} has none of the tokens ${spare.join(", ")}, which prompts do without and recordings may stand for`,
+  )
+}
+
 /** What the file says, in the words of a config.json. */
-function wordsOf(file: ClipFile, { model, around, stacked }: Projector, beside: Beside): Fields {
+function wordsOf(
+  file: ClipFile,
+  { model, stacked }: Projector,
+  { readTokenIds, text, soft }: Beside & { soft: string },
+): Fields {
   const epsilon = file.numberIfThere("attention.layer_norm_epsilon") ?? EPSILON
   if (Math.fround(epsilon) !== Math.fround(EPSILON))
     throw file.wrong("attention.layer_norm_epsilon", `is ${epsilon}; only ${EPSILON} is known`)
@@ -213,8 +247,12 @@ function wordsOf(file: ClipFile, { model, around, stacked }: Projector, beside: 
     num_mel_bins: file.count("num_mel_bins"),
     ...(file.has(FILTERS) && { downsample_hidden_size: file.dims(FILTERS)[3] }),
   }
-  const audio_token_id = beside.readTokenIds()(around[0])
-  const words = { model_type: model, audio_config, audio_token_id, text_config: beside.text.json }
+  const audio_token_id = readTokenIds()(soft)
+  const words = { model_type: model, audio_config, audio_token_id, text_config: text.json }
+  if (model === "ultravox") {
+    const hidden_size = file.dims(BETWEEN)[1]
+    return new Fields({ ...words, hidden_size, projector_ln_mid: true }, file.broken)
+  }
   return new Fields(words, file.broken)
 }
 
