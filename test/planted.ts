@@ -4003,6 +4003,56 @@ export const planted: readonly PlantedFault[] = [
     fault: '? "last" : "middle"]',
     test: "test/model/hearing-mmproj.test.ts",
   },
+  // ---- what Granite Speech hears with
+  {
+    what: "rows behind the last of a sequence are convolved",
+    file: "src/runtime/step-rows.ts",
+    text: "p < 0 || p > last ? -1",
+    fault: "p < 0 ? -1",
+    test: "src/runtime/gpu/step-block.test.ts",
+  },
+  {
+    what: "a convolution of either side sees what is behind its row alone",
+    file: "src/model/hearing/granite-tower.ts",
+    text: "const ahead = count - 1 - (count >> 1)",
+    fault: "const ahead = 0",
+    test: "test/model/hearing.test.ts",
+  },
+  {
+    what: "keys ahead are as far as those behind",
+    file: "src/model/hearing/granite-weights.ts",
+    text: "const from = (distance + reach) * headDim",
+    fault: "const from = (Math.abs(distance) + reach) * headDim",
+    test: "test/model/hearing.test.ts",
+  },
+  {
+    what: "questions see those of their neighbours",
+    file: "src/audio/paired.ts",
+    text: "given[marks + seen + each] = Number(each === turn)",
+    fault: "given[marks + seen + each] = 0",
+    test: "test/model/hearing.test.ts",
+  },
+  {
+    what: "rows that ask nothing are seen as if they did",
+    file: "src/audio/paired.ts",
+    text: "given[marks + seen + TURNS] = Number(row % span >= asked)",
+    fault: "given[marks + seen + TURNS] = 0",
+    test: "test/model/hearing.test.ts",
+  },
+  {
+    what: "rows see those of another block",
+    file: "src/audio/paired.ts",
+    text: "Math.min(beginOf(row) + block, own) - 1",
+    fault: "own - 1",
+    test: "test/model/hearing.test.ts",
+  },
+  {
+    what: "what a row is told halfway is not what was heard",
+    file: "src/model/hearing/granite-tower.ts",
+    text: "if (left.includes(index + 1)) kept.push(x)",
+    fault: "if (left.includes(index)) kept.push(x)",
+    test: "test/model/hearing.test.ts",
+  },
   // ---- what GGUF models hear with
   {
     what: "a file to hear with that was named and is wrong is left out without a word",

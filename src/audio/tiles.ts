@@ -6,6 +6,7 @@
 import type { AudioProcessing, SamplesProcessing, Tile, WhisperProcessing } from "./audio.ts"
 import { chunkRows, chunkTile, chunkWindows } from "./chunks.ts"
 import { featuresOf, HOP, LENGTH, RATE } from "./features.ts"
+import { LEAST_PAIRED, pairedRows, pairedTile, pairedWindow } from "./paired.ts"
 import { leastOf } from "./spectrum.ts"
 import { eachRow, rowsIn, subsampledTile, subsampledWindow } from "./subsampled.ts"
 
@@ -35,6 +36,8 @@ export function mostRows(processing: AudioProcessing): number {
       return rowsIn(processing.most * RATE, processing.spectrum)
     case "samples":
       return Math.ceil((processing.most * RATE) / processing.bands)
+    case "paired":
+      return pairedRows(processing.most * RATE, processing).rows
     default: {
       if (processing.cutting === "pieces") return ownRows(windowSeconds(processing) * RATE)
       if (processing.cutting === "filled") return filledRows(rowsOf(FRAMES), processing)
@@ -51,10 +54,14 @@ export const windowSeconds = (processing: AudioProcessing): number =>
     : Math.min(wholeWindow(processing), processing.most)
 
 const wholeWindow = (processing: AudioProcessing): number =>
-  ("window" in processing ? processing.window : undefined) ?? WINDOW
+  processing.cutting === "paired"
+    ? processing.most
+    : (("window" in processing ? processing.window : undefined) ?? WINDOW)
 
 /** Rows that come of it. */
 export function mostWindowRows(processing: AudioProcessing): number {
+  if (processing.cutting === "paired")
+    return (mostRows(processing) / processing.span) * processing.asked
   return Math.floor(mostRows(processing) / ("joined" in processing ? processing.joined : 1))
 }
 
@@ -80,6 +87,8 @@ export function leastSamples(processing: AudioProcessing): number {
       return 1
     case "subsampled":
       return leastOf(processing.spectrum)
+    case "paired":
+      return LEAST_PAIRED
     default: {
       const frames = 2 * processing.joined - 1
       return processing.isLate ? frames * HOP : (frames - 1) * HOP + 1
@@ -96,6 +105,8 @@ export function windowsOf(samples: Float32Array, processing: AudioProcessing): W
       return [subsampledWindow(samples, processing)]
     case "samples":
       return [samplesWindow(samples, processing)]
+    case "paired":
+      return [pairedWindow(samples, processing)]
     case "pieces":
       return pieceWindows(samples, processing)
     case "sought":
@@ -239,6 +250,8 @@ export function tileOf(span: Span, frames: Float32Array, processing: AudioProces
       return subsampledTile(span.rows, frames, processing)
     case "samples":
       return { given: frames, ...eachRow(span.rows) }
+    case "paired":
+      return pairedTile(span, frames, processing)
     default:
       return whisperTile(span, frames, processing)
   }

@@ -59,7 +59,11 @@ export function goldenHearing(name: string) {
 const nobody = { client: "" }
 
 /** That rows of all recordings are those of transformers' tower. */
-export async function judge(path: string, name: string, on: "cpu" | "vulkan"): Promise<void> {
+export async function judge(
+  path: string,
+  name: string,
+  on: "cpu" | "vulkan" | "reference",
+): Promise<void> {
   const model = await openModel(path, { sees: true })
   onTestFinished(() => model.close())
   expect(model.deaf).toBeUndefined()

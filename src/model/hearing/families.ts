@@ -521,6 +521,11 @@ export function readTranscription(
   fields: Fields,
   processor: Fields,
 ): string | OpenedTranscription | undefined {
+  return askedOf(processor) ?? familyOf(fields)!.family.transcription
+}
+
+/** What a processor says of that. */
+export function askedOf(processor: Fields): string | undefined {
   const name = "default_transcription_prompt"
-  return processor.has(name) ? processor.text(name) : familyOf(fields)!.family.transcription
+  return processor.has(name) ? processor.text(name) : undefined
 }
