@@ -4090,6 +4090,13 @@ export const planted: readonly PlantedFault[] = [
     test: "test/model/hearing-mmproj.test.ts",
   },
   {
+    what: "Granite Speech's mmproj files: a factor is divided by a deviation that is in it",
+    file: "src/model/hearing/granite-weights.ts",
+    text: "if (folded) return",
+    fault: "if (!folded) return",
+    test: "test/model/hearing-mmproj.test.ts",
+  },
+  {
     what: "Gemma 4's mmproj files: norms around convolutions are taken by their names",
     file: "src/model/hearing/gemma4-mmproj.ts",
     text: '"lconv1d.pre_layer_norm": "conv_norm"',

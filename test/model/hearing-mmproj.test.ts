@@ -75,7 +75,7 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
     "another projector",
     "qwen2-audio",
     ({ pairs }) => pairs.set("clip.projector_type", string("glma")),
-    'clip.projector_type is "glma"; known of what hears: musicflamingo, qwen2.5o, qwen2a, qwen3a, ultravox, voxtral, gemma4a, gemma4ua',
+    'clip.projector_type is "glma"; known of what hears: musicflamingo, qwen2.5o, qwen2a, qwen3a, ultravox, voxtral, gemma4a, gemma4ua, granite_speech',
   ],
   [
     "no projector",

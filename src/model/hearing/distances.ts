@@ -18,7 +18,7 @@ export interface Turning {
 
 /** @param most how many distances there are to either side, or to one, 0 among them */
 export function pairsFor(most: number, sides: 1 | 2): number {
-  const distances = sides * most
+  const distances = sides * (most - 1) + 1
   const least = Math.ceil((distances + 1) / 2) // of as many cosines as there are distances, and all sines but the first
   return 8 * Math.ceil(least / 8) // heads of 128 and 16 columns
 }

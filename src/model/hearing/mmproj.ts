@@ -3,7 +3,7 @@
 // recordings are prepared but how many bands there are. A projector that is not known is refused by its name: of GLM-ASR's (`glma`)
 // llama.cpp has another encoder, without the turned heads of the published one.
 //
-// Keys and tensors: tools/mtmd/clip-impl.h and conversion/gemma.py, ultravox.py and qwen3vl.py of llama.cpp.
+// Keys and tensors: tools/mtmd/clip-impl.h and conversion/gemma.py, granite.py, ultravox.py and qwen3vl.py of llama.cpp.
 
 import type { AudioProcessing } from "../../audio/audio.ts"
 import { openWhole } from "../../closing.ts"
@@ -30,6 +30,9 @@ import {
   samplesNaming,
 } from "./gemma4-mmproj.ts"
 import { readUnifiedAudio, readUnifiedHearing, type SamplesConfig } from "./gemma4-unified.ts"
+import { GRANITE_TRANSCRIPTION, readGraniteAudio, readGraniteHearing } from "./granite.ts"
+import { GRANITE, graniteFields, graniteNaming } from "./granite-mmproj.ts"
+import type { GraniteConfig } from "./granite-tower.ts"
 import type { HearingConfig } from "./tower.ts"
 import type { OpenedTranscription } from "./transcripts.ts"
 
@@ -119,11 +122,14 @@ export const hearingMmprojNames = [
   ...(Object.keys(projectors) as (keyof typeof projectors)[]),
   CONFORMER,
   SAMPLES,
+  GRANITE,
 ] as const
 
-function projectorOf(file: ClipFile): Projector | typeof CONFORMER | typeof SAMPLES {
+function projectorOf(
+  file: ClipFile,
+): Projector | typeof CONFORMER | typeof SAMPLES | typeof GRANITE {
   const { key, name } = file.projector()
-  if (name === CONFORMER || name === SAMPLES) return name
+  if (name === CONFORMER || name === SAMPLES || name === GRANITE) return name
   if (name !== undefined && Object.hasOwn(projectors, name))
     return projectors[name as keyof typeof projectors]
   const known = hearingMmprojNames.join(", ")
@@ -134,7 +140,7 @@ interface Read {
   fields: Fields
   /** Of a preprocessor_config.json; absent: no folder could say what stands around a recording. */
   extractor: Fields | undefined
-  config: HearingConfig | ConformerConfig | SamplesConfig
+  config: HearingConfig | ConformerConfig | SamplesConfig | GraniteConfig
   audio: AudioProcessing
   transcription: string | OpenedTranscription | undefined
 }
@@ -165,6 +171,7 @@ export async function openHearingMmproj(beside: Beside): Promise<HearingMmproj |
 
 function readBy(projector: ReturnType<typeof projectorOf>, file: ClipFile, beside: Beside): Read {
   if (projector === CONFORMER) return readConformer(file, beside)
+  if (projector === GRANITE) return readGranite(file, beside)
   return projector === SAMPLES ? readSamples(file, beside) : readEncoder(file, projector, beside)
 }
 
@@ -196,6 +203,20 @@ function readConformer(file: ClipFile, beside: Beside): Read {
     config: { ...config, naming: conformerNaming(config) },
     audio: readGemma4Audio(fields, extractor, new Fields({}, file.broken)),
     transcription: undefined,
+  }
+}
+
+function readGranite(file: ClipFile, beside: Beside): Read {
+  const fields = graniteFields(file, beside)
+  const config = readGraniteHearing(fields, beside.config)!
+  const extractor = new Fields({ feature_size: config.bands / 2 }, file.broken)
+  const nothing = new Fields({}, file.broken)
+  return {
+    fields,
+    extractor,
+    config: { ...config, folded: true, naming: graniteNaming(file, config) },
+    audio: readGraniteAudio(fields, { extractor, processor: nothing, tokens: nothing }),
+    transcription: GRANITE_TRANSCRIPTION,
   }
 }
 
