@@ -13,6 +13,11 @@ export type Cutting =
   | "sought"
   /** A few seconds each, with nothing around them; the loudest band of all of a recording bounds each (Qwen 2.5 Omni). */
   | "pieces"
+  /**
+   * Each 30 seconds, and of the last as much as there is; the loudest band of all of a recording bounds each. Where rows lack of those
+   * that become one, there is nothing (Ultravox).
+   */
+  | "filled"
 
 /** What every model's processor says. */
 interface Preparing {
@@ -66,11 +71,22 @@ export interface SamplesProcessing extends Preparing {
   cutting: "samples"
 }
 
+/** A row of every two frames of all of a recording, a few of which come out of each few: paired.ts. */
+export interface PairedProcessing extends Preparing {
+  cutting: "paired"
+  /** Rows that see each other. */
+  block: number
+  /** Of so many rows side by side, so many come out. */
+  span: number
+  asked: number
+}
+
 export type AudioProcessing =
   | WhisperProcessing
   | ChunkProcessing
   | SubsampledProcessing
   | SamplesProcessing
+  | PairedProcessing
 
 /** Of a conformer: what of a sound is transformed, and what becomes of that. */
 export interface Spectrum {
@@ -103,12 +119,16 @@ export interface HeardRecording {
 export interface Tile {
   /**
    * What a tower's convolutions see of each row. Two of three taps: where the second has stride 2 five frames, and whether there is a row
-   * before, [rows, 5 * bands + 1]; of pieces, whether there is one behind, too, [rows, 5 * bands + 2]. Those of chunks are told in chunks.ts;
-   * samples are as they are, [rows, samples].
+   * before, [rows, 5 * bands + 1]; of pieces, whether there is one behind, too, [rows, 5 * bands + 2]; and where rows are filled up, whether
+   * it is one itself, [rows, 5 * bands + 3]. Those of chunks are told in chunks.ts, of pairs in paired.ts; samples are as they are,
+   * [rows, samples].
    */
   given: Float32Array
   places: Int32Array // [rows] 0, 1, 2, …; zeros where nobody looks them up
   wanted: Int32Array // [rows that come out] the first of the rows that are joined to one
+  /** [rows] the first and the last that each sees, where that is not all. */
+  seenFrom?: Int32Array
+  seenTo?: Int32Array
 }
 
 /** A recording of which any 30 seconds are a window. */

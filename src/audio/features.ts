@@ -42,12 +42,14 @@ export function featuresOf(samples: Float32Array, bands: number): Float32Array {
     loudness(first, filters, logs, frame * bands)
     if (!isLast) loudness(second, filters, logs, (frame + 1) * bands)
   }
+  return bounded(logs)
+}
+
+/** Decimal logarithms by the loudest of them. */
+export function bounded(logs: Float64Array): Float32Array {
   let loudest = Number.NEGATIVE_INFINITY
   for (const log of logs) loudest = Math.max(loudest, log)
-  const features = new Float32Array(logs.length)
-  for (let at = 0; at < logs.length; at++)
-    features[at] = (Math.max(logs[at]!, loudest - RANGE) + 4) / 4
-  return features
+  return Float32Array.from(logs, (log) => (Math.max(log, loudest - RANGE) + 4) / 4)
 }
 
 /** Whether there is any sound; puts it at every second place from `at` on. */

@@ -19,7 +19,7 @@ export const leastOf = ({ length }: Spectrum): number => Math.ceil(length / 2) +
 export function loudnessOf(samples: Float32Array, bands: number, spectrum: Spectrum): Float32Array {
   const { length, hop, transform, scale, floor, means, deviations } = spectrum
   const frames = framesOf(samples.length, spectrum)
-  const filters = bandsOf(bands, spectrum)
+  const filters = htkFilters(bands, spectrum)
   const fourier = new Fourier(transform)
   const window = Float32Array.from(
     { length },
@@ -64,11 +64,24 @@ function magnitudeOf(made: Float64Array, { start, weights }: Filter): number {
   return sum
 }
 
+/** The same of powers. */
+export function powerOf(made: Float64Array, { start, weights }: Filter): number {
+  let sum = 0
+  for (let index = 0; index < weights.length; index++) {
+    const bin = 2 * (start + index)
+    sum += weights[index]! * (made[bin]! ** 2 + made[bin + 1]! ** 2)
+  }
+  return sum
+}
+
 /** HTK's scale. */
 const melOf = (hertz: number) => 2595 * Math.log10(1 + hertz / 700)
 const hertzOf = (mel: number) => 700 * (10 ** (mel / 2595) - 1)
 
-function bandsOf(bands: number, { transform, low, high }: Spectrum): Filter[] {
+export function htkFilters(
+  bands: number,
+  { transform, low, high }: Pick<Spectrum, "transform" | "low" | "high">,
+): Filter[] {
   const [from, to] = [melOf(low), melOf(high)]
   const corners = Array.from({ length: bands + 2 }, (_, corner) =>
     hertzOf(from + ((to - from) * corner) / (bands + 1)),

@@ -1,10 +1,12 @@
 // Sound at 16 kHz as windows, and a window as a tile of a tower. Of those like Whisper's it has 30 seconds: 3,000 frames, of which the
 // encoder has a row for every two, or of two (Qwen 2.5 Omni). Counted as the processors and models of transformers count:
-// processing_qwen2_audio.py, processing_voxtral.py, processing_audioflamingo3.py, processing_glmasr.py, processing_qwen2_5_omni.py.
+// processing_qwen2_audio.py, processing_voxtral.py, processing_audioflamingo3.py, processing_glmasr.py, processing_qwen2_5_omni.py; and
+// ultravox_processing.py of fixie-ai/ultravox.
 
 import type { AudioProcessing, SamplesProcessing, Tile, WhisperProcessing } from "./audio.ts"
 import { chunkRows, chunkTile, chunkWindows } from "./chunks.ts"
 import { featuresOf, HOP, LENGTH, RATE } from "./features.ts"
+import { LEAST_PAIRED, pairedRows, pairedTile, pairedWindow } from "./paired.ts"
 import { leastOf } from "./spectrum.ts"
 import { eachRow, rowsIn, subsampledTile, subsampledWindow } from "./subsampled.ts"
 
@@ -34,8 +36,11 @@ export function mostRows(processing: AudioProcessing): number {
       return rowsIn(processing.most * RATE, processing.spectrum)
     case "samples":
       return Math.ceil((processing.most * RATE) / processing.bands)
+    case "paired":
+      return pairedRows(processing.most * RATE, processing).rows
     default: {
       if (processing.cutting === "pieces") return ownRows(windowSeconds(processing) * RATE)
+      if (processing.cutting === "filled") return filledRows(rowsOf(FRAMES), processing)
       const isWhole = ["padded", "sought"].includes(processing.cutting) || processing.isFull
       return isWhole ? rowsOf(FRAMES) : ownRows(mostSeconds(processing) * RATE)
     }
@@ -49,10 +54,14 @@ export const windowSeconds = (processing: AudioProcessing): number =>
     : Math.min(wholeWindow(processing), processing.most)
 
 const wholeWindow = (processing: AudioProcessing): number =>
-  ("window" in processing ? processing.window : undefined) ?? WINDOW
+  processing.cutting === "paired"
+    ? processing.most
+    : (("window" in processing ? processing.window : undefined) ?? WINDOW)
 
 /** Rows that come of it. */
 export function mostWindowRows(processing: AudioProcessing): number {
+  if (processing.cutting === "paired")
+    return (mostRows(processing) / processing.span) * processing.asked
   return Math.floor(mostRows(processing) / ("joined" in processing ? processing.joined : 1))
 }
 
@@ -74,9 +83,12 @@ export function leastSamples(processing: AudioProcessing): number {
       return processing.isFilled ? 1 : LENGTH / 2 + 1 // an edge is reflected
     case "padded":
     case "samples":
+    case "filled":
       return 1
     case "subsampled":
       return leastOf(processing.spectrum)
+    case "paired":
+      return LEAST_PAIRED
     default: {
       const frames = 2 * processing.joined - 1
       return processing.isLate ? frames * HOP : (frames - 1) * HOP + 1
@@ -93,10 +105,14 @@ export function windowsOf(samples: Float32Array, processing: AudioProcessing): W
       return [subsampledWindow(samples, processing)]
     case "samples":
       return [samplesWindow(samples, processing)]
+    case "paired":
+      return [pairedWindow(samples, processing)]
     case "pieces":
       return pieceWindows(samples, processing)
     case "sought":
       return soughtWindows(samples, processing)
+    case "filled":
+      return filledWindows(samples, processing)
     default:
       return whisperWindows(samples, processing)
   }
@@ -173,6 +189,29 @@ function pieceWindows(samples: Float32Array, processing: WhisperProcessing): Win
   return windows
 }
 
+/**
+ * Silence fills the last frame, and two of a recording that has fewer. Behind the end of one that has a window before its last there are
+ * frames of zeros, which are no silence: what rows there make of them fills up the last that are joined.
+ */
+function filledWindows(samples: Float32Array, processing: WhisperProcessing): Window[] {
+  const { bands } = processing
+  const filled = new Float32Array(Math.max(2, Math.ceil(samples.length / HOP)) * HOP)
+  filled.set(samples)
+  const frames = featuresOf(filled, bands)
+  const size = FRAMES * bands
+  return Array.from({ length: Math.ceil(frames.length / size) }, (_, window) => {
+    const heard = frames.slice(window * size, (window + 1) * size)
+    const own = rowsOf(heard.length / bands)
+    const seen = window > 0 ? new Float32Array(size) : heard
+    seen.set(heard)
+    return { rows: filledRows(own, processing), own, frames: seen }
+  })
+}
+
+/** With those that lack of rows that become one. */
+const filledRows = (own: number, { joined }: Pick<WhisperProcessing, "joined">) =>
+  Math.ceil(own / joined) * joined
+
 /** Those of a recording's frames where silence fills the longest that is heard: so much of it as they see. */
 function filledFrames(
   samples: Float32Array,
@@ -211,6 +250,8 @@ export function tileOf(span: Span, frames: Float32Array, processing: AudioProces
       return subsampledTile(span.rows, frames, processing)
     case "samples":
       return { given: frames, ...eachRow(span.rows) }
+    case "paired":
+      return pairedTile(span, frames, processing)
     default:
       return whisperTile(span, frames, processing)
   }
@@ -221,20 +262,25 @@ function whisperTile(
   frames: Float32Array,
   { bands, joined, isTurned, cutting }: WhisperProcessing,
 ): Tile {
-  const isPiece = cutting === "pieces"
-  const columns = 5 * bands + (isPiece ? 2 : 1)
+  const isFilled = cutting === "filled"
+  const columns = 5 * bands + (isFilled ? 3 : cutting === "pieces" ? 2 : 1)
   const given = new Float32Array(rows * columns)
   const count = frames.length / bands
   for (let row = 0; row < rows; row++) {
     const from = (2 * row - 2) * bands
     const seen = frames.subarray(Math.max(0, from), from + 5 * bands)
     given.set(seen, row * columns + Math.max(0, -from))
-    given[row * columns + 5 * bands] = Math.min(row, 1)
-    if (isPiece) given[(row + 1) * columns - 1] = Number(2 * row + 1 < count)
+    const marks = [Math.min(row, 1), Number(2 * row + 1 < count), Number(2 * row < count)]
+    given.set(marks.slice(0, columns - 5 * bands), row * columns + 5 * bands)
   }
+  const isPlaced = (row: number) => !isTurned && 2 * row < FRAMES
   return {
     given,
-    places: Int32Array.from({ length: rows }, (_, row) => (isTurned ? 0 : row)),
-    wanted: Int32Array.from({ length: Math.floor(own / joined) }, (_, row) => row * joined),
+    places: Int32Array.from({ length: rows }, (_, row) => (isPlaced(row) ? row : 0)),
+    wanted: Int32Array.from(
+      { length: Math.floor((isFilled ? rows : own) / joined) },
+      (_, row) => row * joined,
+    ),
+    ...(isFilled && { seenTo: new Int32Array(rows).fill(own - 1) }),
   }
 }

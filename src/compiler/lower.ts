@@ -64,9 +64,13 @@ function groupsOf({ nodes, shapes: { context } }: Graph): KvShape[] {
   }
   for (const node of nodes) {
     if (node.op === "convolve") {
-      const { layer, count, heads } = node.convolution
+      const { layer, count, heads, ahead } = node.convolution
       const headDim = { key: node.columns / heads, value: 0 }
-      keep(layer, { kvHeads: heads, headDim, ...(count < context ? { window: count } : {}) })
+      keep(layer, {
+        kvHeads: heads,
+        headDim,
+        ...(count < context && !ahead ? { window: count } : {}),
+      })
     }
     if (node.op === "delta") {
       const none = { kvHeads: 0, headDim: { key: 0, value: 0 } }
@@ -280,8 +284,8 @@ class Lowering {
         emit({ op: "storeKv", key: at(node.inputs[0]), value: undefined, place }, "tokens")
         const taps = this.#parameters.id(node.taps)
         const bias = node.bias && this.#parameters.id(node.bias)
-        const { count } = node.convolution
-        emit({ op: "convolve", taps, bias, count, place, output: fresh() })
+        const { count, ahead = 0 } = node.convolution
+        emit({ op: "convolve", taps, bias, count, ahead, place, output: fresh() })
         break
       }
       case "delta": {

@@ -197,7 +197,7 @@ export type StepOp =
       output: View
     }
   /**
-   * output = each column of the last `count` remembered rows, the token's own last, times its taps: fused multiply-adds from its bias
+   * output = each column of `count` remembered rows, those up to so many `ahead` of the token's own, times its taps: fused multiply-adds from its bias
    * or 0 on, in the order of positions. `taps`: [columns * count], those of a column side by side.
    */
   | {
@@ -205,6 +205,7 @@ export type StepOp =
       taps: ParameterId
       bias: ParameterId | undefined
       count: number
+      ahead: number
       place: Place
       output: View
     }
@@ -482,7 +483,7 @@ function printStep(plan: Plan, step: Step): string {
     }
     case "convolve":
       return on(
-        `${view(step.output)} = convolve ${placeText(step.place)} ${p(step.taps)} count ${step.count}${biasText(step.bias)}`,
+        `${view(step.output)} = convolve ${placeText(step.place)} ${p(step.taps)} count ${step.count}${step.ahead ? ` ahead ${step.ahead}` : ""}${biasText(step.bias)}`,
       )
     case "delta":
       return on(

@@ -6,6 +6,7 @@ import { blockTypeNames, codecOfType } from "./gguf/types.ts"
 import { readsAudio } from "./hearing/families.ts"
 import { isGemma4 } from "./hearing/gemma4.ts"
 import { GEMMA4_UNIFIED } from "./hearing/gemma4-unified.ts"
+import { isGraniteSpeech } from "./hearing/granite.ts"
 import { hearingMmprojNames } from "./hearing/mmproj.ts"
 import { seeing } from "./seeing.ts"
 import { readsImages } from "./vision/families.ts"
@@ -101,7 +102,9 @@ export function modelsPage(): string {
 const readBy = (type: string) =>
   [
     readsImages(type) ? "images" : [],
-    readsAudio(type) || isGemma4(type) || type === GEMMA4_UNIFIED ? "audio" : [],
+    readsAudio(type) || isGemma4(type) || type === GEMMA4_UNIFIED || isGraniteSpeech(type)
+      ? "audio"
+      : [],
   ]
     .flat()
     .join(", ")

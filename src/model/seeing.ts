@@ -251,11 +251,18 @@ export function wholeFields(fields: Fields): Fields {
   return fields.withThoseOf(THINKER)
 }
 
+/** What is published without its text model. */
+const halves: Readonly<Record<string, string>> = {
+  ultravox:
+    'is "ultravox", whose text model lies elsewhere; serve the GGUF file of that one with the mmproj file beside it (docs/audio.md)',
+}
+
 /** @throws where `model_type` is not known */
 export function architectureOf(fields: Fields): ArchitectureName {
   const name = fields.text("model_type")
   if (Object.hasOwn(architectures, name)) return name as ArchitectureName
   if (Object.hasOwn(seeing, name)) return textOf(fields, seeing[name]!)
+  if (Object.hasOwn(halves, name)) throw fields.wrong("model_type", halves[name]!)
   throw fields.wrong(
     "model_type",
     `is "${name}", which is not known; docs/models.md lists the ${Object.keys(architectures).length} that are`,

@@ -111,13 +111,24 @@ export class StepRows {
     return this.#slots[group]!.subarray(0, this.#input.tokens.length)
   }
 
-  /** Of each token, where the last `count` positions lie in a group, its own last; -1 before the first. Written to `out`. */
-  lastSlots(group: number, count: number, { positions }: StepInput, out: Int32Array): Int32Array {
-    for (const [token, position] of positions.entries())
+  /**
+   * Of each token, where `count` positions lie in a group, those up to so many `ahead` of its own; -1 before the first and behind the step's
+   * last of its sequence. Written to `out`.
+   */
+  lastSlots(
+    group: number,
+    { count, ahead }: Record<"count" | "ahead", number>,
+    { positions, starts }: StepInput,
+    out: Int32Array,
+  ): Int32Array {
+    for (const [token, position] of positions.entries()) {
+      const sequence = this.#sequences[token]!
+      const last = positions[starts[sequence + 1]! - 1]!
       for (let i = 0; i < count; i++) {
-        const p = position - (count - 1) + i
-        out[token * count + i] = p < 0 ? -1 : this.slotOf(group, this.#sequences[token]!, p)
+        const p = position + ahead - (count - 1) + i
+        out[token * count + i] = p < 0 || p > last ? -1 : this.slotOf(group, sequence, p)
       }
+    }
     return out.subarray(0, positions.length * count)
   }
 

@@ -42,16 +42,18 @@ describe.each(names)("%s", (name) => {
   if (name !== "qwen3-asr")
     describe("answers as transformers does", () => answersAsHeard(name, folderOf(name)))
 
-  test("recordings are prepared as those of its folder", async () => {
-    const [file, folder] = [
-      await opened(folderOf(name)),
-      await opened(goldenFolder("hearing", name)),
-    ]
-    const around = name === "qwen3-asr" && { before: "<|audio_start|>", after: "<|audio_end|>" }
-    expect(file.hearing!.audio).toEqual({ ...folder.hearing!.audio, ...around })
-    expect(file.hearing!.transcription).toBe(folder.hearing!.transcription)
-    expect(file.hearing!.config.softToken).toBe(folder.hearing!.config.softToken)
-  })
+  if (name !== "ultravox")
+    // which has no folder
+    test("recordings are prepared as those of its folder", async () => {
+      const [file, folder] = [
+        await opened(folderOf(name)),
+        await opened(goldenFolder("hearing", name)),
+      ]
+      const around = name === "qwen3-asr" && { before: "<|audio_start|>", after: "<|audio_end|>" }
+      expect(file.hearing!.audio).toEqual({ ...folder.hearing!.audio, ...around })
+      expect(file.hearing!.transcription).toBe(folder.hearing!.transcription)
+      expect(file.hearing!.config.softToken).toBe(folder.hearing!.config.softToken)
+    })
 })
 
 test("a compiled folder hears what the file hears", async () => {
@@ -73,7 +75,7 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
     "another projector",
     "qwen2-audio",
     ({ pairs }) => pairs.set("clip.projector_type", string("glma")),
-    'clip.projector_type is "glma"; known of what hears: musicflamingo, qwen2.5o, qwen2a, qwen3a, voxtral, gemma4a, gemma4ua',
+    'clip.projector_type is "glma"; known of what hears: musicflamingo, qwen2.5o, qwen2a, qwen3a, ultravox, voxtral, gemma4a, gemma4ua, granite_speech',
   ],
   [
     "no projector",
@@ -86,6 +88,12 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
     "voxtral",
     ({ pairs }) => pairs.set("clip.audio.projector.stack_factor", uint32(8)),
     "clip.audio.projector.stack_factor is 8; only 4 is known of it",
+  ],
+  [
+    "as many rows side by side of a model that fills them up",
+    "ultravox",
+    ({ pairs }) => pairs.set("clip.audio.projector.stack_factor", uint32(4)),
+    "clip.audio.projector.stack_factor is 4; only 8 is known of it",
   ],
   [
     "norms by another number",
@@ -152,6 +160,33 @@ test("of a file that also holds what sees, its own part is read", async () => {
   expect(deaf).toBeUndefined()
   expect(hearing!.config.softToken).toBe(322)
   expect(blind).toContain('clip.vision.projector_type is "another"')
+})
+
+test("Ultravox's recordings stand for a token that prompts do without", async () => {
+  const { hearing } = await opened(folderOf("ultravox"))
+  expect(hearing!.audio).toMatchObject({
+    cutting: "filled",
+    joined: 8,
+    soft: "<|reserved_special_token_0|>",
+    mark: "<|reserved_special_token_0|>",
+  })
+  expect(hearing!.config.softToken).toBe(322)
+  const bare = folderWith({
+    "model.gguf": modelOf("qwen2-audio"),
+    "mmproj-f16.gguf": mmprojOf("ultravox"),
+  })
+  expect((await opened(bare)).deaf).toMatch(
+    /mmproj-f16\.gguf: model\.gguf has none of the tokens <\|reserved_special_token_0\|>, <\|image_pad\|>, <image_soft_token>, which prompts do without/,
+  )
+})
+
+test("a folder of Ultravox's is refused, and told how it is served", async () => {
+  const config = Buffer.from(JSON.stringify({ model_type: "ultravox" }))
+  await expect(openModel(folderWith({ "config.json": config }))).rejects.toMatchObject({
+    message: expect.stringContaining(
+      "serve the GGUF file of that one with the mmproj file beside it",
+    ),
+  })
 })
 
 test("a model of another kind is known by its tokens", async () => {

@@ -17,7 +17,7 @@ type Json = Record<string, unknown>
 const scratch = mkdtempSync(join(tmpdir(), "sinter-hearing-"))
 afterAll(() => rmSync(scratch, { recursive: true }))
 
-test.each(["glm-asr", "qwen3-asr"])(
+test.each(["glm-asr", "granite-speech", "qwen3-asr"])(
   "a compiled folder hears what its source hears: %s",
   async (name) => {
     const model = await openModel(goldenFolder("hearing", name), { sees: true })
@@ -111,7 +111,61 @@ test.each<[string, (config: Json, audio: Json) => void, RegExp]>([
   },
 )
 
+/** Of the part of its configuration that is named. */
+test.each<[string, string, Json, RegExp]>([
+  [
+    "blocks",
+    "encoder_config",
+    { context_size: 400 },
+    /encoder_config.context_size is 400, not between/,
+  ],
+  ["distances", "encoder_config", { max_pos_emb: 20 }, /encoder_config.max_pos_emb is 20/],
+  [
+    "rows beside others",
+    "encoder_config",
+    { cat_hidden_layers: [5] },
+    /is no list of layers from 0 to 4/,
+  ],
+  [
+    "a projector",
+    "projector_config",
+    { model_type: "mlp" },
+    /projector_config.model_type is "mlp"; only/,
+  ],
+  [
+    "texts in its projector",
+    "projector_config",
+    { use_qformer_text_input: true },
+    /only false is known/,
+  ],
+])(
+  "Granite Speech of other %s is left out, and the model says why",
+  async (_, part, change, why) => {
+    const folder = mkdtempSync(join(scratch, "changed-"))
+    cpSync(goldenFolder("hearing", "granite-speech"), folder, { recursive: true })
+    const file = join(folder, "config.json")
+    const config = JSON.parse(readFileSync(file, "utf8"))
+    config[part] = { ...config[part], ...change }
+    writeFileSync(file, JSON.stringify(config))
+    const model = await openModel(folder, { sees: true })
+    onTestFinished(() => model.close())
+    expect(model.deaf).toMatch(why)
+  },
+)
+
 test.each<[string, Json, RegExp, string?]>([
+  [
+    "projector_window_size",
+    { projector_window_size: 30 },
+    /projector_window_size is 30; only 15 is known/,
+    "granite-speech",
+  ],
+  [
+    "melspec_kwargs",
+    { melspec_kwargs: { n_mels: 16, power: 1 } },
+    /melspec_kwargs.power is not known of how loudness is computed/,
+    "granite-speech",
+  ],
   ["min_length", { min_length: 400 }, /min_length is 400; only 8000 is known/, "qwen3-asr"],
   ["n_window", { n_window: 100 }, /n_window is 100; only 50 is known/, "qwen3-asr"],
   ["feature_size", { feature_size: 128 }, /feature_size is 128; only 16 is known of this model/],
@@ -131,6 +185,12 @@ test.each<[string, Json, RegExp, string?]>([
 
 const { isSkipped, why: lack } = lackOf("vulkan")
 
+test(
+  "granite-speech hears on reference",
+  () => judge(goldenFolder("hearing", "granite-speech"), "granite-speech", "reference"),
+  120_000,
+)
+
 test.skipIf(isSkipped).each(["qwen2-audio", "qwen3-asr"])(
   `%s hears on vulkan${lack}`,
   (name) => judge(goldenFolder("hearing", name), name, "vulkan"),
@@ -145,9 +205,13 @@ describe.each(hearingModels)("%s", (name) => {
 })
 
 /** What the processors of transformers 5.24 are made with where a folder says nothing (processing_audioflamingo3.py, processing_glmasr.py). */
+const GRANITE = "can you transcribe the speech into a written format?" // its makers' model card
+
 const asked: Record<string, unknown> = {
   "audio-flamingo3": "Transcribe the input speech.",
   "glm-asr": "Please transcribe this audio into text",
+  "granite-speech": GRANITE,
+  "granite-speech-plus": GRANITE,
   "qwen3-asr": qwen3Asr,
   voxtral,
 }

@@ -37,8 +37,14 @@ interface Transcript {
   text: string
 }
 
+/** Beside a GGUF model where there is no folder of it. */
+const folderOf = (name: string) =>
+  hearingModels.includes(name)
+    ? goldenFolder("hearing", name)
+    : goldenFolder("gguf", join("hearing", name))
+
 export function goldenHearing(name: string) {
-  const folder = goldenFolder("hearing", name)
+  const folder = folderOf(name)
   const tensors = readTensors(join(folder, "golden.safetensors"))
   const { prompts } = JSON.parse(readFileSync(join(folder, "golden.json"), "utf8"))
   return (prompts as Prompt[]).map((prompt, i) => ({
@@ -53,7 +59,11 @@ export function goldenHearing(name: string) {
 const nobody = { client: "" }
 
 /** That rows of all recordings are those of transformers' tower. */
-export async function judge(path: string, name: string, on: "cpu" | "vulkan"): Promise<void> {
+export async function judge(
+  path: string,
+  name: string,
+  on: "cpu" | "vulkan" | "reference",
+): Promise<void> {
   const model = await openModel(path, { sees: true })
   onTestFinished(() => model.close())
   expect(model.deaf).toBeUndefined()

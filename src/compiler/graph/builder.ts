@@ -123,8 +123,9 @@ export function rope(x: Node, headDim: number, rotation: Rotation): Node {
 
 /** @param taps of each column the earliest first, column by column */
 export function convolve(x: Node, taps: Weight, convolution: Convolution, bias?: Weight): Node {
-  const { count, heads } = convolution
+  const { count, heads, ahead = 0 } = convolution
   const { rows, columns } = x
+  check(ahead < count, "convolve: its own row is none of those that are read")
   check(taps.rows === count * columns && taps.columns === 1, `${taps.name} does not fit`)
   check(!bias || bias.rows === columns, `${bias?.name} does not fit`)
   check(columns % heads === 0, "convolve: heads do not fit")

@@ -99,8 +99,9 @@ export type Op =
       biases: Weight | undefined
     }
   /**
-   * x, remembered for its layer and read so → each column by itself: the sum of its last values, the token's own last, each times
-   * its tap, from the first on, with the column's bias where there is one; before the first token there are none.
+   * x, remembered for its layer and read so → each column by itself: the sum of its last values, the token's own last, or some of those
+   * `ahead` of it behind, each times its tap, from the first on, with the column's bias where there is one; before the first token and
+   * behind the last there are none.
    */
   | {
       op: "convolve"
@@ -238,6 +239,8 @@ export const distancesOf = (context: number) => 2 * (Math.ceil(context / 64) * 6
 export interface Convolution {
   layer: number
   count: number // of taps, and so of rows that are read
+  /** So many of them are behind the token's own, in a sequence that is whole in its step; absent: none. */
+  ahead?: number
   /** As what a row is kept: so many heads, as wide as each other. */
   heads: number
 }
@@ -414,9 +417,10 @@ function details(node: Node): string[] {
       ]
     }
     case "convolve": {
-      const { layer, count } = node.convolution
+      const { layer, count, ahead } = node.convolution
       const bias = node.bias ? [`bias ${shown(node.bias)}`] : []
-      return [`layer ${layer}`, `taps ${count} ${shown(node.taps)}`, ...bias]
+      const behind = ahead ? [`${ahead} ahead`] : []
+      return [`layer ${layer}`, `taps ${count} ${shown(node.taps)}`, ...behind, ...bias]
     }
     case "delta":
       return [

@@ -40,11 +40,13 @@ export function isRowStep(step: Step): step is RowStep {
 
 /**
  * Rows of a run are done in any order, so nobody may write into a buffer of which another row is still to be read: `select`
- * reads the row of its token, and so does a `rope` that has not all of them. `convolve` reads what other rows have stored.
+ * reads the row of its token, and so does a `rope` that has not all of them. `convolve` reads what other rows have stored; and a run keeps or
+ * reads rows of one layer.
  */
 export function joins(run: readonly Step[], step: Step): boolean {
   if (!isRowStep(step) || step.rows !== run[0]!.rows) return false
-  if (step.op === "convolve" && run.some(({ op }) => op === "storeKv")) return false
+  const isKept = ({ op }: Step) => op === "convolve" || op === "storeKv"
+  if (isKept(step) && run.some(isKept)) return false
   const written = writtenBy(step)
   return run.every((before) => isRowStep(before) && !written.includes(readElsewhere(before)!))
 }

@@ -5,7 +5,8 @@ import { narrow, widen } from "../../runtime/dtype.ts"
 import { type FloatType, floatBytes, isGroupCodec } from "../../runtime/format.ts"
 import { convert } from "../weights/convert.ts"
 import type { Tensor, Weights } from "../weights/weights.ts"
-import { type ConformerConfig, convolutionOf, scalesOf, turningPairs } from "./conformer.ts"
+import { type ConformerConfig, convolutionOf, scalesOf, turningOf } from "./conformer.ts"
+import { constantOfDistances, type Turning, turnedRows } from "./distances.ts"
 
 export function withComputed(stored: Weights, config: ConformerConfig): Weights {
   return {
@@ -19,7 +20,7 @@ export function withComputed(stored: Weights, config: ConformerConfig): Weights 
       if (kind === "relative") return relativeKeys(stored, config, from)
       if (kind === "scales") return scales(stored, config, from)
       if (kind === "stored") return stored.tensor(name, rows, columns)
-      return floats(async () => constantOf(from, config), columns)
+      return constantTensor(from, turningOf(config), columns)
     },
     ...(stored.refuseOthers && {
       refuseOthers: (names) => stored.refuseOthers!(names.map((name) => computedFrom(name).from)),
@@ -50,8 +51,15 @@ function computedFrom(name: string): Computed {
     : { kind: "constant", from: constant }
 }
 
+/** One that is the same in all layers. */
+export function constantTensor(name: string, turning: Turning, columns: number): Tensor {
+  const values = constantOfDistances(name, turning)
+  if (!values) throw new Error(`internal: no weights of a conformer are called ${name}`)
+  return floats(async () => values, columns)
+}
+
 /** One that is made whole, and is small. */
-function floats(make: () => Promise<Float32Array>, columns: number): Tensor {
+export function floats(make: () => Promise<Float32Array>, columns: number): Tensor {
   return {
     codec: "f32",
     async read(first, rows) {
@@ -112,33 +120,24 @@ function scales(stored: Weights, { heads, headDim }: ConformerConfig, from: stri
   }, 1)
 }
 
-/**
- * What of a head's query stands for distances: of each row r that is learned for one, sums over distances of r times a cosine and less r
- * times a sine, so that turned by as much as keys lie back they are r again.
- */
+/** What of a head's query stands for distances. */
 function relativeKeys(stored: Weights, config: ConformerConfig, from: string): Tensor {
   const { heads, headDim, width, window } = config
-  const pairs = turningPairs(config)
-  const period = 2 * pairs - 1
+  const { pairs } = turningOf(config)
   const matrix = stored.tensor(from, width, width)
   return floats(async () => {
     const all = convert(await matrix.read(0, width), width, matrix.codec, "f32")
     const rows = distanceRows(widen(all.values, "f32"), width, window) // [window, width]
-    const keys = new Float64Array(heads * 2 * pairs * headDim)
     const { key: scale } = scalesOf(config)
-    for (let head = 0; head < heads; head++)
-      for (let pair = 0; pair < pairs; pair++)
-        for (let distance = 0; distance < window; distance++) {
-          const share = (pair === 0 ? 1 : 2) / period / scale
-          const angle = (2 * Math.PI * ((pair * distance) % period)) / period
-          const [cosine, sine] = [share * Math.cos(angle), -share * Math.sin(angle)]
-          for (let column = 0; column < headDim; column++) {
-            const r = rows[distance * width + head * headDim + column]!
-            keys[(head * 2 * pairs + pair) * headDim + column]! += cosine * r
-            keys[(head * 2 * pairs + pairs + pair) * headDim + column]! += sine * r
-          }
-        }
-    return Float32Array.from(keys)
+    const keys = new Float32Array(heads * 2 * pairs * headDim)
+    for (let head = 0; head < heads; head++) {
+      const own = Array.from({ length: window }, (_, distance) => {
+        const from = distance * width + head * headDim
+        return [distance, rows.subarray(from, from + headDim).map((r) => r / scale)] as const
+      })
+      keys.set(turnedRows(own, pairs), head * 2 * pairs * headDim)
+    }
+    return keys
   }, headDim)
 }
 
@@ -160,24 +159,4 @@ function distanceRows(matrix: Float32Array, width: number, window: number): Floa
     }
   }
   return rows
-}
-
-/** What is the same in all layers. */
-function constantOf(name: string, config: ConformerConfig): Float32Array {
-  const { heads, headDim } = config
-  const pairs = turningPairs(config)
-  const [turned, wide] = [2 * pairs, 2 * pairs + headDim]
-  if (name === "ones")
-    return Float32Array.from({ length: heads * turned }, (_, at) => Number(at % turned < pairs))
-  const interleaved = Float32Array.from({ length: heads * wide }, (_, place) => {
-    const [head, at] = [Math.floor(place / wide), place % wide]
-    return at < turned ? head * turned + at : heads * turned + head * headDim + at - turned
-  })
-  if (name === "interleaved") return interleaved
-  if (name !== "apart") throw new Error(`internal: no weights of a conformer are called ${name}`)
-  const apart = new Float32Array(interleaved.length)
-  interleaved.forEach((from, place) => {
-    apart[from] = place
-  })
-  return apart
 }

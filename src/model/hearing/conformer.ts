@@ -4,28 +4,20 @@
 // which is zeros: an eighth more work than the layers', and no operation of its own.
 //
 // A layer: an MLP half, attention over the last few rows, a convolution of each column over the last few rows, an MLP half. A score of
-// attention is q · k + q · r, where r is a learned row for how far the key lies back. That is a function of the distance, for which the
-// query has some columns: as any function of few distances it is a sum of cosines and sines, whose sizes are linear in q. Turned as
-// rotary embeddings turn them, a query's columns and a key's, which are ones and zeros, have that sum as their product. So heads are
-// wider by those columns, and attention is the usual one.
+// attention is q · k + q · r, where r is a learned row for how far the key lies back (distances.ts).
 //
 // Source: modeling_gemma4.py of transformers (Gemma4AudioModel).
 
 import {
   add,
   apply,
-  attention,
-  concat,
   convolve,
-  embed,
   finish,
   headLinear,
   hiddenIn,
   linear,
   multiply,
   norm,
-  reorder,
-  rope,
   select,
   slice,
   weigh,
@@ -37,6 +29,7 @@ import { headsFor, within } from "../layers.ts"
 import { type Named, named, scaled } from "../tensors.ts"
 import { type Projector, projected } from "../vision/tower.ts"
 import type { Naming } from "../weights/names.ts"
+import { attendByDistance, pairsFor, type Turning } from "./distances.ts"
 
 export interface ConformerConfig {
   /** What its configuration calls it. */
@@ -179,11 +172,13 @@ function gatedConvolution(config: ConformerConfig, own: Named, x: Node): Node {
   return convolve(gated, taps, { layer: CONVOLUTION, count, heads: headsFor(columns) })
 }
 
-/** Of a head, the columns that stand for distances: pairs of so many frequencies, the first of which is 0. */
-export function turningPairs({ window }: Pick<ConformerConfig, "window">): number {
-  const least = Math.ceil((window + 1) / 2) // of as many cosines as there are distances, and all sines but the first
-  return 8 * Math.ceil(least / 8) // heads of 128 and 16 columns
-}
+/** Rows see what is before them alone, and all are token 0. */
+export const turningOf = ({ heads, headDim, window }: ConformerConfig): Turning => ({
+  heads,
+  headDim,
+  pairs: pairsFor(window, 1),
+  tokens: 1,
+})
 
 /** What scores are multiplied with: transformers has a part of it in queries, and a part in keys alone. */
 export function scalesOf({ headDim }: Pick<ConformerConfig, "headDim">) {
@@ -192,34 +187,19 @@ export function scalesOf({ headDim }: Pick<ConformerConfig, "headDim">) {
 
 function attended(config: ConformerConfig, own: Named, x: Node): Node {
   const { heads, headDim, window, cap } = config
-  const pairs = turningPairs(config)
-  const [turned, wide] = [2 * pairs, 2 * pairs + headDim]
-  const period = turned - 1
-  const frequencies = Array.from({ length: pairs }, (_, k) => (2 * Math.PI * k) / period)
+  const turning = turningOf(config)
   const project = (name: string) => projection(config, own, x, `self_attn.${name}_proj`, x.columns)
   const q = weigh(project("q"), own("scales", "self_attn.scales.weight", x.columns))
-  const relative = own("relative", "self_attn.relative.weight", heads * turned, headDim)
+  const relative = own("relative", "self_attn.relative.weight", 2 * heads * turning.pairs, headDim)
   const distances = headLinear(q, { ...relative, exact: true }, heads)
-  const shared = named("", "model.relative.")
-  const one = { ...shared("ones", "ones.weight", 1, heads * turned), exact: true as const }
-  const ones = embed(one)
-  const order = shared("interleaved", "interleaved.weight", heads * wide)
-  const joined = (first: Node, x: Node) => reorder(concat(first, x), order)
-  const placed = (x: Node) => rope(x, wide, { frequencies, factor: 1 })
-  const [query, key] = [placed(joined(distances, q)), placed(joined(ones, project("k")))]
-  const { query: ofQuery, key: ofKey } = scalesOf(config)
-  const mixed = attention(query, key, joined(ones, project("v")), {
+  const { query, key } = scalesOf(config)
+  const values = attendByDistance({ q, k: project("k"), v: project("v"), distances }, turning, {
     layer: ATTENTION,
-    heads,
-    kvHeads: heads,
-    headDim: wide,
-    scale: ofQuery * ofKey,
+    scale: query * key,
     cap,
     window,
     sinks: 0,
   })
-  const apart = reorder(mixed, shared("apart", "apart.weight", heads * wide))
-  const values = slice(apart, heads * turned, heads * headDim)
   return projection(config, own, values, "self_attn.post", x.columns)
 }
 

@@ -3,13 +3,14 @@
 // inside of it. Of a known one, what would change the mathematics is read or refused.
 //
 // Sources: configuration_*.py, modeling_*.py and processing_*.py of transformers (audioflamingo3, glmasr, qwen2_audio, qwen2_5_omni,
-// qwen3_asr, qwen3_omni_moe, voxtral), feature_extraction_whisper.py; and qwen_asr/ of QwenLM/Qwen3-ASR, whose folders have other names.
+// qwen3_asr, qwen3_omni_moe, voxtral), feature_extraction_whisper.py; qwen_asr/ of QwenLM/Qwen3-ASR, whose folders have other names; and
+// ultravox_model.py and ultravox_processing.py of fixie-ai/ultravox.
 
 import type { AudioProcessing, Cutting } from "../../audio/audio.ts"
 import { chunkRows, LEAST } from "../../audio/chunks.ts"
 import { WHISPER } from "../architectures/whisper.ts"
 import { NORMS, withAttention, withBlocks, withMlp } from "../block.ts"
-import { type ModelConfig, readActivation, readDecoder, seeingBothWays } from "../config.ts"
+import { type ModelConfig, readActivation, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
 import { THINKER, THINKING } from "../seeing.ts"
@@ -38,6 +39,8 @@ interface Family {
   isDeep: boolean | "none"
   /** Columns between the two. */
   inner?: (text: ModelConfig, width: number) => number
+  /** Or a gated one, all of it under norms. */
+  gated?: (fields: Fields) => Pick<Projector, "norm" | "inner" | "middle" | "last">
   hasBias: (fields: Fields) => boolean
   /** Where it is not said; the name that the configuration has for it. */
   softToken: number
@@ -236,6 +239,20 @@ const families = {
     before: "",
     parts: whisperParts,
   },
+  ultravox: {
+    encoders: ["whisper"],
+    joined: 8,
+    by: "columns",
+    isDeep: true,
+    gated: ultravoxProjector,
+    hasBias: () => false,
+    softToken: 0, // any that prompts have not: its own code writes the end of a turn
+    cutting: "filled",
+    most: () => 2400,
+    soft: () => "",
+    before: "",
+    parts: whisperParts,
+  },
   voxtral: {
     encoders: ["voxtral_encoder"],
     joined: 4,
@@ -282,6 +299,7 @@ export function readHearing(fields: Fields, text: ModelConfig): HearingConfig | 
   const bands = audio.count("num_mel_bins", 128, 1, MAX_BANDS)
   const chunks = family.chunked && readChunks(audio, bands)
   const isPiece = family.cutting === "pieces"
+  const isFilled = family.cutting === "filled"
   if (isPiece) checkPieces(audio)
   return {
     architecture: family.encoders[0],
@@ -292,13 +310,14 @@ export function readHearing(fields: Fields, text: ModelConfig): HearingConfig | 
     hasPlaces: !(family.isTurned || chunks),
     ...(chunks && { channels: chunks.channels }),
     ...(isPiece && { isPiece }),
+    ...(isFilled && { isFilled }),
     lastNorm: isMean ? undefined : norm,
     joined: family.joined,
     by: family.by,
     projector:
       family.isDeep === "none"
         ? undefined
-        : { ...readProjector(fields, family, text, width), norm: isMean ? norm : undefined },
+        : { norm: isMean ? norm : undefined, ...readProjector(fields, family, text, width) },
     softToken: softTokenOf(fields, family, text),
     naming: family.outside
       ? { ...whisperNaming(family, bands, width), roots: OUTSIDE }
@@ -373,10 +392,10 @@ function readChunks(audio: Fields, bands: number): { window: number; channels: n
 
 function readProjector(
   fields: Fields,
-  { isDeep, inner, hasBias }: Family,
+  { isDeep, inner, gated, hasBias }: Family,
   text: ModelConfig,
   encoder: number,
-): Omit<Projector, "norm"> {
+): Omit<Projector, "norm"> & Partial<Pick<Projector, "norm">> {
   const { hidden } = text.shapes
   const activation = readActivation(fields, { field: "projector_hidden_act", otherwise: "gelu" })
   const columns = inner?.(text, encoder) ?? hidden
@@ -385,13 +404,25 @@ function readProjector(
     bias: hasBias(fields),
     width: hidden,
     factor: 1 / text.embedding.factor, // a text model multiplies the rows of tokens, and not these
+    ...gated?.(fields),
+  }
+}
+
+/** From version 0.5 on there is a norm between its matrices, before behind them. */
+function ultravoxProjector(fields: Fields): Pick<Projector, "norm" | "inner" | "middle" | "last"> {
+  const norm = { kind: "rms", bias: false, epsilon: 1e-6 } as const
+  const columns = fields.count("hidden_size", 4096)
+  return {
+    norm,
+    inner: { columns, activation: "silu", gated: true },
+    [fields.flag("projector_ln_mid", false) ? "middle" : "last"]: norm,
   }
 }
 
 /** Layers of an encoder; Whisper's keys have no bias. */
 function readEncoder(
   audio: Fields,
-  { isTurned, chunked }: Family,
+  { isTurned, chunked, cutting }: Family,
 ): Pick<HearingConfig, "width" | "blocks"> {
   const nameOf = (name: keyof typeof ENCODER) =>
     audio.has(name) || !audio.has(ENCODER[name]) ? name : ENCODER[name]
@@ -417,15 +448,14 @@ function readEncoder(
       rotation: isTurned ? { part: 0.5 } : "none",
     },
   )
-  const { blocks } = seeingBothWays(
-    withBlocks(config, (block) => ({
-      ...withMlp(withAttention(block, { bias: { qkv: true, o: true } }), {
-        gated: false,
-        bias: true,
-      }),
-      norms: NORMS.before,
-    })),
-  )
+  const seen = cutting === "filled" ? { mutual: true as const } : { bidirectional: true as const }
+  const { blocks } = withBlocks(config, (block) => ({
+    ...withMlp(withAttention(block, { bias: { qkv: true, o: true }, ...seen }), {
+      gated: false,
+      bias: true,
+    }),
+    norms: NORMS.before,
+  }))
   return { width: config.shapes.hidden, blocks }
 }
 
@@ -491,6 +521,11 @@ export function readTranscription(
   fields: Fields,
   processor: Fields,
 ): string | OpenedTranscription | undefined {
+  return askedOf(processor) ?? familyOf(fields)!.family.transcription
+}
+
+/** What a processor says of that. */
+export function askedOf(processor: Fields): string | undefined {
   const name = "default_transcription_prompt"
-  return processor.has(name) ? processor.text(name) : familyOf(fields)!.family.transcription
+  return processor.has(name) ? processor.text(name) : undefined
 }

@@ -3,7 +3,7 @@
 // recordings are prepared but how many bands there are. A projector that is not known is refused by its name: of GLM-ASR's (`glma`)
 // llama.cpp has another encoder, without the turned heads of the published one.
 //
-// Keys and tensors: tools/mtmd/clip-impl.h and conversion/gemma.py, ultravox.py and qwen3vl.py of llama.cpp.
+// Keys and tensors: tools/mtmd/clip-impl.h and conversion/gemma.py, granite.py, ultravox.py and qwen3vl.py of llama.cpp.
 
 import type { AudioProcessing } from "../../audio/audio.ts"
 import { openWhole } from "../../closing.ts"
@@ -30,14 +30,19 @@ import {
   samplesNaming,
 } from "./gemma4-mmproj.ts"
 import { readUnifiedAudio, readUnifiedHearing, type SamplesConfig } from "./gemma4-unified.ts"
+import { GRANITE_TRANSCRIPTION, readGraniteAudio, readGraniteHearing } from "./granite.ts"
+import { GRANITE, graniteFields, graniteNaming } from "./granite-mmproj.ts"
+import type { GraniteConfig } from "./granite-tower.ts"
 import type { HearingConfig } from "./tower.ts"
 import type { OpenedTranscription } from "./transcripts.ts"
 
 interface Projector {
   /** The `model_type` of the whole. */
-  model: "audioflamingo3" | "qwen2_5_omni" | "qwen2_audio" | "qwen3_asr" | "voxtral"
+  model: "audioflamingo3" | "qwen2_5_omni" | "qwen2_audio" | "qwen3_asr" | "ultravox" | "voxtral"
   /** Tokens that a vocabulary has for recordings, the soft one first. */
-  around: readonly [string, ...string[]]
+  around: readonly string[]
+  /** It has none; the first of these that it has is in no prompt otherwise, and so the soft one. */
+  spare?: readonly string[]
   /** So many rows side by side become one; absent: the file does not say it. */
   stacked?: number
   /** What stands around a recording, which the templates of such files do not write. */
@@ -51,6 +56,9 @@ interface Projector {
 
 /** Of the first convolution of those in two directions. */
 const FILTERS = "a.conv2d.1.weight"
+
+/** Of Ultravox, whose rows are as many as columns between its two. */
+const BETWEEN = "mm.a.mlp.1.weight"
 
 const TWO = { linear_1: "mlp.1", linear_2: "mlp.2" }
 
@@ -87,6 +95,19 @@ const projectors = {
     parts: TWO,
     last: "mm.a.mlp.2.weight",
   },
+  ultravox: {
+    model: "ultravox",
+    around: [],
+    spare: ["<|reserved_special_token_0|>", "<|image_pad|>", "<image_soft_token>"], // Llama 3, Qwen 3, Gemma 3
+    stacked: 8,
+    parts: {
+      linear_1: "mlp.1",
+      linear_2: "mlp.2",
+      projector_norm: "norm_pre",
+      middle_norm: "norm_mid",
+    },
+    last: "mm.a.mlp.2.weight",
+  },
   voxtral: {
     model: "voxtral",
     around: ["[AUDIO]", "[BEGIN_AUDIO]"],
@@ -101,11 +122,14 @@ export const hearingMmprojNames = [
   ...(Object.keys(projectors) as (keyof typeof projectors)[]),
   CONFORMER,
   SAMPLES,
+  GRANITE,
 ] as const
 
-function projectorOf(file: ClipFile): Projector | typeof CONFORMER | typeof SAMPLES {
+function projectorOf(
+  file: ClipFile,
+): Projector | typeof CONFORMER | typeof SAMPLES | typeof GRANITE {
   const { key, name } = file.projector()
-  if (name === CONFORMER || name === SAMPLES) return name
+  if (name === CONFORMER || name === SAMPLES || name === GRANITE) return name
   if (name !== undefined && Object.hasOwn(projectors, name))
     return projectors[name as keyof typeof projectors]
   const known = hearingMmprojNames.join(", ")
@@ -117,7 +141,7 @@ interface Read {
   fields: Fields
   /** Of a preprocessor_config.json; absent: no folder could say what stands around a recording. */
   extractor: Fields | undefined
-  config: HearingConfig | ConformerConfig | SamplesConfig
+  config: HearingConfig | ConformerConfig | SamplesConfig | GraniteConfig
   audio: AudioProcessing
   transcription: string | OpenedTranscription | undefined
 }
@@ -148,12 +172,14 @@ export async function openHearingMmproj(beside: Beside): Promise<HearingMmproj |
 
 function readBy(projector: ReturnType<typeof projectorOf>, file: ClipFile, beside: Beside): Read {
   if (projector === CONFORMER) return readConformer(file, beside)
+  if (projector === GRANITE) return readGranite(file, beside)
   return projector === SAMPLES ? readSamples(file, beside) : readEncoder(file, projector, beside)
 }
 
 function readEncoder(file: ClipFile, projector: Projector, beside: Beside): Read {
   file.checkTokens(projector.around, "recordings", beside)
-  const fields = wordsOf(file, projector, beside)
+  const soft = softOf(file, projector, beside)
+  const fields = wordsOf(file, projector, { ...beside, soft })
   const config = readHearing(fields, beside.config)!
   file.checkWidth({ tensor: projector.last, dim: 1 }, beside)
   const extractor = new Fields({ feature_size: config.bands }, file.broken)
@@ -161,9 +187,9 @@ function readEncoder(file: ClipFile, projector: Projector, beside: Beside): Read
   const audio = readAudioProcessing(fields, { extractor, processor, tokens: processor })
   return {
     fields,
-    extractor: projector.written ? undefined : extractor,
+    extractor: projector.written || projector.spare ? undefined : extractor,
     config: { ...config, naming: namingOf(file, config, projector) },
-    audio: { ...audio, ...projector.written },
+    audio: { ...audio, ...(projector.spare && { mark: soft, soft }), ...projector.written },
     transcription: readTranscription(fields, processor),
   }
 }
@@ -178,6 +204,20 @@ function readConformer(file: ClipFile, beside: Beside): Read {
     config: { ...config, naming: conformerNaming(config) },
     audio: readGemma4Audio(fields, extractor, new Fields({}, file.broken)),
     transcription: undefined,
+  }
+}
+
+function readGranite(file: ClipFile, beside: Beside): Read {
+  const fields = graniteFields(file, beside)
+  const config = readGraniteHearing(fields, beside.config)!
+  const extractor = new Fields({ feature_size: config.bands / 2 }, file.broken)
+  const nothing = new Fields({}, file.broken)
+  return {
+    fields,
+    extractor,
+    config: { ...config, folded: true, naming: graniteNaming(file, config) },
+    audio: readGraniteAudio(fields, { extractor, processor: nothing, tokens: nothing }),
+    transcription: GRANITE_TRANSCRIPTION,
   }
 }
 
@@ -197,8 +237,23 @@ function readSamples(file: ClipFile, beside: Beside): Read {
   }
 }
 
+/** Of what stands for rows. @throws where a vocabulary has no token to spare */
+function softOf(file: ClipFile, { around, spare }: Projector, beside: Beside): string {
+  if (!spare) return around[0]!
+  const tokenOf = beside.readTokenIds()
+  const soft = spare.find((text) => tokenOf(text) !== undefined)
+  if (soft !== undefined) return soft
+  throw file.broken(
+    `${beside.model} has none of the tokens ${spare.join(", ")}, which prompts do without and recordings may stand for`,
+  )
+}
+
 /** What the file says, in the words of a config.json. */
-function wordsOf(file: ClipFile, { model, around, stacked }: Projector, beside: Beside): Fields {
+function wordsOf(
+  file: ClipFile,
+  { model, stacked }: Projector,
+  { readTokenIds, text, soft }: Beside & { soft: string },
+): Fields {
   const epsilon = file.numberIfThere("attention.layer_norm_epsilon") ?? EPSILON
   if (Math.fround(epsilon) !== Math.fround(EPSILON))
     throw file.wrong("attention.layer_norm_epsilon", `is ${epsilon}; only ${EPSILON} is known`)
@@ -214,8 +269,12 @@ function wordsOf(file: ClipFile, { model, around, stacked }: Projector, beside: 
     num_mel_bins: file.count("num_mel_bins"),
     ...(file.has(FILTERS) && { downsample_hidden_size: file.dims(FILTERS)[3] }),
   }
-  const audio_token_id = beside.readTokenIds()(around[0])
-  const words = { model_type: model, audio_config, audio_token_id, text_config: beside.text.json }
+  const audio_token_id = readTokenIds()(soft)
+  const words = { model_type: model, audio_config, audio_token_id, text_config: text.json }
+  if (model === "ultravox") {
+    const hidden_size = file.dims(BETWEEN)[1]
+    return new Fields({ ...words, hidden_size, projector_ln_mid: true }, file.broken)
+  }
   return new Fields(words, file.broken)
 }
 

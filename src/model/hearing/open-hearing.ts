@@ -19,7 +19,13 @@ import {
 } from "../sense.ts"
 import { type ConformerConfig, conformer, conformerShapes } from "./conformer.ts"
 import { withComputed } from "./conformer-weights.ts"
-import { type AudioFiles, readAudioProcessing, readHearing, readTranscription } from "./families.ts"
+import {
+  type AudioFiles,
+  askedOf,
+  readAudioProcessing,
+  readHearing,
+  readTranscription,
+} from "./families.ts"
 import { readGemma4Audio, readGemma4Hearing } from "./gemma4.ts"
 import {
   readUnifiedAudio,
@@ -28,13 +34,16 @@ import {
   samplesProjection,
   samplesShapes,
 } from "./gemma4-unified.ts"
+import { GRANITE_TRANSCRIPTION, readGraniteAudio, readGraniteHearing } from "./granite.ts"
+import { type GraniteConfig, graniteShapes, graniteTower } from "./granite-tower.ts"
+import { withGraniteComputed } from "./granite-weights.ts"
 import { openHearingMmproj } from "./mmproj.ts"
 import { readSpeechAdvice, type SpeechAdvice } from "./speech.ts"
 import { type HearingConfig, hearingShapes, hearingTower } from "./tower.ts"
 import type { OpenedTranscription } from "./transcripts.ts"
 
 export interface Hearing extends Sense {
-  config: HearingConfig | ConformerConfig | SamplesConfig
+  config: HearingConfig | ConformerConfig | SamplesConfig | GraniteConfig
   audio: AudioProcessing
   /** How it is asked for a transcription; absent: its processor knows no words for that. */
   transcription?: string | OpenedTranscription | undefined
@@ -130,6 +139,17 @@ function earOf({ fields, told }: Told, text: ModelConfig): Ear | undefined {
       ...samplesReading(plain),
       prepared: (files) => ({ audio: readUnifiedAudio(fields, files) }),
     }
+  const paired = readGraniteHearing(fields, text)
+  if (paired)
+    return {
+      config: paired,
+      naming: paired.naming,
+      ...graniteReading(paired),
+      prepared: (files) => ({
+        audio: readGraniteAudio(fields, files),
+        transcription: askedOf(files.processor) ?? GRANITE_TRANSCRIPTION,
+      }),
+    }
   const config = readHearing(fields, text)
   return (
     config && {
@@ -145,6 +165,7 @@ function earOf({ fields, told }: Told, text: ModelConfig): Ear | undefined {
 }
 
 function readingOf(config: Hearing["config"]): Omit<Reading, "naming"> {
+  if ("asked" in config) return graniteReading(config)
   if ("taps" in config) return conformerReading(config)
   return "samples" in config ? samplesReading(config) : whisperReading(config)
 }
@@ -163,6 +184,15 @@ function conformerReading(config: ConformerConfig): Omit<Reading, "naming"> {
     layers: { count: config.layers, field: LAYERS },
     graph: () => conformer(config),
     computed: (stored) => withComputed(stored, config),
+  }
+}
+
+function graniteReading(config: GraniteConfig): Omit<Reading, "naming"> {
+  return {
+    names: { shapes: graniteShapes(config), ...APART },
+    layers: { count: config.layers, field: "encoder_config.num_layers" },
+    graph: () => graniteTower(config),
+    computed: (stored) => withGraniteComputed(stored, config),
   }
 }
 

@@ -170,6 +170,8 @@ export interface Projector {
    */
   inner: Inner | undefined
   bias: boolean
+  /** Of what is activated. */
+  middle?: NormKind
   /** Behind these a matrix that takes so many columns. */
   behind?: { columns: number }
   /** Of what comes out. */
@@ -474,7 +476,7 @@ function standard(x: Node): Node {
 
 /** @param lines of what comes out, of which a tile has so many */
 export function projected(x: Node, projector: Projector, own: Named, lines = 0): Node {
-  const { norm: kind, inner, behind, last, gatedMlp, bias, width, factor } = projector
+  const { norm: kind, inner, middle, behind, last, gatedMlp, bias, width, factor } = projector
   const project = (name: string, input: Node, rows: number) =>
     linear(
       input,
@@ -500,7 +502,10 @@ export function projected(x: Node, projector: Projector, own: Named, lines = 0):
     ? multiply(apply(activation, slice(made, half, half)), slice(made, 0, half))
     : apply(activation, made)
   if (!twice) {
-    const second = project("linear_2", activated, behind?.columns ?? width)
+    const between = middle
+      ? normed(activated, middle, own, "middle_norm", "middle_norm")
+      : activated
+    const second = project("linear_2", between, behind?.columns ?? width)
     const out = behind ? project("linear_3", second, width) : second
     return scaled(last ? normed(out, last, own, "last_norm", "last_norm") : out, factor)
   }

@@ -103,7 +103,7 @@ const regionShapes: { [Name in Region["name"]]: Shape } = {
   tokensOf: record<RegionOf<"tokensOf">>({ set }),
   rowsInWanted: record({}),
   slots: record<RegionOf<"slots">>({ group: count }),
-  lastSlots: record<RegionOf<"lastSlots">>({ group: count, count: positive }),
+  lastSlots: record<RegionOf<"lastSlots">>({ group: count, count: positive, ahead: count }),
   firstSeen: record<RegionOf<"firstSeen">>({
     group: count,
     window: absentOr(positive),

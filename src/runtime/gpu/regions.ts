@@ -22,8 +22,8 @@ export type Region =
   | { name: "rowsInWanted" }
   /** [T] of each token, where its key and value go in a group: block * 16 + the position in it. */
   | { name: "slots"; group: number }
-  /** [T, count] of each token, where the last `count` positions lie in a group, its own last; -1 where there are not so many. */
-  | { name: "lastSlots"; group: number; count: number }
+  /** [T, count] of each token, where `count` positions lie in a group, those up to so many `ahead` of its own; -1 where there are not so many. */
+  | { name: "lastSlots"; group: number; count: number; ahead: number }
   /** [T] of each token, the first position that it sees in a group with such windows or chunks, but for the sinks. */
   | {
       name: "firstSeen"

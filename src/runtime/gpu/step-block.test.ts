@@ -57,6 +57,8 @@ const regions: readonly Region[] = [
   { name: "tokensOf", set: "hidden" },
   { name: "rowsInWanted" },
   { name: "slots", group: 0 },
+  { name: "lastSlots", group: 0, count: 3, ahead: 0 },
+  { name: "lastSlots", group: 0, count: 4, ahead: 2 },
   { name: "firstSeen", group: 0, window: 20 },
   { name: "firstSeen", group: 0, window: undefined, mutual: true },
   { name: "lastSeen", window: undefined },
@@ -139,6 +141,15 @@ function expected(region: Region, input: StepInput): number[] | undefined {
       return [...rows.rowsIn("wanted")]
     case "slots":
       return [...rows.slotsIn(0)]
+    case "lastSlots":
+      return Array.from(input.positions, (position, token) => {
+        const sequence = rows.sequences[token]!
+        const last = input.positions[input.starts[sequence + 1]! - 1]!
+        const all = Array.from({ length: region.count }, (_, i) => {
+          return position + region.ahead - region.count + 1 + i
+        })
+        return all.map((p) => (p < 0 || p > last ? -1 : rows.slotOf(0, sequence, p)))
+      }).flat()
     case "firstSeen":
       return Array.from(input.tokens, (_, token) => rows.firstSeen(token, region))
     case "seenTo":

@@ -238,11 +238,11 @@ export class StepBlock {
       case "slots":
         return { capacity: tokens, take: () => rows.slotsIn(region.group) }
       case "lastSlots": {
-        const { group, count } = region
+        const { group, count, ahead } = region
         const slots = new Int32Array(tokens * count)
         return {
           capacity: slots.length,
-          take: (input) => rows.lastSlots(group, count, input, slots),
+          take: (input) => rows.lastSlots(group, { count, ahead }, input, slots),
         }
       }
       case "firstSeen":

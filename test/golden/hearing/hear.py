@@ -15,6 +15,7 @@ import numpy as np
 import torch
 import transformers
 from transformers import AutoConfig, AutoTokenizer, WhisperFeatureExtractor
+from transformers.audio_utils import mel_filter_bank, spectrogram, window_function
 
 GOLDEN = Path(__file__).parent.parent
 sys.path[:0] = [str(GOLDEN / "vision"), str(GOLDEN / "models")]
@@ -35,6 +36,53 @@ TEMPLATE = (
     "{% if content['type'] == 'audio' %}SOFT{% elif content['type'] == 'text' %}{{ content['text'] }}{% endif %}"
     "{% endfor %}{% endif %}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
+class Pairs:
+    """GraniteSpeechFeatureExtractor, with spectra by transformers, where it takes torchaudio's."""
+
+    SAID = dict(
+        feature_extractor_type="GraniteSpeechFeatureExtractor",
+        melspec_kwargs=dict(hop_length=160, n_fft=512, n_mels=BANDS, sample_rate=RATE, win_length=400),
+        projector_downsample_rate=5,
+        projector_window_size=15,
+        sampling_rate=RATE,
+    )
+
+    def __init__(self, feature_size=None):
+        pass
+
+    from_pretrained = classmethod(lambda cls, folder: cls())
+
+    def save_pretrained(self, folder):
+        write(folder, "preprocessor_config.json", self.SAID)
+
+    def __call__(self, heard):
+        filters = mel_filter_bank(257, BANDS, 0, RATE / 2, RATE, norm=None, mel_scale="htk")
+        lengths = dict(frame_length=400, hop_length=160, fft_length=512)
+        logs = spectrogram(heard.astype(np.float64), window_function(400, "hann"), **lengths, power=2.0, mel_filters=filters, mel_floor=1e-10, log_mel="log10").T
+        logs = np.maximum(logs, logs.max() - 8) / 4 + 1
+        return logs[: len(logs) // 2 * 2].reshape(1, -1, 2 * BANDS)
+
+
+def draw_asked(name, shape, generator):
+    """Of Granite Speech's tower as of any, but that norms stay about 1, and so much of distances and questions that they show."""
+    normal = torch.randn(*shape, generator=generator)
+    if "norm" in name.lower() and "language_model" not in name:
+        return (1 if name.endswith("weight") else 0) + 0.2 * normal
+    if "rel_pos_emb" in name or name.endswith("query"):
+        return normal
+    if "projector" in name and len(shape) > 1:
+        return normal * 2 / shape[-1] ** 0.5
+    if "conv" in name:
+        return normal * 1.5 / shape[1:].numel() ** 0.5 if len(shape) > 1 else normal * 0.1
+    return draw(name, shape, generator)
+
+
+def draw_normed(name, shape, generator):
+    """What norms over a batch have seen."""
+    normal = torch.randn(shape, generator=generator)
+    return {"running_mean": 0.2 * normal, "running_var": 0.5 + 0.3 * normal.abs()}.get(name.split(".")[-1])
+
+
 LLAMA = {**TEXT, "model_type": "llama", "max_position_embeddings": 2048}
 QWEN2 = {**LLAMA, "model_type": "qwen2", "sliding_window": None}
 EAR = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_mel_bins=BANDS)
@@ -42,6 +90,43 @@ WHISPER = dict(d_model=32, encoder_ffn_dim=48, encoder_layers=2, encoder_attenti
 PUBLISHED = {
     "model.audio_tower.": "audio_tower.",
     "model.multi_modal_projector.": "multi_modal_projector.",
+    "model.language_model.": "language_model.model.",
+    "lm_head.": "language_model.lm_head.",
+}
+GRANITE = {
+    "architectures": ["GraniteSpeechForConditionalGeneration"],
+    "model_type": "granite_speech",
+    "audio_token_index": SOFT,
+    "tie_word_embeddings": False,
+    "has_lora_adapter": False,
+    "text_config": {**LLAMA, "model_type": "granite", "embedding_multiplier": 3.0, "residual_multiplier": 0.8, "attention_multiplier": 0.3},
+    "encoder_config": dict(
+        model_type="granite_speech_encoder",
+        input_dim=2 * BANDS,
+        num_layers=4,
+        hidden_dim=32,
+        feedforward_mult=2,
+        num_heads=2,
+        dim_head=16,
+        output_dim=10,
+        context_size=24,
+        max_pos_emb=40,
+        conv_kernel_size=6,
+        conv_expansion_factor=2,
+    ),
+    "projector_config": dict(
+        model_type="blip_2_qformer",
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=48,
+        encoder_hidden_size=32,
+        cross_attention_frequency=1,
+    ),
+}
+ASKED = {
+    "model.encoder.": "encoder.",
+    "model.projector.": "projector.",
     "model.language_model.": "language_model.model.",
     "lm_head.": "language_model.lm_head.",
 }
@@ -135,6 +220,21 @@ MODELS = {
         samples=SAMPLES,
         renamed={},
     ),
+    "granite-speech": dict(config=GRANITE, soft="<|audio|>", samples=[*SAMPLES, [100000]], extractor=Pairs, draw=draw_asked, renamed=ASKED),
+    "granite-speech-plus": dict(
+        config={
+            **GRANITE,
+            "architectures": ["GraniteSpeechPlusForConditionalGeneration"],
+            "model_type": "granite_speech_plus",
+            "encoder_config": {**GRANITE["encoder_config"], "model_type": "granite_speech_plus_encoder", "cat_hidden_layers": [0, 2], "conv_kernel_size": 5},
+            "projector_config": {**GRANITE["projector_config"], "encoder_hidden_size": 96, "cross_attention_frequency": 2},
+        },
+        soft="<|audio|>",
+        samples=SAMPLES,
+        extractor=Pairs,
+        draw=draw_asked,
+        renamed={},
+    ),
 }
 
 
@@ -168,7 +268,7 @@ def class_of(config):
     return getattr(transformers, config["architectures"][0])
 
 
-def make_weights(config, seed, folder, draw_part=draw_part):
+def make_weights(config, seed, folder, draw_part=draw_part, buffer=lambda name, shape, generator: None):
     """A model in bf16, whose logits have a standard deviation of 3."""
     generator = torch.Generator().manual_seed(seed)
     given = {k: v for k, v in config.items() if k not in ("model_type", "architectures")}
@@ -178,6 +278,10 @@ def make_weights(config, seed, folder, draw_part=draw_part):
     with torch.no_grad():
         for name, weight in model.named_parameters():
             weight.copy_(draw_part(name, weight.shape, generator).bfloat16().float())
+        for name, each in model.named_buffers():
+            value = buffer(name, each.shape, generator)
+            if value is not None:
+                each.copy_(value.bfloat16().float())
         ids = torch.randint(3, 310, (1, 60), generator=generator)
         norm = model.model.language_model.norm
         norm.weight.copy_((norm.weight * 3 / model(input_ids=ids, use_cache=False).logits[0].std()).bfloat16().float())
@@ -197,6 +301,9 @@ def features_of(model, extractor, made, samples):
         given = extractor(heard, sampling_rate=RATE, padding=True, truncation=False, return_attention_mask=True)
         mask = given["attention_mask"]
         return model.get_audio_features(given["input_features"].to(model.dtype), input_features_mask=mask).pooler_output
+    if kind.startswith("granite_speech"):
+        given = torch.from_numpy(extractor(heard)).to(model.dtype)
+        return model.get_audio_features(given).pooler_output[0]
     windows = [heard[at : at + WINDOW] for at in range(0, len(heard), WINDOW)]
     given = extractor(windows, sampling_rate=RATE, return_tensors="pt", return_attention_mask=True)
     mask = given["attention_mask"]
@@ -299,7 +406,7 @@ def transcripts_for(model, folder, made):
 def make(name, folder, seed=1):
     made = MODELS[name]
     config = made["config"]
-    make_weights(config, seed, folder)
+    make_weights(config, seed, folder, *([made["draw"], draw_normed] if "draw" in made else []))
     special = ["<|im_start|>", "<|im_end|>", made["soft"], *made.get("tokens", [])]
     pictured.bring_texts(folder, special, made.get("visible", []), chat_template=TEMPLATE.replace("SOFT", made.get("shown", made["soft"])))
     made.get("extractor", WhisperFeatureExtractor)(feature_size=BANDS).save_pretrained(folder)

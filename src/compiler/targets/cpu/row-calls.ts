@@ -142,6 +142,7 @@ const rowCalls = {
       layer,
       taps: weight,
       count: int,
+      ahead: int,
       token: said("token"),
       bias: weight,
       output: row,
@@ -283,7 +284,7 @@ export function rowCallOf(step: Step, plan: Plan, kept: readonly Kept[]): Said {
       }
     }
     case "convolve": {
-      const { place, taps, bias, count } = step
+      const { place, taps, bias, count, ahead } = step
       return {
         name: "convolve",
         value: {
@@ -292,6 +293,7 @@ export function rowCallOf(step: Step, plan: Plan, kept: readonly Kept[]): Said {
           layer: place.layer,
           taps,
           count,
+          ahead,
           token: true,
           bias,
           output: rowOf(step.output),

@@ -410,8 +410,8 @@ export class Machine {
   }
 
   #convolve(
-    { rows, taps, bias, count, place, output }: Extract<Step, { op: "convolve" }>,
-    { positions }: StepInput,
+    { rows, taps, bias, count, ahead, place, output }: Extract<Step, { op: "convolve" }>,
+    { positions, starts }: StepInput,
   ): (row: number) => void {
     const { group } = place
     const { kvHeads, headDim } = this.#plan.groups[group]!
@@ -428,8 +428,11 @@ export class Machine {
       sums.set(begin)
       const token = tokens[row]!
       const [sequence, position] = [this.#stepRows.sequences[token]!, positions[token]!]
-      for (let tap = Math.max(0, count - 1 - position); tap < count; tap++) {
-        const slot = this.#stepRows.slotOf(group, sequence, position - (count - 1) + tap)
+      const last = Math.min(position + ahead, positions[starts[sequence + 1]! - 1]!)
+      const first = position + ahead - (count - 1)
+      for (let p = Math.max(0, first); p <= last; p++) {
+        const tap = p - first
+        const slot = this.#stepRows.slotOf(group, sequence, p)
         for (let i = 0; i < width; i++) {
           const scale = scales?.keys[slot * kvHeads + Math.floor(i / headDim.key)] ?? 1
           const value = Math.fround(keys[slot * width + i]! * scale)

@@ -18,7 +18,7 @@ HEARING = HERE.parent.parent / "hearing"
 sys.path[:0] = [str(HERE.parent / "vision")]
 from convert import convert, write  # noqa: E402
 
-TEXT = {"audio-flamingo3": "Qwen2ForCausalLM", "qwen2-audio": "Qwen2ForCausalLM", "voxtral": "LlamaForCausalLM"}
+TEXT = {"audio-flamingo3": "Qwen2ForCausalLM", "granite-speech": "GraniteForCausalLM", "qwen2-audio": "Qwen2ForCausalLM", "voxtral": "LlamaForCausalLM"}
 THINKER = {
     "model.language_model.": "thinker.model.",
     "model.audio_tower.": "thinker.audio_tower.",

@@ -429,7 +429,7 @@ struct convolved {
   struct attention attention;  // how rows are kept, as keys
   int64_t group, layer;
   const float *taps;  // [columns, count]
-  int64_t count, token;
+  int64_t count, ahead, token;
   const float *bias;  // or NULL
   float *output;
 };
@@ -449,14 +449,16 @@ INLINE void convolve_row(const sinter_model *m, const struct convolved r) {
                 list = r.group * m->step->sequences + m->sequence_of[r.token];
   const int32_t *blocks = m->step->blocks + m->step->block_starts[list];
   uint8_t *cache = m->kv[r.group] + (size_t)(r.layer * a.kv_heads) * head_bytes(a);
-  const int64_t first = position < r.count - 1 ? r.count - 1 - position : 0;
+  const int64_t from = position + r.ahead - (r.count - 1), first = from < 0 ? -from : 0;
+  const int64_t last = m->step->positions[m->step->starts[m->sequence_of[r.token] + 1] - 1];
+  const int64_t end = last - from + 1 < r.count ? last - from + 1 : r.count;
   for (int64_t h = 0; h < a.kv_heads; h++)
     for (int64_t d = 0; d < a.head_dim; d += 16) {
       const int64_t n = a.head_dim - d < 16 ? a.head_dim - d : 16;
       const int64_t column = h * a.head_dim + d;
       vec sum = r.bias ? vec_load_some(r.bias + column, n) : vec_zero();
-      for (int64_t tap = first; tap < r.count; tap++) {
-        const int64_t p = position - (r.count - 1) + tap;
+      for (int64_t tap = first; tap < end; tap++) {
+        const int64_t p = from + tap;
         const int32_t block = blocks[block_index(p / BLOCK, m->step->visible_from[list], SINKS)];
         const uint8_t *head = block_head(a, cache, block, h);
         float taps[16] = {0};

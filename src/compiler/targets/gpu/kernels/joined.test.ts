@@ -39,6 +39,7 @@ const convolve: RowStep[] = [
     taps: 0,
     bias: undefined,
     count: TAPS,
+    ahead: 0,
     place,
     output: view(1, WIDTH),
   },

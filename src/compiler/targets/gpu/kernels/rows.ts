@@ -711,12 +711,12 @@ const fragments: { [Op in RowStep["op"]]: Fragment<Of<Op>> } = {
   },
   convolve: columnwise<Of<"convolve">>(
     () => [],
-    (to, { taps, bias, count, place }) => {
+    (to, { taps, bias, count, ahead, place }) => {
       const { k, plan } = to
       const layout = kvLayout(plan.kv, plan.groups[place.group]!)
       const [weights, stored] = [to.vector(taps), to.kv(place, kvReads[layout.kv].element, "read")]
       const begin = bias === undefined ? () => f32(0) : to.vector(bias)
-      const slots = to.region({ name: "lastSlots", group: place.group, count })
+      const slots = to.region({ name: "lastSlots", group: place.group, count, ahead })
       const first = k.let(to.token.mul(count))
       const spots = Array.from({ length: count }, (_, tap) => slots.load(first.add(tap)))
       return (column) => {
