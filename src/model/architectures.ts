@@ -89,6 +89,7 @@ import {
   readGraniteSwa,
   readHyperclovax,
 } from "./architectures/granite.ts"
+import { gteNaming, readGte } from "./architectures/gte.ts"
 import { hrmTextNaming, readHrmText } from "./architectures/hrm-text.ts"
 import {
   hunyuan3Naming,
@@ -99,6 +100,7 @@ import {
   readHunyuanMoe,
   readHunyuanVl,
 } from "./architectures/hunyuan.ts"
+import { jinaXlmNaming, readJina3 } from "./architectures/jina.ts"
 import { kimiLinearNaming, readKimiLinear } from "./architectures/kimi-linear.ts"
 import { kolibri1Naming, readKolibri1 } from "./architectures/kolibri1.ts"
 import { lagunaNaming, readLaguna } from "./architectures/laguna.ts"
@@ -107,6 +109,7 @@ import { lfm2Naming, lfm3Naming, readLfm2, readLfm2Moe, readLfm3 } from "./archi
 import {
   exaoneNaming,
   readCwm,
+  readEuroBert,
   readExaone,
   readHelium,
   readInternlm3,
@@ -797,14 +800,14 @@ export const architectures = {
     nemotronNasNaming,
   ),
   bert: row(
-    "BERT, MiniLM, BGE 1.5, E5, GTE, Arctic Embed, which embed",
-    "sees both ways; norms behind; learned positions",
+    "BERT, MiniLM, BGE 1.5, E5, GTE, Arctic Embed, which embed; Jina Embeddings 2",
+    "sees both ways; norms behind; learned positions, or in Jina's scores that lose by distance (ALiBi), and gated MLPs",
     readBert,
     bertNaming,
   ),
   "xlm-roberta": row(
-    "XLM-RoBERTa, BGE-M3, multilingual E5, Arctic Embed 2, which embed",
-    "as `bert`, positions from 2 on",
+    "XLM-RoBERTa, BGE-M3, multilingual E5, Arctic Embed L 2, which embed; Jina Embeddings 3 without adapters, Jina Reranker 2",
+    "as `bert`, positions from 2 on, or in Jina's turned",
     readRoberta,
     bertNaming,
   ),
@@ -839,10 +842,28 @@ export const architectures = {
     mpnetNaming,
   ),
   nomic_bert: row(
-    "Nomic Embed Text 1 and 1.5",
-    "sees both ways; turned; gated MLP",
+    "Nomic Embed Text 1, 1.5 and 2",
+    "sees both ways; turned; gated MLP; in 2 biases, no gates, and experts in every other layer",
     readNomicBert,
     nomicBertNaming,
+  ),
+  jina_embeddings_v3: row(
+    "Jina Embeddings 3, as transformers has it",
+    "as Jina's of `xlm-roberta`",
+    readJina3,
+    jinaXlmNaming,
+  ),
+  gte: row(
+    "GTE multilingual, GTE 1.5, Arctic Embed M 2",
+    "as `nomic_bert`, with biases",
+    readGte,
+    gteNaming,
+  ),
+  new: row("the same as first published", "as `gte`; turns may be stretched", readGte, gteNaming),
+  eurobert: row(
+    "EuroBERT 210M to 2.1B, Jina Embeddings 5 Nano",
+    "as `llama`, both ways",
+    readEuroBert,
   ),
   modernbert: row(
     "ModernBERT, GTE ModernBERT, Nomic's ModernBERT Embed",

@@ -387,6 +387,24 @@ test.each<[Json, string]>([
   ],
   [{ model_type: "nomic_bert", causal: true }, "causal is true; only false is known"],
   [{ model_type: "nomic_bert", rotary_scaling_factor: 2 }, "rotary_scaling_factor is given"],
+  [
+    { model_type: "nomic_bert", moe_every_n_layers: 2, moe_normalize_expert_weights: true },
+    "moe_normalize_expert_weights is true; only false is known",
+  ],
+  [
+    { model_type: "bert", position_embedding_type: "alibi", feed_forward_type: "reglu" },
+    'feed_forward_type is "reglu"; known: geglu',
+  ],
+  [{ model_type: "jina_embeddings_v3", type_vocab_size: 2 }, "type_vocab_size is 2; only 1"],
+  [{ model_type: "new", logn_attention_scale: true }, "logn_attention_scale is true; only false"],
+  [
+    { model_type: "gte", position_embedding_type: "absolute" },
+    'position_embedding_type is "absolute"; known: rope',
+  ],
+  [
+    { model_type: "new", rope_scaling: { type: "ntk", factor: 2, mixed_b: 0.75 } },
+    "rope_scaling.mixed_b is given; only null is known",
+  ],
   [{ ...latent, rope_interleave: false }, "rope_interleave is false; only true is known"],
   [{ ...mixed, topk_method: "any" }, 'topk_method is "any"; known: noaux_tc'],
   [{ ...mixed, n_group: 4 }, "n_group is 4, which does not divide 6 experts"],
@@ -828,6 +846,23 @@ test("Llama 3.2 Vision is what transformers takes for granted where nothing is s
   const skipped = blocks.flatMap(({ only }, layer) => (only === "nothing" ? [layer] : []))
   expect(skipped).toEqual([3, 8, 13, 18, 23, 28, 33, 38])
   expect(blocks[0]!.attention.rotation!.query.frequencies[1]).toBeCloseTo(5e5 ** (-1 / 64), 12)
+})
+
+test("Jina Embeddings 3 is the same under both of its names", () => {
+  const own = { hidden_act: "gelu" }
+  const flash = { ...own, model_type: "xlm-roberta", position_embedding_type: "rotary" }
+  expect(read({ ...flash, rotary_emb_base: 2e4 })).toEqual(
+    read({ ...own, model_type: "jina_embeddings_v3" }),
+  )
+})
+
+test("GTE adds a row of types where there are any", () => {
+  const namesOf = (type_vocab_size: number) => {
+    const own = read({ model_type: "gte", type_vocab_size })
+    return architectures.gte.naming(own).parts.embed_tokens
+  }
+  expect([namesOf(1), namesOf(0)]).toMatchObject([{ plusRow: { row: 0 } }, {}])
+  expect(namesOf(0)).not.toHaveProperty("plusRow")
 })
 
 // As configuration_*.py of transformers has them, of the sizes that are said here.

@@ -41,6 +41,8 @@ export interface ModelConfig {
     positions: { skipped: number; heard?: number } | undefined
     /** Of the sum. */
     norm?: NormKind
+    /** No row of types is added to it, in an architecture that has one otherwise. */
+    untyped?: true
     /** The second half of the vocabulary is the first, as its tokens are embedded in the second of two texts. */
     isPaired?: true
     /** Its table has so many rows, of which those behind the vocabulary are not read. */

@@ -12,6 +12,7 @@ import { kimiLinearNaming } from "../architectures/kimi-linear.ts"
 import { unitWeights } from "../architectures/llama4.ts"
 import { mambaNaming, scanProjections } from "../architectures/mamba.ts"
 import { mllamaParts } from "../architectures/mllama.ts"
+import { addendParts } from "../architectures/nomic-bert.ts"
 import { unitNorms } from "../architectures/olmo.ts"
 import {
   gatedQueries,
@@ -838,6 +839,39 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     fields: encoderFields,
     parts: sumsParts,
   },
+  // Converters leave out the row beside what experts make.
+  "nomic-bert-moe": {
+    model: "nomic_bert",
+    epsilon: "layer_norm_eps",
+    fields: (file) => ({
+      ...encoderFields(file),
+      moe_every_n_layers: file.count("moe_every_n_layers"),
+      num_experts: file.count("expert_count"),
+      moe_top_k: file.count("expert_used_count"),
+    }),
+    parts: (tensors) => ({
+      ...sumsParts(tensors),
+      ...addendParts({ name: "experts_row", constant: 0 }),
+    }),
+  },
+  "jina-bert-v2": {
+    model: "bert",
+    epsilon: "layer_norm_eps",
+    fields: (file) => {
+      for (const name of ["attn_q_norm.weight", "attn_norm_2.weight"])
+        if (file.hasPart(name))
+          throw file.wrong("block_count", `counts layers with ${name}, as Jina's for code have`)
+      return { ...encoderFields(file), position_embedding_type: "alibi" }
+    },
+    parts: (tensors, config) => ({ ...sumsParts(tensors), ...slopedBiases(config) }),
+  },
+  "jina-bert-v3": {
+    model: "jina_embeddings_v3",
+    epsilon: "layer_norm_eps",
+    fields: encoderFields,
+    parts: sumsParts,
+  },
+  eurobert: { model: "eurobert", fields: encoderFields },
   "modern-bert": {
     model: "modernbert",
     epsilon: "norm_eps",
@@ -1227,7 +1261,6 @@ const parts: Naming["parts"] = {
   "mlp.shared_expert.down_proj": "ffn_down_shexp",
 }
 
-/** Each projection of all experts is one tensor. Any architecture's gates and ups may be joined: first an expert's gate. */
 /** What queries are multiplied with is in their norm's weights; layers that see everything are not turned. */
 function museGlimmerFields(file: GgufFile, { rope_theta, layer_types }: Json): Json {
   const theta = file.numberIfThere("rope.freq_base_swa") ?? rope_theta
@@ -1240,6 +1273,7 @@ function museGlimmerFields(file: GgufFile, { rope_theta, layer_types }: Json): J
   }
 }
 
+/** Each projection of all experts is one tensor. Any architecture's gates and ups may be joined: first an expert's gate. */
 function expertParts(
   { blocks, shapes: { hidden } }: ModelConfig,
   { has }: Pick<Tensors, "has">,
@@ -1265,7 +1299,6 @@ function expertParts(
   }
 }
 
-/** Where the tensors lie. Any architecture's queries, keys and values may be joined, and gate and up. */
 /** Of a layer behind the last one, which guesses ahead. */
 const aheadParts: Naming["parts"] = {
   enorm: "nextn.enorm",
@@ -1275,6 +1308,7 @@ const aheadParts: Naming["parts"] = {
   "shared_head.head": "nextn.shared_head_head",
 }
 
+/** Where the tensors lie. Any architecture's queries, keys and values may be joined, and gate and up. */
 export function ggufNaming(
   architecture: GgufArchitecture,
   config: ModelConfig,
