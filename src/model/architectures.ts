@@ -150,7 +150,7 @@ import {
   readOlmoHybrid,
 } from "./architectures/olmo.ts"
 import { optNaming, readOpt } from "./architectures/opt.ts"
-import { phi3Naming, phiNaming, readPhi, readPhi3 } from "./architectures/phi.ts"
+import { phi3Naming, phiNaming, readPhi, readPhi3, readPhimoe } from "./architectures/phi.ts"
 import {
   qwen3MoeNaming,
   readMellum,
@@ -309,6 +309,12 @@ export const architectures = {
     "joined projections; longrope; windows",
     readPhi3,
     phi3Naming,
+  ),
+  phimoe: row(
+    "Phi 3.5 MoE, Phi Mini MoE and Tiny MoE",
+    "as `mixtral`, with LayerNorms and biases; experts weighed by SparseMixer; longrope",
+    readPhimoe,
+    mixtralNaming,
   ),
   ministral3: row(
     "Ministral 3, Devstral 2",

@@ -509,6 +509,10 @@ test.each<[Json, string]>([
     "layer_rope_theta holds 1; known: 0, and rope_theta, which is 10000",
   ],
   [{ ...codegen, rotary_dim: 8, n_head: 2 }, "n_head is 2, not a multiple of 4"],
+  [
+    { model_type: "phimoe", num_experts_per_tok: 3 },
+    "num_experts_per_tok is 3; only 2 is known of this architecture",
+  ],
   [{ model_type: "lfm3", attention_bias: true }, "attention_bias is true; only false is known"],
   [
     { model_type: "lfm3", layer_types: ["conv", "conv", "conv", "linear"] },
@@ -847,6 +851,23 @@ test("Llama 3.2 Vision is what transformers takes for granted where nothing is s
   expect(skipped).toEqual([3, 8, 13, 18, 23, 28, 33, 38])
   expect(blocks[0]!.attention.rotation!.query.frequencies[1]).toBeCloseTo(5e5 ** (-1 / 64), 12)
 })
+
+test.each([
+  [4096, 1.1, 1],
+  [8192, 1.3, 1 / 2],
+])(
+  "Phi 3.5 MoE made for %i positions turns by its own list and growth",
+  (context, factor, share) => {
+    const pairs = (divisor: number) => Array<number>(4).fill(divisor)
+    const rope_scaling = {
+      ...{ type: "longrope", short_mscale: 1.1, long_mscale: 1.3 },
+      ...{ short_factor: pairs(1), long_factor: pairs(2) },
+      original_max_position_embeddings: 4096,
+    }
+    const own = { model_type: "phimoe", max_position_embeddings: context, rope_scaling }
+    expect(rotationOf(own)).toMatchObject({ factor, frequencies: { 0: share } })
+  },
+)
 
 test("Jina Embeddings 3 is the same under both of its names", () => {
   const own = { hidden_act: "gelu" }

@@ -278,6 +278,7 @@ test("launches of a layer in q4f16_1", () => {
       "phi": "7",
       "phi3": "9",
       "phi3-longrope": "9",
+      "phimoe": "9",
       "qwen2": "9",
       "qwen2-moe": "10",
       "qwen3": "9",

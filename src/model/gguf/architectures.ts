@@ -374,6 +374,13 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
   ...gemmaArchitectures,
   phi2: { model: "phi", epsilon: "layer_norm_eps", turned: "partial_rotary_factor" },
   phi3: { model: "phi3", turned: "partial_rotary_factor" },
+  phimoe: {
+    model: "phimoe",
+    fields: (file) => ({
+      ...localExperts(file),
+      lm_head_bias: file.tensors.has("output.bias"),
+    }),
+  },
   olmo: {
     model: "olmo",
     neighbours: true,

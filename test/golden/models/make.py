@@ -169,7 +169,32 @@ def searched(group, multiplier):
     }
 
 
+PHIMOE = {
+    **COMMON,
+    "architectures": ["PhimoeForCausalLM"],
+    "model_type": "phimoe",
+    "intermediate_size": 24,
+    "num_local_experts": 6,
+    "num_experts_per_tok": 2,
+    "router_jitter_noise": 0.1,
+    "input_jitter_noise": 0.01,
+    "attention_bias": True,
+    "lm_head_bias": True,
+    "tie_word_embeddings": False,
+    "sliding_window": 512,
+    "original_max_position_embeddings": 512,
+    "rope_scaling": {
+        "type": "longrope",
+        "short_factor": [1.0, 1.1, 1.3, 1.6, 2.0],
+        "long_factor": [1.0, 2.0, 3.0, 4.0, 5.0],
+        "short_mscale": 1.0,
+        "long_mscale": 1.3,
+        "original_max_position_embeddings": 512,
+    },
+}
+
 MODELS = {
+    "phimoe": PHIMOE,
     "falcon-h1": FALCON_H1,
     "falcon-h1-normed": {
         **FALCON_H1,
