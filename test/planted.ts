@@ -2370,6 +2370,14 @@ export const planted: readonly PlantedFault[] = [
     name: "jina-v2 on cpu",
   },
   {
+    what: "windows of EmbeddingGemma 2 are a position shorter",
+    file: "src/model/architectures/gemma4.ts",
+    text: 'own.count("sliding_window", 512) + 1',
+    fault: 'own.count("sliding_window", 512)',
+    test: "test/model/embeddings.test.ts",
+    name: "embedding-gemma2 on cpu",
+  },
+  {
     what: "turns of GTE are stretched by theta alone",
     file: "src/model/architectures/gte.ts",
     text: "factor: factor ** (2 / headDim)",

@@ -57,7 +57,12 @@ import {
   vaultGemmaNaming,
 } from "./architectures/gemma.ts"
 import { gemma3nNaming, readGemma3n } from "./architectures/gemma3n.ts"
-import { gemma4Naming, readGemma4 } from "./architectures/gemma4.ts"
+import {
+  embeddingGemma2Naming,
+  gemma4Naming,
+  readEmbeddingGemma2,
+  readGemma4,
+} from "./architectures/gemma4.ts"
 import { glm4Naming, neighboursNaming, readGlm, readGlm4 } from "./architectures/glm4.ts"
 import {
   bailingNaming,
@@ -291,6 +296,12 @@ export const architectures = {
     "experts beside the MLP; inputs of each layer's own; layers that read what others keep; two widths of heads",
     readGemma4,
     gemma4Naming,
+  ),
+  embedding_gemma2_text: row(
+    "EmbeddingGemma 2",
+    "as `gemma4_text`, both ways; inputs of each layer's own, made of the embedding; what is pooled goes through a matrix",
+    readEmbeddingGemma2,
+    embeddingGemma2Naming,
   ),
   muse_glimmer_text: row(
     "Muse Glimmer 30B",

@@ -869,6 +869,18 @@ test.each([
   },
 )
 
+// The defaults of configuration_embedding_gemma2.py of transformers.
+test("EmbeddingGemma 2 is the published model where nothing is said", () => {
+  const fields = fieldsOf({ model_type: "embedding_gemma2_text" })
+  const config = architectures.embedding_gemma2_text.read(fields)
+  const [first, , , , , sixth] = config.blocks
+  expect(config.blocks).toHaveLength(24)
+  expect(first!.attention).toMatchObject({ window: 513, headDim: 256, kvHeads: 2, scale: 1 })
+  expect(sixth!.attention).toMatchObject({ window: undefined, headDim: 512, kvHeads: 1 })
+  expect(sixth!.attention.rotation!.query.frequencies[1]).toBeCloseTo(1e6 ** (-1 / 256), 12)
+  expect(config).toMatchObject({ layerInputs: { width: 512, projected: true }, pooledTo: 768 })
+})
+
 test("Jina Embeddings 3 is the same under both of its names", () => {
   const own = { hidden_act: "gelu" }
   const flash = { ...own, model_type: "xlm-roberta", position_embedding_type: "rotary" }

@@ -64,9 +64,13 @@ export interface ModelConfig {
   layerInputs?: {
     width: number
     epsilon: number
+    /** Or there is no such table: they are made of the embedding alone. */
+    projected?: true
     /** Where a row of an image stands, they are those of this token. */
     instead?: number
   }
+  /** Of a model that embeds: what is pooled goes through a matrix of its own, which has so many rows. */
+  pooledTo?: number
   /** The one behind the last layer; undefined: there is none. */
   norm: NormKind | undefined
   head: {

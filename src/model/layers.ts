@@ -215,17 +215,18 @@ function layerInputs(
   x: Node,
 ): ((layer: number) => Node) | undefined {
   if (!given) return undefined
-  const { width, epsilon, instead } = given
+  const { width, epsilon, projected: isProjected, instead } = given
   const { vocabulary, hidden, layers } = shapes
   const all = layers * width
-  const table = weight("inputs", "model.embed_tokens_per_layer.weight", vocabulary, all)
   const matrix = weight("inputs_projection", "model.per_layer_model_projection.weight", all, hidden)
-  const projected = scaled(linear(x, matrix), hidden ** -0.5)
   const weights = weight("inputs_norm", "model.per_layer_projection_norm.weight", width)
+  const projected = norm(scaled(linear(x, matrix), hidden ** -0.5), weights, epsilon)
+  const inputsOf = (inputs: Node) => (layer: number) => slice(inputs, layer * width, width)
+  if (isProjected) return inputsOf(projected)
+  const table = weight("inputs", "model.embed_tokens_per_layer.weight", vocabulary, all)
   const rows = instead === undefined ? embed(table) : embedOrElse(table, instead)
   const ofToken = scaled(rows, Math.sqrt(width))
-  const inputs = scaled(add(norm(projected, weights, epsilon), ofToken), Math.SQRT1_2)
-  return (layer) => slice(inputs, layer * width, width)
+  return inputsOf(scaled(add(projected, ofToken), Math.SQRT1_2))
 }
 
 export interface LayerPlace {

@@ -28,6 +28,7 @@ const models = [
   ["nomic-moe", 2048, {}],
   ["gte", 160, {}],
   ["eurobert", 512, {}],
+  ["embedding-gemma2", 512, {}],
 ] as const
 
 const encoders = join(import.meta.dirname, "../golden/gguf/encoders")
@@ -89,6 +90,7 @@ const others: Readonly<Record<string, readonly ("reference" | "vulkan" | "opencl
   electra: ["reference", "vulkan"],
   mpnet: ["reference", "vulkan", "opencl"],
   "jina-v2": ["reference", "vulkan"],
+  "embedding-gemma2": ["reference", "vulkan"],
   "nomic-moe": ["reference", "vulkan", "opencl"],
 }
 
@@ -246,6 +248,14 @@ test("a decoder whose configuration says is_causal: false sees both ways, compil
       expect(farthest(vector, expected[i]!)).toBeLessThan(1e-5)
   }
 }, 120_000)
+
+test("a folder that has a matrix for pooled rows among its weights is not compiled", async () => {
+  const source = await openModel(goldenFolder("embeddings", "embedding-gemma2"))
+  onTestFinished(() => source.close())
+  const output = join(tmpdir(), "sinter-never-written")
+  await expect(compileFolder(source, output, { format: "q0f32" })).rejects.toThrow(/its matrix/)
+  expect(existsSync(output)).toBe(false)
+})
 
 test("a folder that embeds need hold no head", async () => {
   const folder = copyOf(goldenFolder("embeddings", "qwen3-embedding"))

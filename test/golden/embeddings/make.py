@@ -101,6 +101,34 @@ MODELS = {
         "mean",
         True,
     ),
+    "embedding-gemma2": (
+        "EmbeddingGemma2TextModel",
+        {
+            "model_type": "embedding_gemma2_text",
+            "vocab_size": 480,
+            "hidden_size": 24,
+            "intermediate_size": 32,
+            "num_hidden_layers": 3,
+            "num_attention_heads": 2,
+            "num_key_value_heads": 2,
+            "head_dim": 12,
+            "global_head_dim": 20,
+            "num_global_key_value_heads": 1,
+            "hidden_activation": "gelu_pytorch_tanh",
+            "max_position_embeddings": 512,
+            "rms_norm_eps": 1e-6,
+            "sliding_window": 7,
+            "sliding_window_pattern": 2,
+            "hidden_size_per_layer_input": 16,
+            "embedding_dim": 32,
+            "bos_token_id": 2,
+            "eos_token_id": 1,
+            "pad_token_id": 0,
+        },
+        "embeddinggemma",
+        "mean",
+        True,
+    ),
     "distilbert": (
         "DistilBertModel",
         {
@@ -326,6 +354,15 @@ def published_of_gte(c, weights):
     return {**without(c, "rope_parameters"), **own, **more, "model_type": "new", "architectures": ["NewModel"]}
 
 
+def published_of_gemma2(c, weights):
+    """Inside of what also sees and hears; kinds of layers as transformers makes them of the pattern."""
+    for own in list(weights):
+        weights["language_model." + own] = weights.pop(own)
+    kinds = ["sliding_attention", "full_attention", "full_attention"]
+    text = {**without(without(c, "sliding_window_pattern"), "architectures"), "layer_types": kinds}
+    return {"architectures": ["EmbeddingGemma2Model"], "model_type": "embedding_gemma2", "text_config": text}
+
+
 def without(config, name):
     return {key: value for key, value in config.items() if key != name}
 
@@ -335,6 +372,7 @@ PUBLISHED = {
     "jina-v3": published_of_jina3,
     "nomic-moe": published_of_nomic,
     "gte": published_of_gte,
+    "embedding-gemma2": published_of_gemma2,
 }
 
 
@@ -343,6 +381,8 @@ def draw(name, shape, generator):
     normal = torch.randn(*shape, generator=generator)
     if "norm" in name.lower() and name.endswith("weight"):
         return 1 + 0.3 * normal
+    if name.endswith("layer_scalar"):
+        return 0.8 + 0.1 * normal
     if len(shape) == 1:
         return 0.2 * normal
     if "relative_attention_bias" in name:
@@ -351,6 +391,11 @@ def draw(name, shape, generator):
         return 0.5 * normal
     sharp = any(part in name for part in ("query", "key", "q_lin", "k_lin", "attn.q", "attn.k", "q_proj", "k_proj"))
     return normal * (2.2 if sharp else 1.3) / shape[-1] ** 0.5
+
+
+def scalars_of(model):
+    """What Gemma's layers are multiplied with, which nobody trains."""
+    return [(own, weight) for own, weight in model.named_buffers() if own.endswith("layer_scalar")]
 
 
 def write_json(path, value):
@@ -380,9 +425,10 @@ def make(name, output):
     model = changed(name, model)
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
-        for own, weight in model.named_parameters():
+        for own, weight in [*model.named_parameters(), *scalars_of(model)]:
             weight.copy_(draw(own, weight.shape, generator).bfloat16().float())
-    stored = {own: weight.detach().bfloat16() for own, weight in model.named_parameters() if not own.startswith("pooler")}
+    weights = [*model.named_parameters(), *scalars_of(model)]
+    stored = {own: weight.detach().bfloat16() for own, weight in weights if not own.startswith("pooler")}
     published = PUBLISHED.get(name, lambda given, _: given)({"architectures": [kind], **config}, stored)
     save_file({own: weight.contiguous() for own, weight in stored.items()}, folder / "model.safetensors", metadata={"format": "pt"})
     write_json(folder / "config.json", {**published, "torch_dtype": "bfloat16"})
