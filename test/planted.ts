@@ -2370,6 +2370,14 @@ export const planted: readonly PlantedFault[] = [
     name: "jina-v2 on cpu",
   },
   {
+    what: "weights of DBRX's experts are not normalised",
+    file: "src/model/architectures/dbrx.ts",
+    text: "mlp?.json[power] !== null",
+    fault: "mlp?.json[power] === null",
+    test: "test/model/reference.test.ts",
+    name: "models/dbrx",
+  },
+  {
     what: "windows of EmbeddingGemma 2 are a position shorter",
     file: "src/model/architectures/gemma4.ts",
     text: 'own.count("sliding_window", 512) + 1',

@@ -30,6 +30,7 @@ import {
   readCohere2Moe,
   readCohereCompass,
 } from "./architectures/cohere2.ts"
+import { dbrxNaming, readDbrx } from "./architectures/dbrx.ts"
 import {
   deepseekNaming,
   miniCpm3Naming,
@@ -241,6 +242,12 @@ export const architectures = {
   ),
   qwen3: row("Qwen 3, dense", "norms on query and key heads", readQwen3, llamaNaming, "c_attn"),
   mixtral: row("Mixtral 8x7B and 8x22B", "2 of 8 experts; windows", readMixtral, mixtralNaming),
+  dbrx: row(
+    "DBRX",
+    "4 of 16 experts behind LayerNorms without biases; queries, keys and values cut off",
+    readDbrx,
+    dbrxNaming,
+  ),
   qwen2_moe: row(
     "Qwen 1.5 MoE A2.7B, Qwen 2 57B-A14B",
     "experts beside a shared one under a gate of its own",

@@ -510,6 +510,13 @@ test.each<[Json, string]>([
   ],
   [{ ...codegen, rotary_dim: 8, n_head: 2 }, "n_head is 2, not a multiple of 4"],
   [
+    {
+      ...{ model_type: "dbrx", d_model: 64, n_layers: 2, n_heads: 4, max_seq_len: 128 },
+      ffn_config: { moe_normalize_expert_weights: 2 },
+    },
+    "ffn_config.moe_normalize_expert_weights is 2; known: 1 and null",
+  ],
+  [
     { model_type: "phimoe", num_experts_per_tok: 3 },
     "num_experts_per_tok is 3; only 2 is known of this architecture",
   ],

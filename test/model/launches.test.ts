@@ -190,6 +190,7 @@ test("launches of a layer in q4f16_1", () => {
       "cohere2": "7",
       "cohere2-moe": "7 8",
       "cwm": "9",
+      "dbrx": "9",
       "deepseek-v2": "12 13",
       "deepseek-v2-dense": "11",
       "deepseek-v3": "12 13",

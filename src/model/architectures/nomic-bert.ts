@@ -7,7 +7,7 @@
 import { type Block, withAttention, withMlp } from "../block.ts"
 import { type Differences, type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
-import { joinedRows, type Naming, withParts } from "../weights/names.ts"
+import { flatExperts, joinedRows, type Naming, withParts } from "../weights/names.ts"
 import { asEncoder } from "./encoder.ts"
 import { readRouting } from "./experts.ts"
 
@@ -104,24 +104,11 @@ export function nomicBertNaming({ shapes: { hidden }, blocks }: ModelConfig): Na
   }
   const block = blocks.find(({ experts }) => experts)
   if (!block) return naming
-  const { count } = block.experts!
-  const run = block.mlp.intermediate
-  // A row of either stack is a column of what an expert makes: so the second is turned around, matrix by matrix.
-  const stack = { bare: true, stacked: count, shape: [count * run, hidden] } as const
+  const sizes = { ...block.mlp, count: block.experts!.count, hidden }
   return withParts(naming, {
     "mlp.up_proj": "mlp.fc1",
     "mlp.gate": "mlp.router.layer",
-    "mlp.experts.*.up_proj": {
-      ...stack,
-      name: "mlp.experts.mlp.w1",
-      rows: { of: count * run, from: 0, run, every: run },
-    },
-    "mlp.experts.*.down_proj": {
-      ...stack,
-      name: "mlp.experts.mlp.w2",
-      rows: { of: count * hidden, from: 0, run: hidden, every: hidden },
-      transposed: true,
-    },
+    ...flatExperts(sizes, { up: "mlp.experts.mlp.w1", down: "mlp.experts.mlp.w2" }),
     ...addendParts({ name: "mlp.experts.bias", bare: true }),
   })
 }

@@ -810,6 +810,27 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     }),
     parts: (_, config) => ({ embed_norm: "token_embd_norm", ...slopedBiases(config) }),
   },
+  dbrx: {
+    model: "dbrx",
+    epsilon: "layer_norm_epsilon",
+    fields: (file, usual) => ({
+      d_model: usual.hidden_size,
+      n_layers: usual.num_hidden_layers,
+      n_heads: usual.num_attention_heads,
+      max_seq_len: usual.max_position_embeddings,
+      attn_config: {
+        kv_n_heads: usual.num_key_value_heads,
+        rope_theta: usual.rope_theta,
+        clip_qkv: file.factor("attention.clamp_kqv") ?? null,
+      },
+      ffn_config: {
+        ffn_hidden_size: usual.intermediate_size,
+        moe_num_experts: file.count("expert_count"),
+        moe_top_k: file.count("expert_used_count"),
+      },
+    }),
+    parts: () => ({ post_attention_layernorm: "attn_output_norm" }),
+  },
   mpt: {
     model: "mpt",
     epsilon: "layer_norm_epsilon",
