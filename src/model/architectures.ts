@@ -883,7 +883,12 @@ export const architectures = {
     readGte,
     gteNaming,
   ),
-  new: row("the same as first published", "as `gte`; turns may be stretched", readGte, gteNaming),
+  new: row(
+    "GTE multilingual and GTE 1.5 as first published",
+    "as `gte`; turns may be stretched",
+    readGte,
+    gteNaming,
+  ),
   eurobert: row(
     "EuroBERT 210M to 2.1B, Jina Embeddings 5 Nano",
     "as `llama`, both ways",
