@@ -30,6 +30,7 @@ import {
   readCohere2Moe,
   readCohereCompass,
 } from "./architectures/cohere2.ts"
+import { dbrxNaming, readDbrx } from "./architectures/dbrx.ts"
 import {
   deepseekNaming,
   miniCpm3Naming,
@@ -57,7 +58,12 @@ import {
   vaultGemmaNaming,
 } from "./architectures/gemma.ts"
 import { gemma3nNaming, readGemma3n } from "./architectures/gemma3n.ts"
-import { gemma4Naming, readGemma4 } from "./architectures/gemma4.ts"
+import {
+  embeddingGemma2Naming,
+  gemma4Naming,
+  readEmbeddingGemma2,
+  readGemma4,
+} from "./architectures/gemma4.ts"
 import { glm4Naming, neighboursNaming, readGlm, readGlm4 } from "./architectures/glm4.ts"
 import {
   bailingNaming,
@@ -89,6 +95,7 @@ import {
   readGraniteSwa,
   readHyperclovax,
 } from "./architectures/granite.ts"
+import { gteNaming, readGte } from "./architectures/gte.ts"
 import { hrmTextNaming, readHrmText } from "./architectures/hrm-text.ts"
 import {
   hunyuan3Naming,
@@ -99,6 +106,7 @@ import {
   readHunyuanMoe,
   readHunyuanVl,
 } from "./architectures/hunyuan.ts"
+import { jinaXlmNaming, readJina3 } from "./architectures/jina.ts"
 import { kimiLinearNaming, readKimiLinear } from "./architectures/kimi-linear.ts"
 import { kolibri1Naming, readKolibri1 } from "./architectures/kolibri1.ts"
 import { lagunaNaming, readLaguna } from "./architectures/laguna.ts"
@@ -107,6 +115,7 @@ import { lfm2Naming, lfm3Naming, readLfm2, readLfm2Moe, readLfm3 } from "./archi
 import {
   exaoneNaming,
   readCwm,
+  readEuroBert,
   readExaone,
   readHelium,
   readInternlm3,
@@ -147,7 +156,7 @@ import {
   readOlmoHybrid,
 } from "./architectures/olmo.ts"
 import { optNaming, readOpt } from "./architectures/opt.ts"
-import { phi3Naming, phiNaming, readPhi, readPhi3 } from "./architectures/phi.ts"
+import { phi3Naming, phiNaming, readPhi, readPhi3, readPhimoe } from "./architectures/phi.ts"
 import {
   qwen3MoeNaming,
   readMellum,
@@ -233,6 +242,12 @@ export const architectures = {
   ),
   qwen3: row("Qwen 3, dense", "norms on query and key heads", readQwen3, llamaNaming, "c_attn"),
   mixtral: row("Mixtral 8x7B and 8x22B", "2 of 8 experts; windows", readMixtral, mixtralNaming),
+  dbrx: row(
+    "DBRX",
+    "4 of 16 experts behind LayerNorms without biases; queries, keys and values cut off",
+    readDbrx,
+    dbrxNaming,
+  ),
   qwen2_moe: row(
     "Qwen 1.5 MoE A2.7B, Qwen 2 57B-A14B",
     "experts beside a shared one under a gate of its own",
@@ -289,6 +304,12 @@ export const architectures = {
     readGemma4,
     gemma4Naming,
   ),
+  embedding_gemma2_text: row(
+    "EmbeddingGemma 2",
+    "as `gemma4_text`, both ways; inputs of each layer's own, made of the embedding; what is pooled goes through a matrix",
+    readEmbeddingGemma2,
+    embeddingGemma2Naming,
+  ),
   muse_glimmer_text: row(
     "Muse Glimmer 30B",
     "norms before and behind, of the embedding and of heads without weights; gated heads; windows are turned, every fourth layer is not; bent logits",
@@ -306,6 +327,12 @@ export const architectures = {
     "joined projections; longrope; windows",
     readPhi3,
     phi3Naming,
+  ),
+  phimoe: row(
+    "Phi 3.5 MoE, Phi Mini MoE and Tiny MoE",
+    "as `mixtral`, with LayerNorms and biases; experts weighed by SparseMixer; longrope",
+    readPhimoe,
+    mixtralNaming,
   ),
   ministral3: row(
     "Ministral 3, Devstral 2",
@@ -797,14 +824,14 @@ export const architectures = {
     nemotronNasNaming,
   ),
   bert: row(
-    "BERT, MiniLM, BGE 1.5, E5, GTE, Arctic Embed, which embed",
-    "sees both ways; norms behind; learned positions",
+    "BERT, MiniLM, BGE 1.5, E5, GTE, Arctic Embed, which embed; Jina Embeddings 2",
+    "sees both ways; norms behind; learned positions, or in Jina's scores that lose by distance (ALiBi), and gated MLPs",
     readBert,
     bertNaming,
   ),
   "xlm-roberta": row(
-    "XLM-RoBERTa, BGE-M3, multilingual E5, Arctic Embed 2, which embed",
-    "as `bert`, positions from 2 on",
+    "XLM-RoBERTa, BGE-M3, multilingual E5, Arctic Embed L 2, which embed; Jina Embeddings 3 without adapters, Jina Reranker 2",
+    "as `bert`, positions from 2 on, or in Jina's turned",
     readRoberta,
     bertNaming,
   ),
@@ -839,10 +866,33 @@ export const architectures = {
     mpnetNaming,
   ),
   nomic_bert: row(
-    "Nomic Embed Text 1 and 1.5",
-    "sees both ways; turned; gated MLP",
+    "Nomic Embed Text 1, 1.5 and 2",
+    "sees both ways; turned; gated MLP; in 2 biases, no gates, and experts in every other layer",
     readNomicBert,
     nomicBertNaming,
+  ),
+  jina_embeddings_v3: row(
+    "Jina Embeddings 3, as transformers has it",
+    "as Jina's of `xlm-roberta`",
+    readJina3,
+    jinaXlmNaming,
+  ),
+  gte: row(
+    "GTE multilingual, GTE 1.5, Arctic Embed M 2",
+    "as `nomic_bert`, with biases",
+    readGte,
+    gteNaming,
+  ),
+  new: row(
+    "GTE multilingual and GTE 1.5 as first published",
+    "as `gte`; turns may be stretched",
+    readGte,
+    gteNaming,
+  ),
+  eurobert: row(
+    "EuroBERT 210M to 2.1B, Jina Embeddings 5 Nano",
+    "as `llama`, both ways",
+    readEuroBert,
   ),
   modernbert: row(
     "ModernBERT, GTE ModernBERT, Nomic's ModernBERT Embed",

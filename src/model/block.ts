@@ -234,7 +234,8 @@ export interface Mlp {
   /** What is projected back has a norm first. */
   normed?: NormKind
   intermediate: number
-  bias: boolean
+  /** Of all matrices, or of the one that projects back. */
+  bias: boolean | "down"
   /** What is projected is multiplied with a learned number for each column, which is stored so many times smaller. */
   weighed?: number
   /** What gates are multiplied with before they are activated, and what is given in the end. */
@@ -262,6 +263,8 @@ export interface Experts {
   beside?: Mlp
   /** The router has a bias, and so has every matrix. */
   biased?: true
+  /** A learned row is added to what they make together. */
+  addend?: true
   /** Gates are cut off above it and what they are multiplied with on either side, which counts one more. */
   limit?: number
 }

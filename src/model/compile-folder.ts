@@ -95,10 +95,13 @@ export async function compileFolder(
       option: "--lora",
       problem: `${model.path} is packed as ${format}, into which no adapter can be written; serve both as they are`,
     })
-  if (model.ranks)
+  const left = model.ranks
+    ? "a model that ranks"
+    : "a model whose pooled rows go through its matrix"
+  if (model.ranks || model.config.pooledTo !== undefined)
     throw new Folder(model.path).broken(
       model.configuration,
-      "a model that ranks is not compiled; serve the folder as it was published",
+      `${left} is not compiled; serve the folder as it was published`,
     )
   const towers = sensesOf<Sense>(model).map(({ name, sense }) => {
     const kept = senseFor(sense, format)

@@ -387,6 +387,24 @@ test.each<[Json, string]>([
   ],
   [{ model_type: "nomic_bert", causal: true }, "causal is true; only false is known"],
   [{ model_type: "nomic_bert", rotary_scaling_factor: 2 }, "rotary_scaling_factor is given"],
+  [
+    { model_type: "nomic_bert", moe_every_n_layers: 2, moe_normalize_expert_weights: true },
+    "moe_normalize_expert_weights is true; only false is known",
+  ],
+  [
+    { model_type: "bert", position_embedding_type: "alibi", feed_forward_type: "reglu" },
+    'feed_forward_type is "reglu"; known: geglu',
+  ],
+  [{ model_type: "jina_embeddings_v3", type_vocab_size: 2 }, "type_vocab_size is 2; only 1"],
+  [{ model_type: "new", logn_attention_scale: true }, "logn_attention_scale is true; only false"],
+  [
+    { model_type: "gte", position_embedding_type: "absolute" },
+    'position_embedding_type is "absolute"; known: rope',
+  ],
+  [
+    { model_type: "new", rope_scaling: { type: "ntk", factor: 2, mixed_b: 0.75 } },
+    "rope_scaling.mixed_b is given; only null is known",
+  ],
   [{ ...latent, rope_interleave: false }, "rope_interleave is false; only true is known"],
   [{ ...mixed, topk_method: "any" }, 'topk_method is "any"; known: noaux_tc'],
   [{ ...mixed, n_group: 4 }, "n_group is 4, which does not divide 6 experts"],
@@ -491,6 +509,17 @@ test.each<[Json, string]>([
     "layer_rope_theta holds 1; known: 0, and rope_theta, which is 10000",
   ],
   [{ ...codegen, rotary_dim: 8, n_head: 2 }, "n_head is 2, not a multiple of 4"],
+  [
+    {
+      ...{ model_type: "dbrx", d_model: 64, n_layers: 2, n_heads: 4, max_seq_len: 128 },
+      ffn_config: { moe_normalize_expert_weights: 2 },
+    },
+    "ffn_config.moe_normalize_expert_weights is 2; known: 1 and null",
+  ],
+  [
+    { model_type: "phimoe", num_experts_per_tok: 3 },
+    "num_experts_per_tok is 3; only 2 is known of this architecture",
+  ],
   [{ model_type: "lfm3", attention_bias: true }, "attention_bias is true; only false is known"],
   [
     { model_type: "lfm3", layer_types: ["conv", "conv", "conv", "linear"] },
@@ -844,6 +873,52 @@ test("Llama 3.2 Vision is what transformers takes for granted where nothing is s
   const skipped = blocks.flatMap(({ only }, layer) => (only === "nothing" ? [layer] : []))
   expect(skipped).toEqual([3, 8, 13, 18, 23, 28, 33, 38])
   expect(blocks[0]!.attention.rotation!.query.frequencies[1]).toBeCloseTo(5e5 ** (-1 / 64), 12)
+})
+
+test.each([
+  [4096, 1.1, 1],
+  [8192, 1.3, 1 / 2],
+])(
+  "Phi 3.5 MoE made for %i positions turns by its own list and growth",
+  (context, factor, share) => {
+    const pairs = (divisor: number) => Array<number>(4).fill(divisor)
+    const rope_scaling = {
+      ...{ type: "longrope", short_mscale: 1.1, long_mscale: 1.3 },
+      ...{ short_factor: pairs(1), long_factor: pairs(2) },
+      original_max_position_embeddings: 4096,
+    }
+    const own = { model_type: "phimoe", max_position_embeddings: context, rope_scaling }
+    expect(rotationOf(own)).toMatchObject({ factor, frequencies: { 0: share } })
+  },
+)
+
+// The defaults of configuration_embedding_gemma2.py of transformers.
+test("EmbeddingGemma 2 is the published model where nothing is said", () => {
+  const fields = fieldsOf({ model_type: "embedding_gemma2_text" })
+  const config = architectures.embedding_gemma2_text.read(fields)
+  const [first, , , , , sixth] = config.blocks
+  expect(config.blocks).toHaveLength(24)
+  expect(first!.attention).toMatchObject({ window: 513, headDim: 256, kvHeads: 2, scale: 1 })
+  expect(sixth!.attention).toMatchObject({ window: undefined, headDim: 512, kvHeads: 1 })
+  expect(sixth!.attention.rotation!.query.frequencies[1]).toBeCloseTo(1e6 ** (-1 / 256), 12)
+  expect(config).toMatchObject({ layerInputs: { width: 512, projected: true }, pooledTo: 768 })
+})
+
+test("Jina Embeddings 3 is the same under both of its names", () => {
+  const own = { hidden_act: "gelu" }
+  const flash = { ...own, model_type: "xlm-roberta", position_embedding_type: "rotary" }
+  expect(read({ ...flash, rotary_emb_base: 2e4 })).toEqual(
+    read({ ...own, model_type: "jina_embeddings_v3" }),
+  )
+})
+
+test("GTE adds a row of types where there are any", () => {
+  const namesOf = (type_vocab_size: number) => {
+    const own = read({ model_type: "gte", type_vocab_size })
+    return architectures.gte.naming(own).parts.embed_tokens
+  }
+  expect([namesOf(1), namesOf(0)]).toMatchObject([{ plusRow: { row: 0 } }, {}])
+  expect(namesOf(0)).not.toHaveProperty("plusRow")
 })
 
 // As configuration_*.py of transformers has them, of the sizes that are said here.

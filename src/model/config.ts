@@ -41,6 +41,8 @@ export interface ModelConfig {
     positions: { skipped: number; heard?: number } | undefined
     /** Of the sum. */
     norm?: NormKind
+    /** No row of types is added to it, in an architecture that has one otherwise. */
+    untyped?: true
     /** The second half of the vocabulary is the first, as its tokens are embedded in the second of two texts. */
     isPaired?: true
     /** Its table has so many rows, of which those behind the vocabulary are not read. */
@@ -62,9 +64,13 @@ export interface ModelConfig {
   layerInputs?: {
     width: number
     epsilon: number
+    /** Or there is no such table: they are made of the embedding alone. */
+    projected?: true
     /** Where a row of an image stands, they are those of this token. */
     instead?: number
   }
+  /** Of a model that embeds: what is pooled goes through a matrix of its own, which has so many rows. */
+  pooledTo?: number
   /** The one behind the last layer; undefined: there is none. */
   norm: NormKind | undefined
   head: {

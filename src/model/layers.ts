@@ -146,9 +146,7 @@ function cycledLayers(
       left = decoderLayer(blocks[index]!, left, { ...placeOf(index), keptBy: passed++ })
     return lastNorm(left)
   }
-  const vector = (name: string) => weight(name, `model.${name}.weight`, hidden)
-  // A learned row, whatever the token: a norm whose weights are 0, and its bias.
-  let fastRow = norm(x, vector("fast_zeros"), TINY, { kind: "layer", bias: vector("fast_row") })
+  let fastRow = learnedRow(x, (name) => weight(`fast_${name}`, `model.fast_${name}.weight`, hidden))
   let slowRow = x
   for (let cycle = 0; cycle < slow; cycle++) {
     for (let time = 0; time < fast; time++) fastRow = pass(0, add(fastRow, slowRow))
@@ -156,6 +154,10 @@ function cycledLayers(
   }
   return slowRow
 }
+
+/** As many as there are rows of `x`, whatever these are: a norm whose weights are 0, and its bias. */
+const learnedRow = (x: Node, vector: (name: "zeros" | "row") => Weight) =>
+  norm(x, vector("zeros"), TINY, { kind: "layer", bias: vector("row") })
 
 function widened(x: Node, hidden: number): Node {
   const part = named("", "model.")
@@ -213,17 +215,18 @@ function layerInputs(
   x: Node,
 ): ((layer: number) => Node) | undefined {
   if (!given) return undefined
-  const { width, epsilon, instead } = given
+  const { width, epsilon, projected: isProjected, instead } = given
   const { vocabulary, hidden, layers } = shapes
   const all = layers * width
-  const table = weight("inputs", "model.embed_tokens_per_layer.weight", vocabulary, all)
   const matrix = weight("inputs_projection", "model.per_layer_model_projection.weight", all, hidden)
-  const projected = scaled(linear(x, matrix), hidden ** -0.5)
   const weights = weight("inputs_norm", "model.per_layer_projection_norm.weight", width)
+  const projected = norm(scaled(linear(x, matrix), hidden ** -0.5), weights, epsilon)
+  const inputsOf = (inputs: Node) => (layer: number) => slice(inputs, layer * width, width)
+  if (isProjected) return inputsOf(projected)
+  const table = weight("inputs", "model.embed_tokens_per_layer.weight", vocabulary, all)
   const rows = instead === undefined ? embed(table) : embedOrElse(table, instead)
   const ofToken = scaled(rows, Math.sqrt(width))
-  const inputs = scaled(add(norm(projected, weights, epsilon), ofToken), Math.SQRT1_2)
-  return (layer) => slice(inputs, layer * width, width)
+  return inputsOf(scaled(add(projected, ofToken), Math.SQRT1_2))
 }
 
 export interface LayerPlace {
@@ -787,12 +790,16 @@ function mlpAndExperts(
 /** What chosen experts make of each row; `routed`: what the router reads. */
 function mixture(
   mlp: Mlp,
-  { latent, ...experts }: Experts,
+  { latent, addend, ...experts }: Experts,
   layer: Named,
   x: Node,
   hidden: number,
   routed = x,
 ): Node {
+  if (addend) {
+    const row = (name: string) => layer(`experts_${name}`, `mlp.experts_${name}.weight`, hidden)
+    return add(mixture(mlp, experts, layer, x, hidden, routed), learnedRow(x, row))
+  }
   if (latent === undefined) return chosenExperts(mlp, experts, layer, x, routed)
   const narrow = layer("latent_in", "mlp.latent_in_proj.weight", latent, hidden)
   const made = chosenExperts(mlp, experts, layer, linear(x, narrow), routed)
@@ -863,7 +870,7 @@ function mlp(
     const given = linear(
       within(bounded, input, layer, tensor, "input"),
       layer(name, `${tensor}.weight`, rows, input.columns),
-      bias ? layer(`${name}_bias`, `${tensor}.bias`, rows) : undefined,
+      bias === true || bias === name ? layer(`${name}_bias`, `${tensor}.bias`, rows) : undefined,
     )
     return within(bounded, given, layer, tensor, "output")
   }

@@ -32,7 +32,7 @@ import { MLC, readMlcConfig } from "./mlc-config.ts"
 import { withOwnHead } from "./own-head.ts"
 import { withOrders } from "./packed/orders.ts"
 import { floatsOf, packingOf } from "./packed/packing.ts"
-import { type Pooling, readPooling } from "./pooling.ts"
+import { type Pooling, readMatrix, readPooling } from "./pooling.ts"
 import { ranks, readRanking } from "./ranking.ts"
 import { architectureOf, textFields, wholeFields } from "./seeing.ts"
 import { orWhy } from "./sense.ts"
@@ -137,7 +137,7 @@ export async function openModel(
     const read = readTensors(graph, weights)
     const pooled = isRanker
       ? await readRanking(fields, config, weights)
-      : pooling && { ...pooling, dense: (await source.readDense?.(weights)) ?? pooling.dense }
+      : pooling && { ...pooling, dense: await denseOf(source, pooling, weights) }
     weights.refuseOthers?.(read)
     if (verify)
       for (const each of [weights, vision?.weights, hearing?.weights]) await each?.verify()
@@ -163,6 +163,19 @@ export async function openModel(
       close: () => closing.close(),
     }
   })
+}
+
+/** What pooled rows go through. */
+async function denseOf(
+  { config, readDense }: Source,
+  pooling: Pooling,
+  weights: Weights,
+): Promise<Pooling["dense"]> {
+  const { pooledTo, shapes } = config
+  if (pooledTo === undefined) return (await readDense?.(weights)) ?? pooling.dense
+  const size = { rows: pooledTo, columns: shapes.hidden, activation: "none" } as const
+  const own = { ...size, isBiased: false }
+  return [await readMatrix(weights, "model.embedding_projection", own), ...pooling.dense]
 }
 
 /** Words are timed by heads of a Whisper's. */

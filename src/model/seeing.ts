@@ -66,6 +66,7 @@ export const seeing: Readonly<Record<string, Seeing>> = {
   cohere_compass: { models: "North Micro Vision", texts: ["cohere_compass_text"] },
   deepseek_vl: { models: "DeepSeek VL 1.3B", texts: ["llama"], tied: true },
   deepseek_vl_hybrid: { models: "DeepSeek VL 7B", texts: ["llama"], tied: true },
+  embedding_gemma2: { models: "EmbeddingGemma 2", texts: ["embedding_gemma2_text"], tied: true },
   exaone4_5: { models: "EXAONE 4.5", texts: ["exaone4"] },
   fast_vlm: { models: "FastVLM", texts: ["qwen2"] },
   gemma3: { models: "Gemma 3, 4B to 27B", texts: ["gemma3_text"], tied: true },

@@ -37,6 +37,7 @@ export const compiledModels = [
   "nemotron",
   "nemotron-h-moe",
   "phi",
+  "phimoe",
   "qwen3-5",
 ] as const
 

@@ -25,6 +25,7 @@ describe.each([
       "models/granite-hybrid",
       "models/mamba",
       "models/kolibri1",
+      "models/phimoe",
     ],
     breadth: "some",
   },

@@ -286,7 +286,12 @@ export const valueDim = ({ headDim, latent }: Pick<Attention, "headDim" | "laten
  */
 export interface Routing {
   active: number
-  score: "softmax" | "sigmoid" // softmax: over all experts
+  score: "softmax" | "sigmoid" | "sparsemixer" // softmax: over all experts
+  /**
+   * Of SparseMixer (arXiv 2409.12136): an expert's score is its share of a softmax over itself and those behind it that lack no more
+   * than twice this share of whichever of both logits is larger.
+   */
+  jitter?: number
   /** A bias is added to logits, and not to scores. */
   biased?: "logits"
   normalized: boolean
@@ -517,13 +522,14 @@ export const directionText = ({ bidirectional, mutual, cross, media }: Attention
 export function routingText({
   active,
   score,
+  jitter,
   biased,
   normalized,
   factor,
   groups,
 }: Routing): string {
   return [
-    `${active} of the highest ${score}`,
+    `${active} of the highest ${score}${jitter === undefined ? "" : ` ${jitter}`}`,
     ...(biased ? [`by biased ${biased}`] : []),
     ...(groups ? [`in ${groups.open} of ${groups.count} groups by the ${groups.rank}`] : []),
     ...(normalized ? ["normalized"] : []),

@@ -5,19 +5,25 @@
 // scores. Sources: modeling_bert.py, modeling_xlm_roberta.py, modeling_electra.py, modeling_distilbert.py and modeling_mpnet.py of
 // transformers.
 
-import { NORMS, withAttention, withBlocks, withMlp } from "../block.ts"
-import { type Differences, type ModelConfig, readDecoder, seeingBothWays } from "../config.ts"
+import { withAttention, withBlocks, withMlp } from "../block.ts"
+import { type Differences, type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { ranks } from "../ranking.ts"
 import type { NamedPart, Naming } from "../weights/names.ts"
+import { asEncoder } from "./encoder.ts"
+import { jinaBertNaming, jinaXlmNaming, readJinaBert, readJinaXlm } from "./jina.ts"
 
-export function readBert(fields: Fields): ModelConfig {
-  return readTyped(fields, 0)
-}
+/** And Jina's of the second generation, which are called so, too. */
+export const readBert = (fields: Fields) =>
+  positionsOf(fields) === "alibi" ? readJinaBert(fields) : readTyped(fields, 0)
 
-export function readRoberta(fields: Fields): ModelConfig {
-  return readTyped(fields, fields.count("pad_token_id", 1, 0) + 1)
-}
+/** And Jina's of the third, which are XLM-RoBERTas by name. */
+export const readRoberta = (fields: Fields) =>
+  positionsOf(fields) === "rotary"
+    ? readJinaXlm(fields)
+    : readTyped(fields, fields.count("pad_token_id", 1, 0) + 1)
+
+const positionsOf = (fields: Fields) => fields.text("position_embedding_type", "absolute")
 
 export function readElectra(fields: Fields): ModelConfig {
   const config = readTyped(fields, 0)
@@ -55,7 +61,7 @@ const BUCKETS = 32
 function readTyped(fields: Fields, skipped: number): ModelConfig {
   if (fields.flag("is_decoder", false))
     throw fields.wrong("is_decoder", "is true; only encoders are known of this architecture")
-  const positions = fields.text("position_embedding_type", "absolute")
+  const positions = positionsOf(fields)
   if (positions !== "absolute")
     throw fields.wrong("position_embedding_type", `is "${positions}"; known: absolute`)
   const config = readEncoder(fields, skipped, {
@@ -81,22 +87,23 @@ function readEncoder(fields: Fields, skipped: number, differences: Differences):
   const context = config.shapes.context - skipped
   if (context < 1)
     throw fields.wrong("max_position_embeddings", `leaves no position behind the first ${skipped}`)
-  const blocks = withBlocks(config, (block) => ({
-    ...withMlp(withAttention(block, { bias: { qkv: true, o: true } }), {
-      gated: false,
-      bias: true,
-    }),
-    norms: NORMS.sums,
-  }))
-  return seeingBothWays({
-    ...blocks,
+  const encoder = asEncoder(config, (block) =>
+    withMlp(withAttention(block, { bias: { qkv: true, o: true } }), { gated: false, bias: true }),
+  )
+  return {
+    ...encoder,
     shapes: { ...config.shapes, context },
-    embedding: { factor: 1, positions: { skipped }, norm: config.norm! },
-    norm: undefined,
-  })
+    embedding: { ...encoder.embedding, positions: { skipped } },
+  }
 }
 
 export function bertNaming(config: ModelConfig): Naming {
+  const { biases, rotation } = config.blocks[0]!.attention
+  if (biases) return jinaBertNaming(config)
+  return rotation ? jinaXlmNaming(config) : plainNaming(config)
+}
+
+function plainNaming(config: ModelConfig): Naming {
   const wordsOfType = (row: number): NamedPart => ({
     name: "embeddings.word_embeddings",
     plusRow: { tensor: "embeddings.token_type_embeddings", row },
@@ -123,7 +130,7 @@ export function bertNaming(config: ModelConfig): Naming {
 
 export function mpnetNaming(config: ModelConfig): Naming {
   const { heads, context: positions } = config.shapes
-  const { parts, ...naming } = bertNaming(config)
+  const { parts, ...naming } = plainNaming(config)
   return {
     ...naming,
     roots: ["", "mpnet."].map((root) => ({ root, head: "" })),

@@ -85,7 +85,7 @@ function readBiased(fields: Fields, { absent, ...differences }: Differences): Mo
 }
 
 /** The last head's slope is 2 to minus its power, where nothing else is said. */
-const MOST = 8
+export const MOST = 8
 
 export function bloomNaming(config: ModelConfig): Naming {
   const { heads, headDim } = config.shapes

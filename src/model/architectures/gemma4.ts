@@ -1,7 +1,8 @@
 // Gemma 4: norms before and behind as Gemma 2 has them, but times their weight alone; unscaled scores of normed queries, keys and
 // values. Layers that see everything have wider heads, fewer of keys, in some no values but those, and turn a part of each head. In
 // some models the last layers read what earlier ones of their kind remember, each layer is given columns of the token's own, or
-// experts stand beside the MLP. Source: modeling_gemma4.py of transformers.
+// experts stand beside the MLP. EmbeddingGemma 2 is one that reads a text both ways, whose layers are given what a matrix makes of the
+// embedding; what is pooled goes through a matrix. Sources: modeling_gemma4.py and modeling_embedding_gemma2.py of transformers.
 
 import type { Shapes } from "../../runtime/manifest.ts"
 import { NORMS, type SelfAttention, withAttention, withBlocks, withMlp } from "../block.ts"
@@ -11,6 +12,7 @@ import {
   readDecoder,
   readLayerTypes,
   readOwnFields,
+  seeingBothWays,
 } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { readRotation } from "../rotation.ts"
@@ -61,6 +63,34 @@ export function readGemma4(given: Fields): ModelConfig {
   if (width === 0) return capped
   const { epsilon } = config.norm!
   return { ...capped, layerInputs: { width: checkedInputs(fields, width), epsilon } }
+}
+
+const embeddingGemma2 = {
+  ...{ vocab_size: 262144, hidden_size: 512, intermediate_size: 2048, num_hidden_layers: 24 },
+  ...{ num_attention_heads: 4, num_key_value_heads: 2, max_position_embeddings: 262144 },
+  rope_parameters: {
+    sliding_attention: { rope_type: "default", rope_theta: 1e4 },
+    full_attention: { rope_type: "default", rope_theta: 1e6 },
+  },
+}
+
+export function readEmbeddingGemma2(given: Fields): ModelConfig {
+  const own = given.with(embeddingGemma2)
+  const types = layerTypes(own, own.count("num_hidden_layers"))
+  const head_dim = own.count("global_head_dim", 512)
+  const num_key_value_heads = own.count("num_global_key_value_heads", 1)
+  const full = types.flatMap((type, layer) =>
+    type === "full_attention" ? [[`${layer}`, { head_dim, num_key_value_heads }]] : [],
+  )
+  const fields = own
+    .with({ per_layer_config: Object.fromEntries(full) })
+    .over({ sliding_window: own.count("sliding_window", 512) + 1 }) // which is a radius here
+  const { layerInputs, ...config } = readGemma4(fields.with({ hidden_size_per_layer_input: 512 }))
+  return {
+    ...seeingBothWays(config),
+    ...(layerInputs && { layerInputs: { ...layerInputs, projected: true as const } }),
+    pooledTo: fields.count("embedding_dim", 768),
+  }
 }
 
 /** Pictures may be seen both ways; text may not. */
@@ -177,3 +207,12 @@ export function gemma4Naming({ shapes: { hidden }, blocks: [block] }: ModelConfi
     ...stackedExperts({ count, intermediate: mlp.intermediate, hidden }, stacks, { bare: true }),
   })
 }
+
+export const embeddingGemma2Naming = (config: ModelConfig) =>
+  withParts(gemma4Naming(config), {
+    per_layer_model_projection: "ple.per_layer_model_projection",
+    per_layer_projection_norm: "ple.per_layer_projection_norm",
+    per_layer_input_gate: "ple_block.per_layer_input_gate",
+    per_layer_projection: "ple_block.per_layer_projection",
+    post_per_layer_input_norm: "ple_block.post_per_layer_input_norm",
+  })

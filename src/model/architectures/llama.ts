@@ -1,8 +1,8 @@
 // Llama 1 to 3.x and everything that is written as one: TinyLlama, SmolLM2, Vicuna, Yi, the embedded model. Seed OSS is one with
-// biases on queries, keys and values, InternLM 3 one that names its biases otherwise, EXAONE 3 one with GPT-2's names, Helium one that
-// turns neighbours, CWM one with windows in three of four layers. Sources: modeling_llama.py, where `attention_bias` biases the output
-// projection too, modeling_seed_oss.py, modeling_helium.py, modeling_cwm.py, and of the others the configurations and
-// conversion_mapping.py of transformers.
+// biases on queries, keys and values, EuroBERT one that reads a text both ways, InternLM 3 one that names its biases otherwise, EXAONE 3
+// one with GPT-2's names, Helium one that turns neighbours, CWM one with windows in three of four layers. Sources: modeling_llama.py,
+// where `attention_bias` biases the output projection too, modeling_seed_oss.py, modeling_eurobert.py, modeling_helium.py,
+// modeling_cwm.py, and of the others the configurations and conversion_mapping.py of transformers.
 
 import { withAttention, withBlocks, withMlp } from "../block.ts"
 import {
@@ -10,6 +10,7 @@ import {
   type ModelConfig,
   readDecoder,
   readLayerTypes,
+  seeingBothWays,
   withWindows,
 } from "../config.ts"
 import type { Fields } from "../fields.ts"
@@ -41,6 +42,10 @@ export function readIquestCoder(fields: Fields): ModelConfig {
     throw fields.wrong("use_sliding_window", "is true; known: layers that see everything")
   return readLlama(fields.with({ num_key_value_heads: 8, head_dim: 128, rms_norm_eps: 1e-5 }))
 }
+
+/** EuroBERT, which embeds. */
+export const readEuroBert = (fields: Fields) =>
+  seeingBothWays(readLlama(fields.with({ rms_norm_eps: 1e-5 })))
 
 /** EXAONE 3 and 3.5. */
 export function readExaone(fields: Fields): ModelConfig {

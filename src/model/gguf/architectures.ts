@@ -12,6 +12,7 @@ import { kimiLinearNaming } from "../architectures/kimi-linear.ts"
 import { unitWeights } from "../architectures/llama4.ts"
 import { mambaNaming, scanProjections } from "../architectures/mamba.ts"
 import { mllamaParts } from "../architectures/mllama.ts"
+import { addendParts } from "../architectures/nomic-bert.ts"
 import { unitNorms } from "../architectures/olmo.ts"
 import {
   gatedQueries,
@@ -373,6 +374,13 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
   ...gemmaArchitectures,
   phi2: { model: "phi", epsilon: "layer_norm_eps", turned: "partial_rotary_factor" },
   phi3: { model: "phi3", turned: "partial_rotary_factor" },
+  phimoe: {
+    model: "phimoe",
+    fields: (file) => ({
+      ...localExperts(file),
+      lm_head_bias: file.tensors.has("output.bias"),
+    }),
+  },
   olmo: {
     model: "olmo",
     neighbours: true,
@@ -803,6 +811,27 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     }),
     parts: (_, config) => ({ embed_norm: "token_embd_norm", ...slopedBiases(config) }),
   },
+  dbrx: {
+    model: "dbrx",
+    epsilon: "layer_norm_epsilon",
+    fields: (file, usual) => ({
+      d_model: usual.hidden_size,
+      n_layers: usual.num_hidden_layers,
+      n_heads: usual.num_attention_heads,
+      max_seq_len: usual.max_position_embeddings,
+      attn_config: {
+        kv_n_heads: usual.num_key_value_heads,
+        rope_theta: usual.rope_theta,
+        clip_qkv: file.factor("attention.clamp_kqv") ?? null,
+      },
+      ffn_config: {
+        ffn_hidden_size: usual.intermediate_size,
+        moe_num_experts: file.count("expert_count"),
+        moe_top_k: file.count("expert_used_count"),
+      },
+    }),
+    parts: () => ({ post_attention_layernorm: "attn_output_norm" }),
+  },
   mpt: {
     model: "mpt",
     epsilon: "layer_norm_epsilon",
@@ -839,6 +868,39 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     fields: encoderFields,
     parts: sumsParts,
   },
+  // Converters leave out the row beside what experts make.
+  "nomic-bert-moe": {
+    model: "nomic_bert",
+    epsilon: "layer_norm_eps",
+    fields: (file) => ({
+      ...encoderFields(file),
+      moe_every_n_layers: file.count("moe_every_n_layers"),
+      num_experts: file.count("expert_count"),
+      moe_top_k: file.count("expert_used_count"),
+    }),
+    parts: (tensors) => ({
+      ...sumsParts(tensors),
+      ...addendParts({ name: "experts_row", constant: 0 }),
+    }),
+  },
+  "jina-bert-v2": {
+    model: "bert",
+    epsilon: "layer_norm_eps",
+    fields: (file) => {
+      for (const name of ["attn_q_norm.weight", "attn_norm_2.weight"])
+        if (file.hasPart(name))
+          throw file.wrong("block_count", `counts layers with ${name}, as Jina's for code have`)
+      return { ...encoderFields(file), position_embedding_type: "alibi" }
+    },
+    parts: (tensors, config) => ({ ...sumsParts(tensors), ...slopedBiases(config) }),
+  },
+  "jina-bert-v3": {
+    model: "jina_embeddings_v3",
+    epsilon: "layer_norm_eps",
+    fields: encoderFields,
+    parts: sumsParts,
+  },
+  eurobert: { model: "eurobert", fields: encoderFields },
   "modern-bert": {
     model: "modernbert",
     epsilon: "norm_eps",
@@ -1228,7 +1290,6 @@ const parts: Naming["parts"] = {
   "mlp.shared_expert.down_proj": "ffn_down_shexp",
 }
 
-/** Each projection of all experts is one tensor. Any architecture's gates and ups may be joined: first an expert's gate. */
 /** What queries are multiplied with is in their norm's weights; layers that see everything are not turned. */
 function museGlimmerFields(file: GgufFile, { rope_theta, layer_types }: Json): Json {
   const theta = file.numberIfThere("rope.freq_base_swa") ?? rope_theta
@@ -1241,6 +1302,7 @@ function museGlimmerFields(file: GgufFile, { rope_theta, layer_types }: Json): J
   }
 }
 
+/** Each projection of all experts is one tensor. Any architecture's gates and ups may be joined: first an expert's gate. */
 function expertParts(
   { blocks, shapes: { hidden } }: ModelConfig,
   { has }: Pick<Tensors, "has">,
@@ -1266,7 +1328,6 @@ function expertParts(
   }
 }
 
-/** Where the tensors lie. Any architecture's queries, keys and values may be joined, and gate and up. */
 /** Of a layer behind the last one, which guesses ahead. */
 const aheadParts: Naming["parts"] = {
   enorm: "nextn.enorm",
@@ -1277,6 +1338,7 @@ const aheadParts: Naming["parts"] = {
   final_layernorm: "layer_output_norm",
 }
 
+/** Where the tensors lie. Any architecture's queries, keys and values may be joined, and gate and up. */
 export function ggufNaming(
   architecture: GgufArchitecture,
   config: ModelConfig,

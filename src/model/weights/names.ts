@@ -231,6 +231,28 @@ export function stackedExperts(
   }
 }
 
+/**
+ * The same of experts whose matrices lie one behind the other, without a shape of their own, and whose last has a row for each column of
+ * what they project back: it is turned around.
+ */
+export function flatExperts(
+  { count, intermediate, hidden }: Record<"count" | "intermediate" | "hidden", number>,
+  names: { gate?: string; up: string; down: string },
+): Naming["parts"] {
+  const part = (name: string, run: number) => ({
+    name,
+    bare: true as const,
+    stacked: count,
+    shape: [count * intermediate, hidden],
+    rows: { of: count * run, from: 0, run, every: run },
+  })
+  return {
+    ...(names.gate && { "mlp.experts.*.gate_proj": part(names.gate, intermediate) }),
+    "mlp.experts.*.up_proj": part(names.up, intermediate),
+    "mlp.experts.*.down_proj": { ...part(names.down, hidden), transposed: true },
+  }
+}
+
 function alternating(each: number): Record<"gate" | "up", RowRuns> {
   const rows = { of: 2 * each, run: 1, every: 2 }
   return { gate: { ...rows, from: 0 }, up: { ...rows, from: 1 } }

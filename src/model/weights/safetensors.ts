@@ -320,7 +320,7 @@ function find(opened: Opened, source: Source, rows: number, columns: number): Te
       `tensor ${source.tensor} is of type ${dtype}; F32, F16 and BF16 can be read`,
     )
   const size = floatBytes[codec]
-  const rowBytes = (columns === 1 ? 1 : source.shape ? straight.at(-1)! : wanted.at(-1)!) * size
+  const rowBytes = (columns === 1 ? 1 : source.shape ? matrix.at(-1)! : wanted.at(-1)!) * size
   const stored: StoredTensor = {
     codec,
     async read(first, count, room = new Room()) {

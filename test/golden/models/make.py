@@ -169,7 +169,53 @@ def searched(group, multiplier):
     }
 
 
+PHIMOE = {
+    **COMMON,
+    "architectures": ["PhimoeForCausalLM"],
+    "model_type": "phimoe",
+    "intermediate_size": 24,
+    "num_local_experts": 6,
+    "num_experts_per_tok": 2,
+    "router_jitter_noise": 0.1,
+    "input_jitter_noise": 0.01,
+    "attention_bias": True,
+    "lm_head_bias": True,
+    "tie_word_embeddings": False,
+    "sliding_window": 512,
+    "original_max_position_embeddings": 512,
+    "rope_scaling": {
+        "type": "longrope",
+        "short_factor": [1.0, 1.1, 1.3, 1.6, 2.0],
+        "long_factor": [1.0, 2.0, 3.0, 4.0, 5.0],
+        "short_mscale": 1.0,
+        "long_mscale": 1.3,
+        "original_max_position_embeddings": 512,
+    },
+}
+
 MODELS = {
+    "phimoe": PHIMOE,
+    "dbrx": {
+        "architectures": ["DbrxForCausalLM"],
+        "model_type": "dbrx",
+        "vocab_size": 320,
+        "d_model": 40,
+        "n_layers": 2,
+        "n_heads": 4,
+        "max_seq_len": 512,
+        "attn_config": {"clip_qkv": 1.5, "kv_n_heads": 2, "rope_theta": 500000.0},
+        "ffn_config": {
+            "ffn_hidden_size": 24,
+            "moe_num_experts": 6,
+            "moe_top_k": 2,
+            "moe_normalize_expert_weights": 1.0,
+            "ffn_act_fn": {"name": "silu"},
+        },
+        "rope_theta": 500000.0,
+        "tie_word_embeddings": False,
+        "bos_token_id": 314,
+        "eos_token_id": [317, 318],
+    },
     "falcon-h1": FALCON_H1,
     "falcon-h1-normed": {
         **FALCON_H1,
@@ -1378,6 +1424,7 @@ COMPUTED_AS = {
 
 def draw(name, shape, generator):
     """Weights that decay and mix enough for every part to show."""
+    name = name.replace("norm_attn_norm.", "")  # of DBRX, which is no norm
     normal = torch.randn(*shape, generator=generator) if not name.endswith("A_log") else None
     if name.endswith(("sqk", "s_gate", "logit_scale", "lambda_1", "lambda_2")):
         return 0.125 + 0.1 * normal
@@ -1480,10 +1527,13 @@ class Choices:
     def __init__(self, model):
         self.least = float("inf")
         for name, module in model.named_modules():
-            if type(module).__name__.endswith(("TopKRouter", "TopkRouter", "V1Gate", "Llama4Router", "ChoiceRouter")):
+            if type(module).__name__.endswith(("TopKRouter", "TopkRouter", "V1Gate", "Llama4Router", "ChoiceRouter", "DbrxFFN")):
                 module.register_forward_hook(self.note)
 
     def note(self, router, inputs, outputs):
+        if type(router).__name__ == "DbrxFFN":  # whose router tells its logits alone
+            logits = router.router(*inputs)
+            outputs = (logits, router.route_tokens_to_experts(logits)[1])
         logits, *_, chosen = outputs
         if type(router).__name__ == "Llama4Router":
             logits, chosen = chosen, chosen.topk(router.top_k).indices

@@ -5,6 +5,7 @@
 Pairs are tokenized by the Python package, type ids included.
 """
 
+import importlib.util
 import json
 import shutil
 import sys
@@ -18,7 +19,12 @@ from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
 HERE = Path(__file__).parent
+SPEC = importlib.util.spec_from_file_location("encoders", HERE.parent / "embeddings/make.py")
+encoders = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(encoders)
+
 MODELS = {
+    "jina": {},
     "roberta": {},
     "mpnet": {},
     "electra": {},
@@ -34,17 +40,29 @@ def draw(name, shape, generator):
     return 0.2 * normal if len(shape) == 1 else normal * (6 if shape[0] == 1 else 1.5) / shape[-1] ** 0.5
 
 
+JINA = {**encoders.MODELS["jina-v3"][1], "num_hidden_layers": 1}
+
+
+def published_of_jina(config, weights):
+    """Jina Reranker 2, an XLM-RoBERTa by name."""
+    encoders.joined(weights, "mixer.Wqkv", encoders.QKV)
+    encoders.renamed(weights, [("self_attn.o_proj", "mixer.out_proj"), *encoders.FLASH])
+    own = dict(position_embedding_type="rotary", rotary_emb_base=20000.0, model_type="xlm-roberta")
+    return {**encoders.without(config, "rope_parameters"), **own, "architectures": ["XLMRobertaForSequenceClassification"]}
+
+
 def make(name, output):
-    source, folder = HERE.parent / "embeddings" / name, output / name
+    source, folder = HERE.parent / "embeddings" / ("xlm-roberta" if name == "jina" else name), output / name
     folder.mkdir(parents=True)
     for file in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(source / file, folder / file)
-    config = {**json.loads((source / "config.json").read_text()), **MODELS[name], "id2label": {"0": "LABEL_0"}}
+    read = JINA if name == "jina" else json.loads((source / "config.json").read_text())
+    config = {**read, **MODELS[name], "id2label": {"0": "LABEL_0"}}
     given = {key: value for key, value in config.items() if key not in ("model_type", "architectures", "torch_dtype")}
     own = AutoConfig.for_model(config["model_type"], **{**given, "id2label": {0: "LABEL_0"}}, attn_implementation="eager")
     model = AutoModelForSequenceClassification.from_config(own).eval()
     generator = torch.Generator().manual_seed(11)
-    encoder = load_file(source / "model.safetensors")
+    encoder = {} if name == "jina" else load_file(source / "model.safetensors")
     inner = model.base_model_prefix + "."
     with torch.no_grad():
         for key, weight in model.named_parameters():
@@ -77,8 +95,10 @@ def make(name, output):
         last.copy_(last.bfloat16().double())
     scores = torch.sigmoid(logits()).tolist()
     tensors = {key: weight.detach().bfloat16() for key, weight in model.named_parameters()}
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     config = {**config, "architectures": [type(model).__name__], "torch_dtype": "bfloat16"}
+    if name == "jina":
+        config = published_of_jina(config, tensors)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
     tokens = sum(len(pair.ids) for pair in pairs)
     golden = {"query": QUERY, "documents": DOCUMENTS, "scores": scores, "tokens": tokens, "transformers": transformers.__version__}

@@ -269,6 +269,7 @@ export const routing = struct("routing", {
   open: int,
   two_largest: int,
   biased_logits: int,
+  sparse: single,
 })
 
 export const parameter = struct("parameter", {

@@ -338,7 +338,7 @@ export function rowCallOf(step: Step, plan: Plan, kept: readonly Kept[]): Said {
       return { name: "apply", function: step.function, by: step.by ?? 0, value }
     }
     case "route": {
-      const { active, score, biased, normalized, factor, groups } = step.routing
+      const { active, score, jitter, biased, normalized, factor, groups } = step.routing
       return {
         name: "route",
         value: {
@@ -352,6 +352,7 @@ export function rowCallOf(step: Step, plan: Plan, kept: readonly Kept[]): Said {
             open: groups?.open,
             two_largest: groups?.rank === "two largest" ? 1 : undefined,
             biased_logits: biased === "logits" ? 1 : undefined,
+            sparse: jitter && 2 * jitter,
           },
           input: rowOf(step.input),
           bias: step.bias,

@@ -237,13 +237,18 @@ export function addParts(sums: Float64Array): void {
 /** What each expert counts: see Routing. Sums are added in the order of experts. */
 export function route(
   x: Rows,
-  { active, score, biased, normalized, factor, groups }: Routing,
+  { active, score, jitter, biased, normalized, factor, groups }: Routing,
   bias: Float32Array | undefined,
   out: Rows,
   row: number,
 ): void {
   const logits = rowOf(x, row)
-  const scores = score === "softmax" ? softmax(logits) : logits.map(sigmoid)
+  const scores =
+    score === "softmax"
+      ? softmax(logits)
+      : score === "sparsemixer"
+        ? sparseMixer(logits, jitter!)
+        : logits.map(sigmoid)
   const raised = biased === "logits" ? logits : scores
   const compared = bias ? raised.map((value, i) => value + bias[i]!) : logits
   const isOpen = groups ? openOf(compared, groups) : () => true
@@ -263,6 +268,23 @@ function softmax(logits: Float32Array): Float32Array {
   for (const x of logits) sum = fround(sum + fround(x * 0))
   for (const power of powers) sum = fround(sum + power)
   return powers.map((power) => power / sum)
+}
+
+/** What is no number shows in all of them. */
+function sparseMixer(logits: Float32Array, jitter: number): Float32Array {
+  const most = fround(2 * jitter)
+  let none = 0
+  for (const x of logits) none = fround(none + fround(x * 0))
+  return logits.map((own, i) => {
+    let sum = none
+    logits.forEach((other, j) => {
+      const isAhead = other > own || (other === own && j < i)
+      const size = Math.abs(other) > own ? Math.abs(other) : own
+      const isFar = fround(own - other) > fround(most * size)
+      if (!isAhead && !isFar) sum = fround(sum + exp(fround(other - own)))
+    })
+    return 1 / sum
+  })
 }
 
 /** Where the `count` highest values are that may be chosen, in their order; of equal ones the first. */

@@ -17,6 +17,7 @@ struct routing {
   int64_t groups, open;  // of the groups; one group: all experts are open
   int two_largest;       // add up to a group's rank
   int biased_logits;     // and not scores
+  float sparse;          // twice the jitter of SparseMixer's scores; 0: they are others
 };
 
 struct routed {
@@ -44,6 +45,25 @@ INLINE void softmax_of(const float *x, const int64_t count, float *out) {
   for (int64_t i = 0; i < count; i++) out[i] /= sum;
 }
 
+// SparseMixer's scores: see Routing. What is no number shows in all of them.
+INLINE void sparse_mixer_of(const float *x, const int64_t count, const float most, float *out) {
+  float powers[MAX_EXPERTS + 16], none = 0;
+  for (int64_t i = 0; i < count; i++) none += x[i] * 0;
+  for (int64_t i = 0; i < count; i++) {
+    for (int64_t j = 0; j < count; j += 16)
+      vec_store(powers + j, vec_exp(vec_sub(vec_load(x + j), vec_set(x[i]))));
+    float sum = none;
+    for (int64_t j = 0; j < count; j++) {
+      const float away = x[j] < 0 ? -x[j] : x[j];
+      const float size = away > x[i] ? away : x[i];
+      const int is_ahead = x[j] > x[i] || (x[j] == x[i] && j < i);
+      const int is_far = x[i] - x[j] > most * size;
+      if (!is_ahead && !is_far) sum += powers[j];
+    }
+    out[i] = 1 / sum;
+  }
+}
+
 // Closes the groups that are not among the highest.
 INLINE void close_groups(const struct routing r, const float *compared, uint8_t *closed) {
   float ranks[MAX_EXPERTS];
@@ -68,6 +88,8 @@ INLINE void route_row(const struct routed a) {
   if (r.sigmoid)
     for (int64_t i = 0; i < r.count; i += 16)
       vec_store(scores + i, vec_sigmoid(vec_load(a.input + i)));
+  else if (r.sparse > 0)
+    sparse_mixer_of(a.input, r.count, r.sparse, scores);
   else
     softmax_of(a.input, r.count, scores);
   const float *compared = a.input;

@@ -11,6 +11,7 @@ import {
   select,
   u32,
   type Value,
+  type Variable,
 } from "../ir/builder.ts"
 import { exp, sigmoid } from "./numbers.ts"
 
@@ -112,11 +113,17 @@ export function route(k: Builder, routing: Routing, row: RoutedRow): void {
 
 function scoreRow(
   k: Builder,
-  { score }: Routing,
+  { score, jitter }: Routing,
   { experts, ifThere }: RoutedRow,
   logits: Elements,
   scores: Elements,
 ): void {
+  if (score === "sparsemixer") {
+    ifThere(() =>
+      k.each(experts, (i) => scores.store(i, sparseMixer(k, logits, experts, i, 2 * jitter!))),
+    )
+    return
+  }
   if (score === "sigmoid") {
     ifThere(() => k.each(experts, (i) => scores.store(i, sigmoid(k, logits.load(i)))))
     return
@@ -132,16 +139,41 @@ function scoreRow(
   })
   k.barrier()
   ifThere(() => {
-    // What is no number, or infinite, shows in all scores.
-    const sum = k.variable(f32(0))
-    k.for(0, experts, 1, (i) => {
-      const isNumber = logits.load(i).bits("u32").and(INFINITY).ne(INFINITY)
-      sum.set(select(isNumber, sum.now, u32(NAN).bits("f32")))
-    })
+    const sum = noneOf(k, logits, experts)
     k.for(0, experts, 1, (i) => sum.set(sum.now.add(powers.load(i))))
     k.each(experts, (i) => scores.store(i, powers.load(i).div(sum.now)))
   })
 }
+
+/** 0, which what is no number, or infinite, makes no number: it shows in all scores. */
+function noneOf(k: Builder, logits: Elements, experts: number): Variable {
+  const sum = k.variable(f32(0))
+  k.for(0, experts, 1, (i) => {
+    const isNumber = logits.load(i).bits("u32").and(INFINITY).ne(INFINITY)
+    sum.set(select(isNumber, sum.now, u32(NAN).bits("f32")))
+  })
+  return sum
+}
+
+/** The score of number `i`. @param most of the larger logit, what another may lack */
+function sparseMixer(k: Builder, logits: Elements, experts: number, i: Value, most: number): Value {
+  const sum = noneOf(k, logits, experts)
+  const own = k.let(logits.load(i))
+  k.for(0, experts, 1, (j) => {
+    const other = k.let(logits.load(j))
+    const away = k.let(other.abs())
+    const size = select(away.gt(own), away, own)
+    const isAhead = isBefore(other, j, own, i)
+    const isFar = own.sub(other).gt(size.mul(Math.fround(most)))
+    const power = exp(k, other.sub(own))
+    sum.set(sum.now.add(select(isAhead.or(isFar), f32(0), power)))
+  })
+  return f32(1).div(sum.now)
+}
+
+/** Of two values with their numbers, whether the first is chosen first. */
+const isBefore = (value: Value, number: Value, than: Value, its: Value) =>
+  value.gt(than).or(value.eq(than).and(number.lt(its)))
 
 /** The sum of what is chosen. */
 function sumOf(k: Builder, count: number, values: Elements, chosen: Elements): Value {
@@ -164,7 +196,7 @@ function aheadOf(
   const ahead = k.variable(u32(0))
   k.for(0, count, 1, (j) => {
     const other = values.load(j)
-    const isAhead = other.gt(own).or(other.eq(own).and(j.lt(i)))
+    const isAhead = isBefore(other, j, own, i)
     ahead.set(ahead.now.add(select(isOpen ? isOpen(j).and(isAhead) : isAhead, u32(1), 0)))
   })
   return ahead.now
