@@ -210,7 +210,7 @@ test("launches of a layer in q4f16_1", () => {
       "gemma3": "7",
       "gemma3-nested": "7",
       "gemma3n": "14 15 21",
-      "gemma4-experts": "11",
+      "gemma4-experts": "10",
       "gemma4-layer-inputs": "9 11 12",
       "glm": "7",
       "glm4": "7",
