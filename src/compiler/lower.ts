@@ -7,6 +7,7 @@ import type { CodecOf } from "./graph/codecs.ts"
 import {
   type Attention,
   type Graph,
+  heavy,
   type Node,
   readers,
   stateSize,
@@ -120,7 +121,7 @@ class Lowering {
     this.#groups = groups
     this.#sums = sums
     this.#readers = readers(graph)
-    this.#last = lastReaders(graph)
+    this.#last = lastReaders(graph, sums.parts > 1)
     this.#parameters = new ParameterList(codecOf)
   }
 
@@ -407,15 +408,52 @@ class Lowering {
 
 const floats = (view: View) => ({ kind: "float", view }) as const
 
-/** The index of each node's last reader; results are read after the end. Cutting a slice reads nothing. */
-function lastReaders(graph: Graph): Map<Node, number> {
+/**
+ * The index of each node's last reader; results are read after the end. Cutting a slice reads nothing.
+ * @param makesRows products may make what they read: of so many threads that sums have parts, each group does it for itself
+ */
+function lastReaders(graph: Graph, makesRows: boolean): Map<Node, number> {
   const last = new Map<Node, number>(graph.nodes.map((node, index) => [node, index]))
+  const runs = new Map<Node, number>() // how many nodes before are more than a matter of rows
+  let run = 0
   graph.nodes.forEach((node, index) => {
+    runs.set(node, run)
+    if (heavy.has(node.op)) run++
     if (node.op !== "slice") for (const input of node.inputs) last.set(input, index)
+    if (!makesRows || node.op !== "linear") return
+    const [row] = node.inputs
+    for (const given of beginningOf(row, (other) => runs.get(other) === runs.get(row)))
+      last.set(given, Math.max(last.get(given)!, index))
   })
   last.set(graph.logits, Number.POSITIVE_INFINITY)
   last.set(graph.hidden, Number.POSITIVE_INFINITY)
   return last
+}
+
+/** A product makes a row of so many others at most: each of its groups of threads reads them all. */
+export const MOST_GIVEN = 3
+
+/** What a row is made of in its run, column by column but for sums over the whole of it; nothing, if it is not made there. */
+function beginningOf(row: Node, isOfRun: (node: Node) => boolean): readonly Node[] {
+  const isMade = (node: Node) =>
+    isOfRun(node) &&
+    (node.op === "quantize" ||
+      node.op === "apply" ||
+      node.op === "weigh" ||
+      (node.op === "norm" && node.width === node.columns) ||
+      ((node.op === "add" || node.op === "multiply") &&
+        node.inputs.every(({ columns }) => columns === node.columns)))
+  const found = new Set<Node>()
+  const look = (node: Node): void => {
+    if (found.has(node)) return
+    found.add(node)
+    if (isMade(node)) node.inputs.forEach(look)
+  }
+  look(row)
+  const beginning = [...found].filter((node) => !isMade(node))
+  // What experts make lies there by experts, until somebody adds it up.
+  const isSmall = beginning.length <= MOST_GIVEN && beginning.every(({ op }) => op !== "experts")
+  return isMade(row) && isSmall ? beginning : []
 }
 
 function overlaps(a: View, b: View): boolean {

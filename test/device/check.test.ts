@@ -39,11 +39,13 @@ test.skipIf(without)(
     expect(lines).toHaveLength(ends.length)
     for (const line of lines)
       expect(line).toMatchObject({ shapes: 2, equal: 2, result: "equal", words: "" })
-    // In some of the steps: experts of many rows, and of so few that those who multiply choose them; and two products as one.
+    // In some of the steps: experts of many rows, and of so few that those who multiply choose them; two products as one; and those
+    // of one row, which they may make for themselves.
     const wanted = (name: string) => {
       if (/^(expert_lists|listed)_/.test(name)) return 3
+      if (/^few1_.*_(beside|of)_/.test(name)) return 2
       if (name.includes("_beside_")) return name.startsWith("few2_") ? 1 : 9
-      if (name.startsWith("routed_")) return 12
+      if (name.startsWith("routed_")) return 14
       if (name.startsWith("pair_gateUp_2_q4f16_1_store")) return 13
       return name.startsWith("pair_gateUp_3") ? 11 : SHAPES
     }
@@ -57,6 +59,7 @@ test.skipIf(without)(
         names.filter((name) => name.startsWith("attend_") && name.includes(`_${kv}_`)).length,
       ).toBeGreaterThanOrEqual(2)
     expect(names).toEqual(expect.arrayContaining(["sampler_tell", "copy_blocks", "merge_32"]))
+    expect(names).toContain("few1_q4f16_1_gated_silu_codes32_of_norm_quantize")
     // Spans that whoever rounds rows merges before that.
     expect(names).toContain("merge4_rows_quantize")
     // Experts of a few rows and of many, whose gates are in the same matrix and in another.

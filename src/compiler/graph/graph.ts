@@ -344,6 +344,15 @@ export function inOrder(roots: readonly Node[]): readonly Node[] {
   return [...order]
 }
 
+/** Those of nodes that are no matter of a row by itself. */
+export const heavy: ReadonlySet<Node["op"]> = new Set([
+  "linear",
+  "headLinear",
+  "experts",
+  "attention",
+  "delta",
+] as const)
+
 /** Who reads each node; the graph itself reads its logits and hidden rows. */
 export function readers(graph: Graph): Map<Node, Node[]> {
   const map = new Map<Node, Node[]>(graph.nodes.map((node) => [node, []]))

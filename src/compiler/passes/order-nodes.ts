@@ -4,20 +4,11 @@
 //
 // Nothing that is computed changes, nor what is remembered before what.
 
-import { type Graph, isCross, type Node, readers } from "../graph/graph.ts"
+import { type Graph, heavy, isCross, type Node, readers } from "../graph/graph.ts"
 
 export function orderNodes(graph: Graph): Graph {
   return { ...graph, nodes: new Ordering(graph).nodes() }
 }
-
-/** Nodes that are no matter of a row by itself. */
-const heavy: ReadonlySet<Node["op"]> = new Set([
-  "linear",
-  "headLinear",
-  "experts",
-  "attention",
-  "delta",
-] as const)
 
 /** Each column of what these make is made of the same one of what they read. */
 const byColumn: ReadonlySet<Node["op"]> = new Set(["apply", "multiply", "weigh"] as const)

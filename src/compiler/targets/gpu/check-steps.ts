@@ -287,8 +287,8 @@ function mixture(
 
 /**
  * Tokens of a sequence that goes on, and of one that begins; the first step is no shape. Items of attention have one row or
- * several, up to eight in some decoders: all but two steps have both. In three steps experts are given so many rows that these
- * are gathered.
+ * several, up to eight in some decoders: all but few steps have both. In three steps experts are given so many rows that these
+ * are gathered. In the last two nobody begins, so that products make their one row.
  */
 const steps = [
   [257, 1],
@@ -315,6 +315,8 @@ const steps = [
   [15, 1],
   [4, 1],
   [1, 5],
+  [1, 0],
+  [1, 0],
 ] as const
 
 const LONG_BLOCKS = 26
@@ -341,9 +343,11 @@ function stepOf(number: number, { window, sinks, hasState, sees }: Decoder): Ste
     [number % 2, (number + 1) % 2],
     [3, 2],
   ]
-  const lists = [list, others, ...(hasState ? states : [])]
+  const isAlone = short === 0
+  const ofEach = <Own>(each: readonly Own[]) => (isAlone ? each.slice(0, 1) : each)
+  const lists = [...ofEach([list, others]), ...(hasState ? ofEach(states) : [])]
   const wanted = Array.from({ length: Math.min(long, 2 + (number % 5)) }, (_, i) => long - 1 - i)
-  const logitRows = Int32Array.from([...wanted, total - 1])
+  const logitRows = Int32Array.from(isAlone ? wanted : [...wanted, total - 1])
   const tokens = Int32Array.from({ length: total }, () => next() % VOCABULARY)
   // Every third token is a row, the last one first.
   const seen = sees ? Math.floor(total / 3) : 0
@@ -360,7 +364,7 @@ function stepOf(number: number, { window, sinks, hasState, sees }: Decoder): Ste
     tokens,
     ...(seen > 0 && { hiddenIn }),
     ...(sees && ofSight),
-    starts: Int32Array.of(0, long, total),
+    starts: Int32Array.from(isAlone ? [0, long] : [0, long, total]),
     positions,
     blocks: Int32Array.from(lists.flat()),
     blockStarts: Int32Array.from(
@@ -468,9 +472,10 @@ class Play {
     }
     for (const [i, step] of this.#tape.steps.slice(0, draws ? undefined : -1).entries()) {
       for (const { launch, chunk } of stepLaunches([step], countOf)) {
-        // Products of every codec have shapes of their own; those of experts, and two beside each other, have these.
-        const isTwo = this.#kernels[launch.kernel]!.name.includes("_beside_")
-        const isProduct = this.#products.has(i) && !isTwo
+        // Products of every codec have shapes of their own. Those of experts, two beside each other, and those that make their row
+        // have these.
+        const isMore = /_beside_|_of_/.test(this.#kernels[launch.kernel]!.name)
+        const isProduct = this.#products.has(i) && !isMore
         this.#launch(launch, groupsOf(launch, countOf), { chunk }, isProduct ? undefined : shape)
       }
     }

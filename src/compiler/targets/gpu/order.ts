@@ -2,11 +2,12 @@
 // disturbs. A run of rows takes in later ones of the same rows, and a product is brought beside another, so that one launch may do
 // both (beside.ts). What a step reads and writes are columns of buffers, blocks of a layer, and memory that launches share.
 
-import type { Plan, ProductInput, Step, View } from "../../plan.ts"
+import type { Codes, Plan, ProductInput, Step, View } from "../../plan.ts"
 import { isRowStep, joins, type RowStep, runs, viewsRead } from "../runs.ts"
 import { routedLaunch, sumsOf } from "./kernels/experts.ts"
 import { headCodes, headTurning } from "./kernels/heads.ts"
-import { endingOf } from "./kernels/matmul.ts"
+import { type Makings, readBesideInput } from "./kernels/made.ts"
+import { endingOf, type Matmul } from "./kernels/matmul.ts"
 import { piecesOf } from "./kernels/rows.ts"
 
 /** What one step of the tape does. */
@@ -129,6 +130,11 @@ interface Piece {
   columns: number
 }
 
+const pieceOf = ({ buffer, from, columns }: View): Piece => ({ of: `b${buffer}`, from, columns })
+
+const piecesOfCodes = ({ codes, scales }: Pick<Codes, "codes" | "scales">) =>
+  [codes, scales].map((buffer) => whole(`b${buffer}`))
+
 const whole = (of: string): Piece => ({ of, from: 0, columns: Number.POSITIVE_INFINITY })
 
 interface Touched {
@@ -137,19 +143,14 @@ interface Touched {
 }
 
 function touchesOf(step: Step): Touched {
-  const piece = ({ buffer, from, columns }: View): Piece => ({ of: `b${buffer}`, from, columns })
-  const reads = viewsRead(step).map(piece)
+  const reads = viewsRead(step).map(pieceOf)
   const writes: Piece[] = []
-  const codes = ({ codes, scales }: { codes: number; scales: number }) => [
-    whole(`b${codes}`),
-    whole(`b${scales}`),
-  ]
   const given = (input: ProductInput) => {
-    if (input.kind !== "float") reads.push(...codes(input.codes))
+    if (input.kind !== "float") reads.push(...piecesOfCodes(input.codes))
   }
   if ("output" in step) {
-    if ("codes" in step.output) writes.push(...codes(step.output))
-    else writes.push(piece(step.output))
+    if ("codes" in step.output) writes.push(...piecesOfCodes(step.output))
+    else writes.push(pieceOf(step.output))
   }
   if ("place" in step) {
     const blocks = whole(`kv ${step.place.group} ${step.place.layer}`)
@@ -161,7 +162,7 @@ function touchesOf(step: Step): Touched {
       given(step.input)
       break
     case "rope":
-      writes.push(piece(step.view))
+      writes.push(pieceOf(step.view))
       break
     case "route":
     case "expertSums":
@@ -208,13 +209,45 @@ function touchesOfUnit(plan: Plan, unit: Unit): Touched {
 /** Whether one of the two writes what the other reads or writes. */
 function disturb(plan: Plan, a: Unit, b: Unit): boolean {
   const [first, second] = [touchesOfUnit(plan, a), touchesOfUnit(plan, b)]
-  const meet = (some: readonly Piece[], others: readonly Piece[]) =>
-    some.some((x) =>
-      others.some(
-        (y) => x.of === y.of && x.from < y.from + y.columns && y.from < x.from + x.columns,
-      ),
-    )
   return meet(first.writes, [...second.reads, ...second.writes]) || meet(second.writes, first.reads)
+}
+
+const meet = (some: readonly Piece[], others: readonly Piece[]) =>
+  some.some((x) =>
+    others.some((y) => x.of === y.of && x.from < y.from + y.columns && y.from < x.from + x.columns),
+  )
+
+/**
+ * Whether products that make their rows, and what is done beside them, are in nobody's way: groups of one launch begin and end in
+ * any order.
+ * @param ends steps that the products do as well
+ */
+export function mayMake(
+  { of, others }: Makings,
+  products: readonly Matmul[],
+  ends: readonly Step[],
+): boolean {
+  const given = of.flatMap((each) => each.given).map(pieceOf)
+  const kept = of
+    .flatMap((each) => each.kept)
+    .flatMap((each) => ("codes" in each ? piecesOfCodes(each) : [pieceOf(each)]))
+  const done = [...products, ...ends].map(touchesOf)
+  const reads = [
+    ...products.flatMap((step, i) =>
+      of[i]!.steps.length > 0 ? readBesideInput(step).map(pieceOf) : touchesOf(step).reads,
+    ),
+    ...ends.flatMap((step) => touchesOf(step).reads),
+  ]
+  const writes = [...kept, ...done.flatMap((each) => each.writes)]
+  const beside = others.map(touchesOf)
+  const othersRead = beside.flatMap((each) => each.reads)
+  const othersWrite = beside.flatMap((each) => each.writes)
+  return (
+    !meet(given, writes) &&
+    !meet(kept, reads) &&
+    !meet(othersWrite, [...given, ...reads, ...writes]) &&
+    !meet(othersRead, writes)
+  )
 }
 
 const disturbAny = (plan: Plan, some: readonly Unit[], others: readonly Unit[]) =>

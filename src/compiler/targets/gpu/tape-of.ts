@@ -19,18 +19,27 @@ import type { Kernel } from "./ir/ir.ts"
 import { attendChoices, waitingOf } from "./kernels/attend.ts"
 import { copiesOf } from "./kernels/copy.ts"
 import { type DeltaStep, deltaLaunches } from "./kernels/delta.ts"
-import { expertsChoices, MOST_ROUTED, routedLaunch } from "./kernels/experts.ts"
+import { expertsChoices, MOST_ROUTED, routedLaunch, sumsOf } from "./kernels/experts.ts"
 import { headChoices, headCodes, headTurning, mergesHeads } from "./kernels/heads.ts"
 import { blockBytesOf } from "./kernels/kv.ts"
-import { endingOf, MOST_FEW, matmulChoices } from "./kernels/matmul.ts"
+import { makingLaunch, makingsOf } from "./kernels/made.ts"
+import { endingOf, type Matmul, MOST_FEW, matmulChoices } from "./kernels/matmul.ts"
 import { MOST_MERGED } from "./kernels/merge.ts"
 import { packOf } from "./kernels/pack.ts"
-import { isNarrow, type Pieces, piecesOf, rowChoices, wholeLaunch } from "./kernels/rows.ts"
+import {
+  isNarrow,
+  operandBytes,
+  type Pieces,
+  piecesOf,
+  rowChoices,
+  rowsBeside,
+  wholeLaunch,
+} from "./kernels/rows.ts"
 import { samplerLaunches } from "./kernels/sampler.ts"
 import type { Units } from "./kernels/tiles.ts"
-import type { Binding, Choice, Groups, Launch } from "./launch.ts"
+import { type Binding, type Choice, type Groups, type Launch, OPERAND_BYTES } from "./launch.ts"
 import { strideOf, weightLayout } from "./layout.ts"
-import { type Unit, unitsOf } from "./order.ts"
+import { mayMake, type Unit, unitsOf } from "./order.ts"
 
 /** A tape whose kernels are not printed yet. */
 export interface Unprinted {
@@ -123,6 +132,7 @@ class TapeMaker {
   /** Steps of the plan, or several that one kernel does. */
   steps(units: readonly Unit[]): TapeStep[] {
     const choices = units.map((unit) => this.#choices(unit))
+    for (const i of units.keys()) this.#makeRows(units, choices, i)
     for (const [i, { isBeside }] of units.entries())
       if (isBeside) {
         // Between them may be the run that rounds what the first makes, which has no launches where rows are few.
@@ -139,6 +149,50 @@ class TapeMaker {
     }
     this.#joinProducts(units, choices, makesUnits)
     return units.map(({ run }, i) => this.#step(run, choices[i]!))
+  }
+
+  /**
+   * Of one row, the products behind a run make for themselves what they read of it, and what else the run does is done beside them.
+   * @param choices of all units, which change
+   */
+  #makeRows(units: readonly Unit[], choices: (readonly Choice[])[], i: number): void {
+    const plan = this.#plan
+    const run = this.#steps(units[i]!.run)
+    const [choice, ...more] = choices[i]!
+    if (more.length > 0 || choice?.launches.length !== 1 || !run.every(isRowStep)) return
+    const places = this.#productsBehind(units, i)
+    const products = places.map((at) => this.#steps(units[at]!.run)[0] as Matmul)
+    const [only, another] = products
+    if (!only || (!another && isNarrow(plan, only)) || sumsOf(plan, run)) return
+    const makings = makingsOf(plan, run, products)
+    if (!makings) return
+    const { of, others } = makings
+    const behind = places.map((at) => units[at]!.behind)
+    const endings = products.map((product, p) => endingOf(plan, product, behind[p]!))
+    const ends = endings.flatMap((ending, p) => (ending ? behind[p]! : []))
+    if (!mayMake(makings, products, ends)) return
+    const launches = products.map((product, p) => {
+      const own = choices[places[p]!]!.find(({ most }) => most === undefined || most >= 1)!
+      if (of[p]!.steps.length === 0) return own.launches.length === 1 ? own.launches[0] : undefined
+      return makingLaunch(plan, product, of[p]!, endings[p])
+    })
+    const [first, second] = launches
+    const all = first && others.length > 0 ? beside(first, rowsBeside(plan, others)) : first
+    if (!all || launches.some((launch) => !launch || operandBytes(launch) > OPERAND_BYTES)) return
+    if (second && !beside(all, second)) return
+    choices[i] = [{ most: 1, launches: [] }, ...choices[i]!]
+    for (const [p, at] of places.entries())
+      choices[at] = [{ most: 1, launches: [p === 0 ? all : second!] }, ...choices[at]!]
+  }
+
+  /** The product behind a unit, and the one beside it. */
+  #productsBehind(units: readonly Unit[], i: number): number[] {
+    const stepAt = (at: number) => this.#steps(units[at]?.run ?? [])[0]
+    if (stepAt(i + 1)?.op !== "matmul" || units[i + 1]!.isBeside) return []
+    const beside = [i + 2, i + 3].find((at) => units[at]?.isBeside)
+    const isOwn = beside === i + 2 || stepAt(i + 2)?.op === "quantize"
+    if (beside === undefined || !isOwn) return [i + 1]
+    return stepAt(beside)?.op === "matmul" ? [i + 1, beside] : []
   }
 
   /**

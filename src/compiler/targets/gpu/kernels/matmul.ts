@@ -173,6 +173,12 @@ function behindLaying(plan: Plan, { input, weight, rows }: Matmul, choice: Choic
   return { ...choice, launches: [laying, { ...product!, operands: [count!, ...laid, ...others] }] }
 }
 
+/** Of a product of one row that makes what it reads. */
+export function madeKind(plan: Plan, step: Matmul, ending: Ending | undefined): ProductKind {
+  const kind = kindOf(plan, step, ending)
+  return kind.input === "aligned floats" ? { ...kind, input: "floats" } : kind
+}
+
 function kindOf(plan: Plan, step: Matmul, ending?: Ending): ProductKind {
   const { input, weight, bias, epilogue, output, parts } = step
   const { codec } = plan.parameters[weight]!
@@ -194,8 +200,12 @@ function kindOf(plan: Plan, step: Matmul, ending?: Ending): ProductKind {
   }
 }
 
+/** Of a product of one row that makes what it reads: all but that. */
+export const madeOperands = (plan: Plan, step: Matmul, ending: Ending | undefined) =>
+  operandsOf(plan, step, ending, false)
+
 /** In the order of productOperands. */
-function operandsOf(plan: Plan, step: Matmul, ending?: Ending): Binding[] {
+function operandsOf(plan: Plan, step: Matmul, ending?: Ending, isGiven = true): Binding[] {
   const { rows, input, weight, bias, epilogue, output } = step
   const of = (buffer: number, from: number): Binding => ({ kind: "buffer", buffer, from })
   const strideIn = (buffer: number) => strideOf(plan.buffers[buffer]!)
@@ -203,7 +213,9 @@ function operandsOf(plan: Plan, step: Matmul, ending?: Ending): Binding[] {
   const to = end === "add to" && epilogue.kind === "add" ? epilogue.to : ending?.gate?.by
   const buffers: Binding[] = [{ kind: "step", region: { name: "count", of: rows } }]
   const strides: number[] = []
-  if (input.kind !== "float") {
+  if (!isGiven) {
+    // It is in shared memory, or nowhere.
+  } else if (input.kind !== "float") {
     const { codes, scales } = input.codes
     buffers.push(of(codes, 0), of(scales, 0))
     strides.push(strideIn(codes) / 4, strideIn(scales))

@@ -101,7 +101,7 @@ function endName(end: ProductEnd): string {
 export interface ProductOperands {
   count: Elements // u32 [1]
   /** Codes as words of four, or floats. */
-  input: Elements
+  input: Pick<Elements, "load" | "loadTwo" | "loadFour">
   scales: Elements | undefined // f32, of codes
   weight: Weight
   bias: Elements | undefined
@@ -117,6 +117,16 @@ export interface ProductOperands {
   toStride: Value | undefined
 }
 
+/** A row that each group of threads makes for itself, in the place of those that lie in memory. */
+export interface MadeRow {
+  /** Writes what makes it, behind whatever earlier kernels do. All threads come there. */
+  write: () => void
+  input: ProductOperands["input"]
+  /** Of its codes. */
+  scales: Elements | undefined
+  stride: number
+}
+
 /** Where rounded rows go. */
 interface RoundedOperands {
   codes: Elements // words of four
@@ -125,13 +135,16 @@ interface RoundedOperands {
   scaleStride: Value
 }
 
-export function productOperands(k: Builder, kind: ProductKind): ProductOperands {
+/** @param made what stands in the place of the input, of a product that makes its row */
+export function productOperands(k: Builder, kind: ProductKind, made?: MadeRow): ProductOperands {
   const { codec, end, bias } = kind
   const hasCodes = kind.input === "int8" || kind.input === "int16"
   const words = (name: string) => k.word(name)
   const count = k.buffer("count", "u32", "read")
-  const input = hasCodes ? k.buffer("codes", "u32", "read") : k.buffer("input", "f32", "read")
-  const scales = hasCodes ? k.buffer("input scales", "f32", "read") : undefined
+  const read = () =>
+    hasCodes ? k.buffer("codes", "u32", "read") : k.buffer("input", "f32", "read")
+  const input = made ? made.input : read()
+  const scales = made ? made.scales : hasCodes ? k.buffer("input scales", "f32", "read") : undefined
   const parts = weightBuffers(k, codec)
   const biases = bias ? k.buffer("bias", "f32", "read") : undefined
   const to = readsTo(end) ? k.buffer("to", "f32", "read") : undefined
@@ -153,8 +166,8 @@ export function productOperands(k: Builder, kind: ProductKind): ProductOperands 
     to,
     output,
     outputs: words("outputs"),
-    inputStride: words("inputStride"),
-    scaleStride: hasCodes ? words("scaleStride") : undefined,
+    inputStride: made ? u32(made.stride) : words("inputStride"),
+    scaleStride: made ? u32(0) : hasCodes ? words("scaleStride") : undefined,
     outputStride: output && words("outputStride"),
     toStride: to && words("toStride"),
     rounded: roundedTo
@@ -371,6 +384,8 @@ export const groupsAhead = (codec: CodecName, sums: number) =>
 
 /** Which rows a group of threads multiplies, and with which of a matrix. */
 export interface FewTask {
+  /** Makes them first. */
+  make?: () => void
   /** Whether there is any of them; the same for the whole group. */
   isThere: Value
   /** Those of the input, asked where there is any. Behind the last one they are any other. */
@@ -394,6 +409,28 @@ export function fewProduct(kind: ProductKind, rows: FewRows): Kernel {
         const row = k.let(first.add(r))
         return { row, isRow: row.lt(count) }
       },
+    })
+  })
+}
+
+/**
+ * The same of one row, which each group makes for itself.
+ * @param make names what it reads, behind the product's own operands
+ */
+export function madeProduct(
+  kind: ProductKind,
+  name: string,
+  make: (k: Builder, row: Value) => MadeRow,
+): Kernel {
+  return kernel(`few1_${productName(kind)}_of_${name}`, PARTS * PANEL, (k) => {
+    const row = k.group(1)
+    const made = make(k, row)
+    const operands = productOperands(k, kind, made)
+    multiplyFew(k, kind, operands, 1, {
+      isThere: row.lt(operands.count.load(0)),
+      make: made.write,
+      rows: () => [u32(0)],
+      output: () => ({ row, isRow: row.lt(operands.count.load(0)) }),
     })
   })
 }
@@ -435,6 +472,7 @@ export function multiplyFew(
   const matrix = matrixRow ? undefined : rowsFrom(own)
   const ahead = kind.input === "int8" && matrix ? codesAhead(k, codec, matrix) : undefined
   if (matrix) k.afterEarlier()
+  task.make?.()
   // The barrier stands under no condition: some drivers copy all that follows one that may be passed by.
   k.if(isThere, () => {
     const work: FewWork = {

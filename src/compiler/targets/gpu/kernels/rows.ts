@@ -64,7 +64,7 @@ import {
 } from "./kv.ts"
 import { MERGE_THREADS, Merge, MOST_MERGED, workOf } from "./merge.ts"
 import { inTurns, LaneSums, nearestBrain, type Term, turnedPair } from "./numbers.ts"
-import { addFloats, groupsAhead, groupsOfPart, sumOfTree } from "./products.ts"
+import { addFloats, groupsAhead, groupsOfPart, PARTS, sumOfTree } from "./products.ts"
 import { NONE, type RowPairs, route } from "./route.ts"
 import type { Units } from "./tiles.ts"
 import { columnValue, type Weight, weightBindings, weightBuffers, weightRow } from "./weights.ts"
@@ -115,7 +115,12 @@ export function isNarrow({ parameters }: Plan, step: Step): step is NarrowProduc
 const rereads = (run: readonly RunStep[]) =>
   run.some(({ op }) => op === "storeKv") && run.some(({ op }) => op === "convolve")
 
-const operandBytes = ({ kernel }: Launch) =>
+/** The same as a launch that may stand beside a product's: rows lie along the second axis, and it has as many threads. */
+export function rowsBeside(plan: Plan, run: readonly RowStep[]): Launch {
+  return rowLaunch(plan, run, { threadsBeside: PARTS * PANEL })
+}
+
+export const operandBytes = ({ kernel }: Launch) =>
   operandLayout(kernel.operands.map(({ kind }) => kind)).bytes
 
 function launchesOf(plan: Plan, run: readonly RowStep[], first: First): Launch[] {
@@ -129,14 +134,15 @@ function launchesOf(plan: Plan, run: readonly RowStep[], first: First): Launch[]
   ]
 }
 
-/** What a kernel does before its run. */
-type First = { pieces: Pieces } | { sums: Sums | undefined }
+/** What a kernel does before its run, or beside what. */
+type First = { pieces: Pieces } | { sums: Sums | undefined } | { threadsBeside: number }
 
 function rowLaunch(plan: Plan, run: readonly RunStep[], before: First, delta?: DeltaStep): Launch {
   const { rows } = run[0]!
   const touches = run.map((step) => fragmentOf(step).touches(step))
   const pieces = "pieces" in before ? before.pieces : undefined
   const sums = "sums" in before ? before.sums : undefined
+  const threadsBeside = "threadsBeside" in before ? before.threadsBeside : undefined
   const merged = pieces ? [writes(pieces.attend.output, "any")] : []
   const summed = sums ? [writes(sums.output)] : []
   const behind = delta
@@ -151,19 +157,22 @@ function rowLaunch(plan: Plan, run: readonly RunStep[], before: First, delta?: D
   const sumsAtOnce = run.map((step) =>
     step.op === "matmul" ? step.output.columns * step.parts : 1,
   )
-  const threads = pieces
-    ? pieces.threads
-    : Math.max(threadsFor([...touches.flat(), ...behind]), threadsOf(Math.max(...sumsAtOnce)))
+  const ownThreads = () =>
+    Math.max(threadsFor([...touches.flat(), ...behind]), threadsOf(Math.max(...sumsAtOnce)))
+  const threads = pieces?.threads ?? threadsBeside ?? ownThreads()
   const made = kernel(delta ? `${name}_units` : name, threads, (k) => {
     const all = [...merged, ...summed, ...touches.flat(), ...behind]
-    const fragments = new Fragments(k, plan, run, all, operands, pieces)
+    const row = k.group(threadsBeside ? 1 : 0)
+    const fragments = new Fragments(k, plan, run, all, operands, { pieces, row })
     if (pieces) fragments.merge(merged, pieces)
     if (sums) fragments.addUp(summed, sums)
     for (const [i, step] of run.entries()) fragments.add(touches[i]!, fragmentOf(step), step)
     fragments.finish()
     if (delta) fragments.addUnits(delta)
   })
-  return { kernel: made, operands, groups: [{ rows, per: 1 }, pieces?.count ?? 1, 1] }
+  const axes = [{ rows, per: 1 }, pieces?.count ?? 1] as const
+  const groups = threadsBeside ? ([1, axes[0], 1] as const) : ([...axes, 1] as const)
+  return { kernel: made, operands, groups }
 }
 
 // ------------------------------------------------------------------ behind attention
@@ -222,7 +231,7 @@ export function piecesOf(
 }
 
 /** Each column of what these write is made of the same one of what they read. */
-const byColumn: ReadonlySet<RowStep["op"]> = new Set([
+export const byColumn: ReadonlySet<RowStep["op"]> = new Set([
   "add",
   "apply",
   "copy",
@@ -248,7 +257,7 @@ function threadsFor(touches: readonly Touch[]): number {
 // ------------------------------------------------------------------ what fragments are written with
 
 /** Columns that a fragment reads or writes. */
-interface Touch {
+export interface Touch {
   view: View
   writes: boolean
   /** "column": column i of the view is touched by thread i mod threads alone. "any": by whichever. */
@@ -259,18 +268,26 @@ interface Touch {
   elsewhere?: boolean
 }
 
-const reads = (view: View, by: Touch["by"] = "column"): Touch => ({ view, writes: false, by })
-const writes = (view: View, by: Touch["by"] = "column"): Touch => ({ view, writes: true, by })
+export const reads = (view: View, by: Touch["by"] = "column"): Touch => ({
+  view,
+  writes: false,
+  by,
+})
+export const writes = (view: View, by: Touch["by"] = "column"): Touch => ({
+  view,
+  writes: true,
+  by,
+})
 
 /** Some columns of a row. */
-interface Cells {
+export interface Cells {
   load: (column: Operable) => Value
   /** So many fours of columns, the first of them a multiple of four in the row. */
   loadFours: (column: Operable, count: number) => Value[]
   store: (column: Operable, value: Operable) => void
 }
 
-class Fragments {
+export class Fragments {
   readonly k: Builder
   readonly plan: Plan
   readonly sums: LaneSums
@@ -294,7 +311,7 @@ class Fragments {
     run: readonly RunStep[],
     touches: readonly Touch[],
     operands: Binding[],
-    pieces?: Pieces,
+    { pieces, row = k.group(0) }: { pieces?: Pieces | undefined; row?: Value } = {},
   ) {
     const { rows } = run[0]!
     this.k = k
@@ -310,7 +327,7 @@ class Fragments {
       accesses.set(view.buffer, before === access ? access : "readwrite")
     }
     this.#accesses = accesses
-    this.#row = k.group(0)
+    this.#row = row
     this.#isThere = k.let(this.#row.lt(this.region({ name: "count", of: rows }).load(0)))
     this.sums = new LaneSums(k, this.#isThere)
     const begins = Array.from(accesses.keys(), (buffer): [BufferId, Value] => [
@@ -597,7 +614,7 @@ interface Fragment<S extends RunStep> {
 
 type Of<Op extends RowStep["op"]> = Extract<RowStep, { op: Op }>
 
-function fragmentOf(step: RunStep): Fragment<RunStep> {
+export function fragmentOf(step: RunStep): Fragment<RunStep> {
   return step.op === "matmul" ? narrow : fragments[step.op]
 }
 
