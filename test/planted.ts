@@ -4063,8 +4063,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "the first convolution has a row behind a piece of Omni's",
     file: "src/model/hearing/tower.ts",
-    text: "rows[2] = multiply(rows[2]!, mark(1))",
-    fault: "rows[2] = add(rows[2]!, mark(1))",
+    text: "rows[2] = multiply(rows[2]!, markIn(given, config, 1))",
+    fault: "rows[2] = add(rows[2]!, markIn(given, config, 1))",
     test: "test/model/senses.test.ts",
   },
   {
@@ -4227,8 +4227,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "nothing stands around recordings of Qwen3-ASR's GGUF files",
     file: "src/model/hearing/mmproj.ts",
-    text: "{ ...audio, ...projector.written }",
-    fault: "{ ...audio }",
+    text: ", ...projector.written }",
+    fault: " }",
     test: "test/model/transcripts.test.ts",
   },
   {
@@ -4361,8 +4361,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "Kimi VL's images have as many patches as there may be",
     file: "src/model/vision/cutting.ts",
-    text: 'Math.min(image.count("in_token_limit", 4096), MAX_PATCHES)',
-    fault: "MAX_PATCHES",
+    text: 'Math.min(image.count("in_token_limit", 4096), most)',
+    fault: "most",
     test: "test/model/picture-vision.test.ts",
   },
   {
@@ -4502,9 +4502,9 @@ export const planted: readonly PlantedFault[] = [
   },
   {
     what: "queries of a conformer have no columns for how far keys lie back",
-    file: "src/model/hearing/conformer-weights.ts",
-    text: "const share = (pair === 0 ? 1 : 2) / period / scale",
-    fault: "const share = 0 / period / scale",
+    file: "src/model/hearing/distances.ts",
+    text: "const share = (pair === 0 ? 1 : 2) / period",
+    fault: "const share = 0 / period",
     test: "test/model/senses.test.ts",
     name: "sees and hears on reference",
   },

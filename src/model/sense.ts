@@ -155,7 +155,7 @@ export async function openSense(
             told === PARAMS ? CONSOLIDATED : undefined,
           ),
     )
-    if (stored.holds && !stored.holds("model.embed_tokens.weight")) {
+    if (!isCompiled && stored.holds?.("model.embed_tokens.weight") === false) {
       await closing.close()
       return undefined
     }
