@@ -588,7 +588,9 @@ compiling(
     for (const folder of [seeing, output]) {
       const { out } = await run(["inspect", folder])
       expect(out).toMatch(/^images +smolvlm_vision, 0\.1 M parameters, q0bf16, 0\.1 MiB$/m)
-      expect(out).toMatch(/^tile +24 x 24 pixels, whose 36 patches become 4 rows, for which 0.3 MiB are set aside$/m)
+      expect(out).toMatch(
+        /^tile +24 x 24 pixels, whose 36 patches become 4 rows, for which 0\.3 MiB are set aside$/m,
+      )
       expect(out).toMatch(/^image +at most 5 tiles and 20 rows$/m)
     }
     const tower = await run(["inspect", output, "--tower", "--show", "plan"])
