@@ -71,6 +71,7 @@ serve({
   /** Whatever is wrong with a file is said when it is opened. */
   tell(message) {
     const path = message as string
+    if (path === ahead?.path) return
     const stats = statSync(path, { throwIfNoEntry: false })
     if (!stats?.isFile() || stats.size > MAX_AHEAD) return
     ahead = {

@@ -78,9 +78,13 @@ export class Encoder {
     this.#worker.log = log
   }
 
-  /** The process of the next one begins to load: before a program knows for what, it knows that it will need one. */
-  static startAhead(): void {
+  /**
+   * The process of the next one begins to load: before a program knows for what, it knows that it will need one.
+   * @param path of a tokenizer.json, if it is likely to be that one's: see readAhead
+   */
+  static startAhead(path?: string): void {
     ahead ??= startedWorker()
+    if (path) ahead.tell(path)
   }
 
   /** Reads a tokenizer.json that is likely to be the one to be opened, by its real path. */
