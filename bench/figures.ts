@@ -210,6 +210,10 @@ Starts; a cold one finds an empty cache and no file of program and model in memo
 
 ${starts("1B-q4f16_1-start")}
 
+The same with Node 24, which keeps what it compiled of the program's modules, where the first is Node 20:
+
+${starts("1B-q4f16_1-start-node24")}
+
 The same, since windows of weights are read, converted and stored at once, from an MLC folder and from the GGUF file that
 \`llama-server\` reads, too:
 

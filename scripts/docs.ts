@@ -30,6 +30,7 @@ export const pages: Record<string, () => string> = {
   ...resultsPages([
     "1B-q4f16_1",
     "1B-q4f16_1-start",
+    "1B-q4f16_1-start-node24",
     "1B-q0bf16",
     "0.6B-q4f16_1",
     ...runsWithoutMatrixUnit,
