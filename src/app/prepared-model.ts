@@ -1,9 +1,7 @@
 // A model that is known to fit: found, its headers read, compiled for the device, its limits chosen. Nothing has been read of
 // its weights, and no program is open. Whatever can be known to be wrong is refused here, before the port opens.
 
-import { existsSync, realpathSync } from "node:fs"
-import { join } from "node:path"
-import { Encoder } from "../chat/encoder.ts"
+import { Encoder, tokenizersIn } from "../chat/encoder.ts"
 import { openTokenizer, type Tokenizer } from "../chat/tokenizer.ts"
 import { openWhole } from "../closing.ts"
 import {
@@ -107,7 +105,8 @@ export async function prepareModel(
   return openWhole(async (closing) => {
     const { target, trustLibraries, overrides, log } = settings
     const encoder = closing.add(new Encoder(log)) // what takes longest goes first
-    readAhead([...changes.adapters, path], encoder)
+    const [likely] = tokenizersIn([...changes.adapters, path])
+    if (likely) encoder.readAhead(likely) // which need not wait until the others are read
     const sight = { sees: true, mmproj, mostPatches: overrides.max_image_patches }
     const files = closing.add(await openModel(path, { verify: false, ...sight, ...changes })) // when it is read
     checkImagePatches(files, overrides)
@@ -197,13 +196,6 @@ async function devicesFor(settings: ModelSettings): Promise<readonly Device[]> {
   const { tensor_parallel_shards: shards = 1 } = settings.overrides
   const device = await deviceFor(settings)
   return device.memory ? devicesFrom(device, shards) : Array.from({ length: shards }, () => device)
-}
-
-/** Most models have their tokenizer in such a file: its process need not wait until the others are read. */
-function readAhead(folders: readonly string[], encoder: Encoder): void {
-  const paths = folders.map((folder) => join(folder, "tokenizer.json"))
-  const path = paths.find((each) => existsSync(each))
-  if (path) encoder.readAhead(realpathSync(path))
 }
 
 function readTokenizer({ texts, config }: Model, encoder: Encoder, log: Log): Promise<Tokenizer> {

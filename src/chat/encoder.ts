@@ -3,6 +3,8 @@
 //
 // Two lanes, long texts and short ones, each in fair turns and one at a time: a short one never waits for a long one.
 
+import { existsSync, realpathSync } from "node:fs"
+import { join } from "node:path"
 import { codeRoot } from "../code-root.ts"
 import { problem } from "../errors.ts"
 import type { Log } from "../log.ts"
@@ -49,6 +51,12 @@ const MEGABYTES = 4096
 
 /** In each lane, characters: sixteen texts of the largest body that is read unless the operator says otherwise. */
 const MAX_WAITING = 32 * 2 ** 20
+
+/** Real paths of the tokenizers of those folders that have one as a file of its own, which most have. */
+export function tokenizersIn(folders: readonly string[]): string[] {
+  const paths = folders.map((folder) => join(folder, "tokenizer.json"))
+  return paths.filter((path) => existsSync(path)).map((path) => realpathSync(path))
+}
 
 let ahead: Worker<Order, Answer> | undefined
 

@@ -4,7 +4,6 @@
 // (from 22.1 on): 0.8 to 0.7 s of processor time until `serve tiny` has answered. A cache that cannot be written is none, and
 // what lies in it is of one version of Node, and of the very text of its module.
 
-import { existsSync, realpathSync } from "node:fs"
 import module from "node:module"
 import { join } from "node:path"
 import { cacheHome } from "../runtime/cache.ts"
@@ -19,19 +18,14 @@ if (WITH_TEXTS.has(process.argv[2])) await startEncoder()
 const { takeCommandLine } = await import("./command-line.ts")
 await takeCommandLine()
 
-/** Its process takes as long to load as the program does: both begin now. One that nobody comes to need ends with this one. */
-async function startEncoder(): Promise<void> {
-  const { Encoder } = await import("../chat/encoder.ts")
-  Encoder.startAhead(tokenizerNamed(process.argv.slice(3)))
-}
-
 /**
- * Of a model that is named by its folder, the tokenizer's real path: what reading it takes is longest of a start, and it need not
- * wait until the command line is understood. Of several folders that have one, somebody else says which it is.
+ * Its process takes as long to load as the program does: both begin now. One that nobody comes to need ends with this one. Reading the
+ * tokenizer is the longest part of a start: that of a folder which is named, and no other is, need not wait for the command line.
  */
-function tokenizerNamed(args: readonly string[]): string | undefined {
-  const [path, ...others] = args.map((arg) => join(arg, "tokenizer.json")).filter(existsSync)
-  return path && others.length === 0 ? realpathSync(path) : undefined
+async function startEncoder(): Promise<void> {
+  const { Encoder, tokenizersIn } = await import("../chat/encoder.ts")
+  const [path, ...others] = tokenizersIn(process.argv.slice(3))
+  Encoder.startAhead(others.length === 0 ? path : undefined)
 }
 
 function keepCompiledModules(): void {
