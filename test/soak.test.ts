@@ -1,4 +1,4 @@
-// Half a minute of everything at once on a server of its own: readers, cancellations, disconnects, slow readers, nonsense and
+// More than a minute of everything at once on a server of its own: readers, cancellations, disconnects, slow readers, nonsense and
 // prompts far too long. `npm run load` does the same for as long as you like.
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs"
@@ -12,7 +12,7 @@ import { fromSources, serve } from "./sinter.ts"
 const MIB = 2 ** 20
 
 test("soak: every stream whole and as it is alone, nothing left behind, memory flat, the loop on time", {
-  timeout: 360_000,
+  timeout: 240_000,
 }, async () => {
   const folder = mkdtempSync(join(tmpdir(), "sinter-soak-"))
   onTestFinished(() => rmSync(folder, { recursive: true }))
@@ -27,21 +27,16 @@ test("soak: every stream whole and as it is alone, nothing left behind, memory f
     expect(isSound(await load(longest))).toBe(true)
 
     server.child.kill("SIGUSR2")
-    const measured = async (seconds: number, seed: number) => {
-      const told = await load({ ...common, seconds, warmUp: 20, seed, mix: usualMix })
-      expect(told.faults).toEqual({})
-      expect(told.left).toEqual({ sinter_running: 0, sinter_waiting: 0, sinter_blocks_used: 0 })
-      expect(told.outcomes.answered).toBeGreaterThan(50)
-      expect(told.outcomes.left).toBeGreaterThan(10)
-      expect(told.outcomes.refused).toBeGreaterThan(10)
-      expect(told.outcomes.busy).toBe(0)
-      if (isQuiet()) expect(told.loopDelayP99).toBeLessThan(MAX_DELAY)
-      return told.growth
-    }
-    // A server that shares its processors with others is warm later. What leaks does so for longer then, beneath the same bound.
-    let growth = await measured(20, 2)
-    if (growth >= MAX_GROWTH) growth = await measured(60, 3)
-    expect(growth).toBeLessThan(MAX_GROWTH)
+    // A server that shares its processors with other tests is warm later, and its garbage swings further.
+    const told = await load({ ...common, seconds: 40, warmUp: 30, seed: 2, mix: usualMix })
+    expect(told.faults).toEqual({})
+    expect(told.left).toEqual({ sinter_running: 0, sinter_waiting: 0, sinter_blocks_used: 0 })
+    expect(told.outcomes.answered).toBeGreaterThan(50)
+    expect(told.outcomes.left).toBeGreaterThan(10)
+    expect(told.outcomes.refused).toBeGreaterThan(10)
+    expect(told.outcomes.busy).toBe(0)
+    expect(told.growth).toBeLessThan(MAX_GROWTH)
+    if (isQuiet()) expect(told.loopDelayP99).toBeLessThan(MAX_DELAY)
   } finally {
     expect(await server.stop()).toMatchObject({ code: 0, err: "" }) // an audit that fails is logged
   }
