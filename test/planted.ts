@@ -2513,10 +2513,26 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "what names somebody in a message's header shows in answers",
     file: "src/chat/formats/atem.ts",
-    text: "if (open === TO) yield* input.attempt(false, readHeader(input, tools))",
-    fault: "if (open === TO) yield* input.attempt(false, readHeader(input, new Map()))",
+    text: "yield* input.attempt(false, readHeader(input, tools, open))",
+    fault: "yield* input.attempt(false, readHeader(input, new Map(), open))",
     test: "src/chat/formats/formats.test.ts",
     name: "two messages to functions",
+  },
+  {
+    what: "a text that spells an answer's header is taken for one",
+    file: "src/chat/formats/atem.ts",
+    text: "name === USER && open === START",
+    fault: "name === USER",
+    test: "src/chat/formats/formats.test.ts",
+    name: "a text that spells headers",
+  },
+  {
+    what: "a text that spells a call's header is taken for one, without a call behind it",
+    file: "src/chat/formats/input.ts",
+    text: "if (this.#text[this.#at + i] !== character) return false",
+    fault: "if (this.#text[this.#at + i] !== character) return true",
+    test: "src/chat/formats/formats.test.ts",
+    name: "a text that spells headers",
   },
   {
     what: "a reply in messages begins without the blank behind what the prompt begins",

@@ -65,6 +65,18 @@ export class Input {
     }
   }
 
+  /** Whether exactly this comes next, of which nothing is read. */
+  *follows(literal: string): Reading<boolean> {
+    for (const [i, character] of [...literal].entries()) {
+      while (this.#at + i >= this.#text.length) {
+        if (this.#over) return false
+        yield
+      }
+      if (this.#text[this.#at + i] !== character) return false
+    }
+    return true
+  }
+
   *blanks(): Reading<void> {
     while (isBlank(yield* this.peek())) this.#at++
   }
