@@ -907,9 +907,20 @@ test("EmbeddingGemma 2 is the published model where nothing is said", () => {
 test("Jina Embeddings 3 is the same under both of its names", () => {
   const own = { hidden_act: "gelu" }
   const flash = { ...own, model_type: "xlm-roberta", position_embedding_type: "rotary" }
-  expect(read({ ...flash, rotary_emb_base: 2e4 })).toEqual(
-    read({ ...own, model_type: "jina_embeddings_v3" }),
-  )
+  const newer = { ...own, model_type: "jina_embeddings_v3" }
+  expect(read({ ...flash, rotary_emb_base: 2e4 })).toEqual(read(newer))
+  // What configuration_xlm_roberta.py beside its weights has where nothing is said.
+  expect(read(flash)).toEqual(read({ ...newer, rope_theta: 1e4 }))
+})
+
+// configuration.py of Alibaba-NLP/new-impl; configuration_gte.py of transformers.
+test("GTE turns as far as was usual when it was published where nothing is said", () => {
+  for (const [model_type, rope_theta] of [
+    ["new", 10000],
+    ["gte", 160000],
+  ])
+    expect(read({ model_type })).toEqual(read({ model_type, rope_theta }))
+  expect(read({ model_type: "new" })).not.toEqual(read({ model_type: "gte" }))
 })
 
 test("GTE adds a row of types where there are any", () => {
