@@ -2457,8 +2457,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "weights of DBRX's experts are not normalised",
     file: "src/model/architectures/dbrx.ts",
-    text: "mlp?.json[power] !== null",
-    fault: "mlp?.json[power] === null",
+    text: "fields.json[power] !== null",
+    fault: "fields.json[power] === null",
     test: "test/model/reference.test.ts",
     name: "models/dbrx",
   },
@@ -2529,8 +2529,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a text that spells a call's header is taken for one, without a call behind it",
     file: "src/chat/formats/input.ts",
-    text: "if (this.#text[this.#at + i] !== character) return false",
-    fault: "if (this.#text[this.#at + i] !== character) return true",
+    text: "if (this.#over || !literal.startsWith(next)) return false",
+    fault: "if (this.#over || !literal.startsWith(next)) return true",
     test: "src/chat/formats/formats.test.ts",
     name: "a text that spells headers",
   },

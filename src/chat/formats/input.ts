@@ -67,14 +67,12 @@ export class Input {
 
   /** Whether exactly this comes next, of which nothing is read. */
   *follows(literal: string): Reading<boolean> {
-    for (const [i, character] of [...literal].entries()) {
-      while (this.#at + i >= this.#text.length) {
-        if (this.#over) return false
-        yield
-      }
-      if (this.#text[this.#at + i] !== character) return false
+    for (;;) {
+      const next = this.#text.slice(this.#at, this.#at + literal.length)
+      if (next === literal) return true
+      if (this.#over || !literal.startsWith(next)) return false
+      yield
     }
-    return true
   }
 
   *blanks(): Reading<void> {
