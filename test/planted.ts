@@ -2519,6 +2519,22 @@ export const planted: readonly PlantedFault[] = [
     name: "two messages to functions",
   },
   {
+    what: "what an adapter of one rank adds to codes is a matrix of one column",
+    file: "src/model/adapters/product.ts",
+    text: "this.rank = rank === 1 ? 2 : rank",
+    fault: "this.rank = rank",
+    test: "test/model/adapters.test.ts",
+    name: "one rank",
+  },
+  {
+    what: "a matrix of one column ends the start with a stack",
+    file: "src/model/graph-weights.ts",
+    text: "if (!(error instanceof OneColumn)) throw error",
+    fault: "if (error) throw error",
+    test: "test/model/hearing.test.ts",
+    name: "Granite Speech of other columns",
+  },
+  {
     what: "a text that spells an answer's header is taken for one",
     file: "src/chat/formats/atem.ts",
     text: "name === USER && open === START",
