@@ -95,7 +95,7 @@ import {
   readGraniteSwa,
   readHyperclovax,
 } from "./architectures/granite.ts"
-import { gteNaming, readGte } from "./architectures/gte.ts"
+import { gteNaming, readGte, readNew } from "./architectures/gte.ts"
 import { hrmTextNaming, readHrmText } from "./architectures/hrm-text.ts"
 import {
   hunyuan3Naming,
@@ -886,7 +886,7 @@ export const architectures = {
   new: row(
     "GTE multilingual and GTE 1.5 as first published",
     "as `gte`; turns may be stretched",
-    readGte,
+    readNew,
     gteNaming,
   ),
   eurobert: row(

@@ -334,11 +334,35 @@ const nemotronH = {
   moe_shared_expert_intermediate_size: 24,
 }
 
-test.each<[Json, string]>([
+test.each<[Json, string | RegExp]>([
   [{ hidden_act: "softplus" }, 'hidden_act is "softplus"; known: silu, swish, gelu'],
   [{ partial_rotary_factor: 0.5 }, "partial_rotary_factor is 0.5; only 1 is known"],
   [{ num_attention_heads: 7 }, "num_attention_heads is 7, which does not divide 64 columns"],
   [{ head_dim: 2e9 }, "head_dim is 2000000000, not between 1 and 65536"],
+  [{ hidden_size: 2e9, head_dim: 8 }, "hidden_size is 2000000000, not between 2 and 1048576"],
+  [{ model_type: "gemma4_text", global_head_dim: 2e9 }, "global_head_dim is 2000000000, not betw"],
+  [
+    { model_type: "embedding_gemma2_text", global_head_dim: 2e9 },
+    "global_head_dim is 2000000000, not between 1 and 65536",
+  ],
+  [
+    { model_type: "gemma4_text", per_layer_config: { 3: { head_dim: 2e9 } } },
+    "per_layer_config.3.head_dim is 2000000000, not between 1 and 65536",
+  ],
+  [
+    { model_type: "cohere2_moe", first_k_dense_replace: 2e9 },
+    "first_k_dense_replace is 2000000000, not between 0 and 4",
+  ],
+  [{ model_type: "lfm3", num_hidden_layers: 2e9 }, "num_hidden_layers is 2000000000, not betw"],
+  [
+    { model_type: "gemma3n_text", num_kv_shared_layers: 0, altup_num_inputs: 2e9 },
+    "altup_num_inputs is 2000000000, not between 1 and 64",
+  ],
+  [
+    { model_type: "mistral4", rope_parameters: { partial_rotary_factor: 0.25 } },
+    "qk_rope_head_dim is 64, but partial_rotary_factor turns 32 of 128 columns",
+  ],
+  [{ model_type: "mistral4", q_lora_rank: 2e9 }, "q_lora_rank is 2000000000, not between 1 and"],
   [{ vocab_size: undefined }, "vocab_size is missing"],
   [{ rms_norm_eps: "tiny" }, 'rms_norm_eps is "tiny", not a number greater than 0'],
   [
@@ -515,6 +539,13 @@ test.each<[Json, string]>([
       ffn_config: { moe_normalize_expert_weights: 2 },
     },
     "ffn_config.moe_normalize_expert_weights is 2; known: 1 and null",
+  ],
+  [
+    {
+      ...{ model_type: "dbrx", d_model: 64, n_layers: 2, n_heads: 4, max_seq_len: 128 },
+      ...{ attn_config: { kv_n_heads: 3 }, ffn_config: {} },
+    },
+    /^attn_config.kv_n_heads is 3, which does not divide 4 heads/,
   ],
   [
     { model_type: "phimoe", num_experts_per_tok: 3 },
@@ -907,9 +938,20 @@ test("EmbeddingGemma 2 is the published model where nothing is said", () => {
 test("Jina Embeddings 3 is the same under both of its names", () => {
   const own = { hidden_act: "gelu" }
   const flash = { ...own, model_type: "xlm-roberta", position_embedding_type: "rotary" }
-  expect(read({ ...flash, rotary_emb_base: 2e4 })).toEqual(
-    read({ ...own, model_type: "jina_embeddings_v3" }),
-  )
+  const newer = { ...own, model_type: "jina_embeddings_v3" }
+  expect(read({ ...flash, rotary_emb_base: 2e4 })).toEqual(read(newer))
+  // What configuration_xlm_roberta.py beside its weights has where nothing is said.
+  expect(read(flash)).toEqual(read({ ...newer, rope_theta: 1e4 }))
+})
+
+// configuration.py of Alibaba-NLP/new-impl; configuration_gte.py of transformers.
+test("GTE turns as far as was usual when it was published where nothing is said", () => {
+  for (const [model_type, rope_theta] of [
+    ["new", 10000],
+    ["gte", 160000],
+  ])
+    expect(read({ model_type })).toEqual(read({ model_type, rope_theta }))
+  expect(read({ model_type: "new" })).not.toEqual(read({ model_type: "gte" }))
 })
 
 test("GTE adds a row of types where there are any", () => {

@@ -108,7 +108,7 @@ export interface Differences {
   ofLayers?: readonly string[]
 }
 
-const MAX_HEAD = 1 << 16 // a list is made of its pairs before any tensor can contradict it
+export const MAX_HEAD = 1 << 16 // a list is made of its pairs before any tensor can contradict it
 export const MAX_LAYERS = 1 << 14 // a block is made of each before any tensor can contradict it
 
 /** How often layers are passed. Each pass of each becomes part of the graph, which no tensor contradicts. */
@@ -183,10 +183,12 @@ export function widestWindow({ blocks }: Pick<ModelConfig, "blocks">): number | 
 
 /** A matrix of one column would be a vector. */
 const MIN_COLUMNS = 2
+/** Lists are made of rows before any tensor can contradict their length. */
+export const MAX_COLUMNS = 1 << 20
 
 function readShapes(fields: Fields, { names = {}, absent = {}, oneKvHead }: Differences): Shapes {
   const name = (what: keyof typeof names, usual: string) => names[what] ?? usual
-  const hidden = fields.count(name("hidden", "hidden_size"), undefined, MIN_COLUMNS)
+  const hidden = fields.count(name("hidden", "hidden_size"), undefined, MIN_COLUMNS, MAX_COLUMNS)
   const headsField = name("heads", "num_attention_heads")
   const kvField = name("kvHeads", "num_key_value_heads")
   const heads = fields.count(headsField, absent.heads)

@@ -22,7 +22,7 @@ import { Fields } from "./fields.ts"
 import { Folder, type Json } from "./folder.ts"
 import { openWhisperFile } from "./ggml/whisper.ts"
 import { type GgufModel, openGguf } from "./gguf/gguf.ts"
-import { readTensors } from "./graph-weights.ts"
+import { graphOf, readTensors } from "./graph-weights.ts"
 import { type Hearing, hearingBeside, hearingInside, openHearing } from "./hearing/open-hearing.ts"
 import type { SpeechAdvice } from "./hearing/speech.ts"
 import { decoder } from "./layers.ts"
@@ -131,9 +131,10 @@ export async function openModel(
     const seeing =
       vision || hearing ? seeingImages(alone, { ...hearing?.config, ...vision?.config }) : alone
     const config = { ...seeing, ...alignedBy(hearing?.speech) }
-    const graphOf = (given?: readonly number[]) =>
+    const broken = (what: string) => folder.broken(configuration, what)
+    const handingOut = (given?: readonly number[]) =>
       withOrders(withLowRank(decoder(architecture, config, given), weights), weights)
-    const graph = graphOf()
+    const graph = graphOf(handingOut, broken)
     const read = readTensors(graph, weights)
     const pooled = isRanker
       ? await readRanking(fields, config, weights)
@@ -141,7 +142,6 @@ export async function openModel(
     weights.refuseOthers?.(read)
     if (verify)
       for (const each of [weights, vision?.weights, hearing?.weights]) await each?.verify()
-    const broken = (what: string) => folder.broken(configuration, what)
     const { format, mixture } = source
     return {
       path: folder.path,
@@ -154,7 +154,7 @@ export async function openModel(
       isOneFile: source.ggufSources !== undefined || source.hear !== undefined,
       ...(format === undefined ? storedFormat(graph, weights, mixture, broken) : { format }),
       graph,
-      handingOut: graphOf,
+      handingOut,
       weights,
       texts: await textsBy(adapters, source),
       pooling: pooled,

@@ -168,6 +168,7 @@ test.each<[string, string, (vision: Json, config: Json) => void]>([
   ["qwen3-vl", "pos_embed.weight", (vision) => (vision.num_position_embeddings = 16)],
   ["qwen3-5", "image_token_id is 336", (_, config) => (config.image_token_id = 336)],
   ["gemma4", "head_dim is 6, no multiple of 4", (vision) => (vision.head_dim = 6)],
+  ["gemma4", "head_dim is 12 of 4 heads; only", (vision) => (vision.head_dim = 12)],
   ["gemma4", "attention_bias is true", (vision) => (vision.attention_bias = true)],
   ["gemma4", "position_embedding_table has shape", (v) => (v.position_embedding_size = 600)],
   ["gemma4-layer-inputs", "std_bias", (vision) => (vision.standardize = true)],

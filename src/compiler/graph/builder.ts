@@ -85,12 +85,22 @@ export function norm(
   return { op: "norm", rows, columns, inputs: [x], kind, weight, bias, epsilon, width }
 }
 
+/** A matrix of one column, which is stored as vectors are, and which no kernel reads. */
+export class OneColumn extends Error {
+  readonly weight: string
+
+  constructor({ name }: Weight) {
+    super(`internal: ${name} has one column: weigh with it`)
+    this.weight = name
+  }
+}
+
 export function linear(x: Node, weight: Weight, bias?: Weight): Node {
   check(
     x.columns === weight.columns,
     `${weight.name} reads ${weight.columns} columns, not ${x.columns}`,
   )
-  check(weight.columns > 1, `${weight.name} has one column, which is a vector: weigh with it`)
+  if (weight.columns === 1) throw new OneColumn(weight)
   check(!bias || bias.rows === weight.rows, `${bias?.name} does not fit ${weight.name}`)
   return {
     op: "linear",
