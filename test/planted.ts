@@ -1005,7 +1005,7 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "what is done beside a product that makes its row reads what that makes",
     file: "src/compiler/targets/gpu/kernels/made.ts",
-    text: "made.has(before) && meets(output, view)",
+    text: "made.has(before) && left.some((each) => meets(output, each))",
     fault: "false",
     test: "src/compiler/targets/gpu/kernels/made.test.ts",
   },

@@ -440,6 +440,7 @@ function beginningOf(row: Node, isOfRun: (node: Node) => boolean): readonly Node
     (node.op === "quantize" ||
       node.op === "apply" ||
       node.op === "weigh" ||
+      node.op === "rope" ||
       (node.op === "norm" && node.width === node.columns) ||
       ((node.op === "add" || node.op === "multiply") &&
         node.inputs.every(({ columns }) => columns === node.columns)))
