@@ -135,8 +135,8 @@ class TapeMaker {
     for (const i of units.keys()) this.#makeRows(units, choices, i)
     for (const [i, { isBeside }] of units.entries())
       if (isBeside) {
-        // Between them may be the run that rounds what the first makes, which has no launches where rows are few.
-        const first = this.#steps(units[i - 1]!.run)[0]!.op === "quantize" ? i - 2 : i - 1
+        // Between them may be a run that the first does as well where rows are few.
+        const first = this.#isEnding(units, i - 1) ? i - 2 : i - 1
         const [own, other] = besideEachOther(choices[first]!, choices[i]!)
         choices[first] = own
         choices[i] = other
@@ -190,9 +190,16 @@ class TapeMaker {
     const stepAt = (at: number) => this.#steps(units[at]?.run ?? [])[0]
     if (stepAt(i + 1)?.op !== "matmul" || units[i + 1]!.isBeside) return []
     const beside = [i + 2, i + 3].find((at) => units[at]?.isBeside)
-    const isOwn = beside === i + 2 || stepAt(i + 2)?.op === "quantize"
+    const isOwn = beside === i + 2 || this.#isEnding(units, i + 2)
     if (beside === undefined || !isOwn) return [i + 1]
     return stepAt(beside)?.op === "matmul" ? [i + 1, beside] : []
+  }
+
+  /** Whether the product before a unit does it as well. */
+  #isEnding(units: readonly Unit[], i: number): boolean {
+    const { run, behind } = units[i - 1]!
+    const [step] = this.#steps(run)
+    return step?.op === "matmul" && endingOf(this.#plan, step, behind) !== undefined
   }
 
   /**
