@@ -4,6 +4,7 @@
 // and how many shapes of each, is known without the twin, who takes seconds: it begins when somebody asks for the first shape.
 
 import type { CodecName } from "../../../runtime/format.ts"
+import { MOST_LISTED } from "../../../runtime/gpu/regions.ts"
 import { StepBlock } from "../../../runtime/gpu/step-block.ts"
 import { groupsOf, stepLaunches, type Tape, type TapeLaunch } from "../../../runtime/gpu/tape.ts"
 import { type KvType, takenColumns } from "../../../runtime/manifest.ts"
@@ -374,11 +375,12 @@ function stepOf(number: number, { window, sinks, hasState, sees }: Decoder): Ste
     visibleFrom: Int32Array.from({ length: lists.length }, (_, i) => (i === 0 ? visible : 0)),
     logitRows,
     hiddenRows: Int32Array.from({ length: 1 + (number % 3) }, (_, i) => i % total),
-    sampling: samplingOf(logitRows, next),
+    sampling: samplingOf(logitRows, next, number % 2 === 1),
   }
 }
 
-function samplingOf(logitRows: Int32Array, next: () => number): SamplingRows {
+/** @param few whether whatever is drawn keeps few tokens by top-k */
+function samplingOf(logitRows: Int32Array, next: () => number, few: boolean): SamplingRows {
   const rows = logitRows.length
   const any = <Value>(...values: readonly Value[]) => values[next() % values.length]!
   const floats = (...values: readonly number[]) =>
@@ -388,7 +390,7 @@ function samplingOf(logitRows: Int32Array, next: () => number): SamplingRows {
   const words = Math.ceil(VOCABULARY / 32)
   return {
     temperature: floats(0, 0.3, 1, 1, 2),
-    topK: integers(0, 0, 1, 5, VOCABULARY - 1),
+    topK: few ? integers(1, 5, 40, MOST_LISTED) : integers(0, 0, 1, 5, VOCABULARY - 1),
     topP: floats(1, 1, 0, 0.5, 0.95),
     minP: floats(0, 0, 0.05, 0.5),
     presence: floats(0, 0.5, 1),

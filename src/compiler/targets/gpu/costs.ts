@@ -3,6 +3,7 @@
 
 import type { GpuKind } from "../../../runtime/gpu/open.ts"
 import { launchesAtOnce } from "../../../runtime/gpu/program.ts"
+import { type AskedName, MOST_LISTED } from "../../../runtime/gpu/regions.ts"
 import { groupsOf, stepLaunches, type TapeStep } from "../../../runtime/gpu/tape.ts"
 import { parameterBytes } from "../../../runtime/manifest.ts"
 import type { Plan, Step } from "../../plan.ts"
@@ -25,6 +26,15 @@ interface StepCosts {
 
 type Sees = "one span" | "all"
 
+/** What a draw asks of the sampler, by what it is called here. */
+const draws = {
+  greedy: ["unlisted"],
+  few: ["listed"],
+  plain: ["unlisted", "raced"],
+  cut: ["unlisted", "raced", "weighed"],
+  most: ["unlisted", "raced", "counted", "weighed", "described"],
+} as const satisfies Record<string, readonly AskedName[]>
+
 /** @param sees "all": more positions than a span of attention, whose spans are then merged */
 export function decodeCosts(plan: Plan, kind: GpuKind, sees: Sees): StepCosts {
   const { steps } = tapeOf(plan, printers[kind].units).tape
@@ -43,12 +53,21 @@ export function decodeCosts(plan: Plan, kind: GpuKind, sees: Sees): StepCosts {
 }
 
 /** Of a decode step of one sequence. */
-function launchesOf(steps: readonly TapeStep[], sees: Sees): number {
+function launchesOf(
+  steps: readonly TapeStep[],
+  sees: Sees,
+  draw: keyof typeof draws = "greedy",
+): number {
   const works: Record<string, number> = {
     ...{ chunks: 1, singles: 1, multiples: 0, chunkMerges: 0 },
     merges: sees === "all" ? 1 : 0,
   }
-  const countOf = (of: string) => works[of.split(" ")[0]!] ?? (of === "hidden" ? 0 : 1)
+  const isAsked = (name: string) => (draws[draw] as readonly string[]).includes(name)
+  const countOf = (of: string) => {
+    const [what, name] = of.split(" ") as [string, string?]
+    if (what === "asked") return isAsked(name!) ? 1 : 0
+    return works[what] ?? (of === "hidden" ? 0 : 1)
+  }
   const all = stepLaunches(steps, countOf)
   return all.filter(({ launch }) => !groupsOf(launch, countOf).includes(0)).length
 }
@@ -92,6 +111,7 @@ export function costLines(plan: Plan, kind: GpuKind): [name: string, value: stri
     near![of] === far![of] ? `${far![of]}` : `${near![of]} to ${far![of]}`
   return [
     ["launches", `${both("launches")} of kernels a decode step, ${both("ofLayer")} a layer`],
+    ["draw", drawText(plan, kind)],
     [
       "submissions",
       `${submitted[kind](submissions)}, waited for ${waits === 1 ? "once" : `${waits} times`}`,
@@ -101,6 +121,14 @@ export function costLines(plan: Plan, kind: GpuKind): [name: string, value: stri
       `${mib(read)} of weights a token, which are ${mib(weights)} as stored: ${(read / weights).toFixed(3)} of them`,
     ],
   ]
+}
+
+function drawText(plan: Plan, kind: GpuKind): string {
+  const draw = tapeOf(plan, printers[kind].units).tape.steps.slice(-1)
+  const [greedy, few, plain, cut, most] = (Object.keys(draws) as (keyof typeof draws)[]).map(
+    (each) => launchesOf(draw, "all", each),
+  )
+  return `${greedy} of them where it is greedy; ${few} with a top-k of up to ${MOST_LISTED}, ${plain} without top-k and top-p, ${cut} with top-p, ${most} at most`
 }
 
 const mib = (bytes: number) => `${(bytes / 2 ** 20).toFixed(bytes < 1e5 ? 3 : 1)} MiB`
