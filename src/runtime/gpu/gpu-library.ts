@@ -273,6 +273,7 @@ const tapeShape = record<Tape>({
     record<TapeStep>({
       text: listOf(text),
       rows: set,
+      only: absentOr(oneOf(["one token", "more tokens"])),
       choices: listOf(
         record<TapeChoice>({
           most: absentOr(count),

@@ -6,7 +6,13 @@
 import type { CodecName } from "../../../runtime/format.ts"
 import { MOST_LISTED } from "../../../runtime/gpu/regions.ts"
 import { StepBlock } from "../../../runtime/gpu/step-block.ts"
-import { groupsOf, stepLaunches, type Tape, type TapeLaunch } from "../../../runtime/gpu/tape.ts"
+import {
+  groupsOf,
+  stepLaunches,
+  type Tape,
+  type TapeLaunch,
+  type TapeStep,
+} from "../../../runtime/gpu/tape.ts"
 import { type KvType, takenColumns } from "../../../runtime/manifest.ts"
 import {
   BLOCK,
@@ -53,7 +59,6 @@ import type { Kernel } from "./ir/ir.ts"
 import { Memory, runKernel } from "./ir/run.ts"
 import type { Units } from "./kernels/tiles.ts"
 import { weightLayout } from "./layout.ts"
-import { unitsOf } from "./order.ts"
 import { tapeOf } from "./tape-of.ts"
 
 /** How decoders differ: each brings what the others have not. */
@@ -444,8 +449,8 @@ class Play {
     const all: ProgramLimits = { ...limits, blocks: plan.groups.map(() => BLOCKS) }
     this.#tape = tape
     this.#kernels = kernels
-    const ops = unitsOf(plan).map(({ run: [first] }) => plan.steps[first!]!.op)
-    this.#products = new Set(ops.flatMap((op, i) => (op === "matmul" ? [i] : [])))
+    const isProduct = ({ text: [first] }: TapeStep) => / = matmul /.test(first!)
+    this.#products = new Set(tape.steps.flatMap((step, i) => (isProduct(step) ? [i] : [])))
     this.#block = new StepBlock({ limits: all, sinks: plan.sinks, vocabulary, taken }, tape.regions)
     this.#places = tape.places.map(({ fixed, perToken, perRow, perBlock }) => {
       const ofBlocks = perBlock ? perBlock.bytes * BLOCKS : 0

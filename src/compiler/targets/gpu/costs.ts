@@ -8,7 +8,6 @@ import { groupsOf, stepLaunches, type TapeStep } from "../../../runtime/gpu/tape
 import { parameterBytes } from "../../../runtime/manifest.ts"
 import type { Plan, Step } from "../../plan.ts"
 import { weightLayout } from "./layout.ts"
-import { unitsOf } from "./order.ts"
 import { printers } from "./printers.ts"
 import { tapeOf } from "./tape-of.ts"
 
@@ -39,7 +38,7 @@ const draws = {
 export function decodeCosts(plan: Plan, kind: GpuKind, sees: Sees): StepCosts {
   const { steps } = tapeOf(plan, printers[kind].units).tape
   const launches = launchesOf(steps, sees)
-  const layers = layerLaunches(plan, steps, sees).sort((a, b) => a - b)
+  const layers = layerLaunches(steps, sees).sort((a, b) => a - b)
   const submissions = Math.ceil(launches / Math.min(launches, launchesAtOnce(1, 1)))
   const reads = plan.steps.flatMap((step) => readsOf(plan, step))
   return {
@@ -72,26 +71,22 @@ function launchesOf(
   return all.filter(({ launch }) => !groupsOf(launch, countOf).includes(0)).length
 }
 
-/** Of each layer but the last: from its first product to the next one's. @param tape the plan's steps, and the draw behind them */
-export function layerLaunches(plan: Plan, tape: readonly TapeStep[], sees: Sees): number[] {
+/** Of each layer but the last: from its first product to the next one's. @param all the tape's steps, and the draw behind them */
+export function layerLaunches(all: readonly TapeStep[], sees: Sees): number[] {
+  const steps = all.filter(({ only }) => only !== "more tokens")
   const begins: number[] = [] // of each layer, as often as it is passed, the tape's step
-  const first = new Map<string, number>() // of each layer, the matrix that it begins with
+  const first = new Map<string, string>() // of each layer, the matrix that it begins with
   let latest: string | undefined
-  for (const [at, { run }] of unitsOf(plan).entries()) {
-    const weight = productOf(plan.steps[run[0]!]!)
-    const [, layer] = /^layers\.(\d+)\./.exec(plan.parameters[weight ?? -1]?.name ?? "") ?? []
+  for (const [at, { text }] of steps.entries()) {
+    const [, weight, layer] =
+      / (?:matmul|headMatmul|experts) .*?((?<= )layers\.(\d+)\.\S+)/.exec(text[0]!) ?? []
     if (layer === undefined || weight === undefined) continue
     if (!first.has(layer)) first.set(layer, weight)
     if (first.get(layer) !== weight || layer === latest) continue
     begins.push(at)
     latest = layer
   }
-  return begins.slice(1).map((end, i) => launchesOf(tape.slice(begins[i], end), sees))
-}
-
-function productOf(step: Step): number | undefined {
-  if (step.op === "experts") return step.experts.gateUp
-  return step.op === "matmul" || step.op === "headMatmul" ? step.weight : undefined
+  return begins.slice(1).map((end, i) => launchesOf(steps.slice(begins[i], end), sees))
 }
 
 /** How often the host hands something to the device, so many pieces of a step's launches. */
