@@ -225,7 +225,7 @@ test("launches of a layer in q4f16_1", () => {
       "gemma2": "7",
       "gemma3": "7",
       "gemma3-nested": "7",
-      "gemma3n": "14 15",
+      "gemma3n": "13 14",
       "gemma4-experts": "10",
       "gemma4-layer-inputs": "9 10",
       "glm": "7",

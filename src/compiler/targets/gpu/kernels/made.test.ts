@@ -200,7 +200,7 @@ test("no row is made of too many others, of part of one, or where that would cos
     ...{ rows, op: "add", a: view(a), b: view(b), output: view(output) },
   })
   expect(isMade([add(X, LAST, Y), ...plain])).toBe(true)
-  const sums = [add(X, LAST, Y), add(Y, LATER, Y)]
+  const sums = [add(X, LAST, Y), add(Y, LATER, Y), add(Y, ROUTER, Y)]
   expect(isMade([...sums, ...plain])).toBe(true)
   expect(isMade([...sums, add(Y, OTHER, Y), ...plain])).toBe(false)
   expect(isMade(plain, [{ ...gated, output: view(GATED, 1024 * PANEL) }])).toBe(true)
