@@ -393,10 +393,15 @@ function samplingOf(logitRows: Int32Array, next: () => number, few: boolean): Sa
   const integers = (...values: readonly number[]) =>
     Int32Array.from({ length: rows }, () => any(...values))
   const words = Math.ceil(VOCABULARY / 32)
+  const [temperature, topP] = [floats(0, 0.3, 1, 1, 2), floats(1, 1, 0, 0.5, 0.95)]
+  if (few) {
+    temperature[0] = 1 // one is drawn
+    topP[0] = 0.95
+  }
   return {
-    temperature: floats(0, 0.3, 1, 1, 2),
+    temperature,
     topK: few ? integers(1, 5, 40, MOST_LISTED) : integers(0, 0, 1, 5, VOCABULARY - 1),
-    topP: floats(1, 1, 0, 0.5, 0.95),
+    topP,
     minP: floats(0, 0, 0.05, 0.5),
     presence: floats(0, 0.5, 1),
     frequency: floats(0, 0.5, 1),

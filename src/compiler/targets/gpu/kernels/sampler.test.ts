@@ -119,6 +119,11 @@ function few(given: Draws): Draws {
   return given
 }
 
+function greedy(given: Draws): Draws {
+  given.rows.temperature.fill(0)
+  return given
+}
+
 function expectSame(given: Draws, options: Options = {}): void {
   expect(sampled(given, options)).toEqual(defined(given))
 }
@@ -132,6 +137,7 @@ describe("rows are drawn as the definition draws them", () => {
     ["1,000 tokens in chunks of 300", some(1000, 30, 5), { chunkTokens: 300 }],
     ["2,560 tokens", some(2560, 40, 6), {}],
     ["9,000 tokens, two chunks", some(9000, 12, 7), {}],
+    ["70 tokens, greedy", greedy(some(70, 8, 5)), {}],
     ["one token, few of which are kept", few(some(1, 6, 1)), {}],
     ["70 tokens, few", few(some(70, 20, 8)), { more: 14, order: "shuffled" }],
     [

@@ -193,6 +193,9 @@ class Draw {
       bestKey: select(largest.key.eq(UNSOUND), u32(UNSOUND), likeliest.key),
       bestToken: likeliest.token,
       most: largest.key,
+      // There may be no race.
+      raceKey: u32(NOTHING),
+      raceToken: u32(0),
     })
   }
 
