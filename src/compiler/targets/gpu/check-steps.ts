@@ -394,13 +394,13 @@ function samplingOf(logitRows: Int32Array, next: () => number, few: boolean): Sa
     Int32Array.from({ length: rows }, () => any(...values))
   const words = Math.ceil(VOCABULARY / 32)
   const [temperature, topP] = [floats(0, 0.3, 1, 1, 2), floats(1, 1, 0, 0.5, 0.95)]
-  if (few) {
-    temperature[0] = 1 // one is drawn
-    topP[0] = 0.95
-  }
+  const topK = few ? integers(1, 5, 40, MOST_LISTED) : integers(0, 0, 1, 5, VOCABULARY - 1)
+  temperature[0] = 1 // one is drawn, and of all tokens where others may be
+  topP[0] = 0.95
+  if (!few) topK[0] = 0
   return {
     temperature,
-    topK: few ? integers(1, 5, 40, MOST_LISTED) : integers(0, 0, 1, 5, VOCABULARY - 1),
+    topK,
     topP,
     minP: floats(0, 0, 0.05, 0.5),
     presence: floats(0, 0.5, 1),
