@@ -431,7 +431,7 @@ function lastReaders(graph: Graph, makesRows: boolean): Map<Node, number> {
 }
 
 /** A product makes a row of so many others at most: each of its groups of threads reads them all. */
-export const MOST_GIVEN = 3
+export const MOST_GIVEN = 4
 
 /** What a row is made of in its run, column by column but for sums over the whole of it; nothing, if it is not made there. */
 function beginningOf(row: Node, isOfRun: (node: Node) => boolean): readonly Node[] {
@@ -440,6 +440,7 @@ function beginningOf(row: Node, isOfRun: (node: Node) => boolean): readonly Node
     (node.op === "quantize" ||
       node.op === "apply" ||
       node.op === "weigh" ||
+      node.op === "rope" ||
       (node.op === "norm" && node.width === node.columns) ||
       ((node.op === "add" || node.op === "multiply") &&
         node.inputs.every(({ columns }) => columns === node.columns)))

@@ -4,8 +4,15 @@
 // and how many shapes of each, is known without the twin, who takes seconds: it begins when somebody asks for the first shape.
 
 import type { CodecName } from "../../../runtime/format.ts"
+import { MOST_LISTED } from "../../../runtime/gpu/regions.ts"
 import { StepBlock } from "../../../runtime/gpu/step-block.ts"
-import { groupsOf, stepLaunches, type Tape, type TapeLaunch } from "../../../runtime/gpu/tape.ts"
+import {
+  groupsOf,
+  stepLaunches,
+  type Tape,
+  type TapeLaunch,
+  type TapeStep,
+} from "../../../runtime/gpu/tape.ts"
 import { type KvType, takenColumns } from "../../../runtime/manifest.ts"
 import {
   BLOCK,
@@ -52,7 +59,6 @@ import type { Kernel } from "./ir/ir.ts"
 import { Memory, runKernel } from "./ir/run.ts"
 import type { Units } from "./kernels/tiles.ts"
 import { weightLayout } from "./layout.ts"
-import { unitsOf } from "./order.ts"
 import { tapeOf } from "./tape-of.ts"
 
 /** How decoders differ: each brings what the others have not. */
@@ -374,11 +380,12 @@ function stepOf(number: number, { window, sinks, hasState, sees }: Decoder): Ste
     visibleFrom: Int32Array.from({ length: lists.length }, (_, i) => (i === 0 ? visible : 0)),
     logitRows,
     hiddenRows: Int32Array.from({ length: 1 + (number % 3) }, (_, i) => i % total),
-    sampling: samplingOf(logitRows, next),
+    sampling: samplingOf(logitRows, next, number % 2 === 1),
   }
 }
 
-function samplingOf(logitRows: Int32Array, next: () => number): SamplingRows {
+/** @param few whether whatever is drawn keeps few tokens by top-k */
+function samplingOf(logitRows: Int32Array, next: () => number, few: boolean): SamplingRows {
   const rows = logitRows.length
   const any = <Value>(...values: readonly Value[]) => values[next() % values.length]!
   const floats = (...values: readonly number[]) =>
@@ -386,10 +393,15 @@ function samplingOf(logitRows: Int32Array, next: () => number): SamplingRows {
   const integers = (...values: readonly number[]) =>
     Int32Array.from({ length: rows }, () => any(...values))
   const words = Math.ceil(VOCABULARY / 32)
+  const [temperature, topP] = [floats(0, 0.3, 1, 1, 2), floats(1, 1, 0, 0.5, 0.95)]
+  const topK = few ? integers(1, 5, 40, MOST_LISTED) : integers(0, 0, 1, 5, VOCABULARY - 1)
+  temperature[0] = 1 // one is drawn, and of all tokens where others may be
+  topP[0] = 0.95
+  if (!few) topK[0] = 0
   return {
-    temperature: floats(0, 0.3, 1, 1, 2),
-    topK: integers(0, 0, 1, 5, VOCABULARY - 1),
-    topP: floats(1, 1, 0, 0.5, 0.95),
+    temperature,
+    topK,
+    topP,
     minP: floats(0, 0, 0.05, 0.5),
     presence: floats(0, 0.5, 1),
     frequency: floats(0, 0.5, 1),
@@ -442,8 +454,8 @@ class Play {
     const all: ProgramLimits = { ...limits, blocks: plan.groups.map(() => BLOCKS) }
     this.#tape = tape
     this.#kernels = kernels
-    const ops = unitsOf(plan).map(({ run: [first] }) => plan.steps[first!]!.op)
-    this.#products = new Set(ops.flatMap((op, i) => (op === "matmul" ? [i] : [])))
+    const isProduct = ({ text: [first] }: TapeStep) => / = matmul /.test(first!)
+    this.#products = new Set(tape.steps.flatMap((step, i) => (isProduct(step) ? [i] : [])))
     this.#block = new StepBlock({ limits: all, sinks: plan.sinks, vocabulary, taken }, tape.regions)
     this.#places = tape.places.map(({ fixed, perToken, perRow, perBlock }) => {
       const ofBlocks = perBlock ? perBlock.bytes * BLOCKS : 0
