@@ -15,6 +15,65 @@ export interface PlantedFault {
 }
 
 export const planted: readonly PlantedFault[] = [
+  // ---- Muse Glimmer's images
+  {
+    what: "beyond the edge of Muse Glimmer's places its outermost ones hold",
+    file: "src/images/patches.ts",
+    text: "two(index, of, side).filter(({ place }) => place >= 0 && place < side)",
+    fault: "atEdge(two(index, of, side), side)",
+    test: "src/model/vision/processing.test.ts",
+    name: "muse-glimmer",
+  },
+  {
+    what: "of sizes that are equally near Muse Glimmer takes another",
+    file: "src/images/python-set.ts",
+    text: "3527539n",
+    fault: "3527538n",
+    test: "src/model/vision/processing.test.ts",
+    name: "Muse Glimmer",
+  },
+  {
+    what: "heads of Muse Glimmer's tower turn by height first",
+    file: "src/model/vision/eyes.ts",
+    text: 'order: "width first", kinds: ["axial"]',
+    fault: 'order: "height first", kinds: ["axial"]',
+    test: "test/model/fitting-vision.test.ts",
+    name: "the tower of muse-glimmer on reference",
+  },
+  {
+    what: "the last layer of Muse Glimmer's tower sees windows",
+    file: "src/model/vision/muse-glimmer.ts",
+    text: "(i + 1) % 4 === 0 || i === layers - 1",
+    fault: "(i + 1) % 4 === 0",
+    test: "test/model/fitting-vision.test.ts",
+    name: "the tower of muse-glimmer on reference",
+  },
+  {
+    what: "frames of Muse Glimmer's patches lie colour by colour",
+    file: "src/model/vision/muse-glimmer.ts",
+    text: "frames > 1 && { framesFirst: true }",
+    fault: "frames > 9 && { framesFirst: true }",
+    test: "test/model/fitting-vision.test.ts",
+    name: "the tower of muse-glimmer on reference",
+  },
+  {
+    what: "patches of Muse Glimmer's rows lie one behind the other",
+    file: "src/model/vision/muse-glimmer.ts",
+    text: "turnedColumns: joined * joined",
+    fault: "turnedColumns: 1 + 0 * joined",
+    test: "test/model/fitting-vision.test.ts",
+    name: "the tower of muse-glimmer on reference",
+  },
+  {
+    what: "heads of Muse Glimmer's mmproj files turn as those of its folders",
+    file: "src/model/vision/projectors.ts",
+    text: `parts: (_, { side, width, blocks, merge }) => ({
+      ...neighbourParts({ blocks }),`,
+    fault: `parts: (_, { side, width, blocks: _blocks, merge }) => ({`,
+    test: "test/model/mmproj.test.ts",
+    name: "muse-glimmer on reference",
+  },
+
   // ---- Llama 3.2 Vision
   {
     what: "text before an image counts what layers that attend to images give",
@@ -4854,7 +4913,7 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "PaddleOCR-VL's positions lie corner on corner",
     file: "src/images/patches.ts",
-    text: "linear: edgesAt([0, 1], (far) => 1 - far)",
+    text: "linear: (index, of, side) => atEdge(two(index, of, side), side)",
     fault: "linear: sharesAt",
     test: "test/model/fitting-vision.test.ts",
     name: "the tower of paddleocr-vl on reference",

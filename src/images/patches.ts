@@ -357,7 +357,7 @@ function naming(
 }
 
 /** Of one side: the place before and the one behind, as floats compute them. */
-function sharesAt(index: number, of: number, side: number): { place: number; share: number }[] {
+function sharesAt(index: number, of: number, side: number): Share[] {
   const at = Math.fround((index * (side - 1)) / Math.max(of - 1, 1))
   const before = Math.floor(at)
   const share = Math.fround(at - before)
@@ -367,17 +367,29 @@ function sharesAt(index: number, of: number, side: number): { place: number; sha
   ]
 }
 
-/** Of one side: so many places before and behind, by how far they are; those beyond the edge are the one at it. */
-const edgesAt =
+interface Share {
+  place: number
+  share: number
+}
+
+/** Of one side: so many places before and behind, by how far they are, also those beyond the edge. */
+const around =
   (steps: readonly number[], share: (far: number) => number) =>
-  (index: number, of: number, side: number): { place: number; share: number }[] => {
+  (index: number, of: number, side: number): Share[] => {
     const at = ((index + 0.5) / of) * side - 0.5
     const before = Math.floor(at)
     return steps.map((step) => ({
-      place: Math.min(Math.max(before + step, 0), side - 1),
+      place: before + step,
       share: Math.fround(share(Math.abs(at - before - step))),
     }))
   }
+
+const two = around([0, 1], (far) => 1 - far)
+const four = around([-1, 0, 1, 2], cubic)
+
+/** Those beyond the edge are the one at it. */
+const atEdge = (shares: Share[], side: number) =>
+  shares.map(({ place, share }) => ({ place: Math.min(Math.max(place, 0), side - 1), share }))
 
 /** Keys' cubic with a = -0.75, as torch has it there. */
 function cubic(far: number): number {
@@ -387,7 +399,7 @@ function cubic(far: number): number {
 }
 
 /** Of one side: those that a patch covers, and its neighbours. */
-function areaAt(index: number, of: number, side: number): { place: number; share: number }[] {
+function areaAt(index: number, of: number, side: number): Share[] {
   const scale = side / of
   const support = Math.max(scale, 1)
   const centre = (index + 0.5) * scale - 0.5
@@ -401,7 +413,9 @@ function areaAt(index: number, of: number, side: number): { place: number; share
 
 const spreads = {
   corners: sharesAt,
-  linear: edgesAt([0, 1], (far) => 1 - far),
-  cubic: edgesAt([-1, 0, 1, 2], cubic),
+  linear: (index, of, side) => atEdge(two(index, of, side), side),
+  cubic: (index, of, side) => atEdge(four(index, of, side), side),
+  within: (index, of, side) =>
+    two(index, of, side).filter(({ place }) => place >= 0 && place < side),
   area: areaAt,
-} as const
+} as const satisfies Record<string, (index: number, of: number, side: number) => Share[]>

@@ -3,7 +3,7 @@
 // or refused.
 //
 // Sources: configuration_*.py and modeling_*.py of transformers (aya_vision, cohere2_vision, deepseek_vl, gemma3, granite_docling, hunyuan_vl, idefics3, internvl,
-// janus, lfm2_vl, lighton_ocr, llama4, llava, llava_next, llava_onevision, minicpm_ocr, minicpmv4_6, mistral3, paddleocr_vl, paligemma, qianfan_ocr, smolvlm,
+// janus, lfm2_vl, lighton_ocr, llama4, llava, llava_next, llava_onevision, minicpm_ocr, minicpmv4_6, mistral3, muse_glimmer, paddleocr_vl, paligemma, qianfan_ocr, smolvlm,
 // vipllava).
 
 import { type ModelConfig, readActivation } from "../config.ts"
@@ -39,6 +39,12 @@ import {
   resamplerParts,
 } from "./minicpm.ts"
 import { MLLAMA, readMllamaTower } from "./mllama.ts"
+import {
+  MUSE_GLIMMER,
+  MUSE_GLIMMER_TOWERS,
+  museGlimmerShuffle,
+  readMuseGlimmerPatches,
+} from "./muse-glimmer.ts"
 import { PADDLEOCR, PADDLEOCR_TOWERS, readPaddleOcrPatches } from "./paddleocr.ts"
 import { PALIGEMMA } from "./paligemma.ts"
 import { axesOf, isQwen, readQwen } from "./qwen.ts"
@@ -331,6 +337,13 @@ const families = {
     roots: LLAVA.roots,
     parts: { merging_norm: "norm" },
   },
+  [MUSE_GLIMMER]: {
+    towers: MUSE_GLIMMER_TOWERS,
+    ending: museGlimmerEnding,
+    softToken: 200092,
+    roots: rootsOf(["vision_tower."], ""),
+    parts: { linear_2: "vision_adapter.fc2", linear_3: "vision_projection" },
+  },
   [PALIGEMMA]: {
     towers: ["siglip_vision_model"],
     ending: paliGemmaEnding,
@@ -540,6 +553,34 @@ function hunyuanEnding(fields: Fields, eye: Eye): Ending {
       behind: { columns: 4 * width },
       last: norm,
       bias: true,
+      factor: 1,
+    },
+  }
+}
+
+/** Two matrices, each activated, and one that leads to the text model, which norms what comes of it. */
+function museGlimmerEnding(fields: Fields, { width }: Eye): Ending {
+  const { joined: side } = readMuseGlimmerPatches(fields)!
+  const made = width * side * side
+  const out = fields.count("out_hidden_size", made)
+  if (out !== made)
+    throw fields.wrong(
+      "out_hidden_size",
+      `is ${out}, and ${side ** 2} patches have ${made} columns`,
+    )
+  return {
+    layersRead: undefined,
+    merge: { side, by: "columns" },
+    parts: museGlimmerShuffle(side, "vision_adapter.fc1"),
+    projector: {
+      norm: undefined,
+      inner: {
+        columns: fields.count("projector_hidden_size", 4096),
+        activation: readActivation(fields, { field: "projector_hidden_act", otherwise: "gelu" }),
+        gated: false,
+        twice: true,
+      },
+      bias: false,
       factor: 1,
     },
   }

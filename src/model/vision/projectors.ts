@@ -12,6 +12,7 @@ import { boundParts, GEMMA4_CONSTANTS, lineParts } from "./gemma4.ts"
 import { HUNYUAN, HUNYUAN_TOWERS, hunyuanParts } from "./hunyuan.ts"
 import { MARKS, MERGED, MINICPM, modes, RESAMPLER_CONSTANTS } from "./minicpm.ts"
 import { MLLAMA, mllamaGgufParts } from "./mllama.ts"
+import { MUSE_GLIMMER, museGlimmerShuffle } from "./muse-glimmer.ts"
 import { PADDLEOCR, PADDLEOCR_TOWERS } from "./paddleocr.ts"
 import { FRAMES, MAX_ROWS } from "./qwen.ts"
 import { placesParts, STACKED, type TowerConfig } from "./tower.ts"
@@ -496,6 +497,37 @@ const projectors = {
       }
     },
     last: { tensor: "mm.model.fc.weight", dim: 1 },
+  },
+  "muse-glimmer": {
+    model: () => MUSE_GLIMMER,
+    gelu: "gelu",
+    around: ["<|image_start|>", "<|image_end|>", "<|patch|>"],
+    mayBeSwapped: false,
+    fields(file) {
+      const [out, rows] = file.dims("mm.0.weight")
+      return { out_hidden_size: out, projector_hidden_size: rows }
+    },
+    vision(file) {
+      const side = Math.sqrt(file.dims(PLACES)[1]!)
+      return {
+        hidden_act: "gelu", // as was published: files do not say it
+        ...{ pos_emb_height: side, pos_emb_width: side, merge_size: mergeOf(file) },
+        patch_temporal: 1, // both frames' matrices are added up
+      }
+    },
+    image: (file) => ({
+      patch_size: file.count("patch_size"),
+      merge_size: mergeOf(file),
+      temporal_patch_size: 1,
+    }),
+    parts: (_, { side, width, blocks, merge }) => ({
+      ...neighbourParts({ blocks }),
+      ...placesParts("position_embd.weight", side * side, width),
+      ...museGlimmerShuffle(merge.side, "0"),
+      linear_2: "1",
+      linear_3: "2",
+    }),
+    last: { tensor: "mm.2.weight", dim: 1 },
   },
   qwen2vl_merger: {
     ...ofQwen({ min: 56 * 56, max: 28 * 28 * MAX_ROWS }),

@@ -103,6 +103,8 @@ export interface Fits {
   rows: number // of the largest
   /** A patch is so many frames, which are all the same. */
   frames: number
+  /** All colours of one of them lie behind those of another; absent: frames of a colour do. */
+  framesFirst?: true
   /** Positions are learned: added before the first norm, where there is one, or behind it. */
   interpolated?: "before the norm" | "behind the norm"
   /** The same, of which a patch has the nearest. */
@@ -367,7 +369,9 @@ function patchesOf({ width, patch, patchBias, hasClass, fits }: TowerConfig, giv
   const bias = patchBias && !hasClass && own("patches_bias", "patch_embedding.bias", width)
   const shown = given.columns > pixels ? slice(given, 0, pixels) : given
   const colours = Array.from({ length: COLOURS }, (_, colour) => slice(shown, colour * size, size))
-  const all = colours.flatMap((colour) => Array<Node>(frames).fill(colour))
+  const all = fits?.framesFirst
+    ? Array<Node>(frames).fill(shown)
+    : colours.flatMap((colour) => Array<Node>(frames).fill(colour))
   return linear(frames > 1 ? all.reduce(concat) : shown, matrix, bias || undefined)
 }
 

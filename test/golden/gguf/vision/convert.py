@@ -45,7 +45,7 @@ MINICPM = {"minicpm-v": "Qwen2ForCausalLM"}
 # Kimi VL is what Kimi K2.5 sees pictures with, under other names.
 KIMI = ["kimi-vl"]
 KIMI_NAMES = {"mm_projector.proj.0.": "multi_modal_projector.linear_1.", "mm_projector.proj.2.": "multi_modal_projector.linear_2."}
-PICTURED = ["hunyuan-ocr", "janus", "kimi-k25", "lfm2-vl", "llama4", "llava-pixtral", "mistral3", "paddleocr-vl", "qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen3-vl-moe", "qwen3-5"]
+PICTURED = ["hunyuan-ocr", "janus", "kimi-k25", "lfm2-vl", "llama4", "llava-pixtral", "mistral3", "muse-glimmer", "paddleocr-vl", "qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen3-vl-moe", "qwen3-5"]
 ALONE = dict.fromkeys(["minicpm-ocr", "minicpm-v-4-6", "qwen3-5"], ["--no-mtp"])  # without a layer that guesses ahead
 # What stands for rows of images, 319, and around them has no names in those folders.
 TOKENS = {
