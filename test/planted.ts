@@ -74,6 +74,64 @@ export const planted: readonly PlantedFault[] = [
     name: "muse-glimmer on reference",
   },
 
+  // ---- Granite 4 Vision
+  {
+    what: "questions of Granite 4 Vision are told the corner beside theirs",
+    file: "src/model/vision/asking.ts",
+    text: "slice(corners, corner, 1)",
+    fault: "slice(corners, 3 - corner, 1)",
+    test: "test/model/picture-vision.test.ts",
+    name: "the tower of granite4-vision on reference",
+  },
+  {
+    what: "questions of Granite 4 Vision see all of their tile",
+    file: "src/model/vision/asking.ts",
+    text: "sinks: 0, mutual: true }",
+    fault: "sinks: 0, bidirectional: true }",
+    test: "test/model/picture-vision.test.ts",
+    name: "the tower of granite4-vision on reference",
+  },
+  {
+    what: "questions of Granite 4 Vision have the tower's place for keys",
+    file: "src/model/vision/asking.ts",
+    text: "const QUESTIONS = 1",
+    fault: "const QUESTIONS = 0",
+    test: "test/model/picture-vision.test.ts",
+    name: "granite4-vision answers",
+  },
+  {
+    what: "patches of Granite 4 Vision's windows have the places of their rows",
+    file: "src/images/patches.ts",
+    text: "coordinates[row] = at(line, column, window)",
+    fault: "coordinates[row] = row % (window * window)",
+    test: "test/model/picture-vision.test.ts",
+    name: "the tower of granite4-vision on reference",
+  },
+  {
+    what: "what ends lines of Granite 4 Vision is multiplied as a token",
+    file: "src/model/vision/open-vision.ts",
+    text: "newline.map((value) => value * factor)",
+    fault: "newline.map((value) => value)",
+    test: "test/model/picture-vision.test.ts",
+    name: "the tower of granite4-vision on reference",
+  },
+  {
+    what: "rows of Granite 4 Vision go to the text model's first layers",
+    file: "src/model/vision/tower.ts",
+    text: "behind ?? number",
+    fault: "number + 0 * (behind ?? 0)",
+    test: "test/model/picture-vision.test.ts",
+    name: "granite4-vision answers",
+  },
+  {
+    what: "parts of Granite 4 Vision's GGUF files are added in the order of layers",
+    file: "src/model/gguf/architectures.ts",
+    text: "all.indexOf(1 + number))",
+    fault: "1 + number + 0 * all.length)",
+    test: "test/model/mmproj.test.ts",
+    name: "granite4-vision image and texts",
+  },
+
   // ---- Llama 3.2 Vision
   {
     what: "text before an image counts what layers that attend to images give",

@@ -262,7 +262,8 @@ export function tileOf(pixels: Float32Array, layout: Layout): Tile {
   const plain = { given: pixels, places: placesOf(layout), wanted: wantedOf(layout) }
   if (layout.isTurned) return { ...plain, coordinates: coordinatesOf(layout) }
   if (layout.isLined) return { ...plain, coordinates: coordinatesOf(layout, layout.joined) }
-  if (!fits(layout.cutting)) return plain
+  if (!fits(layout.cutting))
+    return layout.window ? { ...plain, ...askingOf(layout, layout.window) } : plain
   if (layout.places && layout.isNamed) return { ...plain, ...naming(pixels, layout, layout.places) }
   if (layout.places) shareOut(pixels, layout, layout.places)
   if (layout.queries) return { ...plain, ...asking(layout, layout.queries) }
@@ -289,6 +290,21 @@ function asking(layout: Layout, queries: number): Pick<Tile, "coordinates" | "se
   const coordinates = coordinatesOf(layout)
   for (let query = 0; query < queries; query++) coordinates[2 * rows - queries + query] = query
   return { coordinates, seenTo: new Int32Array(rows).fill(rows - queries - 1) }
+}
+
+/** Of windows of a tile is asked: which patch of its window each is, in which square, and at which corner of that. */
+function askingOf(layout: Layout, window: number): Omit<Tile, "given" | "places" | "wanted"> {
+  const rows = rowsOf(layout)
+  const { joined } = layout
+  const coordinates = new Int32Array(3 * rows)
+  const at = (line: number, column: number, of: number) => (line % of) * of + (column % of)
+  for (const [row, { column, line }] of patchOrder(layout).entries()) {
+    const square = [line, column].map((side) => Math.floor((side % window) / joined))
+    coordinates[row] = at(line, column, window)
+    coordinates[rows + row] = at(square[0]!, square[1]!, window / joined)
+    coordinates[2 * rows + row] = at(line, column, joined)
+  }
+  return { coordinates, ...windowsOf(layout, window) }
 }
 
 /** Those that become one see each other, and are told by their number among them in the place of a line. */

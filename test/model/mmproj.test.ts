@@ -217,7 +217,7 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
     "another projector",
     "smolvlm",
     ({ pairs }) => pairs.set("clip.projector_type", string("ldp")),
-    'clip.projector_type is "ldp"; known: mlp, idefics3, internvl, llama4, mllama, janus_pro, kimivl, kimik25, resampler, minicpmv4_6, lfm2, gemma3, gemma4v, pixtral, lightonocr, paddleocr, hunyuanvl, muse-glimmer, qwen2vl_merger, qwen2.5vl_merger, qwen2.5o, exaone4_5, qwen3vl_merger',
+    'clip.projector_type is "ldp"; known: mlp, idefics3, granite4_vision, internvl, llama4, mllama, janus_pro, kimivl, kimik25, resampler, minicpmv4_6, lfm2, gemma3, gemma4v, pixtral, lightonocr, paddleocr, hunyuanvl, muse-glimmer, qwen2vl_merger, qwen2.5vl_merger, qwen2.5o, exaone4_5, qwen3vl_merger',
   ],
   [
     "half of a patch's matrix",

@@ -9,6 +9,7 @@ import { joinedRows, type NamedPart, type Naming } from "../weights/names.ts"
 import { CLIP } from "./colours.ts"
 import { classParts } from "./eyes.ts"
 import { boundParts, GEMMA4_CONSTANTS, lineParts } from "./gemma4.ts"
+import { askingFields, askingGgufParts, GRANITE4 } from "./granite4.ts"
 import { HUNYUAN, HUNYUAN_TOWERS, hunyuanParts } from "./hunyuan.ts"
 import { MARKS, MERGED, MINICPM, modes, RESAMPLER_CONSTANTS } from "./minicpm.ts"
 import { MLLAMA, mllamaGgufParts } from "./mllama.ts"
@@ -125,6 +126,28 @@ const projectors = {
     },
     parts: () => ({ linear_1: "model.fc" }),
     last: { tensor: "mm.model.fc.weight", dim: 1 },
+  },
+  granite4_vision: {
+    model: () => GRANITE4,
+    gelu: "gelu_pytorch_tanh",
+    around: ["<image>"],
+    mayBeSwapped: false,
+    head: "v.proj_blk.",
+    unread: ["v.post_ln.weight", "v.post_ln.bias"],
+    fields: (file, text) => ({
+      ...askingFields(file, text),
+      vision_feature_select_strategy: "full",
+      ...gridsOf(file),
+    }),
+    image(file) {
+      const side = file.count("image_size")
+      return { size: { shortest_edge: side }, crop_size: square(side), ...gridsOf(file) }
+    },
+    parts: (_, { asking, width }) => ({
+      ...askingGgufParts(asking!, width),
+      "newline.weight": { name: "image_newline", apart: true },
+    }),
+    last: { tensor: "v.proj_blk.0.linear.weight", dim: 1 },
   },
   internvl: {
     model: () => "internvl",
