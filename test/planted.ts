@@ -15,6 +15,123 @@ export interface PlantedFault {
 }
 
 export const planted: readonly PlantedFault[] = [
+  // ---- Muse Glimmer's images
+  {
+    what: "beyond the edge of Muse Glimmer's places its outermost ones hold",
+    file: "src/images/patches.ts",
+    text: "two(index, of, side).filter(({ place }) => place >= 0 && place < side)",
+    fault: "atEdge(two(index, of, side), side)",
+    test: "src/model/vision/processing.test.ts",
+    name: "muse-glimmer",
+  },
+  {
+    what: "of sizes that are equally near Muse Glimmer takes another",
+    file: "src/images/python-set.ts",
+    text: "3527539n",
+    fault: "3527538n",
+    test: "src/model/vision/processing.test.ts",
+    name: "Muse Glimmer",
+  },
+  {
+    what: "heads of Muse Glimmer's tower turn by height first",
+    file: "src/model/vision/eyes.ts",
+    text: 'order: "width first", kinds: ["axial"]',
+    fault: 'order: "height first", kinds: ["axial"]',
+    test: "test/model/fitting-vision.test.ts",
+    name: "the tower of muse-glimmer on reference",
+  },
+  {
+    what: "the last layer of Muse Glimmer's tower sees windows",
+    file: "src/model/vision/muse-glimmer.ts",
+    text: "(i + 1) % 4 === 0 || i === layers - 1",
+    fault: "(i + 1) % 4 === 0",
+    test: "test/model/fitting-vision.test.ts",
+    name: "the tower of muse-glimmer on reference",
+  },
+  {
+    what: "frames of Muse Glimmer's patches lie colour by colour",
+    file: "src/model/vision/muse-glimmer.ts",
+    text: "frames > 1 && { framesFirst: true }",
+    fault: "frames > 9 && { framesFirst: true }",
+    test: "test/model/fitting-vision.test.ts",
+    name: "the tower of muse-glimmer on reference",
+  },
+  {
+    what: "patches of Muse Glimmer's rows lie one behind the other",
+    file: "src/model/vision/muse-glimmer.ts",
+    text: "turnedColumns: joined * joined",
+    fault: "turnedColumns: 1 + 0 * joined",
+    test: "test/model/fitting-vision.test.ts",
+    name: "the tower of muse-glimmer on reference",
+  },
+  {
+    what: "heads of Muse Glimmer's mmproj files turn as those of its folders",
+    file: "src/model/vision/projectors.ts",
+    text: `parts: (_, { side, width, blocks, merge }) => ({
+      ...neighbourParts({ blocks }),`,
+    fault: `parts: (_, { side, width, blocks: _blocks, merge }) => ({`,
+    test: "test/model/mmproj.test.ts",
+    name: "muse-glimmer on reference",
+  },
+
+  // ---- Granite 4 Vision
+  {
+    what: "questions of Granite 4 Vision are told the corner beside theirs",
+    file: "src/model/vision/asking.ts",
+    text: "slice(corners, corner, 1)",
+    fault: "slice(corners, 3 - corner, 1)",
+    test: "test/model/picture-vision.test.ts",
+    name: "the tower of granite4-vision on reference",
+  },
+  {
+    what: "questions of Granite 4 Vision see all of their tile",
+    file: "src/model/vision/asking.ts",
+    text: "sinks: 0, mutual: true }",
+    fault: "sinks: 0, bidirectional: true }",
+    test: "test/model/picture-vision.test.ts",
+    name: "the tower of granite4-vision on reference",
+  },
+  {
+    what: "questions of Granite 4 Vision have the tower's place for keys",
+    file: "src/model/vision/asking.ts",
+    text: "const QUESTIONS = 1",
+    fault: "const QUESTIONS = 0",
+    test: "test/model/picture-vision.test.ts",
+    name: "granite4-vision answers",
+  },
+  {
+    what: "patches of Granite 4 Vision's windows have the places of their rows",
+    file: "src/images/patches.ts",
+    text: "coordinates[row] = at(line, column, window)",
+    fault: "coordinates[row] = row % (window * window)",
+    test: "test/model/picture-vision.test.ts",
+    name: "the tower of granite4-vision on reference",
+  },
+  {
+    what: "what ends lines of Granite 4 Vision is multiplied as a token",
+    file: "src/model/vision/open-vision.ts",
+    text: "newline.map((value) => value * factor)",
+    fault: "newline.map((value) => value)",
+    test: "test/model/picture-vision.test.ts",
+    name: "the tower of granite4-vision on reference",
+  },
+  {
+    what: "rows of Granite 4 Vision go to the text model's first layers",
+    file: "src/model/vision/tower.ts",
+    text: "behind ?? number",
+    fault: "number + 0 * (behind ?? 0)",
+    test: "test/model/picture-vision.test.ts",
+    name: "granite4-vision answers",
+  },
+  {
+    what: "parts of Granite 4 Vision's GGUF files are added in the order of layers",
+    file: "src/model/gguf/architectures.ts",
+    text: "all.indexOf(1 + number))",
+    fault: "1 + number + 0 * all.length)",
+    test: "test/model/mmproj.test.ts",
+    name: "granite4-vision image and texts",
+  },
+
   // ---- Llama 3.2 Vision
   {
     what: "text before an image counts what layers that attend to images give",
@@ -4979,7 +5096,7 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "PaddleOCR-VL's positions lie corner on corner",
     file: "src/images/patches.ts",
-    text: "linear: edgesAt([0, 1], (far) => 1 - far)",
+    text: "linear: (index, of, side) => atEdge(two(index, of, side), side)",
     fault: "linear: sharesAt",
     test: "test/model/fitting-vision.test.ts",
     name: "the tower of paddleocr-vl on reference",

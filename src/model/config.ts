@@ -32,8 +32,8 @@ export interface ModelConfig {
     factor: number
     /** A row of an image may stand in a token's place. */
     sees?: true
-    /** Behind so many of the first layers, as many more of its columns are added. */
-    stacked?: number
+    /** Behind each of these layers, counted from 0, as many more of its columns are added. */
+    stacked?: readonly number[]
     /**
      * Learned positions are added to it; undefined: none are. `skipped`: as many before the first are counted by `max_position_embeddings`.
      * The first `heard` positions are a recording's, which have none, and the table begins behind them.

@@ -202,11 +202,12 @@ function sightOf(): Node {
   return slice(embed(both, "height"), 1, 1)
 }
 
-/** DeepStack (arXiv 2406.04334): what the first layers leave, and more of what is seen. */
+/** DeepStack (arXiv 2406.04334): what some layers leave, and more of what is seen. */
 function withSeen({ shapes, embedding }: ModelConfig, x: Node, layer: number): Node {
   const { hidden, taken } = shapes
-  if (taken === undefined || layer >= (embedding.stacked ?? 0)) return x
-  return add(x, seenPart(taken, (1 + layer) * hidden, hidden))
+  const part = embedding.stacked?.indexOf(layer) ?? -1
+  if (taken === undefined || part < 0) return x
+  return add(x, seenPart(taken, (1 + part) * hidden, hidden))
 }
 
 /** What each layer is given beside what the layer before it has left; undefined: nothing. */

@@ -115,6 +115,11 @@ export const seeing: Readonly<Record<string, Seeing>> = {
       rms_norm_eps: 1e-5,
     },
   },
+  granite4_vision: {
+    models: "Granite 4 Vision",
+    texts: ["granite"],
+    called: { granite4_vision_text: "granite" },
+  },
   granite_docling: {
     models: "granite-for-docling 500M",
     texts: ["granite"],

@@ -399,7 +399,7 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
   granite: {
     model: "granite",
     neighbours: true,
-    fields: graniteFields,
+    fields: (file, usual) => ({ ...graniteFields(file, usual), ...addedFields(file) }),
   },
   granitemoe: {
     model: "granitemoeshared",
@@ -989,6 +989,17 @@ function graniteFields(file: GgufFile, { head_dim }: Json): Json {
     residual_multiplier: file.factor("residual_scale"),
     logits_scaling: file.factor("logit_scale"),
   }
+}
+
+/** Of what Granite 4 Vision sees, before which layer each part behind the first is added: words of our own. */
+function addedFields(file: GgufFile): Json {
+  const all = file.keys.numbersIfThere(file.key("deepstack_mapping"))
+  if (!all) return {}
+  const parts = all.filter((part) => part >= 0)
+  const targets = parts.map((_, number) => all.indexOf(1 + number))
+  if (targets.includes(-1))
+    throw file.wrong("deepstack_mapping", `is [${all.join(", ")}], which leaves parts out`)
+  return { deepstack_targets: targets, deepstack_layers: targets.length }
 }
 
 function graniteHybridFields(file: GgufFile, usual: Json): Json {
