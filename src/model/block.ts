@@ -238,6 +238,8 @@ export interface Mlp {
   bias: boolean | "down"
   /** What is projected is multiplied with a learned number for each column, which is stored so many times smaller. */
   weighed?: number
+  /** What gates were activated to is cut off above it, and what they are multiplied with on either side. It is 0.3 at the least. */
+  limit?: number
   /** What gates are multiplied with before they are activated, and what is given in the end. */
   factors?: { gate: number; down: number }
 }
@@ -265,7 +267,7 @@ export interface Experts {
   biased?: true
   /** A learned row is added to what they make together. */
   addend?: true
-  /** Gates are cut off above it and what they are multiplied with on either side, which counts one more. */
+  /** Gates, and what they are multiplied with, are cut off by it: how, hangs on the activation, as the graph's experts say. */
   limit?: number
 }
 

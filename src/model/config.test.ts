@@ -313,6 +313,13 @@ const laguna = {
   num_experts: 4,
   num_experts_per_tok: 2,
 }
+const step = {
+  model_type: "step3p5",
+  num_key_value_heads: 2,
+  layer_types: ["full_attention", "full_attention", "sliding_attention", "sliding_attention"],
+  sliding_window: 8,
+  swiglu_limits: [0, 0, 7, null],
+}
 const ling = {
   model_type: "bailing_moe",
   num_experts: 4,
@@ -525,6 +532,23 @@ test.each<[Json, string]>([
     { model_type: "lfm3", layer_types: ["conv", "conv", "conv", "linear"] },
     'layer_types holds "linear"; known: full_attention, sliding_attention, conv',
   ],
+  [{ ...step, zero_centered: false }, "zero_centered is false; only true is known"],
+  [{ ...step, use_rope_layers: [1, 0, 1, 1] }, "use_rope_layers leaves layers out"],
+  [{ ...step, swiglu_limits: [0, 7] }, "swiglu_limits is not a list of 4, a limit for each layer"],
+  [
+    { ...step, swiglu_limits: [0, 0.2, 7, 7] },
+    "swiglu_limits holds 0.2; known: 0, and limits from",
+  ],
+  [{ ...step, moe_layers_enum: "3,x" }, "moe_layers_enum is not a list of layers"],
+  [{ ...step, rope_theta: [1e6, 1e4] }, "rope_theta has 2 numbers, and none for layer 2"],
+  [
+    { ...step, attention_other_setting: { num_attention_heads: 6, num_attention_groups: 4 } },
+    "attention_other_setting.num_attention_heads is 6, which 4 heads of keys do not divide",
+  ],
+  [
+    { ...step, per_layer_config: { "2": { num_attention_heads: 6 } } },
+    "per_layer_config.2.num_attention_heads is 6, where num_sliding_attention_heads says 8",
+  ],
   [{ ...laguna, gating: "per-layer" }, 'gating is "per-layer"; known: per-head, per-element'],
   [
     { ...laguna, gating_types: ["per_head", "per_element"] },
@@ -599,6 +623,46 @@ test.each<[Json, string]>([
   ],
 ])("%j is refused", (changes, words) => {
   expect(() => read(changes)).toThrow(words)
+})
+
+test("Step's layers are told by what it was published with as by what transformers writes", () => {
+  const published = {
+    ...step,
+    num_nextn_predict_layers: 1,
+    layer_types: [...step.layer_types, "full_attention"],
+    swiglu_limits: [...step.swiglu_limits, 0],
+    attention_other_setting: { num_attention_heads: 6 },
+    rope_theta: [5e6, 5e6, 1e4, 1e4, 5e6],
+    partial_rotary_factors: [0.5, 0.5, 1, 1, 0.5],
+    rope_scaling: { rope_type: "linear", factor: 2 },
+    moe_layers_enum: "1,3",
+    moe_num_experts: 16,
+    moe_top_k: 3,
+  }
+  const written = {
+    ...step,
+    num_sliding_attention_heads: 6,
+    per_layer_config: { "2": { num_attention_heads: 6 }, "3": { num_attention_heads: 6 } },
+    rope_parameters: {
+      full_attention: {
+        ...{ rope_type: "linear", factor: 2, rope_theta: 5e6 },
+        partial_rotary_factor: 0.5,
+      },
+      sliding_attention: { rope_type: "default", rope_theta: 1e4, partial_rotary_factor: 1 },
+    },
+    mlp_layer_types: ["dense", "sparse", "dense", "sparse"],
+    n_routed_experts: 16,
+    num_experts_per_tok: 3,
+  }
+  const { blocks } = read(published)
+  expect(JSON.stringify(read(written).blocks)).toBe(JSON.stringify(blocks))
+  const [first, second, third, last] = blocks
+  expect(blocks.map(({ attention: { heads } }) => heads)).toEqual([8, 8, 6, 6])
+  expect([first!.experts, third!.experts]).toEqual([undefined, undefined])
+  expect([second!.experts?.routing.active, second!.experts?.limit]).toEqual([3, undefined])
+  expect(last!.experts?.count).toBe(16)
+  expect(third!.attention.rotation!.query.frequencies).toHaveLength(64)
+  expect(first!.attention.rotation!.query.frequencies[0]).toBe(0.5)
 })
 
 test("a list of as many numbers as there are layers is one of them", () => {

@@ -885,8 +885,9 @@ function mlp(
     return weigh(given, layer(`${name}_factors`, `mlp.${name}_factors.weight`, intermediate))
   }
   const opened = scaled(projected("gate"), factors.gate)
+  const cut = (x: Node) => (shape.limit === undefined ? x : apply("clip", x, shape.limit))
   const gate = apply(activation, above === undefined ? opened : highest(opened, above, layer))
-  const both = multiply(gate, projected("up"))
+  const both = multiply(cut(gate), cut(projected("up")))
   const given = shape.normed
     ? normed(both, shape.normed, layer, "mlp_sub_norm", "mlp.sub_norm")
     : both

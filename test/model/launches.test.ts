@@ -293,6 +293,7 @@ test("launches of a layer in q4f16_1", () => {
       "solar-open": "9",
       "stablelm": "6",
       "starcoder2": "7",
+      "step": "7 9 10, beyond 8 10 11",
       "vaultgemma": "7",
       "youtu": "8",
     }

@@ -73,8 +73,8 @@ export interface SmallShape {
   /** One key for all heads, whose first columns are so many values; and behind each layer's attention one that convolves. */
   latent?: number
   /**
-   * Experts in the place of MLPs: of even layers the best of all, of odd ones those of the best groups, with biases and a
-   * limit, behind attention that has sinks; what these count, and what the layer leaves, is weighed.
+   * Experts in the place of MLPs, with limits: of even layers the best of all, of odd ones those of the best groups, with
+   * biases, behind attention that has sinks; what these count, and what the layer leaves, is weighed.
    */
   hasExperts?: boolean
   /** What queries and the outputs of attention are computed from is put in another order first. */
@@ -285,7 +285,7 @@ function mixture(
           activation: "quick_gelu",
           limit: 0.75,
         }
-      : { activation: "silu" }),
+      : { activation: "silu", limit: 0.5 }),
   })
   const gate = linear(x, { ...w("gate", 1, hidden), exact: true })
   return multiply(made, apply("sigmoid", gate))

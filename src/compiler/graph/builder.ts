@@ -15,7 +15,7 @@ import type {
   Routing,
   Weight,
 } from "./graph.ts"
-import { decayColumns, inOrder, ratesOfHead, valueDim } from "./graph.ts"
+import { decayColumns, inOrder, limitedActivations, ratesOfHead, valueDim } from "./graph.ts"
 
 /** A matrix `[rows, columns]`, or with no columns given a vector. */
 export function weight(name: string, tensor: string, rows: number, columns = 1): Weight {
@@ -268,7 +268,8 @@ export function experts(
   check(x.columns === gateUp.columns, `${gateUp.name} does not fit ${x.columns} columns`)
   const rowsOfExpert = (gated ? 2 : 1) * down.columns
   check(gateUp.rows === count * rowsOfExpert, `${down.name} does not fit ${gateUp.name}`)
-  check(gated || limit === undefined, `${gateUp.name} has a limit and no gate`)
+  const isLimitable = gated && limitedActivations.includes(activation)
+  check(isLimitable || limit === undefined, `${gateUp.name} has a limit, which is not known of it`)
   check(Number.isInteger(columns), `${down.name} does not fit ${count} experts`)
   const fits = !biases || (biases.gateUp.rows === gateUp.rows && biases.down.rows === down.rows)
   check(fits, `${biases?.gateUp.name} does not fit ${gateUp.name}`)

@@ -140,7 +140,8 @@ export type Op =
   /**
    * x, what each expert counts → the sum of what they make of x, each times that, in the order of experts from zero; those that
    * count 0 are left out. An expert is an MLP, and `rounded` what its activated rows are rounded for, as `quantize` does.
-   * With a `limit` the gate is cut off above it and up on either side, and up counts one more. Where gate and up are matrices by
+   * With a `limit` up is cut off on either side of it, and the gate above it: with the activation silu what it was activated to, as
+   * Step 3.5 has it, with quick_gelu what it is, and up counts one more, as gpt-oss has it. Where gate and up are matrices by
    * themselves, x stands there once more, as the latter reads it. Without a gate it is down(activation(up(x))).
    */
   | {
@@ -177,6 +178,9 @@ export type Op =
    * `experts` no codes of 16 bits.
    */
   | { op: "quantize"; inputs: readonly [Node]; codec: RoundingCodec }
+
+/** Activations of experts that a limit is known of. */
+export const limitedActivations: readonly Activation[] = ["silu", "quick_gelu"]
 
 /** A column that stands for nothing: of logits, one that is never drawn, and finite, as all of them must be. */
 export const NOWHERE = -1e9

@@ -808,6 +808,7 @@ function gateOf(activation: Activation, limit?: number): (gate: number, up: numb
   const most = Math.fround(limit)
   return (gate, up) => {
     const within = Math.max(-most, Math.min(up, most)) + up * 0
+    if (activation === "silu") return (Math.min(activate(gate), most) + gate * 0) * within
     return activate(Math.min(gate, most) + gate * 0) * Math.fround(within + 1)
   }
 }
