@@ -2455,12 +2455,26 @@ export const planted: readonly PlantedFault[] = [
     name: "jina-v2 on cpu",
   },
   {
+    what: "any field that is 1 is blamed for a matrix of one column",
+    file: "src/model/narrow.ts",
+    text: "error instanceof NarrowMatrix && error.matrix !== matrix",
+    fault: "true",
+    test: "test/model/narrow.test.ts",
+  },
+  {
+    what: "a width of 1 in an object of the configuration is not found",
+    file: "src/model/narrow.ts",
+    text: "if (!isObject(value)) continue",
+    fault: "if (name) continue",
+    test: "test/model/narrow.test.ts",
+  },
+  {
     what: "experts of Step are cut off before they are activated",
     file: "src/compiler/targets/cpu/kernels/operands.h",
     text: "at_most(vec_silu(gate), vec_set(limit))",
     fault: "vec_silu(at_most(gate, vec_set(limit)))",
     test: "test/model/cpu.test.ts",
-    name: "step",
+    name: "experts in q4f16_1",
   },
   {
     what: "shared experts of Step are not cut off",

@@ -29,6 +29,7 @@ import { decoder } from "./layers.ts"
 import { isWhisperFile, mmprojsIn, modelFilesIn, someOf } from "./locate.ts"
 import { bringsParams, paramsNaming, readParams } from "./mistral-params.ts"
 import { MLC, readMlcConfig } from "./mlc-config.ts"
+import { graphOrWhy } from "./narrow.ts"
 import { withOwnHead } from "./own-head.ts"
 import { withOrders } from "./packed/orders.ts"
 import { floatsOf, packingOf } from "./packed/packing.ts"
@@ -133,7 +134,7 @@ export async function openModel(
     const config = { ...seeing, ...alignedBy(hearing?.speech) }
     const graphOf = (given?: readonly number[]) =>
       withOrders(withLowRank(decoder(architecture, config, given), weights), weights)
-    const graph = graphOf()
+    const graph = graphOrWhy(architecture, fields, () => graphOf())
     const read = readTensors(graph, weights)
     const pooled = isRanker
       ? await readRanking(fields, config, weights)

@@ -85,12 +85,22 @@ export function norm(
   return { op: "norm", rows, columns, inputs: [x], kind, weight, bias, epsilon, width }
 }
 
+/** A matrix of one column is a vector: what is meant weighs with it, or a configuration says a width of 1 (`model/narrow.ts`). */
+export class NarrowMatrix extends Error {
+  readonly matrix: string
+
+  constructor(matrix: string) {
+    super(`internal: ${matrix} has one column, which is a vector: weigh with it`)
+    this.matrix = matrix
+  }
+}
+
 export function linear(x: Node, weight: Weight, bias?: Weight): Node {
   check(
     x.columns === weight.columns,
     `${weight.name} reads ${weight.columns} columns, not ${x.columns}`,
   )
-  check(weight.columns > 1, `${weight.name} has one column, which is a vector: weigh with it`)
+  if (weight.columns === 1) throw new NarrowMatrix(weight.name)
   check(!bias || bias.rows === weight.rows, `${bias?.name} does not fit ${weight.name}`)
   return {
     op: "linear",
