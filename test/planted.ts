@@ -1760,8 +1760,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "of what attention reads, values are not cut off",
     file: "src/model/layers.ts",
-    text: 'valuesAreKeys ? k : clipped(project("v", x, kvHeads * headDim, bias.qkv))',
-    fault: 'valuesAreKeys ? k : project("v", x, kvHeads * headDim, bias.qkv)',
+    text: 'valuesAreKeys ? k : clipped(project("v", x, kvHeads * own.columns, bias.qkv))',
+    fault: 'valuesAreKeys ? k : project("v", x, kvHeads * own.columns, bias.qkv)',
     test: "test/model/reference.test.ts",
   },
   {
@@ -2453,6 +2453,30 @@ export const planted: readonly PlantedFault[] = [
     fault: "joinedRows({ up: intermediate, gate: intermediate })",
     test: "test/model/embeddings.test.ts",
     name: "jina-v2 on cpu",
+  },
+  {
+    what: "values narrower than keys lie as far apart as these",
+    file: "src/compiler/targets/reference/kernels.ts",
+    text: "const each = latent === undefined ? value : headDim",
+    fault: "const each = headDim",
+    test: "test/model/reference.test.ts",
+    name: "models/mimo",
+  },
+  {
+    what: "on the processor values narrower than keys are read as wide as these",
+    file: "src/compiler/targets/cpu/kernels/attention.h",
+    text: "return a.latent ? a.latent : a.value ? a.value : a.head_dim;",
+    fault: "return a.latent ? a.latent : a.head_dim;",
+    test: "test/generic.test.ts",
+    name: "models/mimo",
+  },
+  {
+    what: "windows of MiMo's GGUF files are a position shorter",
+    file: "src/model/architectures/mimo.ts",
+    text: 'fields.count("sliding_window_size") + 1',
+    fault: 'fields.count("sliding_window_size")',
+    test: "test/model/gguf.test.ts",
+    name: "architectures/mimo",
   },
   {
     what: "any field that is 1 is blamed for a matrix of one column",

@@ -133,6 +133,7 @@ import {
   readMamba,
   readMamba2,
 } from "./architectures/mamba.ts"
+import { mimoNaming, readMimo } from "./architectures/mimo.ts"
 import { minimaxM2Naming, readMinimaxM2 } from "./architectures/minimax.ts"
 import { readMinistral3, readMistral } from "./architectures/mistral.ts"
 import { mixtralNaming, readMixtral } from "./architectures/mixtral.ts"
@@ -707,6 +708,12 @@ export const architectures = {
     "layers with a window have more heads; each is gated; experts chosen by a bias that does not weigh, beside a shared one, some cut off",
     readStep,
     stepNaming,
+  ),
+  mimo_v2_flash: row(
+    "MiMo V2 Flash",
+    "values narrower than keys; windows with more heads of keys, sinks and another theta; `deepseek_v3`'s experts without a shared one",
+    readMimo,
+    mimoNaming,
   ),
   minimax_m2: row(
     "MiniMax M2",

@@ -122,6 +122,8 @@ export interface SelfAttention {
    * a score loses that of its head for each position between; else they are learned.
    */
   biases?: { positions: number; slopes?: readonly number[] }
+  /** Values have so many columns each, where these are fewer than a key's, and are multiplied with a number. */
+  values?: { columns: number; factor: number }
   /** Values are the keys as they were projected. */
   valuesAreKeys?: true
   /** Values are normed head by head, without a weight. */

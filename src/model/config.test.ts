@@ -313,6 +313,7 @@ const laguna = {
   num_experts: 4,
   num_experts_per_tok: 2,
 }
+const mimo = { model_type: "mimo_v2_flash", n_routed_experts: 4, num_experts_per_tok: 2 }
 const step = {
   model_type: "step3p5",
   num_key_value_heads: 2,
@@ -549,6 +550,18 @@ test.each<[Json, string]>([
     { ...step, per_layer_config: { "2": { num_attention_heads: 6 } } },
     "per_layer_config.2.num_attention_heads is 6, where num_sliding_attention_heads says 8",
   ],
+  [{ ...mimo, n_shared_experts: 1 }, "n_shared_experts is there; known: experts alone"],
+  [{ ...mimo, v_head_dim: 256 }, "v_head_dim is 256, not between 1 and 192"],
+  [{ ...mimo, swa_v_head_dim: 64 }, "swa_v_head_dim is 64; known: the other layers' 128"],
+  [
+    { ...mimo, swa_num_key_value_heads: 3 },
+    "swa_num_key_value_heads is 3, which does not divide 8",
+  ],
+  [
+    { ...mimo, hybrid_layer_pattern: [0, 2, 1, 1] },
+    "hybrid_layer_pattern is not a list of 4, each",
+  ],
+  [{ ...mimo, moe_layer_freq: [0, 1] }, "moe_layer_freq is not a list of 4, each 0 or 1"],
   [{ ...laguna, gating: "per-layer" }, 'gating is "per-layer"; known: per-head, per-element'],
   [
     { ...laguna, gating_types: ["per_head", "per_element"] },
@@ -623,6 +636,33 @@ test.each<[Json, string]>([
   ],
 ])("%j is refused", (changes, words) => {
   expect(() => read(changes)).toThrow(words)
+})
+
+test("MiMo's layers are told by what it was published with as by what transformers writes", () => {
+  const written = { ...mimo, num_key_value_heads: 2, num_hidden_layers: 7 }
+  const full = { rope_type: "default", rope_theta: 5e6, partial_rotary_factor: 0.334 }
+  const published = {
+    ...written,
+    hybrid_layer_pattern: [0, 1, 1, 1, 1, 0, 1],
+    moe_layer_freq: [0, 1, 1, 1, 1, 1, 1],
+    ...{ rope_theta: 5e6, swa_rope_theta: 1e4, partial_rotary_factor: 0.334 },
+    ...{ layernorm_epsilon: 1e-5, sliding_window: 128, sliding_window_size: 128 },
+  }
+  const { blocks } = read({
+    ...written,
+    rope_parameters: { full_attention: full, sliding_attention: { ...full, rope_theta: 1e4 } },
+  })
+  expect(JSON.stringify(read(published).blocks)).toBe(JSON.stringify(blocks))
+  const kinds = blocks.map(({ attention: { kvHeads, window, sinkLogits } }) => [
+    ...[kvHeads, window, sinkLogits],
+  ])
+  const [seesAll, slides] = [
+    [2, undefined, undefined],
+    [4, 129, true],
+  ]
+  expect(kinds).toEqual([seesAll, slides, slides, slides, slides, seesAll, slides])
+  expect(blocks[0]).toMatchObject({ attention: { values: { columns: 128, factor: 707 / 1000 } } })
+  expect(blocks[0]!.attention.rotation!.query.frequencies).toHaveLength(32)
 })
 
 test("Step's layers are told by what it was published with as by what transformers writes", () => {

@@ -461,12 +461,15 @@ function selfAttention(
           layer(`attention_${name}_factors`, `self_attn.${name}_factors.weight`, value.columns),
         )
       : value
-  const memory = { layer: reads ?? keptBy, heads, kvHeads, headDim, scale, cap, window, sinks }
+  const { values: own = { columns: headDim, factor: 1 } } = shape
+  const kept = { layer: reads ?? keptBy, heads, kvHeads, headDim }
+  const memory = { ...kept, scale, cap, window, sinks }
   const sunk = sinkLogits && layer("sinks", "self_attn.sinks.weight", heads)
   const q = project("q", x, heads * headDim, bias.qkv) // [tokens, heads * headDim]
   const remembered = () => {
     const k = project("k", x, kvHeads * headDim, bias.qkv) // [tokens, kvHeads * headDim]
-    const v = valuesAreKeys ? k : clipped(project("v", x, kvHeads * headDim, bias.qkv))
+    const made = valuesAreKeys ? k : clipped(project("v", x, kvHeads * own.columns, bias.qkv))
+    const v = scaled(made, own.factor)
     const ones = layer("v_norm", "self_attn.v_norm.weight", headDim)
     return [
       prepared("k", k, rotation?.key),
@@ -475,6 +478,7 @@ function selfAttention(
   }
   const seen = {
     ...memory,
+    ...(own.columns !== headDim && { value: own.columns }),
     ...(chunked && { chunked }),
     ...(bidirectional && { bidirectional }),
     ...(mutual && { mutual }),

@@ -256,6 +256,7 @@ test("launches of a layer in q4f16_1", () => {
       "mamba": "7",
       "mamba2": "5",
       "mellum": "9",
+      "mimo": "7 9",
       "minicpm3": "8",
       "minimax-m2": "9",
       "ministral3": "7",

@@ -233,14 +233,13 @@ export function attention(
   const { heads, kvHeads, headDim, latent } = attention
   check(q.columns === heads * headDim, "attention: queries do not fit")
   check(!k || k.columns === kvHeads * headDim, "attention: keys do not fit")
-  check(
-    latent === undefined ? v?.columns === k?.columns : !v && latent <= headDim,
-    "attention: values do not fit",
-  )
+  const width = valueDim(attention)
+  const fits = k && latent === undefined ? v?.columns === kvHeads * width : !v
+  check(fits && width <= headDim, "attention: values do not fit")
   check(!sinkLogits || sinkLogits.rows === heads, `${sinkLogits?.name} does not fit ${heads} heads`)
   const distances = (biases?.rows ?? heads) / heads
   check(Number.isInteger(distances) && distances % 2 === 1, `${biases?.name} does not fit`)
-  const columns = heads * valueDim(attention)
+  const columns = heads * width
   const inputs = !k ? ([q] as const) : v ? ([q, k, v] as const) : ([q, k] as const)
   return { op: "attention", rows: q.rows, columns, inputs, attention, sinkLogits, biases }
 }

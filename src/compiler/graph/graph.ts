@@ -210,9 +210,11 @@ export interface Attention {
   layer: number // whose keys and values these are
   heads: number
   kvHeads: number // query head h reads kv head floor(h / (heads / kvHeads))
-  headDim: number // of a key, and of a value unless these are latent
+  headDim: number // of a key, and of a value unless these are latent or have a width of their own
   /** Values are the first so many columns of keys; absent: they are remembered by themselves. */
   latent?: number
+  /** Columns of a value, where these are remembered by themselves and narrower than keys; absent: they are as wide. */
+  value?: number
   scale: number // of q · k
   cap: number | undefined // a score s becomes cap * tanh(s / cap)
   window: number | undefined
@@ -280,8 +282,11 @@ export const ratesOfHead = ({ keyDim, valueDim, by }: Omit<Delta, "layer">) =>
 export const stateSize = ({ valueHeads, keyDim, valueDim }: Delta) => valueHeads * keyDim * valueDim
 
 /** Numbers in a head's value. */
-export const valueDim = ({ headDim, latent }: Pick<Attention, "headDim" | "latent">) =>
-  latent ?? headDim
+export const valueDim = ({
+  headDim,
+  latent,
+  value = headDim,
+}: Pick<Attention, "headDim" | "latent" | "value">) => latent ?? value
 
 /**
  * Which experts a row goes to: the `active` of the highest logits, or where a bias is added of the highest score and bias, the
@@ -421,10 +426,10 @@ function details(node: Node): string[] {
       ]
     }
     case "attention": {
-      const { layer, heads, kvHeads, headDim, latent, scale, cap } = node.attention
+      const { layer, heads, kvHeads, headDim, latent, value, scale, cap } = node.attention
       return [
         `layer ${layer}`,
-        `heads ${heads}/${kvHeads} x ${headDim}`,
+        `heads ${heads}/${kvHeads} x ${headDim}${value === undefined ? "" : ` + ${value}`}`,
         ...(latent === undefined ? [] : [`values ${latent} of them`]),
         `scale ${short(scale)}`,
         ...(cap === undefined ? [] : [`cap ${cap}`]),

@@ -713,6 +713,14 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     fields: lagunaFields,
     parts: () => ({ "self_attn.gate_proj": "attn_gate" }),
   },
+  mimo2: {
+    model: "mimo_v2_flash",
+    turned: "partial_rotary_factor",
+    varies: true,
+    guessesAhead: true,
+    fields: mimoFields,
+    parts: () => ({ "self_attn.sinks": "attn_sinks" }),
+  },
   step35: {
     model: "step3p5",
     varies: true,
@@ -1261,6 +1269,47 @@ function cutDivisors(scaling: Json | null, pairs: number): Json {
     Array.isArray(value) ? value.slice(0, pairs) : value,
   ])
   return Object.fromEntries(cut)
+}
+
+/**
+ * Layers without a router are dense, and those with sinks are of one kind. A window is written as the configuration has it, whose makers
+ * count the positions before a token's own; llama.cpp counts that, too.
+ */
+function mimoFields(file: GgufFile, usual: Json): Json {
+  const layers = usual.num_hidden_layers as number
+  const kvHeads = file.counts("attention.head_count_kv", layers)
+  const types = usual.layer_types as string[] | undefined
+  const [full, sliding] = ["full_attention", "sliding_attention"].map((type) =>
+    Math.max(0, types?.indexOf(type) ?? 0),
+  ) as [number, number]
+  const has = (layer: number, name: string) => file.tensors.has(`blk.${layer}.${name}.weight`)
+  const odd = kvHeads.findIndex((count, i) => {
+    const alike = types?.[i] === "sliding_attention" ? sliding : full
+    return count !== kvHeads[alike] || has(i, "attn_sinks") !== has(alike, "attn_sinks")
+  })
+  if (odd >= 0)
+    throw file.wrong(
+      "attention.head_count_kv",
+      `says ${kvHeads[odd]} of layer ${odd}, which differs from others that see as far`,
+    )
+  refuseSoftmax(file)
+  return {
+    n_routed_experts: file.count("expert_count"),
+    num_experts_per_tok: file.count("expert_used_count"),
+    moe_intermediate_size: file.count("expert_feed_forward_length"),
+    routed_scaling_factor: file.factor("expert_weights_scale") ?? 1,
+    n_group: file.factor("expert_group_count") ?? 1,
+    topk_group: file.factor("expert_group_used_count") ?? 1,
+    num_key_value_heads: kvHeads[full],
+    swa_num_key_value_heads: kvHeads[sliding],
+    v_head_dim: file.countIfThere("attention.value_length"),
+    attention_value_scale: file.factor("attention.value_scale") ?? null,
+    add_full_attention_sink_bias: has(full, "attn_sinks"),
+    add_swa_attention_sink_bias: has(sliding, "attn_sinks"),
+    sliding_window_size: file.countIfThere("attention.sliding_window"),
+    swa_rope_theta: file.numberIfThere("rope.freq_base_swa") ?? usual.rope_theta,
+    moe_layer_freq: Array.from({ length: layers }, (_, i) => Number(has(i, "ffn_gate_inp"))),
+  }
 }
 
 /** Mistral Small 4's queries grow by what a file says nothing of. */

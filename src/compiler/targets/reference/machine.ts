@@ -336,8 +336,8 @@ export class Machine {
       distances: step.biases.distances,
     }
     const { kv } = this.#plan
-    const takesTiles =
-      this.#arithmetic === "matrix unit" && attention.latent === undefined && !biases
+    const isEven = attention.latent === undefined && attention.value === undefined
+    const takesTiles = this.#arithmetic === "matrix unit" && isEven && !biases
     const [x, out] = [this.#rows(query), this.#rows(output)]
     const cache = this.#cacheOf(place)
     const tokens = this.#stepRows.tokensOf(rows)
