@@ -11,6 +11,7 @@ import {
   type Node,
   readers,
   stateSize,
+  valueDim,
   type Weight,
 } from "./graph/graph.ts"
 import {
@@ -82,7 +83,7 @@ function groupsOf({ nodes, shapes: { context } }: Graph): KvShape[] {
     keep(layer, {
       ...(node.attention.media && { media: true as const }),
       kvHeads,
-      headDim: { key: headDim, value: latent === undefined ? headDim : 0 },
+      headDim: { key: headDim, value: latent === undefined ? valueDim(node.attention) : 0 },
       ...(window < context && !bidirectional ? { window } : {}),
     })
   }

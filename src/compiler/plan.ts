@@ -471,14 +471,14 @@ function printStep(plan: Plan, step: Step): string {
         `${view(step.output)} = headMatmul ${view(step.input)} ${p(step.weight)} heads ${step.heads} kept ${step.kept}`,
       )
     case "attend": {
-      const { heads, kvHeads, headDim, latent, cap } = step.attention
+      const { heads, kvHeads, headDim, latent, value, cap } = step.attention
       const spaced = (texts: readonly string[]) => texts.map((text) => ` ${text}`).join("")
       const [seen, direction] = [windowText, directionText].map((of) => spaced(of(step.attention)))
       const sunk = step.sinkLogits === undefined ? "" : ` sinks ${p(step.sinkLogits)}`
       const { biases } = step
       const biased = biases ? ` biases ${p(biases.parameter)} of ${biases.distances}` : ""
       return on(
-        `${view(step.output)} = attend ${placeText(step.place)} ${view(step.query)} heads ${heads}/${kvHeads} x ${headDim}${latent === undefined ? "" : ` values ${latent}`}${cap === undefined ? "" : ` cap ${cap}`}${seen}${sunk}${biased}${direction}${step.arithmetic === "codes" ? " in codes" : ""}${step.span === undefined ? "" : ` span ${step.span}`}`,
+        `${view(step.output)} = attend ${placeText(step.place)} ${view(step.query)} heads ${heads}/${kvHeads} x ${headDim}${value === undefined ? "" : ` + ${value}`}${latent === undefined ? "" : ` values ${latent}`}${cap === undefined ? "" : ` cap ${cap}`}${seen}${sunk}${biased}${direction}${step.arithmetic === "codes" ? " in codes" : ""}${step.span === undefined ? "" : ` span ${step.span}`}`,
       )
     }
     case "convolve":

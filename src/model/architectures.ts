@@ -133,6 +133,7 @@ import {
   readMamba,
   readMamba2,
 } from "./architectures/mamba.ts"
+import { mimoNaming, readMimo } from "./architectures/mimo.ts"
 import { minimaxM2Naming, readMinimaxM2 } from "./architectures/minimax.ts"
 import { readMinistral3, readMistral } from "./architectures/mistral.ts"
 import { mixtralNaming, readMixtral } from "./architectures/mixtral.ts"
@@ -175,6 +176,7 @@ import {
 import { readSmollm3 } from "./architectures/smollm3.ts"
 import { readStablelm, stablelmNaming } from "./architectures/stablelm.ts"
 import { readStarcoder2, starcoder2Naming } from "./architectures/starcoder2.ts"
+import { readStep, stepNaming } from "./architectures/step.ts"
 import { readWhisper, whisperNaming } from "./architectures/whisper.ts"
 import type { ModelConfig } from "./config.ts"
 import type { Fields } from "./fields.ts"
@@ -700,6 +702,18 @@ export const architectures = {
     "layers of more and of fewer heads, each gated; windows, turned otherwise; experts chosen by a bias that does not weigh, beside a shared one",
     readLaguna,
     lagunaNaming,
+  ),
+  step3p5: row(
+    "Step 3.5 Flash, Step 3.7 Flash",
+    "layers with a window have more heads; each is gated; experts chosen by a bias that does not weigh, beside a shared one, some cut off",
+    readStep,
+    stepNaming,
+  ),
+  mimo_v2_flash: row(
+    "MiMo V2 Flash",
+    "values narrower than keys; windows with more heads of keys, sinks and another theta; `deepseek_v3`'s experts without a shared one",
+    readMimo,
+    mimoNaming,
   ),
   minimax_m2: row(
     "MiniMax M2",

@@ -122,6 +122,8 @@ export interface SelfAttention {
    * a score loses that of its head for each position between; else they are learned.
    */
   biases?: { positions: number; slopes?: readonly number[] }
+  /** Values have so many columns each, where these are fewer than a key's, and are multiplied with a number. */
+  values?: { columns: number; factor: number }
   /** Values are the keys as they were projected. */
   valuesAreKeys?: true
   /** Values are normed head by head, without a weight. */
@@ -238,6 +240,8 @@ export interface Mlp {
   bias: boolean | "down"
   /** What is projected is multiplied with a learned number for each column, which is stored so many times smaller. */
   weighed?: number
+  /** What gates were activated to is cut off above it, and what they are multiplied with on either side. It is 0.3 at the least. */
+  limit?: number
   /** What gates are multiplied with before they are activated, and what is given in the end. */
   factors?: { gate: number; down: number }
 }
@@ -265,7 +269,7 @@ export interface Experts {
   biased?: true
   /** A learned row is added to what they make together. */
   addend?: true
-  /** Gates are cut off above it and what they are multiplied with on either side, which counts one more. */
+  /** Gates, and what they are multiplied with, are cut off by it: how, hangs on the activation, as the graph's experts say. */
   limit?: number
 }
 

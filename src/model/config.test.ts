@@ -313,6 +313,14 @@ const laguna = {
   num_experts: 4,
   num_experts_per_tok: 2,
 }
+const mimo = { model_type: "mimo_v2_flash", n_routed_experts: 4, num_experts_per_tok: 2 }
+const step = {
+  model_type: "step3p5",
+  num_key_value_heads: 2,
+  layer_types: ["full_attention", "full_attention", "sliding_attention", "sliding_attention"],
+  sliding_window: 8,
+  swiglu_limits: [0, 0, 7, null],
+}
 const ling = {
   model_type: "bailing_moe",
   num_experts: 4,
@@ -556,6 +564,35 @@ test.each<[Json, string | RegExp]>([
     { model_type: "lfm3", layer_types: ["conv", "conv", "conv", "linear"] },
     'layer_types holds "linear"; known: full_attention, sliding_attention, conv',
   ],
+  [{ ...step, zero_centered: false }, "zero_centered is false; only true is known"],
+  [{ ...step, use_rope_layers: [1, 0, 1, 1] }, "use_rope_layers leaves layers out"],
+  [{ ...step, swiglu_limits: [0, 7] }, "swiglu_limits is not a list of 4, a limit for each layer"],
+  [
+    { ...step, swiglu_limits: [0, 0.2, 7, 7] },
+    "swiglu_limits holds 0.2; known: 0, and limits from",
+  ],
+  [{ ...step, moe_layers_enum: "3,x" }, "moe_layers_enum is not a list of layers"],
+  [{ ...step, rope_theta: [1e6, 1e4] }, "rope_theta has 2 numbers, and none for layer 2"],
+  [
+    { ...step, attention_other_setting: { num_attention_heads: 6, num_attention_groups: 4 } },
+    "attention_other_setting.num_attention_heads is 6, which 4 heads of keys do not divide",
+  ],
+  [
+    { ...step, per_layer_config: { "2": { num_attention_heads: 6 } } },
+    "per_layer_config.2.num_attention_heads is 6, where num_sliding_attention_heads says 8",
+  ],
+  [{ ...mimo, n_shared_experts: 1 }, "n_shared_experts is there; known: experts alone"],
+  [{ ...mimo, v_head_dim: 256 }, "v_head_dim is 256, not between 1 and 192"],
+  [{ ...mimo, swa_v_head_dim: 64 }, "swa_v_head_dim is 64; known: the other layers' 128"],
+  [
+    { ...mimo, swa_num_key_value_heads: 3 },
+    "swa_num_key_value_heads is 3, which does not divide 8",
+  ],
+  [
+    { ...mimo, hybrid_layer_pattern: [0, 2, 1, 1] },
+    "hybrid_layer_pattern is not a list of 4, each",
+  ],
+  [{ ...mimo, moe_layer_freq: [0, 1] }, "moe_layer_freq is not a list of 4, each 0 or 1"],
   [{ ...laguna, gating: "per-layer" }, 'gating is "per-layer"; known: per-head, per-element'],
   [
     { ...laguna, gating_types: ["per_head", "per_element"] },
@@ -630,6 +667,73 @@ test.each<[Json, string | RegExp]>([
   ],
 ])("%j is refused", (changes, words) => {
   expect(() => read(changes)).toThrow(words)
+})
+
+test("MiMo's layers are told by what it was published with as by what transformers writes", () => {
+  const written = { ...mimo, num_key_value_heads: 2, num_hidden_layers: 7 }
+  const full = { rope_type: "default", rope_theta: 5e6, partial_rotary_factor: 0.334 }
+  const published = {
+    ...written,
+    hybrid_layer_pattern: [0, 1, 1, 1, 1, 0, 1],
+    moe_layer_freq: [0, 1, 1, 1, 1, 1, 1],
+    ...{ rope_theta: 5e6, swa_rope_theta: 1e4, partial_rotary_factor: 0.334 },
+    ...{ layernorm_epsilon: 1e-5, sliding_window: 128, sliding_window_size: 128 },
+  }
+  const { blocks } = read({
+    ...written,
+    rope_parameters: { full_attention: full, sliding_attention: { ...full, rope_theta: 1e4 } },
+  })
+  expect(JSON.stringify(read(published).blocks)).toBe(JSON.stringify(blocks))
+  const kinds = blocks.map(({ attention: { kvHeads, window, sinkLogits } }) => [
+    ...[kvHeads, window, sinkLogits],
+  ])
+  const [seesAll, slides] = [
+    [2, undefined, undefined],
+    [4, 129, true],
+  ]
+  expect(kinds).toEqual([seesAll, slides, slides, slides, slides, seesAll, slides])
+  expect(blocks[0]).toMatchObject({ attention: { values: { columns: 128, factor: 707 / 1000 } } })
+  expect(blocks[0]!.attention.rotation!.query.frequencies).toHaveLength(32)
+})
+
+test("Step's layers are told by what it was published with as by what transformers writes", () => {
+  const published = {
+    ...step,
+    num_nextn_predict_layers: 1,
+    layer_types: [...step.layer_types, "full_attention"],
+    swiglu_limits: [...step.swiglu_limits, 0],
+    attention_other_setting: { num_attention_heads: 6 },
+    rope_theta: [5e6, 5e6, 1e4, 1e4, 5e6],
+    partial_rotary_factors: [0.5, 0.5, 1, 1, 0.5],
+    rope_scaling: { rope_type: "linear", factor: 2 },
+    moe_layers_enum: "1,3",
+    moe_num_experts: 16,
+    moe_top_k: 3,
+  }
+  const written = {
+    ...step,
+    num_sliding_attention_heads: 6,
+    per_layer_config: { "2": { num_attention_heads: 6 }, "3": { num_attention_heads: 6 } },
+    rope_parameters: {
+      full_attention: {
+        ...{ rope_type: "linear", factor: 2, rope_theta: 5e6 },
+        partial_rotary_factor: 0.5,
+      },
+      sliding_attention: { rope_type: "default", rope_theta: 1e4, partial_rotary_factor: 1 },
+    },
+    mlp_layer_types: ["dense", "sparse", "dense", "sparse"],
+    n_routed_experts: 16,
+    num_experts_per_tok: 3,
+  }
+  const { blocks } = read(published)
+  expect(JSON.stringify(read(written).blocks)).toBe(JSON.stringify(blocks))
+  const [first, second, third, last] = blocks
+  expect(blocks.map(({ attention: { heads } }) => heads)).toEqual([8, 8, 6, 6])
+  expect([first!.experts, third!.experts]).toEqual([undefined, undefined])
+  expect([second!.experts?.routing.active, second!.experts?.limit]).toEqual([3, undefined])
+  expect(last!.experts?.count).toBe(16)
+  expect(third!.attention.rotation!.query.frequencies).toHaveLength(64)
+  expect(first!.attention.rotation!.query.frequencies[0]).toBe(0.5)
 })
 
 test("a list of as many numbers as there are layers is one of them", () => {

@@ -462,12 +462,15 @@ function selfAttention(
           layer(`attention_${name}_factors`, `self_attn.${name}_factors.weight`, value.columns),
         )
       : value
-  const memory = { layer: reads ?? keptBy, heads, kvHeads, headDim, scale, cap, window, sinks }
+  const { values: own = { columns: headDim, factor: 1 } } = shape
+  const kept = { layer: reads ?? keptBy, heads, kvHeads, headDim }
+  const memory = { ...kept, scale, cap, window, sinks }
   const sunk = sinkLogits && layer("sinks", "self_attn.sinks.weight", heads)
   const q = project("q", x, heads * headDim, bias.qkv) // [tokens, heads * headDim]
   const remembered = () => {
     const k = project("k", x, kvHeads * headDim, bias.qkv) // [tokens, kvHeads * headDim]
-    const v = valuesAreKeys ? k : clipped(project("v", x, kvHeads * headDim, bias.qkv))
+    const made = valuesAreKeys ? k : clipped(project("v", x, kvHeads * own.columns, bias.qkv))
+    const v = scaled(made, own.factor)
     const ones = layer("v_norm", "self_attn.v_norm.weight", headDim)
     return [
       prepared("k", k, rotation?.key),
@@ -476,6 +479,7 @@ function selfAttention(
   }
   const seen = {
     ...memory,
+    ...(own.columns !== headDim && { value: own.columns }),
     ...(chunked && { chunked }),
     ...(bidirectional && { bidirectional }),
     ...(mutual && { mutual }),
@@ -886,8 +890,9 @@ function mlp(
     return weigh(given, layer(`${name}_factors`, `mlp.${name}_factors.weight`, intermediate))
   }
   const opened = scaled(projected("gate"), factors.gate)
+  const cut = (x: Node) => (shape.limit === undefined ? x : apply("clip", x, shape.limit))
   const gate = apply(activation, above === undefined ? opened : highest(opened, above, layer))
-  const both = multiply(gate, projected("up"))
+  const both = multiply(cut(gate), cut(projected("up")))
   const given = shape.normed
     ? normed(both, shape.normed, layer, "mlp_sub_norm", "mlp.sub_norm")
     : both

@@ -22,13 +22,14 @@ import { Fields } from "./fields.ts"
 import { Folder, type Json } from "./folder.ts"
 import { openWhisperFile } from "./ggml/whisper.ts"
 import { type GgufModel, openGguf } from "./gguf/gguf.ts"
-import { graphOf, readTensors } from "./graph-weights.ts"
+import { readTensors } from "./graph-weights.ts"
 import { type Hearing, hearingBeside, hearingInside, openHearing } from "./hearing/open-hearing.ts"
 import type { SpeechAdvice } from "./hearing/speech.ts"
 import { decoder } from "./layers.ts"
 import { isWhisperFile, mmprojsIn, modelFilesIn, someOf } from "./locate.ts"
 import { bringsParams, paramsNaming, readParams } from "./mistral-params.ts"
 import { MLC, readMlcConfig } from "./mlc-config.ts"
+import { graphOrWhy } from "./narrow.ts"
 import { withOwnHead } from "./own-head.ts"
 import { withOrders } from "./packed/orders.ts"
 import { floatsOf, packingOf } from "./packed/packing.ts"
@@ -134,7 +135,7 @@ export async function openModel(
     const broken = (what: string) => folder.broken(configuration, what)
     const handingOut = (given?: readonly number[]) =>
       withOrders(withLowRank(decoder(architecture, config, given), weights), weights)
-    const graph = graphOf(handingOut, broken)
+    const graph = graphOrWhy(architecture, fields, () => handingOut())
     const read = readTensors(graph, weights)
     const pooled = isRanker
       ? await readRanking(fields, config, weights)

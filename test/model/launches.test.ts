@@ -271,6 +271,7 @@ test("launches of a layer in q4f16_1", () => {
       "mamba": "7",
       "mamba2": "5",
       "mellum": "9",
+      "mimo": "7 9",
       "minicpm3": "8",
       "minimax-m2": "9",
       "ministral3": "7",
@@ -308,6 +309,7 @@ test("launches of a layer in q4f16_1", () => {
       "solar-open": "9",
       "stablelm": "6",
       "starcoder2": "7",
+      "step": "7 9 10, beyond 8 10 11",
       "vaultgemma": "7",
       "youtu": "8",
     }

@@ -344,6 +344,8 @@ describe("the reference", () => {
     ["chunks and weighed rows", codes, [2, 4]],
     ["convolutions", codes, [2]],
     ["rows side by side", codes, [2, 4, 8]],
+    ["values narrower than keys", codes, [2]],
+    ["experts with limits", codes, [2]],
     ["norms of what is projected back", codes, [2, 4]],
   ])("computes layers of %s in shards to the bit", async (family, options, counts) => {
     await judge(familyGraph(family), options, counts)

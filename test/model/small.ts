@@ -73,8 +73,8 @@ export interface SmallShape {
   /** One key for all heads, whose first columns are so many values; and behind each layer's attention one that convolves. */
   latent?: number
   /**
-   * Experts in the place of MLPs: of even layers the best of all, of odd ones those of the best groups, with biases and a
-   * limit, behind attention that has sinks; what these count, and what the layer leaves, is weighed.
+   * Experts in the place of MLPs, with limits: of even layers the best of all, of odd ones those of the best groups, with
+   * biases, behind attention that has sinks; what these count, and what the layer leaves, is weighed. Values are narrower than keys.
    */
   hasExperts?: boolean
   /** What queries and the outputs of attention are computed from is put in another order first. */
@@ -104,7 +104,7 @@ const grouped: Routing = {
 }
 
 const VOCABULARY = 70
-const [HEADS, KV_HEADS, HEAD_DIM] = [4, 2, 6]
+const [HEADS, KV_HEADS, HEAD_DIM, VALUE_DIM] = [4, 2, 6, 4]
 
 /** Heads keep four of their columns and bring two to those of the key; they end as wide as they began. */
 function latentAttention(
@@ -175,13 +175,14 @@ export function smallGraph(shape: SmallShape = {}): Graph {
       ...(bidirectional && { bidirectional }),
       ...(mutual && { mutual }),
     }
+    const narrow = hasExperts && { value: VALUE_DIM }
     const mixed = latent
       ? latentAttention(rope(q, HEAD_DIM, rotation), h, w, { ...memory, latent })
       : attention(
           rope(q, HEAD_DIM, rotation),
           rope(linear(h, w("k", KV_HEADS * HEAD_DIM, hidden)), HEAD_DIM, rotation),
-          linear(h, w("v", KV_HEADS * HEAD_DIM, hidden)),
-          { ...memory, kvHeads: KV_HEADS, headDim: HEAD_DIM },
+          linear(h, w("v", KV_HEADS * (narrow ? narrow.value : HEAD_DIM), hidden)),
+          { ...memory, kvHeads: KV_HEADS, headDim: HEAD_DIM, ...(narrow || {}) },
           {
             ...(hasExperts && layer % 2 === 1 && { sinkLogits: w("sinks", HEADS) }),
             ...(hasBiases && { biases: w("biases", HEADS * distancesOf(512)) }),
@@ -189,7 +190,7 @@ export function smallGraph(shape: SmallShape = {}): Graph {
         )
     const gates = () => apply("softplus", linear(h, w("gates", HEADS, hidden)))
     const given = inOrder(hasGates ? multiply(mixed, gates()) : mixed, "o_order")
-    x = add(x, linear(given, w("o", hidden, HEADS * HEAD_DIM)))
+    x = add(x, linear(given, w("o", hidden, given.columns)))
     if (latent) {
       const place = { layer: layers + layer, count: 3, heads: 2 }
       x = add(x, convolve(linear(x, w("conv", hidden, hidden)), w("taps", 3 * hidden), place))
@@ -285,7 +286,7 @@ function mixture(
           activation: "quick_gelu",
           limit: 0.75,
         }
-      : { activation: "silu" }),
+      : { activation: "silu", limit: 0.5 }),
   })
   const gate = linear(x, { ...w("gate", 1, hidden), exact: true })
   return multiply(made, apply("sigmoid", gate))

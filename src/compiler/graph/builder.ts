@@ -15,7 +15,7 @@ import type {
   Routing,
   Weight,
 } from "./graph.ts"
-import { decayColumns, inOrder, ratesOfHead, valueDim } from "./graph.ts"
+import { decayColumns, inOrder, limitedActivations, ratesOfHead, valueDim } from "./graph.ts"
 
 /** A matrix `[rows, columns]`, or with no columns given a vector. */
 export function weight(name: string, tensor: string, rows: number, columns = 1): Weight {
@@ -85,7 +85,7 @@ export function norm(
   return { op: "norm", rows, columns, inputs: [x], kind, weight, bias, epsilon, width }
 }
 
-/** A matrix of one column, which is stored as vectors are, and which no kernel reads. */
+/** A matrix of one column is stored as vectors are, and no kernel reads it: what is meant weighs with it, or a width is 1. */
 export class OneColumn extends Error {
   readonly weight: string
 
@@ -233,14 +233,13 @@ export function attention(
   const { heads, kvHeads, headDim, latent } = attention
   check(q.columns === heads * headDim, "attention: queries do not fit")
   check(!k || k.columns === kvHeads * headDim, "attention: keys do not fit")
-  check(
-    latent === undefined ? v?.columns === k?.columns : !v && latent <= headDim,
-    "attention: values do not fit",
-  )
+  const width = valueDim(attention)
+  const fits = k && latent === undefined ? v?.columns === kvHeads * width : !v
+  check(fits && width <= headDim, "attention: values do not fit")
   check(!sinkLogits || sinkLogits.rows === heads, `${sinkLogits?.name} does not fit ${heads} heads`)
   const distances = (biases?.rows ?? heads) / heads
   check(Number.isInteger(distances) && distances % 2 === 1, `${biases?.name} does not fit`)
-  const columns = heads * valueDim(attention)
+  const columns = heads * width
   const inputs = !k ? ([q] as const) : v ? ([q, k, v] as const) : ([q, k] as const)
   return { op: "attention", rows: q.rows, columns, inputs, attention, sinkLogits, biases }
 }
@@ -278,7 +277,8 @@ export function experts(
   check(x.columns === gateUp.columns, `${gateUp.name} does not fit ${x.columns} columns`)
   const rowsOfExpert = (gated ? 2 : 1) * down.columns
   check(gateUp.rows === count * rowsOfExpert, `${down.name} does not fit ${gateUp.name}`)
-  check(gated || limit === undefined, `${gateUp.name} has a limit and no gate`)
+  const isLimitable = gated && limitedActivations.includes(activation)
+  check(isLimitable || limit === undefined, `${gateUp.name} has a limit, which is not known of it`)
   check(Number.isInteger(columns), `${down.name} does not fit ${count} experts`)
   const fits = !biases || (biases.gateUp.rows === gateUp.rows && biases.down.rows === down.rows)
   check(fits, `${biases?.gateUp.name} does not fit ${gateUp.name}`)

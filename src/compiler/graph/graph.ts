@@ -140,7 +140,8 @@ export type Op =
   /**
    * x, what each expert counts → the sum of what they make of x, each times that, in the order of experts from zero; those that
    * count 0 are left out. An expert is an MLP, and `rounded` what its activated rows are rounded for, as `quantize` does.
-   * With a `limit` the gate is cut off above it and up on either side, and up counts one more. Where gate and up are matrices by
+   * With a `limit` up is cut off on either side of it, and the gate above it: with the activation silu what it was activated to, as
+   * Step 3.5 has it, with quick_gelu what it is, and up counts one more, as gpt-oss has it. Where gate and up are matrices by
    * themselves, x stands there once more, as the latter reads it. Without a gate it is down(activation(up(x))).
    */
   | {
@@ -178,6 +179,9 @@ export type Op =
    */
   | { op: "quantize"; inputs: readonly [Node]; codec: RoundingCodec }
 
+/** Activations of experts that a limit is known of. */
+export const limitedActivations: readonly Activation[] = ["silu", "quick_gelu"]
+
 /** A column that stands for nothing: of logits, one that is never drawn, and finite, as all of them must be. */
 export const NOWHERE = -1e9
 
@@ -206,9 +210,11 @@ export interface Attention {
   layer: number // whose keys and values these are
   heads: number
   kvHeads: number // query head h reads kv head floor(h / (heads / kvHeads))
-  headDim: number // of a key, and of a value unless these are latent
+  headDim: number // of a key, and of a value unless these are latent or have a width of their own
   /** Values are the first so many columns of keys; absent: they are remembered by themselves. */
   latent?: number
+  /** Columns of a value, where these are remembered by themselves and narrower than keys; absent: they are as wide. */
+  value?: number
   scale: number // of q · k
   cap: number | undefined // a score s becomes cap * tanh(s / cap)
   window: number | undefined
@@ -276,8 +282,11 @@ export const ratesOfHead = ({ keyDim, valueDim, by }: Omit<Delta, "layer">) =>
 export const stateSize = ({ valueHeads, keyDim, valueDim }: Delta) => valueHeads * keyDim * valueDim
 
 /** Numbers in a head's value. */
-export const valueDim = ({ headDim, latent }: Pick<Attention, "headDim" | "latent">) =>
-  latent ?? headDim
+export const valueDim = ({
+  headDim,
+  latent,
+  value = headDim,
+}: Pick<Attention, "headDim" | "latent" | "value">) => latent ?? value
 
 /**
  * Which experts a row goes to: the `active` of the highest logits, or where a bias is added of the highest score and bias, the
@@ -417,10 +426,10 @@ function details(node: Node): string[] {
       ]
     }
     case "attention": {
-      const { layer, heads, kvHeads, headDim, latent, scale, cap } = node.attention
+      const { layer, heads, kvHeads, headDim, latent, value, scale, cap } = node.attention
       return [
         `layer ${layer}`,
-        `heads ${heads}/${kvHeads} x ${headDim}`,
+        `heads ${heads}/${kvHeads} x ${headDim}${value === undefined ? "" : ` + ${value}`}`,
         ...(latent === undefined ? [] : [`values ${latent} of them`]),
         `scale ${short(scale)}`,
         ...(cap === undefined ? [] : [`cap ${cap}`]),

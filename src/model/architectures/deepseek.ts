@@ -51,6 +51,13 @@ export function readMistral4(given: Fields): ModelConfig {
     groups: groupsOf(own, "two largest"),
   })
   const config = readLatent(fields, { queryRank: 1024, dense: 0, routing, turns: "a part" })
+  const { latent, rotation } = config.blocks[0]!.attention
+  const turned = 2 * rotation!.query.frequencies.length
+  if (turned !== latent!.turned)
+    throw fields.wrong(
+      "qk_rope_head_dim",
+      `is ${latent!.turned}, and partial_rotary_factor has ${turned} columns turned`,
+    )
   return withGrowth(fields, config)
 }
 

@@ -713,6 +713,21 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     fields: lagunaFields,
     parts: () => ({ "self_attn.gate_proj": "attn_gate" }),
   },
+  mimo2: {
+    model: "mimo_v2_flash",
+    turned: "partial_rotary_factor",
+    varies: true,
+    guessesAhead: true,
+    fields: mimoFields,
+    parts: () => ({ "self_attn.sinks": "attn_sinks" }),
+  },
+  step35: {
+    model: "step3p5",
+    varies: true,
+    guessesAhead: true,
+    fields: stepFields,
+    parts: () => ({ "self_attn.gate_proj": "attn_gate" }),
+  },
   // Layers without a router are dense.
   hy_v3: {
     model: "hy_v3",
@@ -1198,6 +1213,113 @@ function lagunaFields(file: GgufFile, usual: Json): Json {
         partial_rotary_factor: Math.min(1, (turned + 0.5) / (head_dim as number)),
       },
     },
+  }
+}
+
+/**
+ * Layers without a router are dense. Of those that see everything a file says how heads are stretched, and that half of each is turned goes
+ * without saying; of its divisors, one for each pair of a whole head, the first ones count.
+ */
+function stepFields(file: GgufFile, usual: Json): Json {
+  refuseSoftmax(file)
+  const { num_hidden_layers, head_dim, rope_theta, rope_scaling } = usual
+  const [layers, headDim] = [num_hidden_layers as number, head_dim as number]
+  const types = usual.layer_types as string[] | undefined
+  const heads = file.counts("attention.head_count", layers)
+  const kvHeads = file.counts("attention.head_count_kv", layers)
+  const [full, sliding] = ["full_attention", "sliding_attention"].map((type) =>
+    Math.max(0, types?.indexOf(type) ?? 0),
+  ) as [number, number]
+  const alike = (layer: number) => (types?.[layer] === "sliding_attention" ? sliding : full)
+  const odd = heads.findIndex((count, i) => {
+    const kind = alike(i)
+    return count !== heads[kind] || kvHeads[i] !== kvHeads[kind]
+  })
+  if (odd >= 0)
+    throw file.wrong(
+      "attention.head_count",
+      `says ${heads[odd]} of layer ${odd}, and ${heads[alike(odd)]} of another that sees as far`,
+    )
+  const limits = (rest: string) => file.keys.numbersIfThere(file.key(rest))?.slice(0, layers)
+  return {
+    num_attention_heads: heads[full],
+    num_key_value_heads: kvHeads[full],
+    attention_other_setting: {
+      num_attention_heads: heads[sliding],
+      num_attention_groups: kvHeads[sliding],
+    },
+    use_head_wise_attn_gate: file.hasPart("attn_gate.weight"),
+    moe_layers_enum: Array.from({ length: layers }, (_, i) => i).filter((layer) =>
+      file.tensors.has(`blk.${layer}.ffn_gate_inp.weight`),
+    ),
+    n_routed_experts: file.count("expert_count"),
+    num_experts_per_tok: file.count("expert_used_count"),
+    moe_intermediate_size: file.count("expert_feed_forward_length"),
+    share_expert_dim: file.count("expert_shared_feed_forward_length"),
+    norm_expert_weight: file.keys.flag(file.key("expert_weights_norm"), false),
+    moe_router_scaling_factor: file.factor("expert_weights_scale") ?? 1,
+    use_moe_router_bias: hasInSome(file, layers, "exp_probs_b.bias"),
+    swiglu_limits: limits("swiglu_clamp_exp"),
+    swiglu_limits_shared: limits("swiglu_clamp_shexp"),
+    rope_scaling: null,
+    rope_parameters: {
+      full_attention: {
+        rope_theta,
+        ...cutDivisors(rope_scaling as Json | null, Math.floor(headDim / 4)),
+        partial_rotary_factor: 0.5,
+      },
+      sliding_attention: { rope_theta: file.numberIfThere("rope.freq_base_swa") ?? rope_theta },
+    },
+  }
+}
+
+/** The first so many of each list. */
+function cutDivisors(scaling: Json | null, pairs: number): Json {
+  const cut = Object.entries(scaling ?? {}).map(([name, value]) => [
+    name,
+    Array.isArray(value) ? value.slice(0, pairs) : value,
+  ])
+  return Object.fromEntries(cut)
+}
+
+/**
+ * Layers without a router are dense, and those with sinks are of one kind. A window is written as the configuration has it, whose makers
+ * count the positions before a token's own; llama.cpp counts that, too.
+ */
+function mimoFields(file: GgufFile, usual: Json): Json {
+  const layers = usual.num_hidden_layers as number
+  const kvHeads = file.counts("attention.head_count_kv", layers)
+  const types = usual.layer_types as string[] | undefined
+  const [full, sliding] = ["full_attention", "sliding_attention"].map((type) =>
+    Math.max(0, types?.indexOf(type) ?? 0),
+  ) as [number, number]
+  const has = (layer: number, name: string) => file.tensors.has(`blk.${layer}.${name}.weight`)
+  const odd = kvHeads.findIndex((count, i) => {
+    const alike = types?.[i] === "sliding_attention" ? sliding : full
+    return count !== kvHeads[alike] || has(i, "attn_sinks") !== has(alike, "attn_sinks")
+  })
+  if (odd >= 0)
+    throw file.wrong(
+      "attention.head_count_kv",
+      `says ${kvHeads[odd]} of layer ${odd}, which differs from others that see as far`,
+    )
+  refuseSoftmax(file)
+  return {
+    n_routed_experts: file.count("expert_count"),
+    num_experts_per_tok: file.count("expert_used_count"),
+    moe_intermediate_size: file.count("expert_feed_forward_length"),
+    routed_scaling_factor: file.factor("expert_weights_scale") ?? 1,
+    n_group: file.factor("expert_group_count") ?? 1,
+    topk_group: file.factor("expert_group_used_count") ?? 1,
+    num_key_value_heads: kvHeads[full],
+    swa_num_key_value_heads: kvHeads[sliding],
+    v_head_dim: file.countIfThere("attention.value_length"),
+    attention_value_scale: file.factor("attention.value_scale") ?? null,
+    add_full_attention_sink_bias: has(full, "attn_sinks"),
+    add_swa_attention_sink_bias: has(sliding, "attn_sinks"),
+    sliding_window_size: file.countIfThere("attention.sliding_window"),
+    swa_rope_theta: file.numberIfThere("rope.freq_base_swa") ?? usual.rope_theta,
+    moe_layer_freq: Array.from({ length: layers }, (_, i) => Number(has(i, "ffn_gate_inp"))),
   }
 }
 

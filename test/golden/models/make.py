@@ -26,6 +26,7 @@ from transformers import (
     Mistral4ForCausalLM,
     MllamaForConditionalGeneration,
     MuseGlimmerForConditionalGeneration,
+    Step3p7ForConditionalGeneration,
 )
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaMLP
 from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
@@ -880,6 +881,85 @@ MODELS = {
             "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
         },
     },
+    "step": {
+        **{key: value for key, value in COMMON.items() if key not in ("num_key_value_heads", "rope_theta", "attention_bias")},
+        "architectures": ["Step3p5ForCausalLM"],
+        "model_type": "step3p5",
+        "hidden_size": 32,
+        "head_dim": 12,
+        "num_hidden_layers": 3,
+        "tie_word_embeddings": False,
+        "num_attention_groups": 2,
+        "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
+        "attention_other_setting": {
+            "attention_type": "sliding_attention",
+            "num_attention_heads": 6,
+            "num_attention_groups": 2,
+            "head_dim": 12,
+            "true_head_dim": 12,
+        },
+        "use_head_wise_attn_gate": True,
+        "sliding_window": 24,
+        "rope_theta": [500000.0, 10000.0, 10000.0],
+        "partial_rotary_factors": [0.5, 1.0, 1.0],
+        "rope_scaling": {
+            "rope_type": "llama3",
+            "factor": 2.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 64,
+        },
+        "yarn_only_types": ["full_attention"],
+        "use_moe": True,
+        "moe_layers_enum": "1,2",
+        "moe_num_experts": 6,
+        "moe_top_k": 2,
+        "moe_intermediate_size": 16,
+        "share_expert_dim": 24,
+        "norm_expert_weight": True,
+        "moe_router_activation": "sigmoid",
+        "moe_router_scaling_factor": 2.5,
+        "use_moe_router_bias": True,
+        "swiglu_limits": [0.0, 0.0, 0.5],
+        "swiglu_limits_shared": [0.0, 0.75, 0.0],
+        "zero_centered": True,
+    },
+    "mimo": {
+        **{key: value for key, value in COMMON.items() if key not in ("rms_norm_eps", "rope_theta", "hidden_size", "num_key_value_heads")},
+        "architectures": ["MiMoV2FlashForCausalLM"],
+        "model_type": "mimo_v2_flash",
+        "hidden_size": 32,
+        "head_dim": 12,
+        "v_head_dim": 8,
+        "num_hidden_layers": 3,
+        "num_key_value_heads": 1,
+        "swa_num_key_value_heads": 2,
+        "swa_num_attention_heads": 4,
+        "swa_head_dim": 12,
+        "swa_v_head_dim": 8,
+        "tie_word_embeddings": False,
+        "layernorm_epsilon": 1e-5,
+        "hybrid_layer_pattern": [0, 1, 1],
+        "moe_layer_freq": [0, 1, 0],
+        "add_full_attention_sink_bias": False,
+        "add_swa_attention_sink_bias": True,
+        "attention_value_scale": 0.612,
+        "sliding_window": 24,
+        "sliding_window_size": 24,
+        "rope_theta": 5000000,
+        "swa_rope_theta": 10000,
+        "partial_rotary_factor": 0.334,
+        "moe_intermediate_size": 16,
+        "n_routed_experts": 6,
+        "n_shared_experts": None,
+        "num_experts_per_tok": 2,
+        "n_group": 1,
+        "topk_group": 1,
+        "topk_method": "noaux_tc",
+        "scoring_func": "sigmoid",
+        "norm_topk_prob": True,
+        "routed_scaling_factor": None,
+    },
     "laguna": {
         **{key: value for key, value in WINDOWED.items() if key != "rope_theta"},
         "architectures": ["LagunaForCausalLM"],
@@ -1324,6 +1404,16 @@ def as_kimi_linear(tensors):
     return {dense.sub("mlp.", name): tensor for name, tensor in tensors.items()}
 
 
+STEP_VISION = dict(
+    width=8, layers=1, heads=2, image_size=16, patch_size=4, mlp_ratio=2.0, max_position_embeddings=16, hidden_act="quick_gelu"
+)
+
+
+def as_step(tensors):
+    """Without the tower that transformers' class has beside it."""
+    return {name: tensor for name, tensor in tensors.items() if not name.startswith(("vision_model.", "vit_large_projector."))}
+
+
 def as_dory(tensors):
     """Attention and the MLP behind it as layers of their own, as they are published."""
     renamed = {}
@@ -1379,6 +1469,20 @@ def cut(model):
 
 # Those that transformers does not have, and what it has that computes the same; or that it writes otherwise than they are published.
 COMPUTED_AS = {
+    "mimo": (  # under transformers' names, which it does not make of the published ones
+        {
+            **MODELS["mimo"],
+            "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
+            "mlp_layer_types": ["dense", "sparse", "dense"],
+            "rms_norm_eps": 1e-5,
+            "rope_parameters": {
+                "full_attention": {"rope_type": "default", "rope_theta": 5e6, "partial_rotary_factor": 0.334},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.334},
+            },
+        },
+        dict,
+    ),
+    "step": ({"model_type": "step3p7", "text_config": dict(MODELS["step"]), "vision_config": STEP_VISION, "image_token_id": 319}, as_step),
     "dory": (MODELS["dory"], as_dory),
     "kimi-linear": (MODELS["kimi-linear"], as_kimi_linear),
     "nemotron-nas": (
@@ -1470,6 +1574,7 @@ def class_of(config):
         "mistral4": Mistral4ForCausalLM,
         "mllama": MllamaForConditionalGeneration,
         "muse_glimmer": MuseGlimmerForConditionalGeneration,
+        "step3p7": Step3p7ForConditionalGeneration,
     }
     return classes.get(config["model_type"], AutoModelForCausalLM)
 

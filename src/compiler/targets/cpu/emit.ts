@@ -195,6 +195,7 @@ export function widestAttention(plan: Plan) {
     kv_heads: 1,
     head_dim: Math.max(1, ...all.map(({ headDim }) => headDim)),
     latent: Math.max(0, ...all.map(({ latent }) => latent ?? 0)) || undefined,
+    value: Math.max(0, ...all.map(({ value }) => value ?? 0)) || undefined,
     number: plan.kv.toUpperCase() as "F32",
     distances: Math.max(0, ...plan.steps.map(distancesIn)) || undefined,
   }

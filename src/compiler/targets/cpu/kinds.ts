@@ -247,6 +247,7 @@ export const attention = struct("attention", {
   head_dim: int,
   layers: int,
   latent: int,
+  value: int,
   window: int,
   chunked: int,
   sinks: int,

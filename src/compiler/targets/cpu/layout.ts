@@ -328,12 +328,12 @@ function scoreBytes(plan: Plan): number {
 }
 
 function itemBytes(attention: Attention, kv: Plan["kv"]): number {
-  const { heads, kvHeads, headDim, latent } = attention
+  const { heads, kvHeads, headDim, latent, value } = attention
   const group = heads / kvHeads
   const width = upTo(valueDim(attention), 16)
   const turned = latent === undefined ? 0 : 64 * width
   const vectors = upTo((12 * group * (width + 2) + turned) * 4, LINE)
-  if (kv === "f32" || latent !== undefined) return vectors
+  if (kv === "f32" || latent !== undefined || value !== undefined) return vectors
   const rows = Math.ceil((group < 128 ? Math.floor(128 / group) * group : group) / 16)
   const [pairs, columns] = [Math.ceil(headDim / 32), Math.ceil(headDim / 16)]
   const query = rows * pairs * 2

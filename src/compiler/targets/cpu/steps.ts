@@ -7,7 +7,7 @@
 import { createHash } from "node:crypto"
 import type { GroupCodecName } from "../../../runtime/format.ts"
 import type { Activation } from "../../graph/elementwise.ts"
-import type { Attention } from "../../graph/graph.ts"
+import { type Attention, valueDim } from "../../graph/graph.ts"
 import {
   type BufferId,
   type Epilogue,
@@ -329,7 +329,7 @@ class Code implements StepCode {
       group: place.group,
       layer: place.layer,
       heads_of_kv: step.attention.heads / step.attention.kvHeads,
-      vectors: Math.ceil(step.attention.headDim / 16),
+      vectors: Math.ceil(valueDim(step.attention) / 16),
       pieces: pieces === undefined ? undefined : { name: pieces, number: shape.number! },
       sink_logits: step.sinkLogits ?? "NO_WEIGHT",
       biases: step.biases?.parameter ?? "NO_WEIGHT",

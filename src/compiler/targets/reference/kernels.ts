@@ -385,8 +385,17 @@ const four = new Float64Array(4)
 const lanes = new Float32Array(16)
 
 /** What is read of attention's shape; absent: `floats`. */
-type Shape = Pick<Attention, "heads" | "kvHeads" | "headDim" | "latent" | "scale" | "cap"> & {
+type Shape = Pick<
+  Attention,
+  "heads" | "kvHeads" | "headDim" | "latent" | "value" | "scale" | "cap"
+> & {
   arithmetic?: AttentionArithmetic
+}
+
+/** Where a head's value lies in what is remembered of a slot: those that are columns of keys lie as far apart as these. */
+function valuesOf({ kvHeads, headDim, latent, value = headDim }: Shape, kvHead: number) {
+  const each = latent === undefined ? value : headDim
+  return { stride: kvHeads * each, lane: kvHead * each }
 }
 
 /**
@@ -454,7 +463,7 @@ function softmaxOf(
   { positions, slots }: Seen,
   sink: number | undefined,
 ): Softmax {
-  const mixed = new Float32Array(valueDim(shape)) // of values, which lie as far apart as keys
+  const mixed = new Float32Array(valueDim(shape))
   let most = sink ?? LOWEST
   let sum = sink === undefined ? 0 : sinkWeight(sink)
   for (let first = 0, next = 0; first < slots.length; first = next) {
@@ -492,6 +501,7 @@ const headOfFloats: HeadOf = (query, row, head, shape, { keys, values, scales })
   const q = at(query, row) + head * headDim
   const kvHead = Math.floor((head * kvHeads) / heads)
   const lane = kvHead * headDim
+  const ofValues = valuesOf(shape, kvHead)
   return {
     score(slots, scores) {
       const begin = (j: number) => slots[Math.min(j, slots.length - 1)]! * width + lane
@@ -507,7 +517,7 @@ const headOfFloats: HeadOf = (query, row, head, shape, { keys, values, scales })
     mix(slots, weights, correction, mixed) {
       for (let i = 0; i < mixed.length; i++) mixed[i]! *= correction
       for (let j = 0; j < slots.length; j++) {
-        const v = slots[j]! * width + lane
+        const v = slots[j]! * ofValues.stride + ofValues.lane
         const by = scales ? scales.values[slots[j]! * kvHeads + kvHead]! : 1
         addTimes(fround(weights[j]! * by), values, v, mixed)
       }
@@ -525,6 +535,7 @@ const headOfCodes: HeadOf = (query, row, head, shape, { keys, values, scales }) 
   const width = kvHeads * headDim
   const kvHead = Math.floor((head * kvHeads) / heads)
   const lane = kvHead * headDim
+  const ofValues = valuesOf(shape, kvHead)
   const own = new Int32Array(headDim)
   const q = at(query, row) + head * headDim
   const ownScale = wideCodesOf(query.data.subarray(q, q + headDim), own)
@@ -548,7 +559,7 @@ const headOfCodes: HeadOf = (query, row, head, shape, { keys, values, scales }) 
       for (let i = 0; i < mixed.length; i++) {
         let sum = 0
         for (let j = 0; j < slots.length; j++)
-          sum += codes[j]! * values[slots[j]! * width + lane + i]!
+          sum += codes[j]! * values[slots[j]! * ofValues.stride + ofValues.lane + i]!
         mixed[i] = fma(fround(sum), by, fround(mixed[i]! * correction))
       }
     },

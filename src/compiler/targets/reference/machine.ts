@@ -336,8 +336,8 @@ export class Machine {
       distances: step.biases.distances,
     }
     const { kv } = this.#plan
-    const takesTiles =
-      this.#arithmetic === "matrix unit" && attention.latent === undefined && !biases
+    const isEven = attention.latent === undefined && attention.value === undefined
+    const takesTiles = this.#arithmetic === "matrix unit" && isEven && !biases
     const [x, out] = [this.#rows(query), this.#rows(output)]
     const cache = this.#cacheOf(place)
     const tokens = this.#stepRows.tokensOf(rows)
@@ -808,6 +808,7 @@ function gateOf(activation: Activation, limit?: number): (gate: number, up: numb
   const most = Math.fround(limit)
   return (gate, up) => {
     const within = Math.max(-most, Math.min(up, most)) + up * 0
+    if (activation === "silu") return (Math.min(activate(gate), most) + gate * 0) * within
     return activate(Math.min(gate, most) + gate * 0) * Math.fround(within + 1)
   }
 }

@@ -228,16 +228,18 @@ function finished(
   }
   const [name, gate, other] =
     "gated" in end ? [end.gated, y!, up!] : [end.under, k.let(before()), y!]
-  const [own, by] = end.limit === undefined ? [gate, other] : limited(k, end.limit, gate, other)
-  return elementwise[name].gpu(k, own).mul(by)
+  if (end.limit !== undefined) return limited(k, name, end.limit, gate, other)
+  return elementwise[name].gpu(k, gate).mul(other)
 }
 
 /** Cut off as the graph says; what is no number shows. */
-function limited(k: Builder, limit: number, gate: Value, up: Value): [Value, Value] {
-  const below = (x: Value) => select(x.lt(limit), x, limit)
-  const [own, other] = [k.let(below(gate)), k.let(below(up))]
-  const within = select(other.gt(-limit), other, -limit)
-  return [own.add(gate.mul(0)), within.add(up.mul(0)).add(1)]
+function limited(k: Builder, name: Activation, limit: number, gate: Value, up: Value): Value {
+  const below = (x: Value) => k.let(select(x.lt(limit), x, limit))
+  const other = below(up)
+  const within = select(other.gt(-limit), other, -limit).add(up.mul(0))
+  const most = (x: Value) => below(x).add(x.mul(0))
+  if (name === "silu") return most(k.let(elementwise.silu.gpu(k, gate))).mul(within)
+  return elementwise[name].gpu(k, most(gate)).mul(within.add(1))
 }
 
 /** As partEnds has it: the groups of columns that a part of a sum has; none behind the last part. */
