@@ -130,6 +130,7 @@ const regionShapes: { [Name in Region["name"]]: Shape } = {
       }),
       height: positive,
       slots: count,
+      keepsSingles: absentOr(isTrue),
     }),
   }),
   chunkStarts: record<RegionOf<"chunkStarts">>({ of: text }),
