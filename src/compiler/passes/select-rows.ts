@@ -41,7 +41,7 @@ const isOwn = (node: Node) => node.op === "attention" && !isCross(node)
 /** What a node reads of other tokens than its own. */
 function rememberedBy(node: Node): readonly Node[] {
   if (node.op === "convolve" || (node.op === "select" && node.joined > 1)) return node.inputs
-  if (node.op === "indexer") return [node.inputs[1]]
-  if (node.op !== "attention") return []
-  return node.attention.sparse ? [node.inputs[1]!] : node.inputs.slice(1)
+  const isSparse = node.op === "attention" && node.attention.sparse
+  if (node.op === "indexer" || isSparse) return [node.inputs[1]!]
+  return node.op === "attention" ? node.inputs.slice(1) : []
 }

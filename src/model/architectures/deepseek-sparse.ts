@@ -89,25 +89,22 @@ const typeOf = (letter: string) => ({ F: "full", S: "shared" })[letter] ?? lette
 
 /** Turned columns are stored as neighbours, and so is what the norm of keys multiplies them with. */
 export function glmDsaNaming(config: ModelConfig): Naming {
-  return withParts(
-    deepseekNaming(config),
-    inOrder(config, {
-      "self_attn.indexer.wq_b": "self_attn.indexer.wq_b",
-      "self_attn.indexer.wk": "self_attn.indexer.wk",
-      "self_attn.indexer.k_norm": "self_attn.indexer.k_norm",
-    }),
-  )
+  const names = { [QUERIES]: QUERIES, [KEYS]: KEYS, [NORM]: NORM }
+  return withParts(deepseekNaming(config), neighboursOfIndexer(config, names))
 }
 
-/** Parts of an indexer, by their stored names, whose turned columns are neighbours there. */
-function inOrder(
+const [QUERIES, KEYS, NORM] = ["wq_b", "wk", "k_norm"].map(
+  (name) => `self_attn.indexer.${name}`,
+) as [string, string, string]
+
+/** @param names what the parts are called where they are stored */
+export function neighboursOfIndexer(
   { blocks }: ModelConfig,
   names: Readonly<Record<string, string>>,
 ): Record<string, Part> {
   const { indexer, turned } = blocks[0]!.attention.latent!
   if (typeof indexer !== "object") return {}
   const neighbours = { headDim: indexer.headDim, turned }
-  return Object.fromEntries(
-    Object.entries(names).map(([part, name]) => [part, { name, neighbours }]),
-  )
+  const parts = [QUERIES, KEYS, NORM].map((part) => [part, { name: names[part]!, neighbours }])
+  return Object.fromEntries(parts) as Record<string, Part>
 }
