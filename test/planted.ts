@@ -15,6 +15,76 @@ export interface PlantedFault {
 }
 
 export const planted: readonly PlantedFault[] = [
+  // ---- DeepSeek Sparse Attention
+  {
+    what: "attention sees what no indexer has chosen",
+    file: "src/compiler/targets/reference/machine.ts",
+    text: "chosen ? all.map((each) => kernels.chosenOf(each, chosen, row)) : all",
+    fault: "all",
+    test: "test/model/reference.test.ts",
+    name: "deepseek-v32",
+  },
+  {
+    what: "an indexer's products below zero count",
+    file: "src/compiler/targets/reference/kernels.ts",
+    text: "fma(weight, score > 0 ? score : 0, sums[i]!)",
+    fault: "fma(weight, score, sums[i]!)",
+    test: "test/model/reference.test.ts",
+    name: "deepseek-v32",
+  },
+  {
+    what: "a layer that shares sees what the first indexer has chosen",
+    file: "src/model/layers.ts",
+    text: "return [...chosen.values()].at(-1)!",
+    fault: "return [...chosen.values()].at(0)!",
+    test: "test/model/reference.test.ts",
+    name: "glm-moe-dsa",
+  },
+  {
+    what: "GLM's indexers turn halves with each other",
+    file: "src/model/architectures/deepseek-sparse.ts",
+    text: "const neighbours = { headDim: indexer.headDim, turned }",
+    fault: "const neighbours = { headDim: indexer.headDim, turned, halves: true as const }",
+    test: "test/model/reference.test.ts",
+    name: "glm-moe-dsa",
+  },
+  {
+    what: "of equal scores the processor chooses all",
+    file: "src/compiler/targets/cpu/kernels/indexer.h",
+    text: "(rank == least && left-- > 0)",
+    fault: "rank == least",
+    test: "test/device/kernels.test.ts",
+  },
+  {
+    what: "an indexer's last heads are left out on the processor",
+    file: "src/compiler/targets/cpu/kernels/indexer.h",
+    text: "for (int64_t head = 0; head < a.heads; head += ATTENTION_ROWS) {",
+    fault: "for (int64_t head = 0; head + ATTENTION_ROWS <= a.heads; head += ATTENTION_ROWS) {",
+    test: "test/model/cpu.test.ts",
+    name: "deepseek-v32",
+  },
+  {
+    what: "of equal scores a GPU chooses all",
+    file: "src/compiler/targets/gpu/kernels/indexer.ts",
+    text: "rank.gt(least.now).or(isEqual.and(before.now.lt(left.now)))",
+    fault: "rank.gt(least.now).or(isEqual)",
+    test: "src/compiler/targets/gpu/kernels/indexer.test.ts",
+  },
+  {
+    what: "scores of a row that sees one span have no room of their own",
+    file: "src/runtime/gpu/attention-work.ts",
+    text: "const waits = spans > 1 || keepsSingles === true",
+    fault: "const waits = spans > 1",
+    test: "src/compiler/targets/gpu/kernels/indexer.test.ts",
+  },
+  {
+    what: "a single row sees all of a block on a GPU, whatever is chosen",
+    file: "src/compiler/targets/gpu/kernels/attend-floats.ts",
+    text: "const isOne = rows === 1 && chosen === undefined",
+    fault: "const isOne = rows === 1 && chosen !== -1",
+    test: "src/compiler/targets/gpu/kernels/attend.test.ts",
+    name: "what is chosen",
+  },
   // ---- Llama 3.2 Vision
   {
     what: "text before an image counts what layers that attend to images give",
