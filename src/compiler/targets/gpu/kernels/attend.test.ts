@@ -431,6 +431,9 @@ describe("attention has the reference's bits", () => {
         { tokens: new Int32Array(7), from: 60, blocks: own(1, 67) },
       ]
       agrees({ ...how, attention, parts, chosen: 2 })
+      // What is not chosen is not multiplied by 0, which would show.
+      const notNumber = { of: "keys", position: 70 } as const
+      agrees({ ...how, attention, parts: parts.slice(0, 1), chosen: 2, notNumber })
     })
 
     test("several sequences, prompts among them", () => {
