@@ -78,6 +78,10 @@ function groupsOf({ nodes, shapes: { context } }: Graph): KvShape[] {
       const none = { kvHeads: 0, headDim: { key: 0, value: 0 } }
       keep(node.delta.layer, { ...none, state: stateSize(node.delta) })
     }
+    if (node.op === "indexer") {
+      const { layer, headDim } = node.indexer
+      keep(layer, { kvHeads: 1, headDim: { key: headDim, value: 0 } })
+    }
     if (node.op !== "attention" || node.inputs.length === 1) continue
     const { layer, kvHeads, headDim, latent, window = context, bidirectional } = node.attention
     keep(layer, {
@@ -260,8 +264,9 @@ class Lowering {
         break
       }
       case "attention": {
-        const [q, k, v] = node.inputs
+        const [q, k, third] = node.inputs
         const { attention, sinkLogits, biases } = node
+        const [v, chosen] = attention.sparse ? [undefined, third] : [third, undefined]
         const place = this.#placeOf(attention.layer)
         if (k) emit({ op: "storeKv", key: at(k), value: v && at(v), place }, k.rows)
         const { span } = this.#sums
@@ -275,10 +280,20 @@ class Lowering {
             parameter: this.#parameters.id(biases),
             distances: biases.rows / attention.heads,
           },
+          ...(chosen && { chosen: at(chosen) }),
           place,
           span,
           output: fresh(),
         })
+        break
+      }
+      case "indexer": {
+        const [q, k, weights] = node.inputs
+        const place = this.#placeOf(node.indexer.layer)
+        emit({ op: "storeKv", key: at(k), value: undefined, place }, k.rows)
+        const { indexer } = node
+        const read = { query: at(q), weights: at(weights) }
+        emit({ op: "indexer", ...read, indexer, place, output: fresh() })
         break
       }
       case "convolve": {

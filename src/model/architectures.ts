@@ -42,6 +42,7 @@ import {
   readMistral4,
   readSarvamMla,
 } from "./architectures/deepseek.ts"
+import { glmDsaNaming, readDeepseek32, readGlmDsa } from "./architectures/deepseek-sparse.ts"
 import { doryNaming, readDory } from "./architectures/dory.ts"
 import { ernieMoeNaming, readErnie, readErnieMoe, readPaddleOcr } from "./architectures/ernie.ts"
 import { exaoneMoeNaming, readExaone4, readExaoneMoe } from "./architectures/exaone4.ts"
@@ -618,6 +619,12 @@ export const architectures = {
     readDeepseek3,
     deepseekNaming,
   ),
+  deepseek_v32: row(
+    "DeepSeek V3.2 and V3.2-Exp",
+    "as `deepseek_v3`, and attention sees the positions that an indexer chooses",
+    readDeepseek32,
+    deepseekNaming,
+  ),
   kimi_k2: row("Kimi K2", "as `deepseek_v3`", readDeepseek3, deepseekNaming),
   kimi_linear: row(
     "Kimi Linear 48B-A3B",
@@ -732,6 +739,12 @@ export const architectures = {
     "two stacks that are passed by turns, a fast one more often; norms without weights; gated heads",
     readHrmText,
     hrmTextNaming,
+  ),
+  glm_moe_dsa: row(
+    "GLM 5, 5.1 and 5.2",
+    "as `deepseek_v32`, whose indexers some layers share",
+    readGlmDsa,
+    glmDsaNaming,
   ),
   glm4_moe_lite: row(
     "GLM-4.7 Flash",

@@ -151,6 +151,20 @@ export interface Latent {
   value: number
   /** Of the norms over rank and queryRank columns. */
   epsilon: number
+  /** What chooses which positions are seen; `before`: what the last layer that has one chose is seen here, too. */
+  indexer?: Indexer | "before"
+}
+
+/**
+ * DeepSeek Sparse Attention: queries of heads, made of those `queryRank` columns, meet one key for each position, and where the sum of
+ * what they give is highest, each weighed by the token, is seen: in so many positions at most.
+ */
+export interface Indexer {
+  heads: number
+  headDim: number
+  top: number
+  /** How many positions there are. */
+  context: number
 }
 
 /**

@@ -274,6 +274,11 @@ const latent = {
   v_head_dim: 14,
 }
 
+const sparse = {
+  ...{ ...latent, model_type: "glm_moe_dsa" },
+  ...{ index_n_heads: 2, index_head_dim: 16, index_topk: 4 },
+}
+
 const mixed = {
   ...latent,
   n_routed_experts: 6,
@@ -439,6 +444,22 @@ test.each<[Json, string | RegExp]>([
   ],
   [{ ...latent, rope_interleave: false }, "rope_interleave is false; only true is known"],
   [{ ...mixed, topk_method: "any" }, 'topk_method is "any"; known: noaux_tc'],
+  [
+    { ...sparse, indexer_rope_interleave: false },
+    "indexer_rope_interleave is false; only true is known of this architecture",
+  ],
+  [{ ...sparse, q_lora_rank: null }, "q_lora_rank is null; an indexer makes its queries of"],
+  [{ ...sparse, index_head_dim: 6 }, "index_head_dim is 6, not between 8 and 2147483647"],
+  [
+    { ...sparse, layer_types: ["full_attention"] },
+    'layer_types holds "full_attention"; known: indexed_attention',
+  ],
+  [
+    { ...sparse, indexer_types: ["full"] },
+    "indexer_types does not say of each of 4 layers whether it is full or shared",
+  ],
+  [{ ...sparse, index_topk_pattern: "FSX" }, "index_topk_pattern does not say of each of 4 layers"],
+  [{ ...sparse, index_topk_pattern: "SFFF" }, "index_topk_pattern begins with a layer that shares"],
   [{ ...mixed, n_group: 4 }, "n_group is 4, which does not divide 6 experts"],
   [{ ...mixed, n_group: 3, topk_group: 4 }, "topk_group is 4, but there are 3 groups"],
   [
@@ -794,6 +815,20 @@ test("OLMo cuts off what attention reads, of whichever generation it is", () => 
     expect([clipOf(8), clipOf(null)]).toEqual([8, undefined])
   }
   expect(read({ model_type: "olmo", rms_norm_eps: 1e-6 }).norm?.epsilon).toBe(1e-5)
+})
+
+test("which of GLM 5's layers share what an indexer chooses is said in three ways", () => {
+  const own = { ...sparse, num_hidden_layers: 7, num_key_value_heads: 8 }
+  const letters = (fields: Json) =>
+    read({ ...own, ...fields })
+      .blocks.map(({ attention }) => (attention.latent!.indexer === "before" ? "S" : "F"))
+      .join("")
+  expect(letters({})).toBe("FFFFFFF")
+  // As llama.cpp knows it of GLM 5.2.
+  expect(letters({ index_topk_freq: 4, index_skip_topk_offset: 3 })).toBe("FFFSSSF")
+  expect(letters({ index_topk_pattern: "FSSFSSS" })).toBe("FSSFSSS")
+  const indexer_types = ["full", "shared", "full", "full", "shared", "full", "full"]
+  expect(letters({ indexer_types, index_topk_pattern: "FFFFFFF" })).toBe("FSFFSFF")
 })
 
 test("Kimi K2 is DeepSeek V3 by another name", () => {

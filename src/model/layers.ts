@@ -17,6 +17,7 @@ import {
   experts,
   finish,
   headLinear,
+  indexer,
   linear,
   multiply,
   norm,
@@ -27,6 +28,7 @@ import {
   selectiveScan,
   selectiveStates,
   slice,
+  sparseAttention,
   stacked,
   weigh,
   weight,
@@ -46,6 +48,7 @@ import {
   type Delta,
   type Experts,
   type HeadNorms,
+  type Indexer,
   type Latent,
   type Mlp,
   type Scan,
@@ -79,7 +82,8 @@ export function decoder(
   const inputs = layerInputs(config, x)
   const queries = new Map<number, Node>() // of cross-attention, by layers: of rows that are handed out
   const sight = config.blocks.some(({ media }) => media) ? sightOf() : undefined
-  const place = { layers: shapes.layers, prefix: "model.", hidden, sinks, queries, sight }
+  const chosen = new Map<number, Node>()
+  const place = { layers: shapes.layers, prefix: "model.", hidden, sinks, queries, sight, chosen }
   const placeOf = (index: number) => ({ ...place, index, input: inputs?.(index), heard: x })
   const rows = [x] // that each layer reads, and what the last one leaves
   const lastNorm = (row: Node) =>
@@ -248,6 +252,8 @@ export interface LayerPlace {
   queries?: Map<number, Node>
   /** Whether a token sees an image. */
   sight?: Node | undefined
+  /** What indexers have chosen, by their layers: a layer adds its own. */
+  chosen?: Map<number, Node>
   /** What attention reads in the place of the row. */
   read?: Node
 }
@@ -716,11 +722,12 @@ export function headsFor(columns: number): number {
  */
 function latentAttention(
   { attention: shape }: Block,
-  { rank, queryRank, straight, turned, value, epsilon }: Latent,
+  { rank, queryRank, straight, turned, value, epsilon, indexer: by }: Latent,
   layer: Named,
   x: Node,
-  { index, hidden, sinks }: LayerPlace,
+  place: LayerPlace,
 ): Node {
+  const { index, hidden, sinks } = place
   const { heads, scale, cap, window, rotation } = shape
   const project = (name: string, input: Node, rows: number) =>
     linear(input, layer(name, `self_attn.${name}_proj.weight`, rows, input.columns))
@@ -743,8 +750,57 @@ function latentAttention(
     layer(name, `self_attn.${name}_proj.weight`, heads * rows, columns)
   const queries = headLinear(q, up("k_up", rank, straight), heads, turned)
   const memory = { layer: index, heads, kvHeads: 1, headDim: rank + turned, latent: rank }
-  const mixed = attention(queries, key, undefined, { ...memory, scale, cap, window, sinks })
+  const seen = { ...memory, scale, cap, window, sinks }
+  const mixed = by
+    ? sparseAttention(queries, key, chosenBy(by, layer, { x, read, turn, rotation }, place), seen)
+    : attention(queries, key, undefined, seen)
   return project("o", headLinear(mixed, up("v_up", value, rank), heads), hidden)
+}
+
+/** Of the norm of an indexer's keys, whatever configurations say of others. */
+const INDEXER_EPSILON = 1e-6
+
+/** What a layer sees: what its indexer chooses, or where it has none the last one's before it. */
+function chosenBy(
+  by: Indexer | "before",
+  layer: Named,
+  {
+    x,
+    read,
+    turn,
+    rotation,
+  }: {
+    x: Node
+    read: Node
+    turn: (x: Node, headDim: number, rotation: Rotation | undefined) => Node
+    rotation: Block["attention"]["rotation"]
+  },
+  { index, layers, chosen = new Map() }: LayerPlace,
+): Node {
+  if (by === "before") return [...chosen.values()].at(-1)!
+  const { heads, headDim, top, context } = by
+  const part = (name: string, tensor: string, rows: number, columns?: number) =>
+    layer(`index_${name}`, `self_attn.indexer.${tensor}`, rows, columns)
+  const queries = linear(read, part("q", "wq_b.weight", heads * headDim, read.columns))
+  const keys = linear(x, part("k", "wk.weight", headDim, x.columns))
+  const even = norm(keys, part("k_norm", "k_norm.weight", headDim), INDEXER_EPSILON, {
+    kind: "layer",
+    bias: part("k_norm_bias", "k_norm.bias", headDim),
+  })
+  // Never packed: they decide what is seen, and are small.
+  const weights = linear(x, {
+    ...part("weights", "weights_proj.weight", heads, x.columns),
+    exact: true,
+  })
+  const own = indexer(
+    turn(queries, headDim, rotation?.query),
+    turn(even, headDim, rotation?.key),
+    scaled(weights, (heads * headDim) ** -0.5),
+    { layer: layers + index, heads, headDim, top }, // keys of attention are the layer's own
+    context,
+  )
+  chosen.set(index, own)
+  return own
 }
 
 function headNormed(x: Node, norms: HeadNorms, layer: Named, name: string, headDim: number): Node {

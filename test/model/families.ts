@@ -85,6 +85,15 @@ const families = {
     "deepseek_v2",
     { ...latents, q_lora_rank: null, first_k_dense_replace: 2, n_routed_experts: null },
   ],
+  // The second layer sees what the first one's indexer has chosen, whose heads no shard has some of.
+  "sparse latents": [
+    "glm_moe_dsa",
+    {
+      ...latents,
+      ...{ index_n_heads: 8, index_head_dim: 64, index_topk: 21 },
+      indexer_types: ["full", "shared"],
+    },
+  ],
   "states by column": ["kimi_linear", statesByColumn],
   "several widths": [
     "nemotron-nas",

@@ -24,7 +24,7 @@ type Kind =
 /** Golden models that are compiled: between them every operation. The others the generic library computes (generic.test.ts). */
 export const compiledModels = [
   "bloom",
-  "deepseek-v3",
+  "deepseek-v32",
   "gemma2",
   "gemma4-experts",
   "gpt-oss",

@@ -333,6 +333,7 @@ describe("the reference", () => {
     ["experts beside others", floats, [4]],
     ["latents", { ...codes, kv: "f16" }, [2, 8]],
     ["latents of queries as they are", codes, [4]],
+    ["sparse latents", codes, [2, 8]],
     ["states", codes, [4, 8]],
     ["states by column", codes, [2, 4]],
     ["several widths", codes, [2, 4]],
@@ -451,7 +452,7 @@ test.skipIf(left)(
 )
 
 const onDevices = [
-  "latents",
+  "sparse latents",
   "states",
   "states by column",
   "states by number",

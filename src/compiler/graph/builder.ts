@@ -11,11 +11,19 @@ import type {
   Delta,
   EmbeddedBy,
   Graph,
+  Indexer,
   Node,
   Routing,
   Weight,
 } from "./graph.ts"
-import { decayColumns, inOrder, limitedActivations, ratesOfHead, valueDim } from "./graph.ts"
+import {
+  chosenColumns,
+  decayColumns,
+  inOrder,
+  limitedActivations,
+  ratesOfHead,
+  valueDim,
+} from "./graph.ts"
 
 /** A matrix `[rows, columns]`, or with no columns given a vector. */
 export function weight(name: string, tensor: string, rows: number, columns = 1): Weight {
@@ -217,6 +225,36 @@ function stateOf(
   }
   const rows = sameRows(x, decays)
   return { op: "delta", rows, columns, inputs, delta, decay, bias, skip }
+}
+
+/** @param context how many positions there are to choose from */
+export function indexer(q: Node, k: Node, weights: Node, indexer: Indexer, context: number): Node {
+  const { heads, headDim, top } = indexer
+  check(q.columns === heads * headDim, "indexer: queries do not fit")
+  check(k.columns === headDim, "indexer: keys do not fit")
+  check(weights.columns === heads, "indexer: weights do not fit")
+  check(top > 0, "indexer: nothing is chosen")
+  const rows = sameRows(q, weights)
+  return { op: "indexer", rows, columns: chosenColumns(context), inputs: [q, k, weights], indexer }
+}
+
+/**
+ * Latent attention that sees what an indexer has chosen.
+ * @param chosen that of a layer, its own or another
+ */
+export function sparseAttention(
+  q: Node,
+  k: Node,
+  chosen: Node,
+  shape: Omit<Attention, "sparse"> & { latent: number },
+): Node {
+  const { rows, columns } = attention(q, k, undefined, shape)
+  check(sameRows(q, chosen) === rows && shape.window === undefined, "attention: what is chosen")
+  return {
+    op: "attention",
+    ...{ rows, columns, inputs: [q, k, chosen], attention: { ...shape, sparse: true } },
+    ...{ sinkLogits: undefined, biases: undefined },
+  }
 }
 
 /**

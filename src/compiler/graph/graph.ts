@@ -87,7 +87,8 @@ export type Op =
   | { op: "rope"; inputs: readonly [Node]; headDim: number; rotation: Rotation }
   /**
    * q, k, v → each head's mix of values; k and v are remembered for this layer, rounded to the cache's type, and read so.
-   * Without v, where the values are columns of k; with q alone, where what another layer remembers is read. A sink is a score for each head of what is not there: it takes its share of
+   * Without v, where the values are columns of k; with q alone, where what another layer remembers is read. Where it is sparse, in the
+   * place of v stands what an indexer has chosen. A sink is a score for each head of what is not there: it takes its share of
    * the softmax, and gives no value. `biases`: of each head numbers for how far a key stands from its query (`distancesOf`), which are
    * added to scores.
    */
@@ -98,6 +99,13 @@ export type Op =
       sinkLogits: Weight | undefined
       biases: Weight | undefined
     }
+  /**
+   * q, k, w → which positions a row's attention is to see: of each 16 of them a whole number, whose bit i stands for number i. k is
+   * remembered for this layer, and read so. A position's score is the sum over heads, from 0 on, of w * max(0, q · k), and those of the
+   * `top` highest are chosen, of equal scores the earlier positions; all that the row sees where they are no more. What is no number
+   * is below every score.
+   */
+  | { op: "indexer"; inputs: readonly [Node, Node, Node]; indexer: Indexer }
   /**
    * x, remembered for its layer and read so → each column by itself: the sum of its last values, the token's own last, or some of those
    * `ahead` of it behind, each times its tap, from the first on, with the column's bias where there is one; before the first token and
@@ -227,7 +235,21 @@ export interface Attention {
   cross?: number
   /** The same of images, whose rows stand before all tokens, too: the step says which of them a token sees, as where it is mutual. */
   media?: true
+  /** Of what is before a position it sees what an indexer has chosen. */
+  sparse?: true
 }
+
+/** The lightning indexer of DeepSeek Sparse Attention: queries of heads meet one key for each position. */
+export interface Indexer {
+  layer: number // whose keys these are
+  heads: number
+  headDim: number
+  /** How many positions it chooses at most. */
+  top: number
+}
+
+/** Of what an indexer chooses among so many positions, the columns: a whole number of steps of attention. */
+export const chosenColumns = (context: number) => 4 * Math.ceil(context / 64)
 
 /** Whether it sees nothing but what stands before all tokens. */
 export const crosses = ({ cross, media }: Pick<Attention, "cross" | "media">) =>
@@ -359,6 +381,7 @@ export const heavy: ReadonlySet<Node["op"]> = new Set([
   "headLinear",
   "experts",
   "attention",
+  "indexer",
   "delta",
 ] as const)
 
@@ -439,6 +462,8 @@ function details(node: Node): string[] {
         ...directionText(node.attention),
       ]
     }
+    case "indexer":
+      return [`layer ${node.indexer.layer}`, indexerText(node.indexer)]
     case "convolve": {
       const { layer, count, ahead } = node.convolution
       const bias = node.bias ? [`bias ${shown(node.bias)}`] : []
@@ -529,11 +554,22 @@ export function windowText({ window, chunked, sinks }: Attention): string[] {
 }
 
 /** Whether it sees what is behind a token. */
-export const directionText = ({ bidirectional, mutual, cross, media }: Attention): string[] => {
+export const directionText = ({
+  bidirectional,
+  mutual,
+  cross,
+  media,
+  sparse,
+}: Attention): string[] => {
+  if (sparse) return ["sparse"]
   if (cross !== undefined) return [`cross ${cross}`]
   if (media) return ["media"]
   return bidirectional ? ["bidirectional"] : mutual ? ["mutual"] : []
 }
+
+/** "the highest 2048, heads 64 x 128" */
+export const indexerText = ({ top, heads, headDim }: Indexer) =>
+  `the highest ${top}, heads ${heads} x ${headDim}`
 
 /** "2 of the highest softmax, normalized" */
 

@@ -5,6 +5,7 @@
 import { exp, log } from "../../runtime/elementary.ts"
 import { slopedBiases } from "../architectures/bloom.ts"
 import { deepseekNaming, miniCpm3Naming } from "../architectures/deepseek.ts"
+import { neighboursOfIndexer } from "../architectures/deepseek-sparse.ts"
 import { neighboursOf } from "../architectures/glm4.ts"
 import { selectiveProjections } from "../architectures/granite.ts"
 import { hrmTextParts } from "../architectures/hrm-text.ts"
@@ -209,6 +210,49 @@ const withLatents = {
     ...keysAndValuesApart(config),
   }),
 } as const satisfies Omit<GgufArchitecture, "model">
+
+/** The same with indexers, whose parts have names of their own. Experts are V3's, also where a file does not say how they are chosen. */
+const withIndexers = {
+  ...withLatents,
+  fields: (file, usual) => ({
+    ...deepseekFields(file, usual),
+    ...sigmoidExperts(file),
+    topk_method: null,
+    index_n_heads: file.count("attention.indexer.head_count"),
+    index_head_dim: file.count("attention.indexer.key_length"),
+    index_topk: file.count("attention.indexer.top_k"),
+  }),
+  parts: (tensors, config) => ({ ...withLatents.parts(tensors, config), ...indexerNames }),
+} as const satisfies Omit<GgufArchitecture, "model">
+
+const indexerNames = {
+  "self_attn.indexer.wq_b": "indexer.attn_q_b",
+  "self_attn.indexer.wk": "indexer.attn_k",
+  "self_attn.indexer.k_norm": "indexer.k_norm",
+  "self_attn.indexer.weights_proj": "indexer.proj",
+} as const
+
+/** GLM 5, 5.1 and 5.2, of which older files do not say which layers share: llama.cpp knows it by the context. */
+const withSharedIndexers = {
+  ...withIndexers,
+  model: "glm_moe_dsa",
+  fields: (file, usual) => {
+    const own = file.keys.flagsIfThere(file.key("attention.indexer.types"))
+    const isLong = file.count("context_length") >= 1 << 20
+    const layers = usual.num_hidden_layers as number
+    return {
+      ...withIndexers.fields(file, usual),
+      ...(own && {
+        indexer_types: own.slice(0, layers).map((isFull) => (isFull ? "full" : "shared")),
+      }),
+      ...(!own && isLong && { index_topk_freq: 4, index_skip_topk_offset: 3 }),
+    }
+  },
+  parts: (tensors, config) => ({
+    ...withIndexers.parts(tensors, config),
+    ...neighboursOfIndexer(config, indexerNames),
+  }),
+} as const satisfies GgufArchitecture
 
 const keysAndValuesApart = ({ shapes: { heads } }: ModelConfig): Naming["parts"] => ({
   "self_attn.k_up_proj": { name: "attn_k_b", stacked: heads },
@@ -506,6 +550,8 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
       file.countIfThere("expert_gating_func") === SIGMOID ? "deepseek_v3" : "deepseek_v2",
     ...withLatents,
   },
+  deepseek32: { model: "deepseek_v32", ...withIndexers },
+  "glm-dsa": withSharedIndexers,
   mistral4: { model: "mistral4", ...withLatents, fields: mistral4Fields },
   glm4moe: {
     model: "glm4_moe",

@@ -138,6 +138,7 @@ const regionShapes: { [Name in Region["name"]]: Shape } = {
       }),
       height: positive,
       slots: count,
+      keepsSingles: absentOr(isTrue),
     }),
   }),
   chunkStarts: record<RegionOf<"chunkStarts">>({ of: text }),

@@ -101,7 +101,7 @@ export const DRAWN = 0x80000000
 
 /** Items of attention are counted and listed once for all layers that share them. */
 export type ItemsName =
-  `${"tokens" | "wanted"} g${number} w${number | "all"} s${number}${"" | " chunked"}${"" | " bidirectional" | " mutual" | ` cross ${number}`}`
+  `${"tokens" | "wanted"} g${number} w${number | "all"} s${number}${"" | " chunked"}${"" | " bidirectional" | " mutual" | " indexed" | ` cross ${number}`}`
 /** Of attention's work: see attention-work.ts. */
 export type CountName = "sequences" | `asked ${AskedName}` | `${WorkCount} ${ItemsName}`
 

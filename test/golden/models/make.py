@@ -3,7 +3,7 @@
     python make.py OUTPUT [NAME ...]
 
 Everything is computed in float64, also what the model's own code does in float32. Prompts are drawn until the best logit leads by
-0.05 on the whole greedy path, eight tokens of it differ, and every expert that is chosen leads those that are not by 0.0002.
+0.05 on the whole greedy path, eight tokens of it differ, and every expert or position that is chosen leads those that are not by 0.0002.
 """
 
 import copy
@@ -18,6 +18,7 @@ import numpy as np
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+from torch.overrides import TorchFunctionMode
 from transformers import (
     Apertus1p5TextForCausalLM,
     AutoConfig,
@@ -52,6 +53,29 @@ COMMON = dict(
     use_cache=True,
 )
 WINDOWED = {**COMMON, "sliding_window": 24}
+SPARSE = {
+    **{key: value for key, value in COMMON.items() if key not in ("rope_theta", "max_position_embeddings")},
+    "hidden_size": 32,
+    "intermediate_size": 40,
+    "num_key_value_heads": 4,
+    "max_position_embeddings": 480,
+    "tie_word_embeddings": False,
+    "q_lora_rank": 24,
+    "kv_lora_rank": 16,
+    "qk_nope_head_dim": 12,
+    "qk_rope_head_dim": 6,
+    "v_head_dim": 10,
+    "index_topk": 12,
+    "index_n_heads": 6,
+    "index_head_dim": 10,
+    "first_k_dense_replace": 1,
+    "moe_intermediate_size": 12,
+    "n_routed_experts": 8,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 3,
+    "norm_topk_prob": True,
+    "routed_scaling_factor": 2.5,
+}
 MAMBA = {
     "architectures": ["MambaForCausalLM"],
     "model_type": "mamba",
@@ -439,6 +463,36 @@ MODELS = {
         "topk_group": 1,
         "routed_scaling_factor": 2.446,
         "use_grouped_topk": True,
+    },
+    "deepseek-v32": {
+        **SPARSE,
+        "architectures": ["DeepseekV32ForCausalLM"],
+        "model_type": "deepseek_v32",
+        "topk_method": "noaux_tc",
+        "scoring_func": "sigmoid",
+        "moe_layer_freq": 1,
+        "n_group": 4,
+        "topk_group": 2,
+        "rope_theta": 10000.0,
+        "rope_scaling": {
+            "type": "yarn",
+            "factor": 10.0,
+            "beta_fast": 32,
+            "beta_slow": 1,
+            "mscale": 1.0,
+            "mscale_all_dim": 1.0,
+            "original_max_position_embeddings": 48,
+        },
+    },
+    "glm-moe-dsa": {
+        **SPARSE,
+        "architectures": ["GlmMoeDsaForCausalLM"],
+        "model_type": "glm_moe_dsa",
+        "num_hidden_layers": 3,
+        "rms_norm_eps": 1e-5,
+        "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
+        "indexer_types": ["full", "full", "shared"],
+        "indexer_rope_interleave": True,
     },
     "youtu": {
         **{key: value for key, value in COMMON.items() if key != "num_key_value_heads"},
@@ -1626,14 +1680,23 @@ def logits_of(model, ids):
     return logits
 
 
-class Choices:
-    """How far the last expert chosen leads, at the least, whoever is asked."""
+class Choices(TorchFunctionMode):
+    """How far the last expert chosen leads, and the last position, at the least, whoever is asked."""
 
     def __init__(self, model):
+        super().__init__()
         self.least = float("inf")
         for name, module in model.named_modules():
             if type(module).__name__.endswith(("TopKRouter", "TopkRouter", "V1Gate", "Llama4Router", "ChoiceRouter", "DbrxFFN")):
                 module.register_forward_hook(self.note)
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        """Whatever chooses among positions has a score of each of them for each row."""
+        if function is torch.Tensor.topk and args[0].ndim == 3 and args[0].shape[-1] > args[1]:
+            ranked = args[0].sort(descending=True).values[..., args[1] - 1 : args[1] + 1]
+            lead = (ranked[..., 0] - ranked[..., 1])[ranked[..., 1].isfinite() & (ranked[..., 1] > -1e30)]
+            self.least = min([self.least, *lead.flatten().tolist()])
+        return function(*args, **(kwargs or {}))
 
     def note(self, router, inputs, outputs):
         if type(router).__name__ == "DbrxFFN":  # whose router tells its logits alone
@@ -1679,7 +1742,7 @@ def prompts_for(model, random, most):
     """Prompts of ids below `most`, what the model says to them, and notes of each."""
     tensors, notes = {}, []
     choices = Choices(model)
-    with Float64(), torch.no_grad():
+    with Float64(), torch.no_grad(), choices:
         for number, length in enumerate(LENGTHS):
             tokens = []
             while len(tokens) < GREEDY or len(set(tokens)) < DISTINCT:

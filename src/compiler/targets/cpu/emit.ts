@@ -211,6 +211,7 @@ function constants(plan: Plan, layout: Layout, steps: number): string[] {
     HAS_EXPERTS: has("experts"),
     HAS_HEAD_PRODUCTS: has("headMatmul"),
     HAS_DELTAS: has("delta"),
+    HAS_INDEXERS: has("indexer"),
     ATTENTION: `((struct attention)${initialiser(widestAttention(plan))})`,
   }
   return Object.entries(values).map(([name, value]) => `#define ${name} ${value}`)

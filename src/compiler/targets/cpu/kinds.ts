@@ -258,6 +258,7 @@ export const attention = struct("attention", {
   scale: single,
   cap: single,
   distances: int,
+  sparse: int,
 })
 
 export const routing = struct("routing", {
@@ -398,8 +399,26 @@ export const attentionStep = struct("attention_step", {
   pieces: piecesBody,
   sink_logits: optional,
   biases: optional,
+  chosen: int,
+  chosen_stride: int,
   output: int,
   out_stride: int,
+  attention: onTape(attention),
+})
+
+export const indexerStep = struct("indexer_step", {
+  query: int,
+  from: int,
+  query_stride: int,
+  weights: int,
+  weights_from: int,
+  weights_stride: int,
+  group: int,
+  layer: int,
+  top: int,
+  output: int,
+  out_stride: int,
+  blocks: int,
   attention: onTape(attention),
 })
 
@@ -444,5 +463,6 @@ export const structs = [
   headKind,
   headStep,
   attentionStep,
+  indexerStep,
   deltaStep,
 ] as const satisfies readonly Named<never>[]

@@ -37,6 +37,7 @@ import {
   embedOrSee,
   experts,
   finish,
+  indexer,
   linear,
   multiply,
   norm,
@@ -46,6 +47,7 @@ import {
   selectiveScan,
   selectiveStates,
   slice,
+  sparseAttention,
   stacked,
   weight,
 } from "../../graph/builder.ts"
@@ -85,6 +87,8 @@ interface Decoder {
   hasState?: true
   /** What attention makes is gated head by head. */
   hasGates?: true
+  /** Behind it stands latent attention that sees what an indexer chooses. */
+  hasIndexer?: true
   /** Of some tokens a row is taken in; tokens turn by coordinates, and see as far as the step says. */
   sees?: true
   /** What attention's rows are multiplied with is in this. Floats: nobody rounds rows, and merges their spans before that. */
@@ -132,6 +136,7 @@ const decoders: readonly Decoder[] = [
     },
     hasUngated: true,
     hasGates: true,
+    hasIndexer: true,
   },
   {
     kv: "q8",
@@ -156,6 +161,10 @@ const HIDDEN = 44
 const TAKEN = 2 * HIDDEN
 const INTERMEDIATE = 52
 const KV_HEADS = 2
+const CONTEXT = 512
+/** Of the ten columns of a key nine are a value. */
+const LATENT = { heads: 3, kvHeads: 1, headDim: 10, latent: 9 }
+const INDEXER = { heads: 9, headDim: 12, top: 30 }
 const EXPERTS = 12
 /** A value of two groups of threads, the latter not full. */
 const DELTA = { keyHeads: 2, valueHeads: 4, keyDim: 6, valueDim: 40 }
@@ -204,6 +213,25 @@ function graphOf(decoder: Decoder): Graph {
         )
       : mixed
     x = add(x, product(opened, own("o"), HIDDEN))
+    if (decoder.hasIndexer) {
+      const rows = (name: string, count: number) => product(h, own(name), count)
+      const chosen = indexer(
+        rows("index queries", INDEXER.heads * INDEXER.headDim),
+        rows("index keys", INDEXER.headDim),
+        rows("index weights", INDEXER.heads),
+        { layer: 2 * layers + layer, ...INDEXER },
+        CONTEXT,
+      )
+      const { heads, headDim } = LATENT
+      const shape = { layer: layers + layer, ...LATENT, scale: headDim ** -0.5, sinks }
+      const sparse = sparseAttention(
+        rows("latent queries", heads * headDim),
+        rows("latents", headDim),
+        chosen,
+        { ...shape, cap: undefined, window: undefined },
+      )
+      x = add(x, product(sparse, own("latent o"), HIDDEN))
+    }
     if (hasState) {
       const { keyHeads, valueHeads, keyDim, valueDim } = DELTA
       const given = product(h, own("given"), 2 * keyHeads * keyDim + valueHeads * valueDim)
@@ -256,7 +284,7 @@ function graphOf(decoder: Decoder): Graph {
     kvHeads: KV_HEADS,
     headDim,
     intermediate: INTERMEDIATE,
-    context: 512,
+    context: CONTEXT,
     ...(decoder.sees && { taken: TAKEN }),
   }
   const head = weight("head", "head", VOCABULARY, HIDDEN)
@@ -332,7 +360,8 @@ const MAX_FIXED = 1 << 17
 /** Those of the sequence that goes on, three of the other, and some to copy to. */
 const BLOCKS = LONG_BLOCKS + 8
 
-function stepOf(number: number, { window, sinks, hasState, sees }: Decoder): StepInput {
+function stepOf(number: number, decoder: Decoder): StepInput {
+  const { window, sinks, hasState, hasIndexer, sees } = decoder
   const [long, short] = steps[number]!
   const from = steps.slice(0, number).reduce((sum, [count]) => sum + count, 0)
   const next = mulberry32(number)
@@ -351,7 +380,11 @@ function stepOf(number: number, { window, sinks, hasState, sees }: Decoder): Ste
   ]
   const isAlone = short === 0
   const ofEach = <Own>(each: readonly Own[]) => (isAlone ? each.slice(0, 1) : each)
-  const lists = [...ofEach([list, others]), ...(hasState ? ofEach(states) : [])]
+  const kept = hasIndexer ? 3 : 1 // groups that keep rows of all positions
+  const lists = [
+    ...Array.from({ length: kept }, () => ofEach([list, others])).flat(),
+    ...(hasState ? ofEach(states) : []),
+  ]
   const wanted = Array.from({ length: Math.min(long, 2 + (number % 5)) }, (_, i) => long - 1 - i)
   const logitRows = Int32Array.from(isAlone ? wanted : [...wanted, total - 1])
   const tokens = Int32Array.from({ length: total }, () => next() % VOCABULARY)

@@ -21,6 +21,7 @@ import { copiesOf } from "./kernels/copy.ts"
 import { type DeltaStep, deltaLaunches } from "./kernels/delta.ts"
 import { expertsChoices, MOST_ROUTED, routedLaunch, sumsOf } from "./kernels/experts.ts"
 import { headChoices, headCodes, headTurning, mergesHeads } from "./kernels/heads.ts"
+import { indexerChoices } from "./kernels/indexer.ts"
 import { blockBytesOf } from "./kernels/kv.ts"
 import { makingLaunch, makingsOf } from "./kernels/made.ts"
 import { endingOf, type Matmul, MOST_FEW, matmulChoices } from "./kernels/matmul.ts"
@@ -371,6 +372,8 @@ class TapeMaker {
       }
       case "delta":
         return [{ most: undefined, launches: deltaLaunches(plan, step) }]
+      case "indexer":
+        return indexerChoices(plan, step)
       default:
         return this.#rowChoices(steps as RowStep[], before[0], behind[0])
     }

@@ -2,7 +2,14 @@
 // is rounded to float, and sums are added in the order of arithmetic.ts or, within one lane, of the columns.
 
 import { nearestEven } from "../../../runtime/dtype.ts"
-import { type Attention, type Groups, NOWHERE, type Routing, valueDim } from "../../graph/graph.ts"
+import {
+  type Attention,
+  type Groups,
+  type Indexer,
+  NOWHERE,
+  type Routing,
+  valueDim,
+} from "../../graph/graph.ts"
 import { type AttentionArithmetic, WIDE_GROUP, WIDE_MOST } from "../../plan.ts"
 import * as arithmetic from "./arithmetic.ts"
 import type { Floats, Codes as StoredCodes } from "./parameters.ts"
@@ -588,6 +595,49 @@ function merged(softmaxes: readonly Softmax[]): Softmax {
     for (const [i, value] of mixed.entries()) all.mixed[i]! += fround(value * factor)
   }
   return all
+}
+
+/** Positions of which the indexer says one number. */
+const CHOSEN_AT_ONCE = 16
+
+/** Which of the positions that a row sees its attention is to see. */
+export function indexer(
+  query: Rows,
+  weights: Rows,
+  row: number,
+  { heads, headDim, top }: Pick<Indexer, "heads" | "headDim" | "top">,
+  cache: Cache,
+  { positions, slots }: Seen,
+  out: Rows,
+): void {
+  const sums = new Float32Array(slots.length)
+  if (slots.length > top) {
+    const scores = new Float32Array(slots.length)
+    const shape = { heads, kvHeads: 1, headDim, scale: 1, cap: undefined }
+    for (const [head, weight] of rowOf(weights, row).entries()) {
+      headOfFloats(query, row, head, shape, cache).score(slots, scores)
+      for (const [i, score] of scores.entries())
+        sums[i] = fma(weight, score > 0 ? score : 0, sums[i]!)
+    }
+  }
+  const ranked = sums.map((score) => (Number.isNaN(score) ? Number.NEGATIVE_INFINITY : score))
+  const order = Array.from(ranked, (_, i) => i).sort((a, b) => ranked[b]! - ranked[a]! || a - b)
+  const bits = rowOf(out, row).fill(0)
+  for (const i of order.slice(0, top)) {
+    const position = positions[i]!
+    bits[Math.floor(position / CHOSEN_AT_ONCE)]! += 2 ** (position % CHOSEN_AT_ONCE)
+  }
+}
+
+/** What of it an indexer has chosen for a row. */
+export function chosenOf({ positions, slots }: Seen, chosen: Rows, row: number): Seen {
+  const bits = rowOf(chosen, row)
+  const isChosen = (position: number) =>
+    (bits[Math.floor(position / CHOSEN_AT_ONCE)]! >> (position % CHOSEN_AT_ONCE)) & 1
+  return {
+    positions: positions.filter(isChosen),
+    slots: slots.filter((_, i) => isChosen(positions[i]!)),
+  }
 }
 
 /** x brought to unit length, over the root of `width`. */

@@ -29,6 +29,7 @@ struct attention {
   float scale;
   float cap;  // a score s becomes cap * tanh(s / cap); 0: it stays
   int64_t distances;  // a head's biases, which are added to scores: that of a key where its query stands in the middle; 0: none
+  int sparse;         // of what it would see it sees what an indexer has chosen
 };
 
 INLINE int64_t head_width(int64_t head_dim) { return round_up(head_dim, 16); }
@@ -129,6 +130,7 @@ struct attention_rows {
   float *largest;        // [rows]
   float *total;          // [rows]
   const float *biases[ATTENTION_ROWS];  // of the step's positions, where there are any
+  const float *chosen[ATTENTION_ROWS];  // of the step's blocks, where it is sparse: see choose_positions of indexer.h
   uint8_t *const *next;  // the following step's four blocks where these rows fetch them, or none
 };
 
@@ -317,7 +319,8 @@ INLINE void attend_rows(const struct attention a, const int rows, int64_t first,
   for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
     for (int b = 0; b < 4; b++)
-      seen[b] |= bits[i][b] = visible(a, first + b * BLOCK, r->from[i], r->last[i]);
+      seen[b] |= bits[i][b] = visible(a, first + b * BLOCK, r->from[i], r->last[i]) &
+                              (a.sparse ? (uint32_t)r->chosen[i][b] : ~0u);
   if (!(seen[0] | seen[1] | seen[2] | seen[3])) return;
   score_step(a, rows, 0, heads, r, scores);
   weigh_rows(a, rows, 0, (int)(value_width(a) / 16), heads, values, NULL, bits, seen, scores, r);
@@ -344,7 +347,17 @@ struct attention_item {
   int64_t out_stride;
   const float *sink_logits;  // [heads] scores that take their share and give nothing; or none
   const float *biases;       // [heads, distances], where there are any
+  const float *chosen;       // [tokens, chosen_stride] where it is sparse
+  int64_t chosen_stride;
 };
+
+// Whether some of its tokens see anything of the step from `first` on.
+INLINE int sees_chosen(const struct attention_item *item, int64_t first) {
+  for (int64_t token = 0; token < item->tokens; token++)
+    for (int b = 0; b < STEP / BLOCK; b++)
+      if (item->chosen[token * item->chosen_stride + first / BLOCK + b] != 0) return 1;
+  return 0;
+}
 
 // What is added to a query's scores of the positions from `first` on.
 INLINE const float *biases_of(const struct attention a, const struct attention_item *item,
@@ -413,6 +426,7 @@ INLINE void attend(const struct attention a, const struct attention_item *item, 
   const int64_t last = item_end(item), begin = item->firsts[0];
   for (int64_t first = 0; first <= last; first += STEP) {
     if (first >= a.sinks && first + STEP <= begin) continue;
+    if (a.sparse && !sees_chosen(item, first)) continue;
     uint8_t *heads[4], *next[4];
     step_heads(a, item, kv_head, first, heads);
     step_heads(a, item, kv_head, first + STEP, next);
@@ -432,6 +446,7 @@ INLINE void attend(const struct attention a, const struct attention_item *item, 
         r.query[i] = item->query + token * item->query_stride + head * a.head_dim;
         r.from[i] = item->firsts[token], r.last[i] = item->lasts[token];
         r.biases[i] = biases_of(a, item, token, head, first);
+        r.chosen[i] = a.sparse ? item->chosen + token * item->chosen_stride + first / BLOCK : NULL;
       }
       switch (count) {
         case 4:
