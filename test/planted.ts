@@ -2740,8 +2740,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a tower's step runs beside the model's",
     file: "src/engine/tower.ts",
-    text: "program.step({ ...stepOf(tile, groups.length), behind }, cancel)",
-    fault: "program.step(stepOf(tile, groups.length), cancel)",
+    text: "const step = { ...stepOf(tile, groups.length), behind }",
+    fault: "const step = stepOf(tile, groups.length)",
     test: "test/model/tower.test.ts",
   },
   {
@@ -4713,16 +4713,16 @@ export const planted: readonly PlantedFault[] = [
   },
   {
     what: "the tile of a client that has left is read to its end",
-    file: "src/engine/tower.ts",
+    file: "src/engine/lone-steps.ts",
     text: "const abort = () => Atomics.store(cancel, 0, 1)",
     fault: "const abort = () => Atomics.store(cancel, 0, 0)",
     test: "src/engine/tower.test.ts",
   },
   {
     what: "a tower that is closed reads its tile to the end",
-    file: "src/engine/tower.ts",
-    text: "if (running) Atomics.store(running.cancel, 0, 1)",
-    fault: "if (running) Atomics.store(running.cancel, 0, 0)",
+    file: "src/engine/lone-steps.ts",
+    text: "if (this.#running) Atomics.store(this.#running.cancel, 0, 1)",
+    fault: "if (this.#running) Atomics.store(this.#running.cancel, 0, 0)",
     test: "src/engine/tower.test.ts",
   },
   {
@@ -5019,8 +5019,8 @@ export const planted: readonly PlantedFault[] = [
   },
   {
     what: "a tower whose program is lost is asked again",
-    file: "src/engine/tower.ts",
-    text: "if (lost) throw lost",
+    file: "src/engine/lone-steps.ts",
+    text: "if (this.#lost) throw this.#lost",
     fault: "",
     test: "test/model/tower.test.ts",
   },
