@@ -1421,8 +1421,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "prefixes are looked for in a window where there is nothing else",
     file: "src/engine/memory.ts",
-    text: "first!.window < all.window",
-    fault: "first!.window < 0",
+    text: "first.window < all.window",
+    fault: "first.window < 0",
     test: "src/engine/groups.test.ts",
   },
   {
