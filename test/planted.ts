@@ -2441,7 +2441,7 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "the learned row beside what experts make is left out",
     file: "src/model/layers.ts",
-    text: "return add(mixture(mlp, experts, layer, x, hidden, routed), learnedRow(x, row))",
+    text: "return add(mixture(mlp, experts, layer, x, hidden, routed), addedRow)",
     fault: "return mixture(mlp, experts, layer, x, hidden, routed)",
     test: "test/model/embeddings.test.ts",
     name: "nomic-moe on cpu",
