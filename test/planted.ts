@@ -4732,6 +4732,34 @@ export const planted: readonly PlantedFault[] = [
     fault: "at += 0 * own.length",
     test: "src/engine/tower.test.ts",
   },
+  {
+    what: "a transducer remembers what it did not say",
+    file: "src/engine/frame-decoder.ts",
+    text: "const isSaid = token !== blank",
+    fault: "const isSaid = token !== blank || row % 2 === 1",
+    test: "test/model/parakeet.test.ts",
+  },
+  {
+    what: "a run of one token is several of a CTC model",
+    file: "src/engine/frame-decoder.ts",
+    text: "if (token === said?.token) {",
+    fault: "if (token === said?.token && at % 2 === 0) {",
+    test: "test/model/parakeet.test.ts",
+  },
+  {
+    what: "a Parakeet's distances are counted the other way",
+    file: "src/model/hearing/parakeet-weights.ts",
+    text: "-stored[2 * (row - pairs)]!",
+    fault: "stored[2 * (row - pairs)]!",
+    test: "test/model/parakeet.test.ts",
+  },
+  {
+    what: "a Parakeet's punctuation has a length",
+    file: "src/chat/transcripts/acoustic.ts",
+    text: "{ ...own, start: before.end, end: before.end }",
+    fault: "{ ...own, start: before.end, end: before.end + 1 / ROWS }",
+    test: "test/api/parakeet.test.ts",
+  },
   // ---- towers in compiled folders
   {
     what: "a damaged tower is compiled",
