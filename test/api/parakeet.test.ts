@@ -5,6 +5,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Ajv } from "ajv"
+import { pino } from "pino"
 import { expect, onTestFinished, test } from "vitest"
 import { createApp } from "../../src/app.ts"
 import { TranscriptionResponse } from "../../src/http/apis/transcriptions/schema.ts"
@@ -29,7 +30,9 @@ const goldens = (recordings as Golden[]).map((golden) => ({
   bytes: wavOf(sound(golden.sound.samples, golden.sound.seed)),
 }))
 const [golden] = goldens as [(typeof goldens)[0]]
-const running = server({ model: folder, servedName: "ears" })
+const lines: object[] = []
+const log = pino({ level: "info" }, { write: (line) => void lines.push(JSON.parse(line)) })
+const running = server({ model: folder, servedName: "ears", log })
 const isAnswer = new Ajv({ strict: false }).compile(TranscriptionResponse)
 
 async function send(
@@ -86,6 +89,8 @@ test("texts, words and their times are transformers', one after the other and at
   }
   for (const each of goldens) await told(each)
   await Promise.all([...goldens, ...goldens].map(told))
+  const counted = expect.objectContaining({ recordings: 1, prompt: 21, cached: 0, completion: 21 })
+  await expect.poll(() => lines).toContainEqual(counted)
 })
 
 test("a text, subtitles and a stream have the same words", async () => {
