@@ -1701,8 +1701,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "prefixes are looked for in a window where there is nothing else",
     file: "src/engine/memory.ts",
-    text: "first!.window < all.window",
-    fault: "first!.window < 0",
+    text: "first.window < all.window",
+    fault: "first.window < 0",
     test: "src/engine/groups.test.ts",
   },
   {
@@ -2721,7 +2721,7 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "the learned row beside what experts make is left out",
     file: "src/model/layers.ts",
-    text: "return add(mixture(mlp, experts, layer, x, hidden, routed), learnedRow(x, row))",
+    text: "return add(mixture(mlp, experts, layer, x, hidden, routed), addedRow)",
     fault: "return mixture(mlp, experts, layer, x, hidden, routed)",
     test: "test/model/embeddings.test.ts",
     name: "nomic-moe on cpu",
@@ -3122,8 +3122,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a tower's step runs beside the model's",
     file: "src/engine/tower.ts",
-    text: "program.step({ ...stepOf(tile, groups.length), behind }, cancel)",
-    fault: "program.step(stepOf(tile, groups.length), cancel)",
+    text: "const step = { ...stepOf(tile, groups.length), behind }",
+    fault: "const step = stepOf(tile, groups.length)",
     test: "test/model/tower.test.ts",
   },
   {
@@ -5095,16 +5095,16 @@ export const planted: readonly PlantedFault[] = [
   },
   {
     what: "the tile of a client that has left is read to its end",
-    file: "src/engine/tower.ts",
+    file: "src/engine/lone-steps.ts",
     text: "const abort = () => Atomics.store(cancel, 0, 1)",
     fault: "const abort = () => Atomics.store(cancel, 0, 0)",
     test: "src/engine/tower.test.ts",
   },
   {
     what: "a tower that is closed reads its tile to the end",
-    file: "src/engine/tower.ts",
-    text: "if (running) Atomics.store(running.cancel, 0, 1)",
-    fault: "if (running) Atomics.store(running.cancel, 0, 0)",
+    file: "src/engine/lone-steps.ts",
+    text: "if (this.#running) Atomics.store(this.#running.cancel, 0, 1)",
+    fault: "if (this.#running) Atomics.store(this.#running.cancel, 0, 0)",
     test: "src/engine/tower.test.ts",
   },
   {
@@ -5113,6 +5113,34 @@ export const planted: readonly PlantedFault[] = [
     text: "at += own.length",
     fault: "at += 0 * own.length",
     test: "src/engine/tower.test.ts",
+  },
+  {
+    what: "a transducer remembers what it did not say",
+    file: "src/engine/frame-decoder.ts",
+    text: "const isSaid = token !== blank",
+    fault: "const isSaid = token !== blank || row % 2 === 1",
+    test: "test/model/parakeet.test.ts",
+  },
+  {
+    what: "a run of one token is several of a CTC model",
+    file: "src/engine/frame-decoder.ts",
+    text: "if (token === said?.token) {",
+    fault: "if (token === said?.token && at % 2 === 0) {",
+    test: "test/model/parakeet.test.ts",
+  },
+  {
+    what: "a Parakeet's distances are counted the other way",
+    file: "src/model/hearing/parakeet-weights.ts",
+    text: "-stored[2 * (row - pairs)]!",
+    fault: "stored[2 * (row - pairs)]!",
+    test: "test/model/parakeet.test.ts",
+  },
+  {
+    what: "a Parakeet's punctuation has a length",
+    file: "src/chat/transcripts/acoustic.ts",
+    text: "{ ...own, start: before.end, end: before.end }",
+    fault: "{ ...own, start: before.end, end: before.end + 1 / ROWS }",
+    test: "test/api/parakeet.test.ts",
   },
   // ---- towers in compiled folders
   {
@@ -5401,8 +5429,8 @@ export const planted: readonly PlantedFault[] = [
   },
   {
     what: "a tower whose program is lost is asked again",
-    file: "src/engine/tower.ts",
-    text: "if (lost) throw lost",
+    file: "src/engine/lone-steps.ts",
+    text: "if (this.#lost) throw this.#lost",
     fault: "",
     test: "test/model/tower.test.ts",
   },

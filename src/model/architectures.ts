@@ -158,6 +158,12 @@ import {
   readOlmoHybrid,
 } from "./architectures/olmo.ts"
 import { optNaming, readOpt } from "./architectures/opt.ts"
+import {
+  parakeetNaming,
+  readParakeetCtc,
+  readParakeetRnnt,
+  readParakeetTdt,
+} from "./architectures/parakeet.ts"
 import { phi3Naming, phiNaming, readPhi, readPhi3, readPhimoe } from "./architectures/phi.ts"
 import {
   qwen3MoeNaming,
@@ -520,6 +526,24 @@ export const architectures = {
     "attention over what its encoder makes of a recording, behind attention over tokens; learned positions; LayerNorm, plain MLP",
     readWhisper,
     whisperNaming,
+  ),
+  parakeet_ctc: row(
+    "Parakeet CTC 0.6B and 1.1B",
+    "no layers of its own: a matrix names a token, or none, for each row that its encoder makes of a recording",
+    readParakeetCtc,
+    parakeetNaming,
+  ),
+  parakeet_rnnt: row(
+    "Parakeet RNN-T 0.6B and 1.1B",
+    "no layers of its own: an LSTM over what was said, and a matrix over that and a row of its encoder",
+    readParakeetRnnt,
+    parakeetNaming,
+  ),
+  parakeet_tdt: row(
+    "Parakeet TDT 0.6B v2 and v3, 1.1B",
+    "as `parakeet_rnnt`, and it tells how many rows a token goes on",
+    readParakeetTdt,
+    parakeetNaming,
   ),
   starcoder2: row(
     "StarCoder2",

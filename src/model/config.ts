@@ -86,6 +86,23 @@ export interface ModelConfig {
   }
   /** First positions that stay visible whatever the window. */
   sinks: number
+  /** It writes no text of its own: tokens are named for rows of a recording. */
+  acoustic?: Acoustic
+}
+
+/** What names tokens for rows of a recording (architectures/parakeet.ts). */
+export interface Acoustic {
+  /** The token that says nothing. */
+  blank: number
+  /** Of a transducer: an LSTM reads what has been said. Absent: rows are judged by themselves (CTC). */
+  network?: {
+    layers: number
+    width: number
+    /** How many rows a token may go on; none: each stays at its row until nothing is said. */
+    durations: readonly number[]
+    /** Tokens of one row. */
+    most: number
+  }
 }
 
 /** How an architecture's configuration differs from llama's. */

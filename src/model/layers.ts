@@ -150,7 +150,10 @@ function cycledLayers(
       left = decoderLayer(blocks[index]!, left, { ...placeOf(index), keptBy: passed++ })
     return lastNorm(left)
   }
-  let fastRow = learnedRow(x, (name) => weight(`fast_${name}`, `model.fast_${name}.weight`, hidden))
+  const [zeros, first] = ["zeros", "row"].map((name) =>
+    weight(`fast_${name}`, `model.fast_${name}.weight`, hidden),
+  )
+  let fastRow = learnedRow(x, zeros!, first!)
   let slowRow = x
   for (let cycle = 0; cycle < slow; cycle++) {
     for (let time = 0; time < fast; time++) fastRow = pass(0, add(fastRow, slowRow))
@@ -160,8 +163,8 @@ function cycledLayers(
 }
 
 /** As many as there are rows of `x`, whatever these are: a norm whose weights are 0, and its bias. */
-const learnedRow = (x: Node, vector: (name: "zeros" | "row") => Weight) =>
-  norm(x, vector("zeros"), TINY, { kind: "layer", bias: vector("row") })
+export const learnedRow = (x: Node, zeros: Weight, row: Weight) =>
+  norm(x, zeros, TINY, { kind: "layer", bias: row })
 
 function widened(x: Node, hidden: number): Node {
   const part = named("", "model.")
@@ -859,7 +862,8 @@ function mixture(
 ): Node {
   if (addend) {
     const row = (name: string) => layer(`experts_${name}`, `mlp.experts_${name}.weight`, hidden)
-    return add(mixture(mlp, experts, layer, x, hidden, routed), learnedRow(x, row))
+    const addedRow = learnedRow(x, row("zeros"), row("row"))
+    return add(mixture(mlp, experts, layer, x, hidden, routed), addedRow)
   }
   if (latent === undefined) return chosenExperts(mlp, experts, layer, x, routed)
   const narrow = layer("latent_in", "mlp.latent_in_proj.weight", latent, hidden)

@@ -16,6 +16,7 @@ import type { Adapter } from "./adapters/adapter.ts"
 import { withLowRank } from "./adapters/low-rank.ts"
 import { openAdapter } from "./adapters/open-adapter.ts"
 import { placeAdapter, vocabularyBy } from "./adapters/place.ts"
+import { acousticGraph } from "./architectures/parakeet.ts"
 import { type ArchitectureName, architectures } from "./architectures.ts"
 import { type ModelConfig, readDirection, seesBothWays } from "./config.ts"
 import { Fields } from "./fields.ts"
@@ -133,8 +134,10 @@ export async function openModel(
       vision || hearing ? seeingImages(alone, { ...hearing?.config, ...vision?.config }) : alone
     const config = { ...seeing, ...alignedBy(hearing?.speech) }
     const broken = (what: string) => folder.broken(configuration, what)
+    const plainGraph = (given?: readonly number[]) =>
+      config.acoustic ? acousticGraph(architecture, config) : decoder(architecture, config, given)
     const handingOut = (given?: readonly number[]) =>
-      withOrders(withLowRank(decoder(architecture, config, given), weights), weights)
+      withOrders(withLowRank(plainGraph(given), weights), weights)
     const graph = graphOrWhy(architecture, fields, () => handingOut())
     const read = readTensors(graph, weights)
     const pooled = isRanker
@@ -250,8 +253,9 @@ async function sensesOf(
   return { ...sight, ...(isAll ? asHeard(await hear()) : await openEars(hear)) }
 }
 
-/** Whether its layers attend to rows of a recording, without which it writes nothing. */
-const mustHear = ({ blocks }: ModelConfig) => blocks.some(({ cross }) => cross)
+/** Whether it reads rows of a recording, without which it writes nothing. */
+const mustHear = ({ blocks, acoustic }: ModelConfig) =>
+  acoustic !== undefined || blocks.some(({ cross }) => cross)
 
 type Hearingness = Pick<Model, "hearing" | "deaf">
 

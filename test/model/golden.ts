@@ -20,6 +20,7 @@ type Kind =
   | "vision"
   | "hearing"
   | "whisper"
+  | "parakeet"
 
 /** Golden models that are compiled: between them every operation. The others the generic library computes (generic.test.ts). */
 export const compiledModels = [
