@@ -2791,8 +2791,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "on GPUs gates that were activated are not cut off",
     file: "src/compiler/targets/gpu/kernels/products.ts",
-    text: "return most(k.let(activations.silu(k, gate))).mul(within)",
-    fault: "return activations.silu(k, gate).mul(within)",
+    text: "return most(k.let(elementwise.silu.gpu(k, gate))).mul(within)",
+    fault: "return elementwise.silu.gpu(k, gate).mul(within)",
     test: "test/model/gpu.test.ts",
     name: "experts in q4f16_1",
   },
