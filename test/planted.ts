@@ -4064,8 +4064,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "what steps run on matrix units is not among the kernels that are checked",
     file: "src/compiler/targets/gpu/check-steps.ts",
-    text: "const play = new Play(plan, units)",
-    fault: 'const play = new Play(plan, ["dots"])',
+    text: "const play = new Play(plan, words)",
+    fault: 'const play = new Play(plan, { units: ["dots"] })',
     test: "test/device/accept.test.ts",
     name: "sm_120",
   },
@@ -4079,7 +4079,7 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a device is not tried with the kernels of steps",
     file: "src/compiler/targets/gpu/check.ts",
-    text: "  yield* stepKernels(sums, units)\n",
+    text: "  yield* stepKernels(sums, words)\n",
     fault: "",
     test: "test/device/check.test.ts",
   },

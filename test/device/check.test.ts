@@ -22,7 +22,7 @@ const MILLISECONDS = 240_000 // a driver makes a hundred and fifty kernels
 const device = await openVulkan(0).catch(() => undefined)
 afterAll(() => device?.close())
 const without = isLeftOut(device)
-const kernels = without ? [] : [...checkedKernels(traitsOf("vulkan").sums!, printers.vulkan.units)] // seconds
+const kernels = without ? [] : [...checkedKernels(traitsOf("vulkan").sums!, printers.vulkan)] // seconds
 const titled = (what: string) => (without ? `${what} (skipped: no device of Vulkan)` : what)
 
 test.skipIf(without)(
@@ -54,7 +54,7 @@ test.skipIf(without)(
     for (const { name, shapes } of kernels)
       if (name === "rows_route") expect([11, 13]).toContain(shapes)
       // Two steps have one token, and are of other runs.
-      else if (/^(rows|attend)_/.test(name)) expect([2, SHAPES]).toContain(shapes)
+      else if (/^(rows|attend|index)_/.test(name)) expect([2, SHAPES]).toContain(shapes)
       else expect([name, shapes]).toEqual([name, wanted(name)])
     // Of steps: attention for each type of keys and values, one row of an item or several.
     const names = kernels.map(({ name }) => name)
