@@ -65,6 +65,7 @@ function goldenPrompts(name: string) {
 const nobody = { client: "" }
 
 const sensesIn: Record<string, string[]> = {
+  gemma3n: ["hearing"],
   gemma4: ["vision", "hearing"],
   "gemma4-unified": ["hearing"],
   "qwen2-5-omni": ["vision", "hearing"],
@@ -236,6 +237,40 @@ test("a model of which only what it hears with is known hears", async () => {
   expect(model.hearing).toBeDefined()
   expect(model.config.embedding.sees).toBe(true)
   expect(model.config.layerInputs!.instead).toBe(7) // the padding's
+})
+
+const ended = goldenFolder("senses", "gemma3n")
+
+test.each<[string, string, Json, string]>([
+  ["config.json", "audio_config", { conf_attention_context_right: 1 }, "is 1; only 0 is known"],
+  ["config.json", "audio_config", { input_feat_size: 18 }, "is 18, which is no multiple of 4"],
+  [
+    "config.json",
+    "audio_config",
+    {
+      sscp_conv_kernel_size: [
+        [3, 3],
+        [5, 3],
+      ],
+    },
+    "only [[3,3],[3,3]]",
+  ],
+  ["config.json", "audio_config", { sscp_conv_channel_size: [6] }, "is not two counts"],
+  [
+    "config.json",
+    "audio_config",
+    { conf_num_attention_heads: 5 },
+    "is 5, which does not divide 24",
+  ],
+  ["config.json", "audio_config", { vocab_size: 5 }, "vocab_size makes 337 a token of recordings"],
+  ["config.json", "", { eoa_token_id: 9 }, "eoa_token_id makes 9 a token of recordings"],
+  ["processor_config.json", "", { audio_seq_length: 188 }, "audio_soft_tokens_per_image is 14"],
+  ["preprocessor_config.json", "", { padding_side: "left" }, "is another than right"],
+  ["preprocessor_config.json", "", { dither: 0.1 }, "is 0.1; only 0 is known"],
+])("Gemma 3n with %s of other %s, %j, is deaf", async (file, part, other, why) => {
+  const change = (json: Json) => Object.assign(part ? (json[part] as Json) : json, other)
+  const model = await openChanged(file, change, ended)
+  expect(model.deaf).toContain(why)
 })
 
 const unified = goldenFolder("senses", "gemma4-unified")
