@@ -43,8 +43,11 @@ const ABSENT = {
   sscp_conv_group_norm_eps: 1e-3,
 }
 
+/** Whether recordings are read of models of that `model_type`. */
+export const isGemma3n = (type: string) => type === GEMMA3N
+
 function audioOf(fields: Fields): Fields | undefined {
-  if (fields.text("model_type") !== GEMMA3N) return undefined
+  if (!isGemma3n(fields.text("model_type"))) return undefined
   const audio = fields.object("audio_config")
   return audio?.text("model_type", TOWER) === TOWER ? audio.with(ABSENT) : undefined
 }

@@ -62,19 +62,19 @@ MODELS = {
             "vocab_size": 6,
             "vocab_offset": AUDIO,
             "input_feat_size": BANDS,
-            "hidden_size": 24,
+            "hidden_size": 32,
             "rms_norm_eps": 1e-4,
             "gradient_clipping": 2.5,
             "conf_attention_chunk_size": 4,
             "conf_attention_context_left": 7,
             "conf_attention_context_right": 0,
             "conf_attention_logit_cap": 4.0,
-            "conf_num_attention_heads": 3,
+            "conf_num_attention_heads": 2,
             "conf_num_hidden_layers": 2,
             "conf_conv_kernel_size": 4,
             "conf_reduction_factor": 4,
             "conf_residual_weight": 0.6,
-            "sscp_conv_channel_size": [6, 4],
+            "sscp_conv_channel_size": [4, 8],
             "sscp_conv_group_norm_eps": 0.02,
         },
     }
@@ -178,7 +178,7 @@ def prompts_for(model, folder, asked):
     return tensors, notes
 
 
-def make(name, folder, seed=9):
+def make(name, folder, seed=3):
     config = MODELS[name]
     pictured.make_weights({**config, "vision_config": EYE}, seed, folder, draw)
     names = dict(boa_token="<start_of_audio>", eoa_token="<end_of_audio>", audio_token="<audio_soft_token>", pad_token="<pad>")
@@ -188,6 +188,7 @@ def make(name, folder, seed=9):
     model = Gemma3nForConditionalGeneration.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval().double()
     tensors, notes = prompts_for(model, folder, PROMPTS)
     pictured.close(folder, model, tensors, notes, config, {}, ("model.vision_tower.", "model.embed_vision."))
+    pictured.write(folder, "golden.json", {**pictured.golden_of(model, notes), "greedy_tokens": GREEDY})
 
 
 if __name__ == "__main__":
