@@ -66,6 +66,18 @@ export interface SubsampledProcessing extends Preparing {
   spectrum: Spectrum
 }
 
+/**
+ * Of such rows every few comes out, and behind them as many of another as lack, and one that ends all (Gemma 3n): ended.ts.
+ */
+export interface EndedProcessing extends Preparing {
+  cutting: "ended"
+  spectrum: Spectrum
+  /** One of so many comes out. */
+  every: number
+  /** That come out, the one at the end aside. */
+  filled: number
+}
+
 /** Nothing is computed: what would be bands are the samples of a row (Gemma 4 12B). */
 export interface SamplesProcessing extends Preparing {
   cutting: "samples"
@@ -94,6 +106,7 @@ export type AudioProcessing =
   | WhisperProcessing
   | ChunkProcessing
   | SubsampledProcessing
+  | EndedProcessing
   | SamplesProcessing
   | PairedProcessing
   | EighthsProcessing
@@ -109,8 +122,11 @@ export interface Spectrum {
   emphasis?: { by: number; isHtk: boolean }
   /** Samples are multiplied with it. */
   scale: number
-  /** Magnitudes are that much more before their logarithm is taken. */
+  /** Magnitudes are that much more before their logarithm is taken; or where it is the least, none is below it. */
   floor: number
+  isLeast?: true
+  /** The first frame begins with the sound, to which silence is added up to a multiple of so many samples; absent: half of it lies ahead. */
+  filled?: number
   /** Of each band, what is taken off its logarithms, and what they are divided by. */
   means?: readonly number[]
   deviations?: readonly number[]
@@ -130,8 +146,8 @@ export interface Tile {
   /**
    * What a tower's convolutions see of each row. Two of three taps: where the second has stride 2 five frames, and whether there is a row
    * before, [rows, 5 * bands + 1]; of pieces, whether there is one behind, too, [rows, 5 * bands + 2]; and where rows are filled up, whether
-   * it is one itself, [rows, 5 * bands + 3]. Those of chunks are told in chunks.ts, of pairs in paired.ts, of eights in
-   * eighths.ts; samples are as they are, [rows, samples].
+   * it is one itself, [rows, 5 * bands + 3]. Those of chunks are told in chunks.ts, of pairs in paired.ts, of eights in eighths.ts, of four
+   * frames in subsampled.ts and ended.ts; samples are as they are, [rows, samples].
    */
   given: Float32Array
   places: Int32Array // [rows] 0, 1, 2, …; zeros where nobody looks them up

@@ -20,6 +20,12 @@ const golden = JSON.parse(
     shown: number[]
     features: string
   }[]
+  ended: {
+    frames: number
+    shown: number[]
+    features: string
+    counts: { samples: number; frames: number }[]
+  }
   counts: { samples: number; frames: number; rows: number }[]
 }
 
@@ -45,10 +51,24 @@ const spectra: Record<string, Partial<Spectrum>> = {
 const NEAR = 3e-5 // transformers transforms in float32
 
 test.each(golden.spectra)("a sound's loudness, $what", ({ what, settings, ...truth }) => {
-  const { bands, samples, seed } = golden
   const { per_bin_mean: means, per_bin_stddev: deviations } = settings
   const normal = means && deviations && { means, deviations }
-  const spectrum = { ...usual, ...spectra[what], ...normal }
+  judge({ ...usual, ...spectra[what], ...normal }, truth)
+})
+
+/** What Gemma 3n's extractor does where nothing is said. */
+const ended: Spectrum = {
+  ...{ length: 512, hop: 160, transform: 1024, low: 125, high: 7600, scale: 1 },
+  ...{ emphasis: { by: 0.97, isHtk: true }, floor: 1e-5, isLeast: true, filled: 128 },
+}
+
+test("a sound's loudness as Gemma 3n hears it", () => judge(ended, golden.ended))
+
+function judge(
+  spectrum: Spectrum,
+  truth: Pick<(typeof golden)["ended"], "frames" | "shown" | "features">,
+): void {
+  const { bands, samples, seed } = golden
   const heard = Float32Array.from(sound(samples, seed), (sample) => sample / 32768)
   const loudness = loudnessOf(heard, bands, spectrum)
   expect(loudness).toHaveLength(truth.frames * bands)
@@ -59,11 +79,15 @@ test.each(golden.spectra)("a sound's loudness, $what", ({ what, settings, ...tru
       const far = loudness[frame * bands + band]! - numbers[row * bands + band]!
       expect(Math.abs(far)).toBeLessThan(NEAR)
     }
-})
+}
 
 test("frames and rows are as many as transformers counts", () => {
   for (const { samples, frames, rows } of golden.counts)
     expect([framesOf(samples, usual), rowsIn(samples, usual)]).toEqual([frames, rows])
-  expect(framesOf(leastOf(usual), usual)).toBe(1)
-  expect(framesOf(leastOf(usual) - 1, usual)).toBe(0)
+  for (const { samples, frames } of golden.ended.counts)
+    expect(framesOf(samples, ended)).toBe(frames)
+  for (const spectrum of [usual, ended]) {
+    expect(framesOf(leastOf(spectrum), spectrum)).toBe(1)
+    expect(framesOf(leastOf(spectrum) - 1, spectrum)).toBe(0)
+  }
 })

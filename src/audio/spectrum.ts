@@ -1,6 +1,6 @@
-// How loud a sound is in each band of the mel scale as Gemma4AudioFeatureExtractor of transformers computes it: periodic Hann windows
-// of 20 ms, the first of which has half of itself ahead of the sound, bands of the scale that HTK has, whose triangles are all as high as
-// each other, natural logarithms of magnitudes over a floor. Float64 inside, where transformers transforms in float32.
+// How loud a sound is in each band of the mel scale as Gemma4AudioFeatureExtractor of transformers computes it, and Gemma3n's: periodic Hann
+// windows of some 20 ms, the first of which has half of itself ahead of the sound, or nothing, bands of the scale that HTK has, whose triangles
+// are all as high as each other, natural logarithms of magnitudes over a floor, or above it. Float64 inside, where transformers transforms in float32.
 
 import type { Spectrum } from "./audio.ts"
 import { RATE } from "./features.ts"
@@ -8,16 +8,18 @@ import { type Filter, melFilters } from "./filters.ts"
 import { Fourier } from "./fourier.ts"
 
 /** Frames that lie within so many samples, the half ahead of them aside; each needs one more than its length. */
-export function framesOf(samples: number, { length, hop }: Spectrum): number {
-  return Math.max(0, Math.ceil((samples - Math.ceil(length / 2)) / hop))
+export function framesOf(samples: number, { length, hop, filled }: Spectrum): number {
+  const seen = filled ? Math.ceil(samples / filled) * filled : samples + Math.floor(length / 2)
+  return Math.max(0, Math.ceil((seen - length) / hop))
 }
 
 /** Fewer samples have no frame. */
-export const leastOf = ({ length }: Spectrum): number => Math.ceil(length / 2) + 1
+export const leastOf = ({ length, filled }: Spectrum): number =>
+  filled ? Math.floor(length / filled) * filled + 1 : Math.ceil(length / 2) + 1
 
 /** @returns [frames, bands] */
 export function loudnessOf(samples: Float32Array, bands: number, spectrum: Spectrum): Float32Array {
-  const { length, hop, transform, scale, floor, means, deviations } = spectrum
+  const { length, hop, transform, scale, floor, isLeast, filled, means, deviations } = spectrum
   const frames = framesOf(samples.length, spectrum)
   const filters = htkFilters(bands, spectrum)
   const fourier = new Fourier(transform)
@@ -29,13 +31,14 @@ export function loudnessOf(samples: Float32Array, bands: number, spectrum: Spect
   const given = new Float64Array(2 * transform) // real numbers, each with an imaginary one behind it
   const made = new Float64Array(2 * transform)
   for (let frame = 0; frame < frames; frame++) {
-    const start = frame * hop - Math.floor(length / 2)
+    const start = frame * hop - (filled ? 0 : Math.floor(length / 2))
     const sample = (at: number) => (samples[start + at] ?? 0) * scale
     for (let at = 0; at < length; at++)
       given[2 * at] = emphasised(sample, at, spectrum) * window[at]!
     fourier.transform(given, made)
     for (let band = 0; band < bands; band++) {
-      const log = Math.log(magnitudeOf(made, filters[band]!) + floor)
+      const magnitude = magnitudeOf(made, filters[band]!)
+      const log = Math.log(isLeast ? Math.max(magnitude, floor) : magnitude + floor)
       const centred = log - (means?.[band] ?? 0)
       loudness[frame * bands + band] = centred / (deviations?.[band] ?? 1)
     }

@@ -4,7 +4,7 @@
 import type { Spectrum, SubsampledProcessing, Tile } from "./audio.ts"
 import { framesOf, loudnessOf } from "./spectrum.ts"
 
-const JOINED = 4 // frames of a row
+export const JOINED = 4 // frames of a row
 const BEFORE = 3 // frames ahead of its first that a row sees
 const SEEN = 2 * BEFORE + 1
 

@@ -6,6 +6,7 @@
 import type { AudioProcessing, SamplesProcessing, Tile, WhisperProcessing } from "./audio.ts"
 import { chunkRows, chunkTile, chunkWindows } from "./chunks.ts"
 import { eighthsRows, eighthsTile, eighthsWindows, LEAST_EIGHTHS } from "./eighths.ts"
+import { endedTile, endedWindow, endingRows } from "./ended.ts"
 import { featuresOf, HOP, LENGTH, RATE } from "./features.ts"
 import { LEAST_PAIRED, pairedRows, pairedTile, pairedWindow } from "./paired.ts"
 import { leastOf } from "./spectrum.ts"
@@ -35,6 +36,8 @@ export function mostRows(processing: AudioProcessing): number {
       return chunkRows(processing.window * (RATE / HOP))
     case "subsampled":
       return rowsIn(processing.most * RATE, processing.spectrum)
+    case "ended":
+      return rowsIn(processing.most * RATE, processing.spectrum) + endingRows
     case "samples":
       return Math.ceil((processing.most * RATE) / processing.bands)
     case "paired":
@@ -65,6 +68,7 @@ const wholeWindow = (processing: AudioProcessing): number =>
 export function mostWindowRows(processing: AudioProcessing): number {
   if (processing.cutting === "paired")
     return (mostRows(processing) / processing.span) * processing.asked
+  if (processing.cutting === "ended") return processing.filled + 1
   return Math.floor(mostRows(processing) / ("joined" in processing ? processing.joined : 1))
 }
 
@@ -89,6 +93,7 @@ export function leastSamples(processing: AudioProcessing): number {
     case "filled":
       return 1
     case "subsampled":
+    case "ended":
       return leastOf(processing.spectrum)
     case "paired":
       return LEAST_PAIRED
@@ -108,6 +113,8 @@ export function windowsOf(samples: Float32Array, processing: AudioProcessing): W
       return chunkWindows(samples, processing)
     case "subsampled":
       return [subsampledWindow(samples, processing)]
+    case "ended":
+      return [endedWindow(samples, processing)]
     case "samples":
       return [samplesWindow(samples, processing)]
     case "paired":
@@ -255,6 +262,8 @@ export function tileOf(span: Span, frames: Float32Array, processing: AudioProces
       return chunkTile(span.rows, frames, processing)
     case "subsampled":
       return subsampledTile(span.rows, frames, processing)
+    case "ended":
+      return endedTile(span.rows, frames, processing)
     case "samples":
       return { given: frames, ...eachRow(span.rows) }
     case "paired":

@@ -4,6 +4,7 @@ import { architectures } from "./architectures.ts"
 import { ggufArchitectures } from "./gguf/architectures.ts"
 import { blockTypeNames, codecOfType } from "./gguf/types.ts"
 import { readsAudio } from "./hearing/families.ts"
+import { isGemma3n } from "./hearing/gemma3n.ts"
 import { isGemma4 } from "./hearing/gemma4.ts"
 import { GEMMA4_UNIFIED } from "./hearing/gemma4-unified.ts"
 import { isGraniteSpeech } from "./hearing/granite.ts"
@@ -102,7 +103,9 @@ export function modelsPage(): string {
 const readBy = (type: string) =>
   [
     readsImages(type) ? "images" : [],
-    readsAudio(type) || isGemma4(type) || type === GEMMA4_UNIFIED || isGraniteSpeech(type)
+    readsAudio(type) ||
+    [isGemma3n, isGemma4, isGraniteSpeech].some((is) => is(type)) ||
+    type === GEMMA4_UNIFIED
       ? "audio"
       : [],
   ]

@@ -164,6 +164,7 @@ static void elementwise(void) {
     near(first(vec_exponential(v)), exp(x), exp(x), 4e-7, "exp");
     near(first(vec_sigmoid(v)), 1 / (1 + exp(-x)), 1, 4e-7, "sigmoid");
     near(first(vec_cap(v, 5.5f)), 5.5 * tanh(x / 5.5), 5.5, 4e-7, "cap");
+    if (x > 0) near(first(vec_inverse_root(v, 5.5f)), 1 / sqrt(x + 5.5), 1, 4e-7, "inverse_root");
   }
   // What is no number shows, whichever way it went through.
   const float bad[] = {NAN, INFINITY, -INFINITY};
@@ -174,8 +175,9 @@ static void elementwise(void) {
                              first(vec_sigmoid(v)),   first(vec_cap(v, 5.5f)),
                              first(vec_quick_gelu(v)), first(vec_exp_gap(v)),
                              first(vec_softplus(v)),   first(vec_above(v, 5.5f)),
-                             first(vec_clip(v, 5.5f)), first(vec_exponential(v))};
-    for (int f = 0; f < 12; f++) expect(!isfinite(results[f]), "not finite", results[f], NAN);
+                             first(vec_clip(v, 5.5f)), first(vec_exponential(v)),
+                             first(vec_inverse_root(v, 5.5f))};
+    for (int f = 0; f < 13; f++) expect(!isfinite(results[f]), "not finite", results[f], NAN);
   }
 }
 

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from "vitest"
 import { type App, createApp } from "../../src/app.ts"
+import type { TargetName } from "../../src/compiler/targets/targets.ts"
 import type { Overrides } from "../../src/engine/limits.ts"
 
 interface Asked {
@@ -15,6 +16,7 @@ interface Asked {
 interface Serving {
   model: string
   overrides: Overrides
+  target?: TargetName
   prompts: readonly Asked[]
   media: readonly string[]
   /** As a client sends one. */
@@ -26,12 +28,12 @@ interface Answer {
 }
 
 /** A test: all prompts at once, then the second again behind what is remembered of it. */
-export function answersWith({ model, overrides, prompts, media, sent }: Serving): void {
+export function answersWith({ model, prompts, media, sent, ...settings }: Serving): void {
   const name = "golden"
   let app: App
   let url: string
   beforeAll(async () => {
-    app = await createApp({ model, servedName: name, overrides })
+    app = await createApp({ model, servedName: name, ...settings })
     url = `http://127.0.0.1:${await app.listen(0)}`
     await app.ready
   }, 240_000)

@@ -65,6 +65,7 @@ function goldenPrompts(name: string) {
 const nobody = { client: "" }
 
 const sensesIn: Record<string, string[]> = {
+  gemma3n: ["hearing"],
   gemma4: ["vision", "hearing"],
   "gemma4-unified": ["hearing"],
   "qwen2-5-omni": ["vision", "hearing"],
@@ -76,6 +77,7 @@ async function judge(
   golden: string,
   on: keyof typeof opening,
   path = goldenFolder("senses", golden),
+  wanted = sensesIn[golden]!,
 ): Promise<void> {
   const model = await openModel(path, { sees: true })
   onTestFinished(() => model.close())
@@ -83,7 +85,7 @@ async function judge(
   const { sums } = on === "vulkan" ? traitsOf(on) : {}
   const senses = sensesOf<NonNullable<Model["vision" | "hearing"]>>(model)
   expect(senses.map(({ name }) => name)).toEqual(sensesIn[golden])
-  for (const { name, sense } of senses) {
+  for (const { name, sense } of senses.filter(({ name }) => wanted.includes(name))) {
     const { graph, format, codecOf, weights } = sense
     const exact = { activations: "float", kv: "f32", ...(sums && { sums }) } as const
     const plan = compile(graph, { format, ...exact, ...(codecOf && { codecOf }) })
@@ -117,10 +119,13 @@ describe.each(names)("%s", (name) => {
 
 const { isSkipped, why } = lackOf("vulkan")
 
+/** Layers of its conformer are those of Gemma 3n's. */
+const onVulkan: Record<string, string[]> = { gemma4: ["vision"] }
+
 test.skipIf(isSkipped)(
   `sees and hears on vulkan${why}`,
   async () => {
-    for (const name of names) await judge(name, "vulkan")
+    for (const name of names) await judge(name, "vulkan", undefined, onVulkan[name])
   },
   GPU_MILLISECONDS,
 )
@@ -146,9 +151,14 @@ const serving = {
   },
 } as const
 
+/** Prompts are what its tests of answers are about, and nothing is compiled for those. */
+const interpreted = ["gemma3n"]
+
 describe.each(names)("%s answers as transformers does", (name) => {
   const model = goldenFolder("senses", name)
-  answersWith({ model, prompts: goldenPrompts(name), ...serving, media: ["image", "audio"] })
+  const target = interpreted.includes(name) ? { target: "reference" as const } : {}
+  const prompts = goldenPrompts(name)
+  answersWith({ model, prompts, ...serving, ...target, media: ["image", "audio"] })
 })
 
 const besideIt = join(goldenFolder("gguf", "senses"), "qwen2-5-omni")
@@ -237,6 +247,49 @@ test("a model of which only what it hears with is known hears", async () => {
   expect(model.hearing).toBeDefined()
   expect(model.config.embedding.sees).toBe(true)
   expect(model.config.layerInputs!.instead).toBe(7) // the padding's
+})
+
+const ended = goldenFolder("senses", "gemma3n")
+
+test.each<[string, string, Json, string]>([
+  ["config.json", "audio_config", { conf_attention_context_right: 1 }, "is 1; only 0 is known"],
+  ["config.json", "audio_config", { input_feat_size: 18 }, "is 18, which is no multiple of 4"],
+  [
+    "config.json",
+    "audio_config",
+    {
+      sscp_conv_kernel_size: [
+        [3, 3],
+        [5, 3],
+      ],
+    },
+    "only [[3,3],[3,3]]",
+  ],
+  ["config.json", "audio_config", { sscp_conv_channel_size: [6] }, "is not two counts"],
+  [
+    "config.json",
+    "audio_config",
+    { conf_num_attention_heads: 5 },
+    "is 5, which does not divide 32",
+  ],
+  ["config.json", "audio_config", { vocab_size: 5 }, "vocab_size makes 337 a token of recordings"],
+  ["config.json", "", { eoa_token_id: 9 }, "eoa_token_id makes 9 a token of recordings"],
+  ["processor_config.json", "", { audio_seq_length: 188 }, "audio_soft_tokens_per_image is 14"],
+  ["preprocessor_config.json", "", { padding_side: "left" }, "is another than right"],
+  ["preprocessor_config.json", "", { dither: 0.1 }, "is 0.1; only 0 is known"],
+])("Gemma 3n with %s of other %s, %j, is deaf", async (file, part, other, why) => {
+  const change = (json: Json) => Object.assign(part ? (json[part] as Json) : json, other)
+  const model = await openChanged(file, change, ended)
+  expect(model.deaf).toContain(why)
+})
+
+test("rows of Gemma 3n's recordings stand for padding, and have the columns of the first token", async () => {
+  const model = await openModel(ended, { sees: true })
+  onTestFinished(() => model.close())
+  const { config, audio } = model.hearing!
+  expect(config.softToken).toBe(322)
+  expect(model.config.layerInputs!.instead).toBe(0)
+  expect(audio).toMatchObject({ soft: "<pad>", most: 2.24 }) // 14 rows
 })
 
 const unified = goldenFolder("senses", "gemma4-unified")

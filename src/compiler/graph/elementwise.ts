@@ -13,6 +13,7 @@ import {
   exponential,
   gelu,
   geluTanh,
+  inverseRoot,
   quickGelu,
   relu2,
   scale,
@@ -38,6 +39,11 @@ export const elementwise = {
   above: { js: above, c: (x, by) => `vec_above(${x}, ${by})`, gpu: gpu.above },
   clip: { js: clip, c: (x, by) => `vec_clip(${x}, ${by})`, gpu: gpu.clip },
   cap: { js: cap, c: (x, by) => `vec_cap(${x}, ${by})`, gpu: gpu.cap },
+  inverse_root: {
+    js: inverseRoot,
+    c: (x, by) => `vec_inverse_root(${x}, ${by})`,
+    gpu: gpu.inverseRoot,
+  },
   scale: { js: scale, c: (x, by) => `vec_mul(${x}, vec_set(${by}))`, gpu: gpu.scale },
 } as const satisfies Record<
   string,

@@ -1,5 +1,5 @@
 // Weights of a conformer that no folder stores as the graph reads them (conformer.ts): convolutions over bands as matrices, what of a query
-// stands for distances, and how columns of heads are put together. A compiled folder has them as they are.
+// stands for distances, how columns of heads are put together, and what means of all rows so far are made with (cumulative.ts). A compiled folder has them as they are.
 
 import { narrow, widen } from "../../runtime/dtype.ts"
 import { type FloatType, floatBytes, isGroupCodec } from "../../runtime/format.ts"
@@ -19,6 +19,10 @@ export function withComputed(stored: Weights, config: ConformerConfig): Weights 
       }
       if (kind === "relative") return relativeKeys(stored, config, from)
       if (kind === "scales") return scales(stored, config, from)
+      if (kind === "learned") return learned(stored, config)
+      if (kind === "factor")
+        return factor(stored, from, { channels: config.channels[Number(layer)]!, rows })
+      if (kind === "same") return same(rows * columns, columns)
       if (kind === "stored") return stored.tensor(name, rows, columns)
       return constantTensor(from, turningOf(config), columns)
     },
@@ -29,7 +33,7 @@ export function withComputed(stored: Weights, config: ConformerConfig): Weights 
 }
 
 interface Computed {
-  kind: "spread" | "relative" | "scales" | "constant" | "stored"
+  kind: "spread" | "relative" | "scales" | "constant" | "learned" | "factor" | "same" | "stored"
   /** The stored tensor that it is made of; of a constant, what it is called. */
   from: string
   /** Of a convolution. */
@@ -45,6 +49,11 @@ function computedFrom(name: string): Computed {
     return { kind: "relative", from: name.replace("relative", "relative_k_proj") }
   if (name.endsWith(".self_attn.scales.weight"))
     return { kind: "scales", from: name.replace("scales", "per_dim_scale") }
+  if (name === LEARNED) return { kind: "learned", from: name }
+  const [, index, even] = /\.layer([01])\.(factor|means|everywhere)\.weight$/.exec(name) ?? []
+  if (even === "factor")
+    return { kind: "factor", from: name.replace("factor", "norm"), layer: index! }
+  if (even !== undefined) return { kind: "same", from: even }
   const [, constant] = /^model\.relative\.(\w+)\.weight$/.exec(name) ?? []
   return constant === undefined
     ? { kind: "stored", from: name }
@@ -111,13 +120,49 @@ function spread(
 }
 
 /** Of a query's columns: each head has the same. */
-function scales(stored: Weights, { heads, headDim }: ConformerConfig, from: string): Tensor {
-  const ofHead = stored.tensor(from, headDim, 1)
+const scales = (stored: Weights, { heads, headDim }: ConformerConfig, from: string): Tensor =>
+  repeated(stored, from, { of: headDim, length: heads * headDim })
+
+/** Of channels, the same for each band. */
+const factor = (
+  stored: Weights,
+  from: string,
+  { channels, rows }: Record<"channels" | "rows", number>,
+): Tensor => repeated(stored, from, { of: channels, length: rows })
+
+function repeated(
+  stored: Weights,
+  from: string,
+  { of, length }: Record<"of" | "length", number>,
+): Tensor {
+  const vector = stored.tensor(from, of, 1)
   return floats(async () => {
-    const { values } = convert(await ofHead.read(0, headDim), 1, ofHead.codec, "f32")
+    const { values } = convert(await vector.read(0, of), 1, vector.codec, "f32")
     const own = widen(values, "f32")
-    return Float32Array.from({ length: heads * headDim }, (_, column) => own[column % headDim]!)
+    return Float32Array.from({ length }, (_, column) => own[column % of]!)
   }, 1)
+}
+
+/** What makes a mean of a row; or of vectors zeros, the place of a row's first column. */
+function same(length: number, columns: number): Tensor {
+  const value = columns === 1 ? 0 : 1 / columns
+  return floats(async () => new Float32Array(length).fill(value), columns)
+}
+
+const LEARNED = "learned.weight"
+
+/** None, what fills up, and what ends. */
+function learned(stored: Weights, { width, cumulative }: ConformerConfig): Tensor {
+  const { of, filling, ending } = cumulative!.learned
+  const table = stored.tensor(LEARNED, of, width)
+  return floats(async () => {
+    const rows = new Float32Array(3 * width)
+    for (const [at, row] of [filling, ending].entries()) {
+      const { values } = convert(await table.read(row, 1), width, table.codec, "f32")
+      rows.set(widen(values, "f32"), (at + 1) * width)
+    }
+    return rows
+  }, width)
 }
 
 /** What of a head's query stands for distances. */

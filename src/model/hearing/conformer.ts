@@ -1,13 +1,16 @@
-// The graph of a conformer, what Gemma 4 hears with: seven neighbouring frames go in for each row, rows of the text model's width come
-// out. Two convolutions over frames and bands come first, which leave out every other frame and every other band; of the three rows of the
+// The graph of a conformer, what Gemma 4 hears with, and Gemma 3n: seven neighbouring frames go in for each row, rows of the text model's width
+// come out. Two convolutions over frames and bands come first, which leave out every other frame and every other band; of the three rows of the
 // first one that a row of the second sees, two may be none, and the last two columns that go in say so. Each is a matrix here, most of
 // which is zeros: an eighth more work than the layers', and no operation of its own.
+//
+// Those of Gemma 3n look ahead, and its norms at all there has been (cumulative.ts); behind them both have the same layers.
 //
 // A layer: an MLP half, attention over the last few rows, a convolution of each column over the last few rows, an MLP half. A score of
 // attention is q · k + q · r, where r is a learned row for how far the key lies back (distances.ts).
 //
-// Source: modeling_gemma4.py of transformers (Gemma4AudioModel).
+// Sources: modeling_gemma4.py (Gemma4AudioModel) and modeling_gemma3n.py (Gemma3nAudioEncoder) of transformers.
 
+import { ENDED_MARKS } from "../../audio/ended.ts"
 import {
   add,
   apply,
@@ -29,6 +32,7 @@ import { headsFor, within } from "../layers.ts"
 import { type Named, named, scaled } from "../tensors.ts"
 import { type Projector, projected } from "../vision/tower.ts"
 import type { Naming } from "../weights/names.ts"
+import { type Cumulative, evenSoFar, type Mark, orLearned } from "./cumulative.ts"
 import { attendByDistance, pairsFor, type Turning } from "./distances.ts"
 
 export interface ConformerConfig {
@@ -49,6 +53,8 @@ export interface ConformerConfig {
   window: number
   /** Scores are bent below it. */
   cap: number
+  /** Keys count as they are, and not by a factor. */
+  plainKeys?: true
   /** Rows that are convolved. */
   taps: number
   activation: Activation
@@ -59,8 +65,10 @@ export interface ConformerConfig {
   /** What each matrix of a layer reads and gives stays between stored numbers. */
   bounded?: true
   epsilon: number
-  /** Of a row that the layers give. */
-  given: number
+  /** Of a row that the layers give; absent: as wide as between them. */
+  given?: number
+  /** Its convolutions look ahead, and their norms at all there has been; rows that are learned stand behind those of the recording. */
+  cumulative?: Cumulative
   projector: Projector
   /** The token in whose place a row that comes out stands in a prompt. */
   softToken: number
@@ -75,16 +83,23 @@ const TAPS = 3 // of the convolutions over frames and bands, on either side
 const USUAL = 1e-6 // epsilon of the norms that no configuration has one for
 
 export function conformer(config: ConformerConfig): Graph {
-  const { architecture, width, layers, given, projector } = config
-  const own = named("", "model.")
-  let x = subsampled(config)
+  const { architecture, width, layers, cumulative, projector } = config
+  const frames = hiddenIn(conformerShapes(config).taken)
+  let x = subsampled(config, frames)
   for (let index = 0; index < layers; index++) x = layer(config, x, index)
-  const matrix = own("output", "output_proj.weight", given, width)
-  const last = linear(select(x, "hidden"), matrix, own("output_bias", "output_proj.bias", given))
-  const hidden = projected(last, projector, named("projector.", ""))
+  const last = given(config, select(x, "hidden"))
+  const rows = cumulative ? orLearned(last, markIn(frames, config), cumulative) : last
+  const hidden = projected(rows, projector, named("projector.", ""))
   const head = layerOf(0)("self_attn.post", "self_attn.post.weight", width, width) // nobody asks for logits
   const shapes = conformerShapes(config)
   return finish({ architecture, shapes, window: undefined, sinks: 0 }, x, head, { hidden })
+}
+
+function given({ given, width }: ConformerConfig, x: Node): Node {
+  if (given === undefined) return x
+  const own = named("", "model.")
+  const matrix = own("output", "output_proj.weight", given, width)
+  return linear(x, matrix, own("output_bias", "output_proj.bias", given))
 }
 
 const layerOf = (index: number) => named(`layers.${index}.`, `model.layers.${index}.`)
@@ -95,28 +110,44 @@ export function convolutionOf({ bands, channels }: ConformerConfig, index: 0 | 1
   return { bandsIn, channelsIn: index === 0 ? 1 : channels[0], channels: channels[index] }
 }
 
+/** What stands behind the frames. */
+const markIn =
+  (frames: Node, { bands }: ConformerConfig): Mark =>
+  (at) =>
+    slice(frames, SEEN_FRAMES * bands + at, 1)
+
 /** [tokens, width] */
-function subsampled(config: ConformerConfig): Node {
-  const { bands, width, epsilon } = config
-  const own = named("", "model.subsample_conv_projection.")
-  const given = hiddenIn(SEEN_FRAMES * bands + 2)
+function subsampled(config: ConformerConfig, frames: Node): Node {
+  const { bands, width, cumulative, epsilon } = config
+  const place = "model.subsample_conv_projection."
+  const own = named("", place)
+  const mark = markIn(frames, config)
   const convolved = (x: Node, index: 0 | 1, frame = "") => {
     const { bandsIn, channels } = convolutionOf(config, index)
     const tensor = `layer${index}.spread${frame}.weight`
     return linear(x, own(`conv${index}${frame}`, tensor, (bandsIn / 2) * channels, x.columns))
   }
-  const even = (x: Node, index: 0 | 1) => {
-    const weights = own(`conv${index}_norm`, `layer${index}.norm.weight`, config.channels[index])
-    return apply("above", norm(x, weights, epsilon, { kind: "layer" }), 0)
+  const even = (rows: readonly Node[], index: 0 | 1) => {
+    const made = cumulative
+      ? evenSoFar(rows, mark, named(`conv${index}_`, `${place}layer${index}.`), cumulative.epsilon)
+      : rows.map((row) => {
+          const weights = own(
+            `conv${index}_norm`,
+            `layer${index}.norm.weight`,
+            config.channels[index],
+          )
+          return norm(row, weights, epsilon, { kind: "layer" })
+        })
+    return made.map((row) => apply("above", row, 0))
   }
-  const flags = [0, undefined, 1].map((side) =>
-    side === undefined ? side : slice(given, SEEN_FRAMES * bands + side, 1),
-  )
-  const parts = flags.map((flag, frame) => {
-    const row = even(convolved(slice(given, 2 * frame * bands, TAPS * bands), 0), 0)
+  const { second, third } = ENDED_MARKS
+  const flags = cumulative ? [undefined, mark(second), mark(third)] : [mark(0), undefined, mark(1)]
+  const parts = [0, 2, 4].map((frame) => convolved(slice(frames, frame * bands, TAPS * bands), 0))
+  const rows = even(parts, 0).map((row, frame) => {
+    const flag = flags[frame]
     return convolved(flag ? multiply(row, flag) : row, 1, `${frame}`) // its columns are many: one by one
   })
-  const x = even(parts.reduce(add), 1)
+  const [x] = even([rows.reduce(add)], 1) as [Node]
   return linear(x, own("input", "input_proj_linear.weight", width, x.columns))
 }
 
@@ -181,8 +212,9 @@ export const turningOf = ({ heads, headDim, window }: ConformerConfig): Turning 
 })
 
 /** What scores are multiplied with: transformers has a part of it in queries, and a part in keys alone. */
-export function scalesOf({ headDim }: Pick<ConformerConfig, "headDim">) {
-  return { query: headDim ** -0.5 / Math.LN2, key: Math.log(1 + Math.E) / Math.LN2 }
+export function scalesOf({ headDim, plainKeys }: Pick<ConformerConfig, "headDim" | "plainKeys">) {
+  const key = plainKeys ? 1 : Math.log(1 + Math.E) / Math.LN2
+  return { query: headDim ** -0.5 / Math.LN2, key }
 }
 
 function attended(config: ConformerConfig, own: Named, x: Node): Node {
@@ -204,11 +236,11 @@ function attended(config: ConformerConfig, own: Named, x: Node): Node {
 }
 
 export function conformerShapes(config: ConformerConfig): Shapes & { taken: number } {
-  const { bands, width, layers, heads, headDim, rows, projector } = config
+  const { bands, width, layers, heads, headDim, rows, cumulative, projector } = config
   return {
     vocabulary: width,
     hidden: projector.width,
-    taken: SEEN_FRAMES * bands + 2,
+    taken: SEEN_FRAMES * bands + (cumulative ? ENDED_MARKS.columns : 2),
     layers,
     heads,
     kvHeads: heads,

@@ -174,7 +174,7 @@ export function readGemma4Audio(
     bands,
     cutting: "subsampled",
     most: SECONDS,
-    spectrum: spectrumOf(extractor, bands),
+    spectrum: spectrumOf(extractor, bands, usualSpectrum),
     mark: soft,
     soft,
     before: tokens.text("boa_token", "<|audio>"),
@@ -182,7 +182,8 @@ export function readGemma4Audio(
   }
 }
 
-function spectrumOf(extractor: Fields, bands: number): Spectrum {
+/** @param usual what the extractor does where nothing is said */
+export function spectrumOf(extractor: Fields, bands: number, usual: Spectrum): Spectrum {
   for (const [name, is] of Object.entries({ feature_size: bands, sampling_rate: RATE })) {
     const told = extractor.count(name, name === "feature_size" ? 128 : is)
     if (told !== is) throw extractor.wrong(name, `is ${told}; only ${is} is known of this model`)
@@ -194,18 +195,21 @@ function spectrumOf(extractor: Fields, bands: number): Spectrum {
     Math.round((extractor.positive(name, otherwise) * RATE) / 1000)
   const number = (name: string, otherwise: number) =>
     extractor.has(name) ? extractor.finite(name) : otherwise
-  const length = samples("frame_length_ms", 20)
+  const length = samples("frame_length_ms", (1000 * usual.length) / RATE)
   const hop = samples("hop_length_ms", 10)
   if (length < 2 || length > MAX_LENGTH) throw extractor.wrong("frame_length_ms", "is not known")
-  if (hop !== usualSpectrum.hop)
+  if (hop !== usual.hop)
     throw extractor.wrong("hop_length_ms", "is another than 10, of which rows are counted")
-  const doubled = extractor.flag("fft_overdrive", false) ? 2 : 1
-  const emphasis = number("preemphasis", 0)
-  const [low, high] = [number("min_frequency", 0), number("max_frequency", 8000)]
+  const doubled = extractor.flag("fft_overdrive", usual.transform >= 2 * usual.length) ? 2 : 1
+  const emphasis = number("preemphasis", usual.emphasis?.by ?? 0)
+  const [low, high] = [number("min_frequency", usual.low), number("max_frequency", usual.high)]
   if (!(low >= 0 && low < high))
     throw extractor.wrong("max_frequency", `is ${high}, which is not above min_frequency`)
-  const floor = extractor.positive("mel_floor", usualSpectrum.floor)
+  const floor = extractor.positive("mel_floor", usual.floor)
+  const { filled, isLeast } = usual
   return {
+    ...(filled && { filled }),
+    ...(isLeast && { isLeast }),
     length,
     hop,
     transform: doubled * 2 ** Math.ceil(Math.log2(length)),

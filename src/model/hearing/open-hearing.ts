@@ -26,6 +26,7 @@ import {
   readHearing,
   readTranscription,
 } from "./families.ts"
+import { readGemma3nAudio, readGemma3nHearing } from "./gemma3n.ts"
 import { readGemma4Audio, readGemma4Hearing } from "./gemma4.ts"
 import {
   readUnifiedAudio,
@@ -138,6 +139,14 @@ function earOf({ fields, told }: Told, text: ModelConfig): Ear | undefined {
       naming: own.naming,
       ...conformerReading(own),
       prepared: ({ extractor, tokens }) => ({ audio: readGemma4Audio(fields, extractor, tokens) }),
+    }
+  const ended = readGemma3nHearing(fields, text)
+  if (ended)
+    return {
+      config: ended,
+      naming: ended.naming,
+      ...conformerReading(ended),
+      prepared: (files) => ({ audio: readGemma3nAudio(fields, files) }),
     }
   const plain = readUnifiedHearing(fields, text)
   if (plain)

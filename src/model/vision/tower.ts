@@ -506,7 +506,8 @@ export function projected(x: Node, projector: Projector, own: Named, lines = 0):
     )
   const even = kind ? normed(x, kind, own, "norm", "projector_norm") : x
   if (!inner && gatedMlp) return throughGatedMlp(project("linear_1", even, width), gatedMlp, own)
-  if (!inner) return scaled(project("linear_1", even, width), factor)
+  const ended = (out: Node) => (last ? normed(out, last, own, "last_norm", "last_norm") : out)
+  if (!inner) return scaled(ended(project("linear_1", even, width)), factor)
   const { columns, activation, gated, twice, placed } = inner
   const first = project("linear_1", even, columns)
   const made = placed
@@ -528,7 +529,7 @@ export function projected(x: Node, projector: Projector, own: Named, lines = 0):
       : activated
     const second = project("linear_2", between, behind?.columns ?? width)
     const out = behind ? project("linear_3", second, width) : second
-    return scaled(last ? normed(out, last, own, "last_norm", "last_norm") : out, factor)
+    return scaled(ended(out), factor)
   }
   const again = apply(activation, project("linear_2", activated, columns))
   return scaled(project("linear_3", again, width), factor)

@@ -1,5 +1,5 @@
-# How loud bands are by Gemma4AudioFeatureExtractor of transformers, as it is made and with every number another; and how many frames and
-# rows of so many samples there are. See README.md.
+# How loud bands are by Gemma4AudioFeatureExtractor of transformers, as it is made and with every number another, and by Gemma 3n's; and how
+# many frames and rows of so many samples there are. See README.md.
 
 import base64
 import json
@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import transformers
 from hear import sound
-from transformers import Gemma4AudioFeatureExtractor
+from transformers import Gemma3nAudioFeatureExtractor, Gemma4AudioFeatureExtractor
 from transformers.models.gemma4.processing_gemma4 import Gemma4Processor
 
 BANDS = 16
@@ -43,6 +43,11 @@ def counted(samples):
     return dict(samples=samples, frames=int(mask.sum()), rows=rows)
 
 
+def ended(samples):
+    _, mask = heard(Gemma3nAudioFeatureExtractor(feature_size=BANDS), samples)
+    return dict(samples=samples, frames=int(mask.sum()))
+
+
 def main():
     made = dict(
         transformers=transformers.__version__,
@@ -54,6 +59,9 @@ def main():
             dict(what=what, settings=settings, **shown(Gemma4AudioFeatureExtractor(feature_size=BANDS, **settings)))
             for what, settings in SETTINGS.items()
         ],
+        ended=dict(
+            **shown(Gemma3nAudioFeatureExtractor(feature_size=BANDS)), counts=[ended(samples) for samples in (513, 640, 641, 800, 801, 26667, 480000)]
+        ),
         counts=[counted(samples) for samples in (161, 320, 321, 800, 801, 1600, 26667, 480000)],
     )
     (Path(__file__).parent / "spectrum.json").write_text(json.dumps(made, indent=1) + "\n")

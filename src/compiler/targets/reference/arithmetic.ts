@@ -173,6 +173,11 @@ export function cap(x: number, by: number): number {
   return fma(tanh, bound, x * 0)
 }
 
+/** 1 / sqrt(x + by); what is no number shows. */
+export function inverseRoot(x: number, by: number): number {
+  return fround(fround(1 / fround(Math.sqrt(fround(x + fround(by))))) + x * 0)
+}
+
 export function scale(x: number, by: number): number {
   return fround(x * fround(by))
 }

@@ -97,6 +97,13 @@ INLINE vec vec_cap(vec x, const float by) {
   return vec_fma(tanh, vec_set(by), vec_mul(x, vec_zero()));
 }
 
+INLINE vec vec_inverse_root(vec x, const float by) {
+  float lanes[16];
+  vec_store(lanes, vec_add(x, vec_set(by)));
+  for (int i = 0; i < 16; i++) lanes[i] = 1.0f / __builtin_sqrtf(lanes[i]);
+  return vec_add(vec_load(lanes), vec_mul(x, vec_zero()));
+}
+
 // log(1 + e^x), of which `power` is e^x.
 INLINE float softplus_of(const float x, const float power) {
   if (x > 20) return x;

@@ -139,6 +139,14 @@ export function cap(k: Builder, x: Value, by: number): Value {
   return fma(tanh, bound, own.mul(0))
 }
 
+/** 1 / sqrt(x + by) */
+export function inverseRoot(k: Builder, x: Value, by: number): Value {
+  const own = k.let(x)
+  return f32(1)
+    .div(own.add(fround(by)).sqrt())
+    .add(own.mul(0))
+}
+
 /** Two elements of a head, turned by an angle: every product is rounded. */
 export function turnedPair(a: Value, b: Value, cos: Value, sin: Value): [Value, Value] {
   return [a.mul(cos).sub(b.mul(sin)), b.mul(cos).add(a.mul(sin))]
