@@ -15,6 +15,7 @@ export interface Added {
 }
 
 export class Product {
+  /** The sum of all ranks; of 1 it is 2, as a matrix of one column is a vector. */
   readonly rank: number
   readonly #added: readonly Added[]
   readonly #columns: number
@@ -23,7 +24,8 @@ export class Product {
   constructor(added: readonly Added[], columns: number) {
     this.#added = added
     this.#columns = columns
-    this.rank = added.reduce((sum, { low }) => sum + low.left.width, 0)
+    const rank = added.reduce((sum, { low }) => sum + low.left.width, 0)
+    this.rank = rank === 1 ? 2 : rank
   }
 
   /** Rows of the left factor, times what the product is multiplied with. */
