@@ -4,6 +4,7 @@
 import { hasInfill } from "../chat/infill.ts"
 import { showsThinking } from "../chat/reasoning.ts"
 import type { ModelCard } from "../http/service.ts"
+import { onlyTranscribes } from "../model/hearing/open-hearing.ts"
 import type { Model } from "../model/model.ts"
 import { type Deciding, fingerprintOf } from "./fingerprint.ts"
 import type { PreparedModel } from "./prepared-model.ts"
@@ -26,7 +27,7 @@ export function cardOf(prepared: PreparedModel, created: number): ModelCard {
     sees: files.vision !== undefined,
     hears: files.hearing !== undefined,
     transcription: files.hearing?.transcription,
-    ...(files.hearing?.speech && { onlyTranscribes: true }),
+    ...(onlyTranscribes(files.hearing) && { onlyTranscribes: true }),
     contextLength: limits.context.value,
     vocabularySize: files.config.shapes.vocabulary,
     template: files.texts.templates.get("default")?.text,
@@ -63,7 +64,7 @@ export function capabilitiesOf({
 }: Pick<Model, "ranks" | "pooling" | "texts" | "hearing">): readonly string[] {
   if (ranks) return OF_RANKERS
   if (pooling) return OF_EMBEDDERS
-  if (hearing?.speech) return OF_WRITERS
+  if (onlyTranscribes(hearing)) return OF_WRITERS
   const template = templates.get("default")
   return [
     ...(template ? OF_TALKERS : OF_ALL),

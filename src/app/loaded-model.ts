@@ -6,9 +6,11 @@ import { createChat, type OpenChat } from "../chat/chat.ts"
 import type { Transcripts } from "../chat/conversation.ts"
 import type { EmbeddingModel } from "../chat/embedding.ts"
 import type { Tokenizer } from "../chat/tokenizer.ts"
+import { createAcousticTranscriber } from "../chat/transcripts/acoustic.ts"
 import { createTranscriber } from "../chat/transcripts/transcriber.ts"
 import { Closing, openWhole } from "../closing.ts"
 import { createEngine, type Engine, type EngineOptions } from "../engine/engine.ts"
+import { createFrameDecoder, type FrameDecoder } from "../engine/frame-decoder.ts"
 import type { Speculative } from "../engine/speculative.ts"
 import { allBeside } from "../engine/tower.ts"
 import type { Trace } from "../engine/trace.ts"
@@ -16,6 +18,7 @@ import { type Problem, problem } from "../errors.ts"
 import type { HttpOptions, Service } from "../http/service.ts"
 import type { Log } from "../log.ts"
 import { readAlignmentHeads } from "../model/hearing/alignment.ts"
+import { onlyTranscribes } from "../model/hearing/open-hearing.ts"
 import {
   type Loaded,
   loadWeights,
@@ -85,10 +88,10 @@ async function load(loading: Loading): Promise<LoadedModel> {
   const { settings, files, summary, reasoning, now, closing } = loading
   const templates = closing.add(openTemplates(files, now))
   const [tokenizer, running] = await openBoth(loading)
-  const { engine, weights, program, towers } = closing.add(running)
+  const { engine, weights, program, towers, frames } = closing.add(running)
   const endTokens = endsOf(files, tokenizer)
   const chat = closing.add(chatOver({ engine, towers }, tokenizer, templates, endTokens, loading))
-  const transcripts = await transcriberOver({ engine, towers }, tokenizer, loading)
+  const transcripts = await transcriberOver({ engine, towers, frames }, tokenizer, loading)
   if (transcripts) closing.add(transcripts)
   closing.add(running) // before the chat, which it asks for masks
   const defaults = settings.generationDefaults === "model" ? files.texts.sampling : {}
@@ -145,6 +148,8 @@ interface Running {
   /** Its program's fingerprint. */
   program: string
   towers: readonly OpenTower[]
+  /** Of a model that names tokens for rows of a recording: it takes the program's steps, and the engine none. */
+  frames: FrameDecoder | undefined
   /** Begins what replies need not wait for. */
   finish(): void
   close(): Promise<void>
@@ -172,11 +177,15 @@ async function openEngine(loading: Loading): Promise<Running> {
     const running = new Closing() // the program is the engine's from here on
     for (const tower of towers) running.add(tower)
     running.add({ close: () => endEngine(engine, settings.log) })
+    const { acoustic } = files.config
+    const told = { log: settings.log, onLost: loading.onLost }
+    const frames = acoustic && createFrameDecoder(program, acoustic, told)
+    if (frames) running.add(frames)
     running.add(finishing)
     const { fingerprint } = program.manifest
     const close = () => running.close()
     const finish = () => finishing.begin(engine)
-    return { engine, weights, program: fingerprint, towers, finish, close }
+    return { engine, weights, program: fingerprint, towers, frames, finish, close }
   })
   return opening.catch((error: unknown) => {
     if (!(error instanceof ProgramLost || error instanceof DriverObstacle)) throw error
@@ -292,7 +301,7 @@ function weightOptions({ settings, ending }: Loading): WeightOptions {
 }
 
 function madeFor({ ranks, pooling, hearing }: PreparedModel["files"]): EmbeddingModel["made"] {
-  if (hearing?.speech) return "to transcribe"
+  if (onlyTranscribes(hearing)) return "to transcribe"
   return ranks ? "to rank" : pooling ? "to embed" : "to write"
 }
 
@@ -334,12 +343,15 @@ async function openDrafter(loading: Loading, { programs }: Finishing): Promise<S
   return { mode, thrifty, length, room, drafter: await drafting.open({ limits, signal, load }) }
 }
 
-/** Of a Whisper, which writes nothing else. */
+/** Of a model that writes down what it hears and nothing else. */
 async function transcriberOver(
-  { engine, towers }: Pick<Running, "engine" | "towers">,
+  { engine, towers, frames }: Pick<Running, "engine" | "towers" | "frames">,
   tokenizer: Tokenizer,
   { files, summary }: Loading,
 ): Promise<Transcripts | undefined> {
+  const pieces = towers.find((tower) => tower.pieces)?.pieces
+  if (frames && pieces)
+    return createAcousticTranscriber({ decoder: frames, tokenizer, listener: pieces })
   const advice = files.hearing?.speech
   const listener = towers.find((tower) => tower.listener)?.listener
   if (!advice || !listener) return undefined
@@ -365,7 +377,7 @@ function chatOver(
   return createChat({
     engine,
     tokenizer,
-    media: towers.filter(({ listener }) => !listener),
+    media: towers.filter(({ listener, pieces }) => !(listener || pieces)),
     vocabulary: files.config.shapes.vocabulary,
     embedding: {
       made: madeFor(files),

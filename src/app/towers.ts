@@ -5,6 +5,7 @@ import { availableParallelism } from "node:os"
 import { openRecordings, type Recordings } from "../audio/recordings.ts"
 import { mostRecordingRows, mostRows as mostWindowRows } from "../audio/tiles.ts"
 import type { ChatMedium } from "../chat/media.ts"
+import type { PieceListener } from "../chat/transcripts/acoustic.ts"
 import type { Listener } from "../chat/transcripts/transcriber.ts"
 import { openWhole } from "../closing.ts"
 import { type ProgramWish, parameterCount, prepareProgram } from "../compiler/targets/prepare.ts"
@@ -64,6 +65,7 @@ interface Medium extends Pick<ChatMedium, "kind" | "mark" | "isPromptMutual"> {
 /** Makes images or recordings ready for the tower. */
 export interface Preparing {
   seek?: Recordings["seek"]
+  cut?: Recordings["cut"]
   prepare(bytes: Uint8Array, field: string, caller: Caller): Promise<SeenImage>
   close(): Promise<void>
 }
@@ -162,6 +164,8 @@ function besideOf({ configuration }: Sight | Hearing): string {
 export interface OpenTower extends ChatMedium, Pick<Tower, "stats"> {
   /** Of a Whisper's: what it hears is no part of a conversation. */
   listener?: Listener
+  /** Likewise of one that is heard piece by piece. */
+  pieces?: PieceListener
   /** Stands back behind the model's steps. */
   beside: Beside
   /** Of its weights. */
@@ -185,9 +189,12 @@ export async function openTower(
     const tower = closing.add(createTower(program, { log, onLost }))
     const source = closing.add(medium.open(log))
     const { hidden } = program.manifest.shapes
-    const { seek } = source
+    const { seek, cut } = source
     return {
       ...("speech" in sense && seek && { listener: listening({ seek }, tower, medium.tileRows) }),
+      ...("audio" in sense &&
+        sense.audio.cutting === "eighths" &&
+        cut && { pieces: inPieces({ cut }, tower) }),
       kind,
       mark,
       soft: { text: soft, id: sense.config.softToken },
@@ -286,6 +293,20 @@ function listening(source: Pick<Recordings, "seek">, tower: Tower, rows: number)
       const rowsAt = (frame: number, caller: Caller) =>
         tower.read(rows, async () => [windowAt(frame)], caller)
       return { hash, samples, frames, rowsAt }
+    },
+  }
+}
+
+/** A piece is computed when it is asked for, and not kept. */
+function inPieces(source: Pick<Recordings, "cut">, tower: Tower): PieceListener {
+  return {
+    listen: async (bytes, field, caller) => {
+      const { samples, pieces } = await source.cut(bytes, field, caller)
+      const reading = pieces.map(({ rows, tile }) => ({
+        rows,
+        read: (caller: Caller) => tower.read(rows, async () => [tile()], caller),
+      }))
+      return { samples, pieces: reading }
     },
   }
 }

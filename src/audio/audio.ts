@@ -81,12 +81,22 @@ export interface PairedProcessing extends Preparing {
   asked: number
 }
 
+/** A row of every eight frames, of a piece of a recording at a time: eighths.ts. */
+export interface EighthsProcessing extends Preparing {
+  cutting: "eighths"
+  /** Seconds of a piece; a longer recording is cut where it is quietest. */
+  window: number
+  /** Samples are less so much of the one before. */
+  emphasis: number
+}
+
 export type AudioProcessing =
   | WhisperProcessing
   | ChunkProcessing
   | SubsampledProcessing
   | SamplesProcessing
   | PairedProcessing
+  | EighthsProcessing
 
 /** Of a conformer: what of a sound is transformed, and what becomes of that. */
 export interface Spectrum {
@@ -120,8 +130,8 @@ export interface Tile {
   /**
    * What a tower's convolutions see of each row. Two of three taps: where the second has stride 2 five frames, and whether there is a row
    * before, [rows, 5 * bands + 1]; of pieces, whether there is one behind, too, [rows, 5 * bands + 2]; and where rows are filled up, whether
-   * it is one itself, [rows, 5 * bands + 3]. Those of chunks are told in chunks.ts, of pairs in paired.ts; samples are as they are,
-   * [rows, samples].
+   * it is one itself, [rows, 5 * bands + 3]. Those of chunks are told in chunks.ts, of pairs in paired.ts, of eights in
+   * eighths.ts; samples are as they are, [rows, samples].
    */
   given: Float32Array
   places: Int32Array // [rows] 0, 1, 2, …; zeros where nobody looks them up
@@ -136,6 +146,12 @@ export interface SoughtRecording {
   samples: number // at 16 kHz
   frames: number // that it has, 100 of a second; no window begins behind them
   windowAt: (frame: number) => Tile
+}
+
+/** A recording in pieces, each of which is heard by itself. */
+export interface CutRecording {
+  samples: number // at 16 kHz
+  pieces: readonly { rows: number; tile: () => Tile }[]
 }
 
 /** One channel of numbers between -1 and 1. */

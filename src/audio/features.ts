@@ -95,13 +95,14 @@ export function melWeights(bands: number): Float32Array {
   return weights
 }
 
-/** Triangles that overlap by half, each of the same area. */
-function slaneyFilters(bands: number): Filter[] {
+/** Triangles that overlap by half, each of the same area. @param transform numbers that a spectrum is made of */
+export function slaneyFilters(bands: number, transform = LENGTH): Filter[] {
   const top = melOf(RATE / 2)
   const corners = Array.from({ length: bands + 2 }, (_, corner) =>
     hertzOf((top * corner) / (bands + 1)),
   )
-  return melFilters(corners, { bins: BINS, step: RATE / LENGTH }, (low, high) => 2 / (high - low))
+  const spectrum = { bins: transform / 2 + 1, step: RATE / transform }
+  return melFilters(corners, spectrum, (low, high) => 2 / (high - low))
 }
 
 /** Slaney's scale: a straight line up to 1000 Hz, and from there on 27 steps to 6.4 times as much. */

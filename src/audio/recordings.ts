@@ -6,12 +6,18 @@ import { codeRoot } from "../code-root.ts"
 import type { Log } from "../log.ts"
 import { type Ask, Decoder, type DecodingLimits, refusedFile } from "../worker/decoder.ts"
 import type { Caller } from "../worker/lane.ts"
-import type { AudioProcessing, HeardRecording, SoughtRecording, Tile } from "./audio.ts"
+import type {
+  AudioProcessing,
+  CutRecording,
+  HeardRecording,
+  SoughtRecording,
+  Tile,
+} from "./audio.ts"
 import { type Span, soughtFrames, soughtTile, tileOf } from "./tiles.ts"
 
 export type Order =
   | { kind: "hear"; bytes: Uint8Array }
-  /** Of the recording that was heard last: at most 3,000, or 1.5 MB. */
+  /** Of the recording that was heard last: a few megabytes at most. */
   | { kind: "frames"; window: number }
 
 /** `samples`: how many it has at 16 kHz. */
@@ -30,6 +36,8 @@ export interface Recordings {
   prepare(bytes: Uint8Array, field: string, caller: Caller): Promise<HeardRecording>
   /** The same of a tower whose windows are sought, of which every frame is kept. */
   seek(bytes: Uint8Array, field: string, caller: Caller): Promise<SoughtRecording>
+  /** The same piece by piece, of which every frame is kept until it is asked for. */
+  cut(bytes: Uint8Array, field: string, caller: Caller): Promise<CutRecording>
   close(): Promise<void>
 }
 
@@ -88,11 +96,27 @@ export function openRecordings(
     return { tiles, text: before + soft.repeat(rows) + after, rows }
   }
 
+  async function cut(
+    bytes: Uint8Array,
+    field: string,
+    ask: Ask<Order, Answer>,
+  ): Promise<CutRecording> {
+    const { windows, samples } = await hear(bytes, field, ask)
+    const pieces: { rows: number; tile: () => Tile }[] = []
+    for (const [window, span] of windows.entries()) {
+      const frames = await framesOf(window, ask)
+      pieces.push({ rows: span.rows, tile: () => tileOf(span, frames, processing) })
+    }
+    return { samples, pieces }
+  }
+
   return {
     prepare: (bytes, field, caller) =>
       decoder.decode(bytes, field, caller, (ask) => prepare(bytes, field, ask)),
     seek: (bytes, field, caller) =>
       decoder.decode(bytes, field, caller, (ask) => seek(bytes, field, ask)),
+    cut: (bytes, field, caller) =>
+      decoder.decode(bytes, field, caller, (ask) => cut(bytes, field, ask)),
     close: () => decoder.close(),
   }
 }

@@ -5,6 +5,7 @@
 
 import type { AudioProcessing, SamplesProcessing, Tile, WhisperProcessing } from "./audio.ts"
 import { chunkRows, chunkTile, chunkWindows } from "./chunks.ts"
+import { eighthsRows, eighthsTile, eighthsWindows, LEAST_EIGHTHS } from "./eighths.ts"
 import { featuresOf, HOP, LENGTH, RATE } from "./features.ts"
 import { LEAST_PAIRED, pairedRows, pairedTile, pairedWindow } from "./paired.ts"
 import { leastOf } from "./spectrum.ts"
@@ -38,6 +39,8 @@ export function mostRows(processing: AudioProcessing): number {
       return Math.ceil((processing.most * RATE) / processing.bands)
     case "paired":
       return pairedRows(processing.most * RATE, processing).rows
+    case "eighths":
+      return eighthsRows(processing.window * RATE)
     default: {
       if (processing.cutting === "pieces") return ownRows(windowSeconds(processing) * RATE)
       if (processing.cutting === "filled") return filledRows(rowsOf(FRAMES), processing)
@@ -89,6 +92,8 @@ export function leastSamples(processing: AudioProcessing): number {
       return leastOf(processing.spectrum)
     case "paired":
       return LEAST_PAIRED
+    case "eighths":
+      return LEAST_EIGHTHS
     default: {
       const frames = 2 * processing.joined - 1
       return processing.isLate ? frames * HOP : (frames - 1) * HOP + 1
@@ -107,6 +112,8 @@ export function windowsOf(samples: Float32Array, processing: AudioProcessing): W
       return [samplesWindow(samples, processing)]
     case "paired":
       return [pairedWindow(samples, processing)]
+    case "eighths":
+      return eighthsWindows(samples, processing)
     case "pieces":
       return pieceWindows(samples, processing)
     case "sought":
@@ -252,6 +259,8 @@ export function tileOf(span: Span, frames: Float32Array, processing: AudioProces
       return { given: frames, ...eachRow(span.rows) }
     case "paired":
       return pairedTile(span, frames, processing)
+    case "eighths":
+      return eighthsTile(span.rows, frames, processing)
     default:
       return whisperTile(span, frames, processing)
   }

@@ -127,8 +127,8 @@ export interface TranscriptRequest {
 export interface TranscriptReply {
   /** Of the recording. */
   seconds: number
-  /** Its name in English. */
-  language: string
+  /** Its name in English; undefined: the model does not say. */
+  language: string | undefined
   /** Of one choice: content, finish and usage. */
   events: AsyncIterable<ReplyEvent>
   /** Those whose text has been told; none where they were not asked for and all of it is one window. */

@@ -314,6 +314,7 @@ describe("however the bytes are cut into tokens", () => {
     for (let round = 0; round < 40; round++)
       for (const [said, thought, content, reason] of [
         [" to=user<|message|>Four to=user 🙂", "", "Four to=user 🙂", "stop"],
+        [" to=user<|message|>to=user<|message|>🙂", "", "to=user<|message|>🙂", "stop"],
         [` to=self<|message|>hm 🙂${next} to=user<|message|>A`, "hm 🙂", "A", "stop"],
         [` to=self<|message|>hm${next} ${call}`, "hm", "", "tool_calls"],
         [` to=user<|message|>So:${next} ${call}${next} ${call}`, "", "So:", "tool_calls"],

@@ -11,6 +11,7 @@ import {
   type Node,
   readers,
   stateSize,
+  valueDim,
   type Weight,
 } from "./graph/graph.ts"
 import {
@@ -77,12 +78,16 @@ function groupsOf({ nodes, shapes: { context } }: Graph): KvShape[] {
       const none = { kvHeads: 0, headDim: { key: 0, value: 0 } }
       keep(node.delta.layer, { ...none, state: stateSize(node.delta) })
     }
+    if (node.op === "indexer") {
+      const { layer, headDim } = node.indexer
+      keep(layer, { kvHeads: 1, headDim: { key: headDim, value: 0 } })
+    }
     if (node.op !== "attention" || node.inputs.length === 1) continue
     const { layer, kvHeads, headDim, latent, window = context, bidirectional } = node.attention
     keep(layer, {
       ...(node.attention.media && { media: true as const }),
       kvHeads,
-      headDim: { key: headDim, value: latent === undefined ? headDim : 0 },
+      headDim: { key: headDim, value: latent === undefined ? valueDim(node.attention) : 0 },
       ...(window < context && !bidirectional ? { window } : {}),
     })
   }
@@ -259,8 +264,9 @@ class Lowering {
         break
       }
       case "attention": {
-        const [q, k, v] = node.inputs
+        const [q, k, third] = node.inputs
         const { attention, sinkLogits, biases } = node
+        const [v, chosen] = attention.sparse ? [undefined, third] : [third, undefined]
         const place = this.#placeOf(attention.layer)
         if (k) emit({ op: "storeKv", key: at(k), value: v && at(v), place }, k.rows)
         const { span } = this.#sums
@@ -274,10 +280,20 @@ class Lowering {
             parameter: this.#parameters.id(biases),
             distances: biases.rows / attention.heads,
           },
+          ...(chosen && { chosen: at(chosen) }),
           place,
           span,
           output: fresh(),
         })
+        break
+      }
+      case "indexer": {
+        const [q, k, weights] = node.inputs
+        const place = this.#placeOf(node.indexer.layer)
+        emit({ op: "storeKv", key: at(k), value: undefined, place }, k.rows)
+        const { indexer } = node
+        const read = { query: at(q), weights: at(weights) }
+        emit({ op: "indexer", ...read, indexer, place, output: fresh() })
         break
       }
       case "convolve": {
@@ -431,7 +447,7 @@ function lastReaders(graph: Graph, makesRows: boolean): Map<Node, number> {
 }
 
 /** A product makes a row of so many others at most: each of its groups of threads reads them all. */
-export const MOST_GIVEN = 3
+export const MOST_GIVEN = 4
 
 /** What a row is made of in its run, column by column but for sums over the whole of it; nothing, if it is not made there. */
 function beginningOf(row: Node, isOfRun: (node: Node) => boolean): readonly Node[] {
@@ -440,6 +456,7 @@ function beginningOf(row: Node, isOfRun: (node: Node) => boolean): readonly Node
     (node.op === "quantize" ||
       node.op === "apply" ||
       node.op === "weigh" ||
+      node.op === "rope" ||
       (node.op === "norm" && node.width === node.columns) ||
       ((node.op === "add" || node.op === "multiply") &&
         node.inputs.every(({ columns }) => columns === node.columns)))

@@ -26,6 +26,8 @@ import {
   type EmbeddedBy,
   type ExpertBiases,
   functionText,
+  type Indexer,
+  indexerText,
   type Routing,
   routingText,
   windowText,
@@ -192,8 +194,22 @@ export type StepOp =
       sinkLogits: ParameterId | undefined
       /** [heads, distances], that of a key where its query stands in the middle. Added to scores when these are scaled and capped. */
       biases: { parameter: ParameterId; distances: number } | undefined
+      /** Of sparse attention what an indexer has chosen: nothing else is seen, as if it were not there. */
+      chosen?: View
       place: Place
       span: SumOrder["span"]
+      output: View
+    }
+  /**
+   * As the graph says; keys are read from the cache alone, `weights` has a column for each head. A product with a key is one sum, by fused
+   * multiply-adds in the order of columns, of codes of 8 bits times the key's scale; and so is a score, in the order of heads.
+   */
+  | {
+      op: "indexer"
+      query: View
+      weights: View
+      indexer: Indexer
+      place: Place
       output: View
     }
   /**
@@ -482,16 +498,21 @@ function printStep(plan: Plan, step: Step): string {
         `${view(step.output)} = headMatmul ${view(step.input)} ${p(step.weight)} heads ${step.heads} kept ${step.kept}`,
       )
     case "attend": {
-      const { heads, kvHeads, headDim, latent, cap } = step.attention
+      const { heads, kvHeads, headDim, latent, value, cap } = step.attention
       const spaced = (texts: readonly string[]) => texts.map((text) => ` ${text}`).join("")
       const [seen, direction] = [windowText, directionText].map((of) => spaced(of(step.attention)))
       const sunk = step.sinkLogits === undefined ? "" : ` sinks ${p(step.sinkLogits)}`
       const { biases } = step
       const biased = biases ? ` biases ${p(biases.parameter)} of ${biases.distances}` : ""
+      const chosen = step.chosen ? ` of ${view(step.chosen)}` : ""
       return on(
-        `${view(step.output)} = attend ${placeText(step.place)} ${view(step.query)} heads ${heads}/${kvHeads} x ${headDim}${latent === undefined ? "" : ` values ${latent}`}${cap === undefined ? "" : ` cap ${cap}`}${seen}${sunk}${biased}${direction}${step.arithmetic === "codes" ? " in codes" : ""}${step.span === undefined ? "" : ` span ${step.span}`}`,
+        `${view(step.output)} = attend ${placeText(step.place)} ${view(step.query)}${chosen} heads ${heads}/${kvHeads} x ${headDim}${value === undefined ? "" : ` + ${value}`}${latent === undefined ? "" : ` values ${latent}`}${cap === undefined ? "" : ` cap ${cap}`}${seen}${sunk}${biased}${direction}${step.arithmetic === "codes" ? " in codes" : ""}${step.span === undefined ? "" : ` span ${step.span}`}`,
       )
     }
+    case "indexer":
+      return on(
+        `${view(step.output)} = indexer ${placeText(step.place)} ${view(step.query)} by ${view(step.weights)} ${indexerText(step.indexer)}`,
+      )
     case "convolve":
       return on(
         `${view(step.output)} = convolve ${placeText(step.place)} ${p(step.taps)} count ${step.count}${step.ahead ? ` ahead ${step.ahead}` : ""}${biasText(step.bias)}`,

@@ -5,7 +5,8 @@
 //   o, down             columns, so that each shard has partial sums: `gather` brings those of all together, `reduce` adds them
 //   experts             rows of gate and up; what they make is gathered, since a row's sums are added up by their shares and parts
 //                       of sums cannot be; then rows of down
-//   latent attention    heads of queries, and the rows that bring them to what is remembered and back; that is whole everywhere
+//   latent attention    heads of queries, and the rows that bring them to what is remembered and back; that is whole everywhere, and so
+//                       is what an indexer chooses of it
 //   states              heads, with their keys; convolutions, their columns
 //   norms               of heads; where one goes over more columns than a shard has, these are gathered, and what is made of them
 //                       is whole
@@ -273,6 +274,15 @@ class Sharding {
         return [this.#isConvolved(step.place) ? this.#storeRows(step) : this.#storeHeads(step)]
       case "attend":
         return [this.#attend(step)]
+      case "indexer":
+        return [
+          {
+            ...step,
+            query: this.#wholeView(step.query),
+            weights: this.#wholeView(step.weights),
+            output: this.#made(step.output),
+          },
+        ]
       case "convolve": {
         const split = this.#stored.get(JSON.stringify(step.place))
         const taps = this.#parameter(step.taps, split && cutOf(split, step.count))
@@ -593,7 +603,7 @@ class Sharding {
   }
 
   #attend(step: Extract<StepOp, { op: "attend" }>): StepOp {
-    const { query, attention, sinkLogits, biases, output } = step
+    const { query, attention, sinkLogits, biases, chosen, output } = step
     const parts = this.#shards
     const { heads, kvHeads } = attention
     const own = this.#heads(query, parts)
@@ -614,6 +624,7 @@ class Sharding {
         ...biases,
         parameter: this.#parameter(biases.parameter, [{ length: heads * biases.distances, parts }]),
       },
+      ...(chosen && { chosen: this.#wholeView(chosen) }),
       output: this.#made(output, [{ length: output.columns, parts, madeBy }]),
     }
   }
@@ -933,7 +944,9 @@ function viewsRead(step: Step): View[] {
     case "storeKv":
       return step.value ? [step.key, step.value] : [step.key]
     case "attend":
-      return [step.query]
+      return step.chosen ? [step.query, step.chosen] : [step.query]
+    case "indexer":
+      return [step.query, step.weights]
     case "add":
     case "multiply":
       return [step.a, step.b]

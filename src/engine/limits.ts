@@ -212,7 +212,7 @@ function layOut(demand: Demand, context: number, sequences: number, most: number
   return { total, slides, drafts, program, fit, why }
 }
 
-/** However long a sequence is, it has its states, and as many blocks as convolutions look back. */
+/** However long a sequence is, it has its states, and as many blocks as convolutions look back; or nothing is kept of it. */
 function layOutStates(demand: Demand, span: Chosen, step: StepLimits, drafts: number): Layout {
   const { mode, overrides, traits } = demand
   const { sequences } = step
@@ -223,8 +223,9 @@ function layOutStates(demand: Demand, span: Chosen, step: StepLimits, drafts: nu
   const most = mostOf(demand, step)
   const blocks = most.map((m, group) => (isState(demand.manifest, group) ? m : m + spares))
   const program = { ...step, blocks }
-  const { mostBlocks = { value: blocks[0]!, why: MEMORY_ALLOWS } } = traits
-  const isAddressed = blocks[0]! <= mostBlocks.value
+  const [first = 0] = blocks
+  const { mostBlocks = { value: first, why: MEMORY_ALLOWS } } = traits
+  const isAddressed = first <= mostBlocks.value
   const fit = isAddressed && fits(memoryShares(demand, program)) ? "well" : "not"
   return { total, slides: false, drafts, program, fit, why: mostBlocks.why }
 }
@@ -309,10 +310,10 @@ export function trailBlocks(
   return Math.max(one, Math.min(sequences.value * one, MAX_TRAIL))
 }
 
-/** Whether states are all that reaches further back than a window. */
+/** Whether states are all that reaches further back than a window, or nothing is. */
 const isOfStates = ({ kv: { groups } }: Pick<Manifest, "kv">) =>
   groups.every(({ window, state }) => window !== undefined || state !== undefined) &&
-  groups.some(({ state }) => state !== undefined)
+  (groups.length === 0 || groups.some(({ state }) => state !== undefined))
 
 /** What the specification calls the model's context window size, or sliding window size. */
 function spanOf({ manifest, mode }: Demand, context: number): Chosen {
@@ -409,7 +410,7 @@ function memoryShares(demand: Demand, program: ProgramLimits): MemoryShares {
   const buffers = bufferBytes({ ...program, tokens: 0 })
   const share = shareOf(demand)
   const { hostBytesPerBlock = 0, hostBytes } = drafts?.model ?? {}
-  const onHost = program.blocks[0]! * hostBytesPerBlock + (hostBytes?.(program) ?? 0)
+  const onHost = (program.blocks[0] ?? 0) * hostBytesPerBlock + (hostBytes?.(program) ?? 0)
   const groups = manifest.kv.groups.map(({ layers, window, state, bytesPerBlock }, group) => ({
     layers: layers.length,
     window,

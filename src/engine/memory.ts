@@ -57,8 +57,8 @@ export class Memory {
     const shapes = groups.map((each, group) => ({ ...each, group, spares, sinks }))
     const all = { window: Number.POSITIVE_INFINITY, spares, sinks }
     const [first] = shapes
-    const isApart = first!.window < all.window
-    const shape = isApart ? { ...all, group: groups.length, blocks: trail + spares } : first!
+    const isApart = !first || first.window < all.window
+    const shape = isApart ? { ...all, group: groups.length, blocks: trail + spares } : first
     this.#recycling = recycled
     this.cache = new PrefixCache(shape.blocks)
     this.#trail = new Pool(shape, this.cache)
@@ -103,7 +103,8 @@ export class Memory {
 
   /** How many blocks of the first group can be found. */
   get remembered(): number {
-    return (this.#groups[0] === this.#trail ? this.cache : this.#followers[0]!.companions).size
+    const [first] = this.#followers
+    return (this.#groups[0] === this.#trail || !first ? this.cache : first.companions).size
   }
 
   /** Block copies that the program must make before the next step, in order; of each group. */

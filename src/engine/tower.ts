@@ -5,20 +5,15 @@
 // A tile takes seconds on a processor, and tokens that others wait for come first: while a step of the model runs the tower stands
 // back, and between two of those it has its share of the time (engine.ts).
 
-import { type Problem, problem } from "../errors.ts"
-import type { Log } from "../log.ts"
 import {
   BLOCK,
   type CancelWord,
   type Program,
   type ProgramLimits,
-  ProgramLost,
-  type SamplingRows,
   type StepInput,
-  type StepOutput,
 } from "../runtime/program.ts"
 import { type Caller, Lane } from "../worker/lane.ts"
-import { failure } from "./endings.ts"
+import { LoneSteps, type LoneStepsOptions, likeliestOf } from "./lone-steps.ts"
 
 /** Some patches of an image, as rows that are read together. */
 export interface Tile {
@@ -76,54 +71,19 @@ export const towerLimits = (groups: number, rows: number): ProgramLimits => ({
   rows: 1,
 })
 
-export interface TowerOptions {
-  log?: Log
-  /** Told once when the program is lost: whoever asks is told why from then on. */
-  onLost?: (reason: Problem) => void
-}
-
-export function createTower(program: Program, { log, onLost }: TowerOptions = {}): Tower {
+/** @param options what is told of its program */
+export function createTower(program: Program, options: LoneStepsOptions = {}): Tower {
   const lane = new Lane()
+  const steps = new LoneSteps(program, "reads images or recordings", options)
   const { groups } = program.manifest.kv
   const { hidden } = program.manifest.shapes
   const behind: CancelWord = new Int32Array(new SharedArrayBuffer(4))
-  let running: { cancel: CancelWord; step: Promise<StepOutput> } | undefined
-  let lost: Problem | undefined
   const stats = { read: 0, seconds: 0 }
   let isClosed = false
-
-  function lose({ message }: ProgramLost): Problem {
-    lost = problem("program_lost", { problem: message })
-    log?.error({ why: message }, "the program that reads images or recordings is lost")
-    onLost?.(lost)
-    return lost
-  }
-
-  async function take(tile: Tile, signal: AbortSignal | undefined): Promise<Float32Array> {
-    signal?.throwIfAborted()
-    if (isClosed) throw problem("server_closing", {})
-    if (lost) throw lost
-    const cancel: CancelWord = new Int32Array(new SharedArrayBuffer(4))
-    const abort = () => Atomics.store(cancel, 0, 1)
-    signal?.addEventListener("abort", abort, { once: true })
-    const step = program.step({ ...stepOf(tile, groups.length), behind }, cancel)
-    running = { cancel, step }
-    try {
-      const output = await step
-      if (output.kind === "done") return output.hidden
-    } catch (error) {
-      throw error instanceof ProgramLost ? lose(error) : failure(error)
-    } finally {
-      signal?.removeEventListener("abort", abort)
-      running = undefined
-    }
-    throw signal?.aborted ? signal.reason : problem("server_closing", {})
-  }
-
   const letGo = () => Atomics.store(behind, 0, 0)
   return {
     get isBusy() {
-      return running !== undefined
+      return steps.isBusy
     },
     hold: () => Atomics.store(behind, 0, 1),
     letGo,
@@ -134,7 +94,8 @@ export function createTower(program: Program, { log, onLost }: TowerOptions = {}
         const cut = await tiles()
         const begun = performance.now()
         for (const tile of cut) {
-          const own = await take(tile, caller.signal)
+          const step = { ...stepOf(tile, groups.length), behind }
+          const own = (await steps.take(step, caller.signal)).hidden
           all.set(own, at)
           at += own.length
         }
@@ -149,9 +110,9 @@ export function createTower(program: Program, { log, onLost }: TowerOptions = {}
       if (isClosed) return
       isClosed = true
       lane.close()
-      if (running) Atomics.store(running.cancel, 0, 1)
+      const ended = steps.close()
       letGo()
-      await running?.step.catch(() => {}) // whoever asked for it is told
+      await ended
       await program.close()
     },
   }
@@ -172,30 +133,6 @@ function stepOf({ given, places, wanted, ...beside }: Tile, groups: number): Ste
     hiddenRows: wanted,
     hiddenIn: given,
     ...beside,
-    sampling: nothingDrawn,
+    sampling: likeliestOf(0),
   }
-}
-
-const [integers, floats] = [new Int32Array(0), new Float32Array(0)]
-
-const nothingDrawn: SamplingRows = {
-  temperature: floats,
-  topK: integers,
-  topP: floats,
-  minP: floats,
-  presence: floats,
-  frequency: floats,
-  repetition: floats,
-  countStarts: Int32Array.of(0),
-  countTokens: integers,
-  counts: integers,
-  biasStarts: Int32Array.of(0),
-  biasTokens: integers,
-  biases: floats,
-  masks: new Uint32Array(0),
-  maskRow: integers,
-  seed: new BigUint64Array(0),
-  choice: integers,
-  position: integers,
-  topLogprobs: integers,
 }

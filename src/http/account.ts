@@ -74,7 +74,8 @@ export class Account {
   /** @param status the answer's; of one whose client left it is none */
   tell(status: number): Told {
     const usage = this.#usage
-    const { prompt, media, prepared, queued } = this.#admitted ?? {}
+    const { prompt: admitted, media, prepared, queued } = this.#admitted ?? {}
+    const prompt = usage?.promptTokens ?? admitted // a recording's windows are counted as they are heard
     const queueMs = queued?.()
     return {
       outcome: this.#outcome(status),

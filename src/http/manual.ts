@@ -121,7 +121,7 @@ With a \`language\` and a \`prompt\` there stands behind it
 
 > ${moreOf({ language: "en", prompt: "PROMPT" }).join(" ")}
 
-A [Whisper](audio.md#whisper) was made for this and nothing else, and answers as OpenAI's \`whisper-1\`: told below. Two families were taught a form of their own, and are asked by it, with no words at all:
+A [Whisper](audio.md#whisper) was made for this and nothing else, and answers as OpenAI's \`whisper-1\`: told below; so does a [Parakeet](audio.md#parakeet). Two families were taught a form of their own, and are asked by it, with no words at all:
 
 - Qwen3-ASR: \`prompt\` is the system's message, and with a \`language\` the reply begins with \`language English<asr_text>\`, which is no part
   of the answer. Without one the model says so itself, which is left out. It knows 30 languages; another is 400.
@@ -132,11 +132,13 @@ A [Whisper](audio.md#whisper) was made for this and nothing else, and answers as
   a chat with other words. A recording that is longer than the model hears is refused ([how long that is](audio.md#how-it-is-prepared)), and
   a transcript ends where the context does.
 - A stream has the events \`transcript.text.delta\` and one \`transcript.text.done\`, and ends with \`[DONE]\`.
-- Models tell no speakers, and only a Whisper tells times, so what asks for those is [refused](#known-and-refused), as is \`chunking_strategy\`.
+- Models tell no speakers, and only Whisper and Parakeet tell times, so what asks for those is [refused](#known-and-refused), as is \`chunking_strategy\`.
 - A Whisper's \`response_format\` may be \`verbose_json\`, with \`segments\`, [\`words\`](audio.md#when-each-word-is-said), \`language\` and \`duration\`, or \`srt\` or \`vtt\`, and its \`language\` a name in English, too;
   without one it is found. Its \`prompt\` is what was said before. \`usage\` has the recording's seconds. \`include\` is refused, and so are times in a stream, which
   has a delta for each segment where the recording is longer than 30 seconds. \`POST /v1/audio/translations\` takes the same but for \`language\`, \`stream\` and
   \`timestamp_granularities\`, and answers in English; of other models it is refused.
+- A Parakeet's \`response_format\` may be any of these, too. It takes no \`language\`, no \`prompt\` and no \`temperature\` above 0, and translates nothing. A stream has a delta
+  for each token.
 - A field's text is what its type says: \`0.5\`, \`true\`; an empty one is absent. Lists are parts of one name, with or without \`[]\`.
 - A web page may send one from this server's own origin, or from one that may post by the [options of CORS](#who-may-call); any other is 403.
 

@@ -1,10 +1,11 @@
 // A picture becomes tiles as the tower takes them, and the grid in which they lie. What comes out is what the processors of
 // transformers make, sizes rounded as Python rounds them: image_processing_idefics3.py (and smolvlm), image_processing_got_ocr2.py (and granite_docling),
 // image_processing_cohere2_vision.py, image_processing_deepseek_vl.py, image_processing_qwen2_vl.py, image_processing_pixtral.py,
-// image_processing_gemma4.py, image_processing_llava_next.py, image_processing_lfm2_vl.py, image_processing_llama4.py,
+// image_processing_gemma4.py, image_processing_muse_glimmer.py, image_processing_llava_next.py, image_processing_lfm2_vl.py, image_processing_llama4.py,
 // image_processing_kimi_k25.py, image_processing_minicpmv4_6.py (and minicpm_ocr), image_processing_mllama.py, image_processing_paddleocr_vl.py, and for the others image_processing_backends.py.
 
 import type { Cutting, ImageProcessing, Picture, Size, Tiles } from "./image.ts"
+import { inSetOrder, type Pair } from "./python-set.ts"
 import { resize, type Window } from "./resample.ts"
 
 /** How many tiles lie beside and below each other; one more behind them, where they are several, or before them, holds all of the picture. */
@@ -21,6 +22,7 @@ export function cut(picture: Picture, processing: ImageProcessing): Cut | { refu
   if (cutting.kind === "fit") return fitted(picture, cutting, processing)
   if (cutting.kind === "within") return inside(picture, cutting, processing)
   if (cutting.kind === "fill") return filling(picture, cutting, processing)
+  if (cutting.kind === "proportion") return inProportion(picture, cutting, processing)
   if (cutting.kind === "slices") return sliced(picture, cutting, processing)
   if (cutting.kind === "shrink") return shrunk(picture, cutting, processing)
   if (cutting.kind === "split") return split(picture, cutting, processing)
@@ -187,6 +189,38 @@ function filling(picture: Picture, { most }: Of<"fill">, { tile, filter }: Image
   return { grid: ONE, tiles: [resize(picture, size, filter)] }
 }
 
+/** `smart_resize` there. Of an image that is so long that no whole side is left, the long one is as long as may be. */
+function inProportion(
+  picture: Picture,
+  cutting: Of<"proportion">,
+  { tile, filter }: ImageProcessing,
+): Cut {
+  const { width, height } = picture
+  const step = tile.width
+  const most = Math.floor(cutting.most / (step * step))
+  let [down, across] = [height / step, width / step]
+  const ratio = across / down
+  if (down * across > most) {
+    down = Math.sqrt(most / ratio)
+    across = down * ratio
+  }
+  const both = (side: number) => [Math.floor(side), Math.ceil(side)]
+  const grids = inSetOrder(
+    both(down).flatMap((tall) => both(across).map((wide) => [tall, wide] as const)),
+  ).filter(([tall, wide]) => tall >= 1 && wide >= 1 && tall * wide <= most)
+  const farOf = ([tall, wide]: Pair) => Math.abs(tall / wide - height / width)
+  const longest: Pair = height > width ? [most, 1] : [1, most]
+  const best = grids.reduce<Pair | undefined>(
+    (best, each) => (best && farOf(best) <= farOf(each) ? best : each),
+    undefined,
+  )
+  const [tall, wide] = best ?? longest
+  return {
+    grid: ONE,
+    tiles: [resize(picture, { width: wide * step, height: tall * step }, filter)],
+  }
+}
+
 function shrunk(picture: Picture, cutting: Of<"shrink">, processing: ImageProcessing): Cut {
   const { tile, filter } = processing
   const whole = (side: number) => Math.ceil(side / tile.width) * tile.width
@@ -275,14 +309,14 @@ function halfToEven(value: number): number {
 
 /** Pixels of the largest tile that fits. */
 export function mostPixels(
-  cutting: Of<"fit" | "within" | "fill" | "slices" | "shrink">,
+  cutting: Of<"fit" | "within" | "fill" | "proportion" | "slices" | "shrink">,
   step: number,
 ): number {
   const { kind, most } = cutting
   if (kind === "slices") return mostSliced(cutting, step)
   if (kind === "fit") return mostFitting(cutting, step)
   if (kind === "shrink") return Math.min(most, mostShrunk(cutting, step))
-  if (kind === "fill") return most
+  if (kind === "fill" || kind === "proportion") return most
   const longest = Math.max(cutting.least, Math.ceil(cutting.longest / step) * step)
   return Math.min(most, longest ** 2)
 }

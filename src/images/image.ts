@@ -57,6 +57,8 @@ export type Cutting =
   | { kind: "within"; longest: number; least: number; most: number }
   /** The same, as large as so many pixels allow, as Gemma 4. */
   | { kind: "fill"; most: number }
+  /** The same as Muse Glimmer: sides are rounded up or down, whichever makes the nearest proportions of no more than so many pixels. */
+  | { kind: "proportion"; most: number }
   /**
    * As MiniCPM-V: with its proportions and about the pixels of a square with that edge. Before as many tiles that fit, of a grid
    * whose proportions are nearest, where an image has more pixels: as many as it has times those of the square, or one more or less.
@@ -76,9 +78,9 @@ export type Cutting =
 
 /** Whether a tile is as large as its image makes it, and its patches are told by height and width. */
 export const fits = (cutting: Cutting): cutting is Extract<Cutting, { kind: Fitting }> =>
-  ["fit", "within", "fill", "slices", "shrink"].includes(cutting.kind)
+  ["fit", "within", "fill", "proportion", "slices", "shrink"].includes(cutting.kind)
 
-type Fitting = "fit" | "within" | "fill" | "slices" | "shrink"
+type Fitting = "fit" | "within" | "fill" | "proportion" | "slices" | "shrink"
 
 /**
  * As Granite Docling: an image of so many times as much width as height, above one number and up to the other, may have more tiles where its grid
@@ -160,9 +162,9 @@ export interface ImageProcessing {
   queries?: number
   /**
    * How places share a patch: those that it covers, as areas do; or, edge on edge, the four or the sixteen around it, as bilinear and bicubic
-   * resizing have it. Absent: the four around it, corners on corners.
+   * resizing have it; or the four, of which those beyond the edge are nothing. Absent: the four around it, corners on corners.
    */
-  spread?: "area" | "linear" | "cubic"
+  spread?: "area" | "linear" | "cubic" | "within"
   /** The text model reads an image's rows before all tokens, and its mark as a token where it stands. */
   isInFront?: true
   /**

@@ -262,7 +262,8 @@ export function tileOf(pixels: Float32Array, layout: Layout): Tile {
   const plain = { given: pixels, places: placesOf(layout), wanted: wantedOf(layout) }
   if (layout.isTurned) return { ...plain, coordinates: coordinatesOf(layout) }
   if (layout.isLined) return { ...plain, coordinates: coordinatesOf(layout, layout.joined) }
-  if (!fits(layout.cutting)) return plain
+  if (!fits(layout.cutting))
+    return layout.window ? { ...plain, ...askingOf(layout, layout.window) } : plain
   if (layout.places && layout.isNamed) return { ...plain, ...naming(pixels, layout, layout.places) }
   if (layout.places) shareOut(pixels, layout, layout.places)
   if (layout.queries) return { ...plain, ...asking(layout, layout.queries) }
@@ -289,6 +290,21 @@ function asking(layout: Layout, queries: number): Pick<Tile, "coordinates" | "se
   const coordinates = coordinatesOf(layout)
   for (let query = 0; query < queries; query++) coordinates[2 * rows - queries + query] = query
   return { coordinates, seenTo: new Int32Array(rows).fill(rows - queries - 1) }
+}
+
+/** Of windows of a tile is asked: which patch of its window each is, in which square, and at which corner of that. */
+function askingOf(layout: Layout, window: number): Omit<Tile, "given" | "places" | "wanted"> {
+  const rows = rowsOf(layout)
+  const { joined } = layout
+  const coordinates = new Int32Array(3 * rows)
+  const at = (line: number, column: number, of: number) => (line % of) * of + (column % of)
+  for (const [row, { column, line }] of patchOrder(layout).entries()) {
+    const square = [line, column].map((side) => Math.floor((side % window) / joined))
+    coordinates[row] = at(line, column, window)
+    coordinates[rows + row] = at(square[0]!, square[1]!, window / joined)
+    coordinates[2 * rows + row] = at(line, column, joined)
+  }
+  return { coordinates, ...windowsOf(layout, window) }
 }
 
 /** Those that become one see each other, and are told by their number among them in the place of a line. */
@@ -357,7 +373,7 @@ function naming(
 }
 
 /** Of one side: the place before and the one behind, as floats compute them. */
-function sharesAt(index: number, of: number, side: number): { place: number; share: number }[] {
+function sharesAt(index: number, of: number, side: number): Share[] {
   const at = Math.fround((index * (side - 1)) / Math.max(of - 1, 1))
   const before = Math.floor(at)
   const share = Math.fround(at - before)
@@ -367,17 +383,29 @@ function sharesAt(index: number, of: number, side: number): { place: number; sha
   ]
 }
 
-/** Of one side: so many places before and behind, by how far they are; those beyond the edge are the one at it. */
-const edgesAt =
+interface Share {
+  place: number
+  share: number
+}
+
+/** Of one side: so many places before and behind, by how far they are, also those beyond the edge. */
+const around =
   (steps: readonly number[], share: (far: number) => number) =>
-  (index: number, of: number, side: number): { place: number; share: number }[] => {
+  (index: number, of: number, side: number): Share[] => {
     const at = ((index + 0.5) / of) * side - 0.5
     const before = Math.floor(at)
     return steps.map((step) => ({
-      place: Math.min(Math.max(before + step, 0), side - 1),
+      place: before + step,
       share: Math.fround(share(Math.abs(at - before - step))),
     }))
   }
+
+const two = around([0, 1], (far) => 1 - far)
+const four = around([-1, 0, 1, 2], cubic)
+
+/** Those beyond the edge are the one at it. */
+const atEdge = (shares: Share[], side: number) =>
+  shares.map(({ place, share }) => ({ place: Math.min(Math.max(place, 0), side - 1), share }))
 
 /** Keys' cubic with a = -0.75, as torch has it there. */
 function cubic(far: number): number {
@@ -387,7 +415,7 @@ function cubic(far: number): number {
 }
 
 /** Of one side: those that a patch covers, and its neighbours. */
-function areaAt(index: number, of: number, side: number): { place: number; share: number }[] {
+function areaAt(index: number, of: number, side: number): Share[] {
   const scale = side / of
   const support = Math.max(scale, 1)
   const centre = (index + 0.5) * scale - 0.5
@@ -401,7 +429,9 @@ function areaAt(index: number, of: number, side: number): { place: number; share
 
 const spreads = {
   corners: sharesAt,
-  linear: edgesAt([0, 1], (far) => 1 - far),
-  cubic: edgesAt([-1, 0, 1, 2], cubic),
+  linear: (index, of, side) => atEdge(two(index, of, side), side),
+  cubic: (index, of, side) => atEdge(four(index, of, side), side),
+  within: (index, of, side) =>
+    two(index, of, side).filter(({ place }) => place >= 0 && place < side),
   area: areaAt,
-} as const
+} as const satisfies Record<string, (index: number, of: number, side: number) => Share[]>

@@ -42,6 +42,7 @@ import {
   readMistral4,
   readSarvamMla,
 } from "./architectures/deepseek.ts"
+import { glmDsaNaming, readDeepseek32, readGlmDsa } from "./architectures/deepseek-sparse.ts"
 import { doryNaming, readDory } from "./architectures/dory.ts"
 import { ernieMoeNaming, readErnie, readErnieMoe, readPaddleOcr } from "./architectures/ernie.ts"
 import { exaoneMoeNaming, readExaone4, readExaoneMoe } from "./architectures/exaone4.ts"
@@ -95,7 +96,7 @@ import {
   readGraniteSwa,
   readHyperclovax,
 } from "./architectures/granite.ts"
-import { gteNaming, readGte } from "./architectures/gte.ts"
+import { gteNaming, readGte, readNew } from "./architectures/gte.ts"
 import { hrmTextNaming, readHrmText } from "./architectures/hrm-text.ts"
 import {
   hunyuan3Naming,
@@ -133,6 +134,7 @@ import {
   readMamba,
   readMamba2,
 } from "./architectures/mamba.ts"
+import { mimoNaming, readMimo } from "./architectures/mimo.ts"
 import { minimaxM2Naming, readMinimaxM2 } from "./architectures/minimax.ts"
 import { readMinistral3, readMistral } from "./architectures/mistral.ts"
 import { mixtralNaming, readMixtral } from "./architectures/mixtral.ts"
@@ -156,6 +158,12 @@ import {
   readOlmoHybrid,
 } from "./architectures/olmo.ts"
 import { optNaming, readOpt } from "./architectures/opt.ts"
+import {
+  parakeetNaming,
+  readParakeetCtc,
+  readParakeetRnnt,
+  readParakeetTdt,
+} from "./architectures/parakeet.ts"
 import { phi3Naming, phiNaming, readPhi, readPhi3, readPhimoe } from "./architectures/phi.ts"
 import {
   qwen3MoeNaming,
@@ -175,6 +183,7 @@ import {
 import { readSmollm3 } from "./architectures/smollm3.ts"
 import { readStablelm, stablelmNaming } from "./architectures/stablelm.ts"
 import { readStarcoder2, starcoder2Naming } from "./architectures/starcoder2.ts"
+import { readStep, stepNaming } from "./architectures/step.ts"
 import { readWhisper, whisperNaming } from "./architectures/whisper.ts"
 import type { ModelConfig } from "./config.ts"
 import type { Fields } from "./fields.ts"
@@ -518,6 +527,24 @@ export const architectures = {
     readWhisper,
     whisperNaming,
   ),
+  parakeet_ctc: row(
+    "Parakeet CTC 0.6B and 1.1B",
+    "no layers of its own: a matrix names a token, or none, for each row that its encoder makes of a recording",
+    readParakeetCtc,
+    parakeetNaming,
+  ),
+  parakeet_rnnt: row(
+    "Parakeet RNN-T 0.6B and 1.1B",
+    "no layers of its own: an LSTM over what was said, and a matrix over that and a row of its encoder",
+    readParakeetRnnt,
+    parakeetNaming,
+  ),
+  parakeet_tdt: row(
+    "Parakeet TDT 0.6B v2 and v3, 1.1B",
+    "as `parakeet_rnnt`, and it tells how many rows a token goes on",
+    readParakeetTdt,
+    parakeetNaming,
+  ),
   starcoder2: row(
     "StarCoder2",
     "LayerNorm, plain MLP, biases; windows",
@@ -616,6 +643,12 @@ export const architectures = {
     readDeepseek3,
     deepseekNaming,
   ),
+  deepseek_v32: row(
+    "DeepSeek V3.2 and V3.2-Exp",
+    "as `deepseek_v3`, and attention sees the positions that an indexer chooses",
+    readDeepseek32,
+    deepseekNaming,
+  ),
   kimi_k2: row("Kimi K2", "as `deepseek_v3`", readDeepseek3, deepseekNaming),
   kimi_linear: row(
     "Kimi Linear 48B-A3B",
@@ -701,6 +734,18 @@ export const architectures = {
     readLaguna,
     lagunaNaming,
   ),
+  step3p5: row(
+    "Step 3.5 Flash, Step 3.7 Flash",
+    "layers with a window have more heads; each is gated; experts chosen by a bias that does not weigh, beside a shared one, some cut off",
+    readStep,
+    stepNaming,
+  ),
+  mimo_v2_flash: row(
+    "MiMo V2 Flash",
+    "values narrower than keys; windows with more heads of keys, sinks and another theta; `deepseek_v3`'s experts without a shared one",
+    readMimo,
+    mimoNaming,
+  ),
   minimax_m2: row(
     "MiniMax M2",
     "experts chosen by a bias that does not weigh; one norm over all query or key heads; a part of each head turned",
@@ -718,6 +763,12 @@ export const architectures = {
     "two stacks that are passed by turns, a fast one more often; norms without weights; gated heads",
     readHrmText,
     hrmTextNaming,
+  ),
+  glm_moe_dsa: row(
+    "GLM 5, 5.1 and 5.2",
+    "as `deepseek_v32`, whose indexers some layers share",
+    readGlmDsa,
+    glmDsaNaming,
   ),
   glm4_moe_lite: row(
     "GLM-4.7 Flash",
@@ -886,7 +937,7 @@ export const architectures = {
   new: row(
     "GTE multilingual and GTE 1.5 as first published",
     "as `gte`; turns may be stretched",
-    readGte,
+    readNew,
     gteNaming,
   ),
   eurobert: row(

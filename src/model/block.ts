@@ -122,6 +122,8 @@ export interface SelfAttention {
    * a score loses that of its head for each position between; else they are learned.
    */
   biases?: { positions: number; slopes?: readonly number[] }
+  /** Values have so many columns each, where these are fewer than a key's, and are multiplied with a number. */
+  values?: { columns: number; factor: number }
   /** Values are the keys as they were projected. */
   valuesAreKeys?: true
   /** Values are normed head by head, without a weight. */
@@ -149,6 +151,20 @@ export interface Latent {
   value: number
   /** Of the norms over rank and queryRank columns. */
   epsilon: number
+  /** What chooses which positions are seen; `before`: what the last layer that has one chose is seen here, too. */
+  indexer?: Indexer | "before"
+}
+
+/**
+ * DeepSeek Sparse Attention: queries of heads, made of those `queryRank` columns, meet one key for each position, and where the sum of
+ * what they give is highest, each weighed by the token, is seen: in so many positions at most.
+ */
+export interface Indexer {
+  heads: number
+  headDim: number
+  top: number
+  /** How many positions there are. */
+  context: number
 }
 
 /**
@@ -238,6 +254,8 @@ export interface Mlp {
   bias: boolean | "down"
   /** What is projected is multiplied with a learned number for each column, which is stored so many times smaller. */
   weighed?: number
+  /** What gates were activated to is cut off above it, and what they are multiplied with on either side. It is 0.3 at the least. */
+  limit?: number
   /** What gates are multiplied with before they are activated, and what is given in the end. */
   factors?: { gate: number; down: number }
 }
@@ -265,7 +283,7 @@ export interface Experts {
   biased?: true
   /** A learned row is added to what they make together. */
   addend?: true
-  /** Gates are cut off above it and what they are multiplied with on either side, which counts one more. */
+  /** Gates, and what they are multiplied with, are cut off by it: how, hangs on the activation, as the graph's experts say. */
   limit?: number
 }
 

@@ -493,7 +493,7 @@ function headFields(head: Head): object {
 /** The fields that the configuration was read from, and beside them those that MLC's programs ask for by name. */
 function decoderFields({ shapes, blocks, embedding, head }: ModelConfig, fields: Json): object {
   const { quantization_config: _, ...others } = fields
-  const { kind, epsilon } = blocks[0]!.norm
+  const norm = blocks[0]?.norm
   return {
     ...others,
     hidden_size: shapes.hidden,
@@ -501,7 +501,7 @@ function decoderFields({ shapes, blocks, embedding, head }: ModelConfig, fields:
     num_attention_heads: shapes.heads,
     num_hidden_layers: shapes.layers,
     num_key_value_heads: shapes.kvHeads,
-    ...(kind === "rms" && { rms_norm_eps: epsilon }),
+    ...(norm?.kind === "rms" && { rms_norm_eps: norm.epsilon }),
     vocab_size: shapes.vocabulary,
     head_dim: fields.head_dim ?? shapes.headDim, // of Mamba 2 it is that of a state
     tie_word_embeddings: head.tied,

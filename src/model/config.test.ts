@@ -274,6 +274,11 @@ const latent = {
   v_head_dim: 14,
 }
 
+const sparse = {
+  ...{ ...latent, model_type: "glm_moe_dsa" },
+  ...{ index_n_heads: 2, index_head_dim: 16, index_topk: 4 },
+}
+
 const mixed = {
   ...latent,
   n_routed_experts: 6,
@@ -313,6 +318,14 @@ const laguna = {
   num_experts: 4,
   num_experts_per_tok: 2,
 }
+const mimo = { model_type: "mimo_v2_flash", n_routed_experts: 4, num_experts_per_tok: 2 }
+const step = {
+  model_type: "step3p5",
+  num_key_value_heads: 2,
+  layer_types: ["full_attention", "full_attention", "sliding_attention", "sliding_attention"],
+  sliding_window: 8,
+  swiglu_limits: [0, 0, 7, null],
+}
 const ling = {
   model_type: "bailing_moe",
   num_experts: 4,
@@ -334,11 +347,35 @@ const nemotronH = {
   moe_shared_expert_intermediate_size: 24,
 }
 
-test.each<[Json, string]>([
+test.each<[Json, string | RegExp]>([
   [{ hidden_act: "softplus" }, 'hidden_act is "softplus"; known: silu, swish, gelu'],
   [{ partial_rotary_factor: 0.5 }, "partial_rotary_factor is 0.5; only 1 is known"],
   [{ num_attention_heads: 7 }, "num_attention_heads is 7, which does not divide 64 columns"],
   [{ head_dim: 2e9 }, "head_dim is 2000000000, not between 1 and 65536"],
+  [{ hidden_size: 2e9, head_dim: 8 }, "hidden_size is 2000000000, not between 2 and 1048576"],
+  [{ model_type: "gemma4_text", global_head_dim: 2e9 }, "global_head_dim is 2000000000, not betw"],
+  [
+    { model_type: "embedding_gemma2_text", global_head_dim: 2e9 },
+    "global_head_dim is 2000000000, not between 1 and 65536",
+  ],
+  [
+    { model_type: "gemma4_text", per_layer_config: { 3: { head_dim: 2e9 } } },
+    "per_layer_config.3.head_dim is 2000000000, not between 1 and 65536",
+  ],
+  [
+    { model_type: "cohere2_moe", first_k_dense_replace: 2e9 },
+    "first_k_dense_replace is 2000000000, not between 0 and 4",
+  ],
+  [{ model_type: "lfm3", num_hidden_layers: 2e9 }, "num_hidden_layers is 2000000000, not betw"],
+  [
+    { model_type: "gemma3n_text", num_kv_shared_layers: 0, altup_num_inputs: 2e9 },
+    "altup_num_inputs is 2000000000, not between 1 and 64",
+  ],
+  [
+    { model_type: "mistral4", rope_parameters: { partial_rotary_factor: 0.25 } },
+    "qk_rope_head_dim is 64, but partial_rotary_factor turns 32 of 128 columns",
+  ],
+  [{ model_type: "mistral4", q_lora_rank: 2e9 }, "q_lora_rank is 2000000000, not between 1 and"],
   [{ vocab_size: undefined }, "vocab_size is missing"],
   [{ rms_norm_eps: "tiny" }, 'rms_norm_eps is "tiny", not a number greater than 0'],
   [
@@ -407,6 +444,22 @@ test.each<[Json, string]>([
   ],
   [{ ...latent, rope_interleave: false }, "rope_interleave is false; only true is known"],
   [{ ...mixed, topk_method: "any" }, 'topk_method is "any"; known: noaux_tc'],
+  [
+    { ...sparse, indexer_rope_interleave: false },
+    "indexer_rope_interleave is false; only true is known of this architecture",
+  ],
+  [{ ...sparse, q_lora_rank: null }, "q_lora_rank is null; an indexer makes its queries of"],
+  [{ ...sparse, index_head_dim: 6 }, "index_head_dim is 6, not between 8 and 2147483647"],
+  [
+    { ...sparse, layer_types: ["full_attention"] },
+    'layer_types holds "full_attention"; known: indexed_attention',
+  ],
+  [
+    { ...sparse, indexer_types: ["full"] },
+    "indexer_types does not say of each of 4 layers whether it is full or shared",
+  ],
+  [{ ...sparse, index_topk_pattern: "FSX" }, "index_topk_pattern does not say of each of 4 layers"],
+  [{ ...sparse, index_topk_pattern: "SFFF" }, "index_topk_pattern begins with a layer that shares"],
   [{ ...mixed, n_group: 4 }, "n_group is 4, which does not divide 6 experts"],
   [{ ...mixed, n_group: 3, topk_group: 4 }, "topk_group is 4, but there are 3 groups"],
   [
@@ -517,6 +570,13 @@ test.each<[Json, string]>([
     "ffn_config.moe_normalize_expert_weights is 2; known: 1 and null",
   ],
   [
+    {
+      ...{ model_type: "dbrx", d_model: 64, n_layers: 2, n_heads: 4, max_seq_len: 128 },
+      ...{ attn_config: { kv_n_heads: 3 }, ffn_config: {} },
+    },
+    /^attn_config.kv_n_heads is 3, which does not divide 4 heads/,
+  ],
+  [
     { model_type: "phimoe", num_experts_per_tok: 3 },
     "num_experts_per_tok is 3; only 2 is known of this architecture",
   ],
@@ -525,6 +585,35 @@ test.each<[Json, string]>([
     { model_type: "lfm3", layer_types: ["conv", "conv", "conv", "linear"] },
     'layer_types holds "linear"; known: full_attention, sliding_attention, conv',
   ],
+  [{ ...step, zero_centered: false }, "zero_centered is false; only true is known"],
+  [{ ...step, use_rope_layers: [1, 0, 1, 1] }, "use_rope_layers leaves layers out"],
+  [{ ...step, swiglu_limits: [0, 7] }, "swiglu_limits is not a list of 4, a limit for each layer"],
+  [
+    { ...step, swiglu_limits: [0, 0.2, 7, 7] },
+    "swiglu_limits holds 0.2; known: 0, and limits from",
+  ],
+  [{ ...step, moe_layers_enum: "3,x" }, "moe_layers_enum is not a list of layers"],
+  [{ ...step, rope_theta: [1e6, 1e4] }, "rope_theta has 2 numbers, and none for layer 2"],
+  [
+    { ...step, attention_other_setting: { num_attention_heads: 6, num_attention_groups: 4 } },
+    "attention_other_setting.num_attention_heads is 6, which 4 heads of keys do not divide",
+  ],
+  [
+    { ...step, per_layer_config: { "2": { num_attention_heads: 6 } } },
+    "per_layer_config.2.num_attention_heads is 6, where num_sliding_attention_heads says 8",
+  ],
+  [{ ...mimo, n_shared_experts: 1 }, "n_shared_experts is there; known: experts alone"],
+  [{ ...mimo, v_head_dim: 256 }, "v_head_dim is 256, not between 1 and 192"],
+  [{ ...mimo, swa_v_head_dim: 64 }, "swa_v_head_dim is 64; known: the other layers' 128"],
+  [
+    { ...mimo, swa_num_key_value_heads: 3 },
+    "swa_num_key_value_heads is 3, which does not divide 8",
+  ],
+  [
+    { ...mimo, hybrid_layer_pattern: [0, 2, 1, 1] },
+    "hybrid_layer_pattern is not a list of 4, each",
+  ],
+  [{ ...mimo, moe_layer_freq: [0, 1] }, "moe_layer_freq is not a list of 4, each 0 or 1"],
   [{ ...laguna, gating: "per-layer" }, 'gating is "per-layer"; known: per-head, per-element'],
   [
     { ...laguna, gating_types: ["per_head", "per_element"] },
@@ -601,6 +690,73 @@ test.each<[Json, string]>([
   expect(() => read(changes)).toThrow(words)
 })
 
+test("MiMo's layers are told by what it was published with as by what transformers writes", () => {
+  const written = { ...mimo, num_key_value_heads: 2, num_hidden_layers: 7 }
+  const full = { rope_type: "default", rope_theta: 5e6, partial_rotary_factor: 0.334 }
+  const published = {
+    ...written,
+    hybrid_layer_pattern: [0, 1, 1, 1, 1, 0, 1],
+    moe_layer_freq: [0, 1, 1, 1, 1, 1, 1],
+    ...{ rope_theta: 5e6, swa_rope_theta: 1e4, partial_rotary_factor: 0.334 },
+    ...{ layernorm_epsilon: 1e-5, sliding_window: 128, sliding_window_size: 128 },
+  }
+  const { blocks } = read({
+    ...written,
+    rope_parameters: { full_attention: full, sliding_attention: { ...full, rope_theta: 1e4 } },
+  })
+  expect(JSON.stringify(read(published).blocks)).toBe(JSON.stringify(blocks))
+  const kinds = blocks.map(({ attention: { kvHeads, window, sinkLogits } }) => [
+    ...[kvHeads, window, sinkLogits],
+  ])
+  const [seesAll, slides] = [
+    [2, undefined, undefined],
+    [4, 129, true],
+  ]
+  expect(kinds).toEqual([seesAll, slides, slides, slides, slides, seesAll, slides])
+  expect(blocks[0]).toMatchObject({ attention: { values: { columns: 128, factor: 707 / 1000 } } })
+  expect(blocks[0]!.attention.rotation!.query.frequencies).toHaveLength(32)
+})
+
+test("Step's layers are told by what it was published with as by what transformers writes", () => {
+  const published = {
+    ...step,
+    num_nextn_predict_layers: 1,
+    layer_types: [...step.layer_types, "full_attention"],
+    swiglu_limits: [...step.swiglu_limits, 0],
+    attention_other_setting: { num_attention_heads: 6 },
+    rope_theta: [5e6, 5e6, 1e4, 1e4, 5e6],
+    partial_rotary_factors: [0.5, 0.5, 1, 1, 0.5],
+    rope_scaling: { rope_type: "linear", factor: 2 },
+    moe_layers_enum: "1,3",
+    moe_num_experts: 16,
+    moe_top_k: 3,
+  }
+  const written = {
+    ...step,
+    num_sliding_attention_heads: 6,
+    per_layer_config: { "2": { num_attention_heads: 6 }, "3": { num_attention_heads: 6 } },
+    rope_parameters: {
+      full_attention: {
+        ...{ rope_type: "linear", factor: 2, rope_theta: 5e6 },
+        partial_rotary_factor: 0.5,
+      },
+      sliding_attention: { rope_type: "default", rope_theta: 1e4, partial_rotary_factor: 1 },
+    },
+    mlp_layer_types: ["dense", "sparse", "dense", "sparse"],
+    n_routed_experts: 16,
+    num_experts_per_tok: 3,
+  }
+  const { blocks } = read(published)
+  expect(JSON.stringify(read(written).blocks)).toBe(JSON.stringify(blocks))
+  const [first, second, third, last] = blocks
+  expect(blocks.map(({ attention: { heads } }) => heads)).toEqual([8, 8, 6, 6])
+  expect([first!.experts, third!.experts]).toEqual([undefined, undefined])
+  expect([second!.experts?.routing.active, second!.experts?.limit]).toEqual([3, undefined])
+  expect(last!.experts?.count).toBe(16)
+  expect(third!.attention.rotation!.query.frequencies).toHaveLength(64)
+  expect(first!.attention.rotation!.query.frequencies[0]).toBe(0.5)
+})
+
 test("a list of as many numbers as there are layers is one of them", () => {
   const num_hidden_layers = 32
   const experts = { num_experts: 4, moe_topk: Array<number>(num_hidden_layers).fill(2) }
@@ -659,6 +815,20 @@ test("OLMo cuts off what attention reads, of whichever generation it is", () => 
     expect([clipOf(8), clipOf(null)]).toEqual([8, undefined])
   }
   expect(read({ model_type: "olmo", rms_norm_eps: 1e-6 }).norm?.epsilon).toBe(1e-5)
+})
+
+test("which of GLM 5's layers share what an indexer chooses is said in three ways", () => {
+  const own = { ...sparse, num_hidden_layers: 7, num_key_value_heads: 8 }
+  const letters = (fields: Json) =>
+    read({ ...own, ...fields })
+      .blocks.map(({ attention }) => (attention.latent!.indexer === "before" ? "S" : "F"))
+      .join("")
+  expect(letters({})).toBe("FFFFFFF")
+  // As llama.cpp knows it of GLM 5.2.
+  expect(letters({ index_topk_freq: 4, index_skip_topk_offset: 3 })).toBe("FFFSSSF")
+  expect(letters({ index_topk_pattern: "FSSFSSS" })).toBe("FSSFSSS")
+  const indexer_types = ["full", "shared", "full", "full", "shared", "full", "full"]
+  expect(letters({ indexer_types, index_topk_pattern: "FFFFFFF" })).toBe("FSFFSFF")
 })
 
 test("Kimi K2 is DeepSeek V3 by another name", () => {
@@ -907,9 +1077,20 @@ test("EmbeddingGemma 2 is the published model where nothing is said", () => {
 test("Jina Embeddings 3 is the same under both of its names", () => {
   const own = { hidden_act: "gelu" }
   const flash = { ...own, model_type: "xlm-roberta", position_embedding_type: "rotary" }
-  expect(read({ ...flash, rotary_emb_base: 2e4 })).toEqual(
-    read({ ...own, model_type: "jina_embeddings_v3" }),
-  )
+  const newer = { ...own, model_type: "jina_embeddings_v3" }
+  expect(read({ ...flash, rotary_emb_base: 2e4 })).toEqual(read(newer))
+  // What configuration_xlm_roberta.py beside its weights has where nothing is said.
+  expect(read(flash)).toEqual(read({ ...newer, rope_theta: 1e4 }))
+})
+
+// configuration.py of Alibaba-NLP/new-impl; configuration_gte.py of transformers.
+test("GTE turns as far as was usual when it was published where nothing is said", () => {
+  for (const [model_type, rope_theta] of [
+    ["new", 10000],
+    ["gte", 160000],
+  ])
+    expect(read({ model_type })).toEqual(read({ model_type, rope_theta }))
+  expect(read({ model_type: "new" })).not.toEqual(read({ model_type: "gte" }))
 })
 
 test("GTE adds a row of types where there are any", () => {

@@ -32,8 +32,8 @@ export interface ModelConfig {
     factor: number
     /** A row of an image may stand in a token's place. */
     sees?: true
-    /** Behind so many of the first layers, as many more of its columns are added. */
-    stacked?: number
+    /** Behind each of these layers, counted from 0, as many more of its columns are added. */
+    stacked?: readonly number[]
     /**
      * Learned positions are added to it; undefined: none are. `skipped`: as many before the first are counted by `max_position_embeddings`.
      * The first `heard` positions are a recording's, which have none, and the table begins behind them.
@@ -86,6 +86,23 @@ export interface ModelConfig {
   }
   /** First positions that stay visible whatever the window. */
   sinks: number
+  /** It writes no text of its own: tokens are named for rows of a recording. */
+  acoustic?: Acoustic
+}
+
+/** What names tokens for rows of a recording (architectures/parakeet.ts). */
+export interface Acoustic {
+  /** The token that says nothing. */
+  blank: number
+  /** Of a transducer: an LSTM reads what has been said. Absent: rows are judged by themselves (CTC). */
+  network?: {
+    layers: number
+    width: number
+    /** How many rows a token may go on; none: each stays at its row until nothing is said. */
+    durations: readonly number[]
+    /** Tokens of one row. */
+    most: number
+  }
 }
 
 /** How an architecture's configuration differs from llama's. */
@@ -108,7 +125,7 @@ export interface Differences {
   ofLayers?: readonly string[]
 }
 
-const MAX_HEAD = 1 << 16 // a list is made of its pairs before any tensor can contradict it
+export const MAX_HEAD = 1 << 16 // a list is made of its pairs before any tensor can contradict it
 export const MAX_LAYERS = 1 << 14 // a block is made of each before any tensor can contradict it
 
 /** How often layers are passed. Each pass of each becomes part of the graph, which no tensor contradicts. */
@@ -183,10 +200,12 @@ export function widestWindow({ blocks }: Pick<ModelConfig, "blocks">): number | 
 
 /** A matrix of one column would be a vector. */
 const MIN_COLUMNS = 2
+/** Lists are made of rows before any tensor can contradict their length. */
+export const MAX_COLUMNS = 1 << 20
 
 function readShapes(fields: Fields, { names = {}, absent = {}, oneKvHead }: Differences): Shapes {
   const name = (what: keyof typeof names, usual: string) => names[what] ?? usual
-  const hidden = fields.count(name("hidden", "hidden_size"), undefined, MIN_COLUMNS)
+  const hidden = fields.count(name("hidden", "hidden_size"), undefined, MIN_COLUMNS, MAX_COLUMNS)
   const headsField = name("heads", "num_attention_heads")
   const kvField = name("kvHeads", "num_key_value_heads")
   const heads = fields.count(headsField, absent.heads)

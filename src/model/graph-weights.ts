@@ -1,7 +1,19 @@
 // The weights that a graph reads, each once, in the order in which it reads them.
 
+import { OneColumn } from "../compiler/graph/builder.ts"
 import { expertWeights, type Graph, type Weight } from "../compiler/graph/graph.ts"
+import type { Problem } from "../errors.ts"
 import type { Weights } from "./weights/weights.ts"
+
+/** What a configuration makes. @param broken says what is wrong with it */
+export function graphOf(make: () => Graph, broken: (what: string) => Problem): Graph {
+  try {
+    return make()
+  } catch (error) {
+    if (!(error instanceof OneColumn)) throw error
+    throw broken(`makes ${error.weight} a matrix of one column; only wider ones are known`)
+  }
+}
 
 export function weightsOf({ nodes }: Graph): Weight[] {
   const weights = new Map<string, Weight>()

@@ -17,6 +17,7 @@ import {
   experts,
   finish,
   headLinear,
+  indexer,
   linear,
   multiply,
   norm,
@@ -27,6 +28,7 @@ import {
   selectiveScan,
   selectiveStates,
   slice,
+  sparseAttention,
   stacked,
   weigh,
   weight,
@@ -46,6 +48,7 @@ import {
   type Delta,
   type Experts,
   type HeadNorms,
+  type Indexer,
   type Latent,
   type Mlp,
   type Scan,
@@ -79,7 +82,8 @@ export function decoder(
   const inputs = layerInputs(config, x)
   const queries = new Map<number, Node>() // of cross-attention, by layers: of rows that are handed out
   const sight = config.blocks.some(({ media }) => media) ? sightOf() : undefined
-  const place = { layers: shapes.layers, prefix: "model.", hidden, sinks, queries, sight }
+  const chosen = new Map<number, Node>()
+  const place = { layers: shapes.layers, prefix: "model.", hidden, sinks, queries, sight, chosen }
   const placeOf = (index: number) => ({ ...place, index, input: inputs?.(index), heard: x })
   const rows = [x] // that each layer reads, and what the last one leaves
   const lastNorm = (row: Node) =>
@@ -146,7 +150,10 @@ function cycledLayers(
       left = decoderLayer(blocks[index]!, left, { ...placeOf(index), keptBy: passed++ })
     return lastNorm(left)
   }
-  let fastRow = learnedRow(x, (name) => weight(`fast_${name}`, `model.fast_${name}.weight`, hidden))
+  const [zeros, first] = ["zeros", "row"].map((name) =>
+    weight(`fast_${name}`, `model.fast_${name}.weight`, hidden),
+  )
+  let fastRow = learnedRow(x, zeros!, first!)
   let slowRow = x
   for (let cycle = 0; cycle < slow; cycle++) {
     for (let time = 0; time < fast; time++) fastRow = pass(0, add(fastRow, slowRow))
@@ -156,8 +163,8 @@ function cycledLayers(
 }
 
 /** As many as there are rows of `x`, whatever these are: a norm whose weights are 0, and its bias. */
-const learnedRow = (x: Node, vector: (name: "zeros" | "row") => Weight) =>
-  norm(x, vector("zeros"), TINY, { kind: "layer", bias: vector("row") })
+export const learnedRow = (x: Node, zeros: Weight, row: Weight) =>
+  norm(x, zeros, TINY, { kind: "layer", bias: row })
 
 function widened(x: Node, hidden: number): Node {
   const part = named("", "model.")
@@ -202,11 +209,12 @@ function sightOf(): Node {
   return slice(embed(both, "height"), 1, 1)
 }
 
-/** DeepStack (arXiv 2406.04334): what the first layers leave, and more of what is seen. */
+/** DeepStack (arXiv 2406.04334): what some layers leave, and more of what is seen. */
 function withSeen({ shapes, embedding }: ModelConfig, x: Node, layer: number): Node {
   const { hidden, taken } = shapes
-  if (taken === undefined || layer >= (embedding.stacked ?? 0)) return x
-  return add(x, seenPart(taken, (1 + layer) * hidden, hidden))
+  const part = embedding.stacked?.indexOf(layer) ?? -1
+  if (taken === undefined || part < 0) return x
+  return add(x, seenPart(taken, (1 + part) * hidden, hidden))
 }
 
 /** What each layer is given beside what the layer before it has left; undefined: nothing. */
@@ -247,6 +255,8 @@ export interface LayerPlace {
   queries?: Map<number, Node>
   /** Whether a token sees an image. */
   sight?: Node | undefined
+  /** What indexers have chosen, by their layers: a layer adds its own. */
+  chosen?: Map<number, Node>
   /** What attention reads in the place of the row. */
   read?: Node
 }
@@ -461,12 +471,15 @@ function selfAttention(
           layer(`attention_${name}_factors`, `self_attn.${name}_factors.weight`, value.columns),
         )
       : value
-  const memory = { layer: reads ?? keptBy, heads, kvHeads, headDim, scale, cap, window, sinks }
+  const { values: own = { columns: headDim, factor: 1 } } = shape
+  const kept = { layer: reads ?? keptBy, heads, kvHeads, headDim }
+  const memory = { ...kept, scale, cap, window, sinks }
   const sunk = sinkLogits && layer("sinks", "self_attn.sinks.weight", heads)
   const q = project("q", x, heads * headDim, bias.qkv) // [tokens, heads * headDim]
   const remembered = () => {
     const k = project("k", x, kvHeads * headDim, bias.qkv) // [tokens, kvHeads * headDim]
-    const v = valuesAreKeys ? k : clipped(project("v", x, kvHeads * headDim, bias.qkv))
+    const made = valuesAreKeys ? k : clipped(project("v", x, kvHeads * own.columns, bias.qkv))
+    const v = scaled(made, own.factor)
     const ones = layer("v_norm", "self_attn.v_norm.weight", headDim)
     return [
       prepared("k", k, rotation?.key),
@@ -475,6 +488,7 @@ function selfAttention(
   }
   const seen = {
     ...memory,
+    ...(own.columns !== headDim && { value: own.columns }),
     ...(chunked && { chunked }),
     ...(bidirectional && { bidirectional }),
     ...(mutual && { mutual }),
@@ -711,11 +725,12 @@ export function headsFor(columns: number): number {
  */
 function latentAttention(
   { attention: shape }: Block,
-  { rank, queryRank, straight, turned, value, epsilon }: Latent,
+  { rank, queryRank, straight, turned, value, epsilon, indexer: by }: Latent,
   layer: Named,
   x: Node,
-  { index, hidden, sinks }: LayerPlace,
+  place: LayerPlace,
 ): Node {
+  const { index, hidden, sinks } = place
   const { heads, scale, cap, window, rotation } = shape
   const project = (name: string, input: Node, rows: number) =>
     linear(input, layer(name, `self_attn.${name}_proj.weight`, rows, input.columns))
@@ -738,8 +753,57 @@ function latentAttention(
     layer(name, `self_attn.${name}_proj.weight`, heads * rows, columns)
   const queries = headLinear(q, up("k_up", rank, straight), heads, turned)
   const memory = { layer: index, heads, kvHeads: 1, headDim: rank + turned, latent: rank }
-  const mixed = attention(queries, key, undefined, { ...memory, scale, cap, window, sinks })
+  const seen = { ...memory, scale, cap, window, sinks }
+  const mixed = by
+    ? sparseAttention(queries, key, chosenBy(by, layer, { x, read, turn, rotation }, place), seen)
+    : attention(queries, key, undefined, seen)
   return project("o", headLinear(mixed, up("v_up", value, rank), heads), hidden)
+}
+
+/** Of the norm of an indexer's keys, whatever configurations say of others. */
+const INDEXER_EPSILON = 1e-6
+
+/** What a layer sees: what its indexer chooses, or where it has none the last one's before it. */
+function chosenBy(
+  by: Indexer | "before",
+  layer: Named,
+  {
+    x,
+    read,
+    turn,
+    rotation,
+  }: {
+    x: Node
+    read: Node
+    turn: (x: Node, headDim: number, rotation: Rotation | undefined) => Node
+    rotation: Block["attention"]["rotation"]
+  },
+  { index, layers, chosen = new Map() }: LayerPlace,
+): Node {
+  if (by === "before") return [...chosen.values()].at(-1)!
+  const { heads, headDim, top, context } = by
+  const part = (name: string, tensor: string, rows: number, columns?: number) =>
+    layer(`index_${name}`, `self_attn.indexer.${tensor}`, rows, columns)
+  const queries = linear(read, part("q", "wq_b.weight", heads * headDim, read.columns))
+  const keys = linear(x, part("k", "wk.weight", headDim, x.columns))
+  const even = norm(keys, part("k_norm", "k_norm.weight", headDim), INDEXER_EPSILON, {
+    kind: "layer",
+    bias: part("k_norm_bias", "k_norm.bias", headDim),
+  })
+  // Never packed: they decide what is seen, and are small.
+  const weights = linear(x, {
+    ...part("weights", "weights_proj.weight", heads, x.columns),
+    exact: true,
+  })
+  const own = indexer(
+    turn(queries, headDim, rotation?.query),
+    turn(even, headDim, rotation?.key),
+    scaled(weights, (heads * headDim) ** -0.5),
+    { layer: layers + index, heads, headDim, top }, // keys of attention are the layer's own
+    context,
+  )
+  chosen.set(index, own)
+  return own
 }
 
 function headNormed(x: Node, norms: HeadNorms, layer: Named, name: string, headDim: number): Node {
@@ -798,7 +862,8 @@ function mixture(
 ): Node {
   if (addend) {
     const row = (name: string) => layer(`experts_${name}`, `mlp.experts_${name}.weight`, hidden)
-    return add(mixture(mlp, experts, layer, x, hidden, routed), learnedRow(x, row))
+    const addedRow = learnedRow(x, row("zeros"), row("row"))
+    return add(mixture(mlp, experts, layer, x, hidden, routed), addedRow)
   }
   if (latent === undefined) return chosenExperts(mlp, experts, layer, x, routed)
   const narrow = layer("latent_in", "mlp.latent_in_proj.weight", latent, hidden)
@@ -885,8 +950,9 @@ function mlp(
     return weigh(given, layer(`${name}_factors`, `mlp.${name}_factors.weight`, intermediate))
   }
   const opened = scaled(projected("gate"), factors.gate)
+  const cut = (x: Node) => (shape.limit === undefined ? x : apply("clip", x, shape.limit))
   const gate = apply(activation, above === undefined ? opened : highest(opened, above, layer))
-  const both = multiply(gate, projected("up"))
+  const both = multiply(cut(gate), cut(projected("up")))
   const given = shape.normed
     ? normed(both, shape.normed, layer, "mlp_sub_norm", "mlp.sub_norm")
     : both

@@ -17,6 +17,7 @@ import { type Choice, choiceOf } from "./adapters/chosen.ts"
 import { withLowRank } from "./adapters/low-rank.ts"
 import { openAdapter } from "./adapters/open-adapter.ts"
 import { placeAdapter, vocabularyBy } from "./adapters/place.ts"
+import { acousticGraph } from "./architectures/parakeet.ts"
 import { type ArchitectureName, architectures } from "./architectures.ts"
 import { type ModelConfig, readDirection, seesBothWays } from "./config.ts"
 import { Fields } from "./fields.ts"
@@ -30,6 +31,7 @@ import { decoder } from "./layers.ts"
 import { isWhisperFile, mmprojsIn, modelFilesIn, someOf } from "./locate.ts"
 import { bringsParams, paramsNaming, readParams } from "./mistral-params.ts"
 import { MLC, readMlcConfig } from "./mlc-config.ts"
+import { graphOrWhy } from "./narrow.ts"
 import { withOwnHead } from "./own-head.ts"
 import { withOrders } from "./packed/orders.ts"
 import { floatsOf, packingOf } from "./packed/packing.ts"
@@ -148,9 +150,12 @@ export async function openModel(
     const seeing =
       vision || hearing ? seeingImages(alone, { ...hearing?.config, ...vision?.config }) : alone
     const config = { ...seeing, ...alignedBy(hearing?.speech) }
-    const graphOf = (given?: readonly number[]) =>
-      withOrders(beside(withLowRank(decoder(architecture, config, given), weights)), weights)
-    const graph = graphOf()
+    const broken = (what: string) => folder.broken(configuration, what)
+    const plainGraph = (given?: readonly number[]) =>
+      config.acoustic ? acousticGraph(architecture, config) : decoder(architecture, config, given)
+    const handingOut = (given?: readonly number[]) =>
+      withOrders(beside(withLowRank(plainGraph(given), weights)), weights)
+    const graph = graphOrWhy(architecture, fields, () => handingOut())
     const read = readTensors(graph, weights)
     const pooled = isRanker
       ? await readRanking(fields, config, weights)
@@ -158,7 +163,6 @@ export async function openModel(
     weights.refuseOthers?.(read)
     if (verify)
       for (const each of [weights, vision?.weights, hearing?.weights]) await each?.verify()
-    const broken = (what: string) => folder.broken(configuration, what)
     const { format, mixture } = source
     return {
       path: folder.path,
@@ -172,7 +176,7 @@ export async function openModel(
       isOneFile: source.ggufSources !== undefined || source.hear !== undefined,
       ...(format === undefined ? storedFormat(graph, weights, mixture, broken) : { format }),
       graph,
-      handingOut: graphOf,
+      handingOut,
       weights,
       texts: await textsBy(adapters, source),
       pooling: pooled,
@@ -267,8 +271,9 @@ async function sensesOf(
   return { ...sight, ...(isAll ? asHeard(await hear()) : await openEars(hear)) }
 }
 
-/** Whether its layers attend to rows of a recording, without which it writes nothing. */
-const mustHear = ({ blocks }: ModelConfig) => blocks.some(({ cross }) => cross)
+/** Whether it reads rows of a recording, without which it writes nothing. */
+const mustHear = ({ blocks, acoustic }: ModelConfig) =>
+  acoustic !== undefined || blocks.some(({ cross }) => cross)
 
 type Hearingness = Pick<Model, "hearing" | "deaf">
 

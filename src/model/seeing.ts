@@ -115,6 +115,11 @@ export const seeing: Readonly<Record<string, Seeing>> = {
       rms_norm_eps: 1e-5,
     },
   },
+  granite4_vision: {
+    models: "Granite 4 Vision",
+    texts: ["granite"],
+    called: { granite4_vision_text: "granite" },
+  },
   granite_docling: {
     models: "granite-for-docling 500M",
     texts: ["granite"],
@@ -203,6 +208,7 @@ export const seeing: Readonly<Record<string, Seeing>> = {
   },
   qwen3_5: { models: "Qwen 3.5 and 3.6, dense", texts: ["qwen3_5_text"] },
   qwen3_5_moe: { models: "Qwen 3.5 and 3.6 35B-A3B and larger", texts: ["qwen3_5_moe_text"] },
+  step3p7: { models: "Step 3.7 Flash", texts: ["step3p5"] },
   smolvlm: { models: "SmolVLM and SmolVLM2", texts: ["llama"] },
   video_llama_3: { models: "VideoLLaMA 3", texts: ["qwen2"] },
   video_llava: { models: "Video-LLaVA", texts: ["llama"] },

@@ -14,7 +14,7 @@ import { type FormatName, isMixed } from "../runtime/format.ts"
 import { Fields } from "./fields.ts"
 import { Folder, type Json } from "./folder.ts"
 import type { Beside } from "./gguf/clip-file.ts"
-import { readTensors } from "./graph-weights.ts"
+import { graphOf, readTensors } from "./graph-weights.ts"
 import { readParams } from "./mistral-params.ts"
 import { MLC } from "./mlc-config.ts"
 import { packingOf } from "./packed/packing.ts"
@@ -161,9 +161,9 @@ export async function openSense(
     }
     const weights = isCompiled ? stored : computed(stored)
     checkLayers(fields, layers, weights)
-    const graph = make()
-    readTensors(graph, weights)
     const broken = (what: string) => folder.broken(told, what)
+    const graph = graphOf(make, broken)
+    readTensors(graph, weights)
     const format = storedFormat(graph, weights, packing?.method ?? "q0f32", broken)
     const place = { path: folder.path, configuration: told }
     return { ...place, graph, ...format, weights, names, close: () => closing.close() }
@@ -184,10 +184,10 @@ export function senseBeside(
 ): Omit<Sense, "close"> {
   const weights = computed(stored)
   checkLayers(fields, layers, weights)
-  const graph = make()
+  const broken = (what: string) => folder.broken(file, what)
+  const graph = graphOf(make, broken)
   const tensorsBeside = beside.flatMap(({ sources }) => sources.map(({ tensor }) => tensor))
   weights.refuseOthers?.([...readTensors(graph, weights), ...tensorsBeside])
-  const broken = (what: string) => folder.broken(file, what)
   const format = storedFormat(graph, weights, "gguf", broken, true) // converters keep some matrices in f32
   return { path: folder.path, configuration: file, graph, ...format, weights, names }
 }

@@ -195,7 +195,7 @@ describe.each(["multilingual", "english"])("%s", (name) => {
     ])
     const refusals: [Record<string, string>, RegExp][] = [
       [{ language: "tlh" }, /language must be one that this model knows/],
-      [{ include: "logprobs" }, /include: a Whisper's tokens are not told/],
+      [{ include: "logprobs" }, /include: the model's tokens are not told/],
       [{ "timestamp_granularities[]": "word" }, /needs the response_format verbose_json/],
       [{ "timestamp_granularities[]": "segment" }, /needs the response_format verbose_json/],
       [{ stream: "true", response_format: "srt" }, /stream sends text without times/],

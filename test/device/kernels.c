@@ -8,6 +8,7 @@
 #include "abi.h"
 #include "attention_tiles.h"
 #include "elementary.h"
+#include "indexer.h"
 #include "rows.h"
 #include "single.h"
 #include "system.h"
@@ -857,6 +858,40 @@ static void broken_keys(void) {
 
 // ------------------------------------------------------------------ the pool
 
+// ------------------------------------------------------------------ what an indexer chooses
+
+static int comes_before(float a, float b) {
+  if (a != a) a = -INFINITY;
+  if (b != b) b = -INFINITY;
+  return a > b;
+}
+
+// Scores of all kinds, and such of which most are equal; of as many as are chosen, of more, and of fewer.
+static void choices(void) {
+  part = "choices";
+  enum { MOST = 300, TOP = 21, BLOCKS_OF_MOST = 20 };
+  const int64_t counts[] = {1, TOP, TOP + 1, 100, MOST};
+  for (int kind = 0; kind < 3; kind++)
+    for (int c = 0; c < 5; c++) {
+      const int64_t count = counts[c];
+      float scores[MOST], chosen[BLOCKS_OF_MOST];
+      for (int64_t i = 0; i < count; i++) {
+        scores[i] = kind == 1 ? (float)(random_bits() % 3) - 1 : uniform() * 100;
+        if (kind == 2 && i % 7 == 3) scores[i] = i % 2 ? NAN : i % 4 ? INFINITY : -INFINITY;
+      }
+      choose_positions(scores, count, TOP, chosen, BLOCKS_OF_MOST);
+      for (int64_t i = 0; i < BLOCKS_OF_MOST * BLOCK; i++) {
+        int64_t ahead = 0;
+        for (int64_t j = 0; i < count && j < count; j++)
+          ahead += comes_before(scores[j], scores[i]) ||
+                   (j < i && !comes_before(scores[i], scores[j]));
+        const int wanted = i < count && ahead < TOP;
+        const int got = (int)chosen[i / BLOCK] >> (i % BLOCK) & 1;
+        expect(got == wanted, "a position is chosen", got, wanted);
+      }
+    }
+}
+
 static int32_t visits[1000];
 static void visit(void *context, int64_t index, int32_t thread) {
   (void)context, (void)thread;
@@ -949,6 +984,7 @@ int main(void) {
   products();
   attentions();
   broken_keys();
+  choices();
   pool();
   printf("%d failures\n", failures);
   return failures != 0;

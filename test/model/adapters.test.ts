@@ -144,11 +144,39 @@ test.each(["phi3", "on-q4_0"])("twice the same is one of twice the strength: %s"
   expect(worstDifference(twice, once)).toBeLessThan(1e-4)
 })
 
+test("beside codes, an adapter of one rank is one of two, the second of which is nothing", async () => {
+  const [prompt] = readGolden(golden("on-q4_0"))
+  const logits: Float32Array[] = []
+  for (const r of [1, 2]) {
+    const first = changed("on-q4_0", { r, lora_alpha: 24 * r }, (tensors) => {
+      for (const [name, { dtype, shape, bytes }] of [...tensors]) {
+        const [isLeft, all] = [name.includes("lora_B"), shape as [number, number]]
+        const [length, rank] = isLeft ? all : [all[1], all[0]]
+        const [values, its] = [floatsOf(bytes), new Float32Array(length * r)]
+        for (let i = 0; i < length; i++) its[isLeft ? i * r : i] = values[isLeft ? i * rank : i]!
+        tensors.delete(name)
+        if (name.includes("layers.1.self_attn.q_proj"))
+          tensors.set(name, {
+            ...{ dtype, shape: isLeft ? [length, r] : [r, length] },
+            bytes: new Uint8Array(its.buffer),
+          })
+      }
+    })
+    await withProgram(baseOf(golden("on-q4_0")), { adapters: [first] }, async (program) => {
+      logits.push(await logitsOf(program, prompt!))
+    })
+  }
+  expect(logits[0]).toEqual(logits[1])
+  expect(worstDifference(logits[0]!, prompt!.logits)).toBeGreaterThan(0.01)
+})
+
+const floatsOf = (bytes: Uint8Array) => new Float32Array(Uint8Array.from(bytes).buffer)
+
 const EXPERTS = 8 // of qwen3-moe
 
 /** A factor of a stack's columns as one of its rows: what was right is left, and in that one's order. */
 function exchanged({ dtype, shape, bytes }: Tensor, isLeft: boolean): Tensor {
-  const values = new Float32Array(Uint8Array.from(bytes).buffer)
+  const values = floatsOf(bytes)
   const [height, width] = shape as [number, number]
   const [all, length] = isLeft ? [width, height] : [height, width]
   const rank = all / EXPERTS

@@ -85,6 +85,15 @@ const families = {
     "deepseek_v2",
     { ...latents, q_lora_rank: null, first_k_dense_replace: 2, n_routed_experts: null },
   ],
+  // The second layer sees what the first one's indexer has chosen, whose heads no shard has some of.
+  "sparse latents": [
+    "glm_moe_dsa",
+    {
+      ...latents,
+      ...{ index_n_heads: 8, index_head_dim: 64, index_topk: 21 },
+      indexer_types: ["full", "shared"],
+    },
+  ],
   "states by column": ["kimi_linear", statesByColumn],
   "several widths": [
     "nemotron-nas",
@@ -179,6 +188,29 @@ const families = {
       hidden_size_per_layer_input: 8,
       laurel_rank: 8,
       activation_sparsity_pattern: [0.7, 0, 0],
+    },
+  ],
+  "values narrower than keys": [
+    "mimo_v2_flash",
+    {
+      v_head_dim: 16,
+      hybrid_layer_pattern: [0, 1],
+      n_routed_experts: 6,
+      num_experts_per_tok: 2,
+    },
+  ],
+  "experts with limits": [
+    "step3p5",
+    {
+      layer_types: ["full_attention", "sliding_attention"],
+      sliding_window: 24,
+      num_sliding_attention_heads: 16,
+      moe_layers_enum: [1],
+      moe_num_experts: 6,
+      moe_top_k: 2,
+      share_expert_dim: 64,
+      swiglu_limits: [0, 0.5],
+      swiglu_limits_shared: [0.5, 0.5],
     },
   ],
   "norms of what is projected back": ["bitnet", { num_key_value_heads: 8 }],

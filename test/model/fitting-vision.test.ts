@@ -26,7 +26,7 @@ import {
 } from "./pictures.ts"
 
 /** Whose text models turn tokens by where they lie in an image. */
-const turning = fitting.filter((name) => !name.startsWith("gemma"))
+const turning = fitting.filter((name) => !/^(gemma|muse)/.test(name))
 
 interface Placed extends Prompt {
   grids: [height: number, width: number][] // in patches
@@ -168,6 +168,7 @@ test.each<[string, string, (vision: Json, config: Json) => void]>([
   ["qwen3-vl", "pos_embed.weight", (vision) => (vision.num_position_embeddings = 16)],
   ["qwen3-5", "image_token_id is 336", (_, config) => (config.image_token_id = 336)],
   ["gemma4", "head_dim is 6, no multiple of 4", (vision) => (vision.head_dim = 6)],
+  ["gemma4", "head_dim is 12 of 4 heads; only", (vision) => (vision.head_dim = 12)],
   ["gemma4", "attention_bias is true", (vision) => (vision.attention_bias = true)],
   ["gemma4", "position_embedding_table has shape", (v) => (v.position_embedding_size = 600)],
   ["gemma4-layer-inputs", "std_bias", (vision) => (vision.standardize = true)],
@@ -194,6 +195,18 @@ test.each<[string, string, (vision: Json, config: Json) => void]>([
     "hunyuan-ocr",
     "rope_scaling.mrope_section is not there",
     (_, config) => (config.rope_scaling = { type: "xdrope", alpha: 3 }),
+  ],
+  ["muse-glimmer", "out_hidden_size is 96", (_, config) => (config.out_hidden_size = 96)],
+  ["muse-glimmer", "is about 1 layers of 2", (v) => (v.layer_types = ["full_attention"])],
+  [
+    "muse-glimmer",
+    'layer_types holds "sliding_attention"; known: full_attention, window_attention',
+    (vision) => (vision.layer_types = ["full_attention", "sliding_attention"]),
+  ],
+  [
+    "muse-glimmer",
+    'rope_parameters.rope_type is "default"; known: axial',
+    (vision) => (vision.rope_parameters = { rope_type: "default" }),
   ],
   ["paddleocr-vl", "image_size makes 300 places a side", (vision) => (vision.image_size = 1200)],
   ["paddleocr-vl", "position_embedding.weight has shape", (vision) => (vision.image_size = 24)],

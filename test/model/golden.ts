@@ -20,11 +20,12 @@ type Kind =
   | "vision"
   | "hearing"
   | "whisper"
+  | "parakeet"
 
 /** Golden models that are compiled: between them every operation. The others the generic library computes (generic.test.ts). */
 export const compiledModels = [
   "bloom",
-  "deepseek-v3",
+  "deepseek-v32",
   "gemma2",
   "gemma4-experts",
   "gpt-oss",

@@ -18,7 +18,7 @@ describe.each([
     golden: [
       "models/llama-odd",
       "models/phi",
-      "models/deepseek-v3",
+      "models/deepseek-v32",
       "models/llama4",
       "models/lfm2",
       "models/qwen3-5",

@@ -120,6 +120,13 @@ test.each<[string, string, Json, RegExp]>([
     /encoder_config.context_size is 400, not between/,
   ],
   ["distances", "encoder_config", { max_pos_emb: 20 }, /encoder_config.max_pos_emb is 20/],
+  ["heads", "encoder_config", { num_heads: 2e9 }, /encoder_config.num_heads is 2000000000, not/],
+  [
+    "columns",
+    "encoder_config",
+    { hidden_dim: 1 },
+    /config.json: makes layers.0.ff1.up_proj a matrix of one column; only wider ones are known/,
+  ],
   [
     "rows beside others",
     "encoder_config",

@@ -425,13 +425,14 @@ export function judge({
         return (random >> 8) % below
       }
       for (let round = 0; round < draws; round += 10) {
+        const isFew = round % 20 !== 0 // then all rows may be drawn from few tokens
         const tokens = Int32Array.from({ length: 10 }, () => any(70))
         const input = batch([{ tokens, from: 0, blocks: [0], logits: [...tokens.keys()] }])
         const hiddenIn = Float32Array.from({ length: 200 }, () => any(2000) / 1000 - 1)
         const s = input.sampling
         for (let row = 0; row < 10; row++) {
           s.temperature[row] = [0, 0.3, 1, 1, 2][any(5)]!
-          s.topK[row] = [0, 0, 1, 5, 69][any(5)]!
+          s.topK[row] = (isFew ? [2, 40, 1, 5, 69] : [0, 0, 1, 5, 69])[any(5)]!
           s.topP[row] = [1, 1, 0, 0.5, 0.95][any(5)]!
           s.minP[row] = [0, 0, 0.05, 0.5][any(4)]!
           s.presence[row] = any(3) / 2

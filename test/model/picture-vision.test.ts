@@ -30,7 +30,7 @@ test.each(others)("the tower of %s on reference", async (name) => {
 test.each([
   ...["lfm2-vl", "lighton-ocr", "llava-onevision", "minicpm-v", "minicpm-v-4-6", "mistral3"],
   ...["hunyuan-ocr", "paddleocr-vl", "glm-ocr", "granite-docling", "minicpm-ocr", "qianfan-ocr"],
-  "paligemma",
+  ...["granite4-vision", "paligemma"],
 ])("the tower of %s, compiled", async (name) => {
   const model = await openModel(goldenFolder("vision", name), { sees: true })
   onTestFinished(() => model.close())
@@ -172,6 +172,29 @@ test.each<[string, string, (vision: Json, config: Json) => void]>([
     "deepstack_visual_indexes names layer 3 of 3",
     (vision) => (vision.deepstack_visual_indexes = [0, 3]),
   ],
+  ...(
+    [
+      ['downsample_rate is "3/8"; known: "4/8"', { downsample_rate: "3/8" }],
+      ["in 8, or too many squares in one", { downsample_rate: "8/16" }],
+      [
+        "leads to layer 2 once more",
+        { deepstack_layer_map: [[-2, 0]], spatial_target_layers: [2, 1, 2, 3] },
+      ],
+      ["leads to no layer 0, so that", { deepstack_layer_map: [[-2, 1]] }],
+      ["deepstack_layer_map holds 3, which is none of 2", { deepstack_layer_map: [[3, 0]] }],
+      ["leads to layer 6 of 6", { deepstack_layer_map: [[-1, 6]] }],
+      ["names 3 layers for 4 corners", { spatial_target_layers: [1, 2, 3] }],
+      ["num_hidden_layers is 2; known: 1", { qformer_config: { num_hidden_layers: 2 } }],
+      ['strategy is "default"; known: full', { vision_feature_select_strategy: "default" }],
+    ] as const
+  ).map(
+    ([what, said]) =>
+      ["granite4-vision", what, (_: Json, config: Json) => void Object.assign(config, said)] as [
+        string,
+        string,
+        (vision: Json, config: Json) => void,
+      ],
+  ),
   [
     "paligemma",
     "projection_dim is 44, and rows of the text model have 40",

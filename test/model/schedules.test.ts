@@ -23,7 +23,7 @@ const llama: Row = ["llama-odd", 320]
 const narrow: Row = ["llama-odd", 256] // where fewer are asked
 const windows: Row = ["mistral-swa", 120] // its sequences hold a window each and never grow into each other
 const mixed: Row = ["gemma3", 320] // three layers of four hold a window each, one holds everything
-const latent: Row = ["deepseek-v2-dense", 320]
+const latent: Row = ["deepseek-v32", 320] // and the keys of indexers beside them
 const states: Row = ["qwen3-5", 320] // and convolutions
 
 describe.each([

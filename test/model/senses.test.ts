@@ -103,7 +103,8 @@ async function judge(
       for (const bytes of files)
         made.push(...(await (await prepare(bytes, name, nobody)).encode(nobody)))
       expect(made).toHaveLength(truth.length)
-      const { factor = 1 } = sense.config.projector as { factor?: number }
+      const { projector } = sense.config as { projector: { factor?: number } }
+      const { factor = 1 } = projector
       const worst = made.reduce((most, x, i) => Math.max(most, Math.abs(x / factor - truth[i]!)), 0)
       expect(worst).toBeLessThan(2e-4)
     }

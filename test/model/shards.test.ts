@@ -333,6 +333,7 @@ describe("the reference", () => {
     ["experts beside others", floats, [4]],
     ["latents", { ...codes, kv: "f16" }, [2, 8]],
     ["latents of queries as they are", codes, [4]],
+    ["sparse latents", codes, [2, 8]],
     ["states", codes, [4, 8]],
     ["states by column", codes, [2, 4]],
     ["several widths", codes, [2, 4]],
@@ -344,6 +345,8 @@ describe("the reference", () => {
     ["chunks and weighed rows", codes, [2, 4]],
     ["convolutions", codes, [2]],
     ["rows side by side", codes, [2, 4, 8]],
+    ["values narrower than keys", codes, [2]],
+    ["experts with limits", codes, [2]],
     ["norms of what is projected back", codes, [2, 4]],
   ])("computes layers of %s in shards to the bit", async (family, options, counts) => {
     await judge(familyGraph(family), options, counts)
@@ -449,7 +452,7 @@ test.skipIf(left)(
 )
 
 const onDevices = [
-  "latents",
+  "sparse latents",
   "states",
   "states by column",
   "states by number",

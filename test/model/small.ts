@@ -13,6 +13,7 @@ import {
   finish,
   headLinear,
   hiddenIn,
+  indexer,
   linear,
   multiply,
   norm,
@@ -21,6 +22,7 @@ import {
   route,
   seenPart,
   select,
+  sparseAttention,
   stacked,
   weigh,
   weight,
@@ -70,11 +72,14 @@ export interface SmallShape {
   tower?: { taken: number; joined: number }
   hidden?: number
   intermediate?: number
-  /** One key for all heads, whose first columns are so many values; and behind each layer's attention one that convolves. */
+  /**
+   * One key for all heads, whose first columns are so many values; and behind each layer's attention one that convolves. Odd layers see
+   * what an indexer chooses.
+   */
   latent?: number
   /**
-   * Experts in the place of MLPs: of even layers the best of all, of odd ones those of the best groups, with biases and a
-   * limit, behind attention that has sinks; what these count, and what the layer leaves, is weighed.
+   * Experts in the place of MLPs, with limits: of even layers the best of all, of odd ones those of the best groups, with
+   * biases, behind attention that has sinks; what these count, and what the layer leaves, is weighed. Values are narrower than keys.
    */
   hasExperts?: boolean
   /** What queries and the outputs of attention are computed from is put in another order first. */
@@ -104,7 +109,8 @@ const grouped: Routing = {
 }
 
 const VOCABULARY = 70
-const [HEADS, KV_HEADS, HEAD_DIM] = [4, 2, 6]
+const CONTEXT = 512
+const [HEADS, KV_HEADS, HEAD_DIM, VALUE_DIM] = [4, 2, 6, 4]
 
 /** Heads keep four of their columns and bring two to those of the key; they end as wide as they began. */
 function latentAttention(
@@ -112,12 +118,29 @@ function latentAttention(
   h: Node,
   w: (name: string, rows: number, columns: number) => Weight,
   memory: Omit<Attention, "kvHeads" | "headDim"> & { latent: number },
+  sparse: { layer: number } | undefined,
 ): Node {
   const [kept, headDim] = [4, memory.latent + 4]
   const queries = headLinear(q, w("k_up", HEADS * memory.latent, HEAD_DIM - kept), HEADS, kept)
   const key = linear(h, w("k", headDim, h.columns))
-  const mixed = attention(queries, key, undefined, { ...memory, kvHeads: 1, headDim })
+  const shape = { ...memory, kvHeads: 1, headDim }
+  const mixed = sparse
+    ? sparseAttention(queries, key, chosen(h, w, sparse.layer), shape)
+    : attention(queries, key, undefined, shape)
   return headLinear(mixed, w("v_up", HEADS * HEAD_DIM, memory.latent), HEADS)
+}
+
+/** Of five heads, which are no whole fours. */
+function chosen(
+  h: Node,
+  w: (name: string, rows: number, columns: number) => Weight,
+  layer: number,
+): Node {
+  const shape = { layer, heads: 5, headDim: 9, top: 21 }
+  const [q, k, weights] = [45, 9, 5].map((rows, i) =>
+    linear(h, w(`index_${i}`, rows, h.columns)),
+  ) as [Node, Node, Node]
+  return indexer(q, k, weights, shape, CONTEXT)
 }
 
 export function smallGraph(shape: SmallShape = {}): Graph {
@@ -175,21 +198,23 @@ export function smallGraph(shape: SmallShape = {}): Graph {
       ...(bidirectional && { bidirectional }),
       ...(mutual && { mutual }),
     }
+    const narrow = hasExperts && { value: VALUE_DIM }
+    const sparse = layer % 2 === 1 ? { layer: 2 * layers + layer } : undefined
     const mixed = latent
-      ? latentAttention(rope(q, HEAD_DIM, rotation), h, w, { ...memory, latent })
+      ? latentAttention(rope(q, HEAD_DIM, rotation), h, w, { ...memory, latent }, sparse)
       : attention(
           rope(q, HEAD_DIM, rotation),
           rope(linear(h, w("k", KV_HEADS * HEAD_DIM, hidden)), HEAD_DIM, rotation),
-          linear(h, w("v", KV_HEADS * HEAD_DIM, hidden)),
-          { ...memory, kvHeads: KV_HEADS, headDim: HEAD_DIM },
+          linear(h, w("v", KV_HEADS * (narrow ? narrow.value : HEAD_DIM), hidden)),
+          { ...memory, kvHeads: KV_HEADS, headDim: HEAD_DIM, ...(narrow || {}) },
           {
             ...(hasExperts && layer % 2 === 1 && { sinkLogits: w("sinks", HEADS) }),
-            ...(hasBiases && { biases: w("biases", HEADS * distancesOf(512)) }),
+            ...(hasBiases && { biases: w("biases", HEADS * distancesOf(CONTEXT)) }),
           },
         )
     const gates = () => apply("softplus", linear(h, w("gates", HEADS, hidden)))
     const given = inOrder(hasGates ? multiply(mixed, gates()) : mixed, "o_order")
-    x = add(x, linear(given, w("o", hidden, HEADS * HEAD_DIM)))
+    x = add(x, linear(given, w("o", hidden, given.columns)))
     if (latent) {
       const place = { layer: layers + layer, count: 3, heads: 2 }
       x = add(x, convolve(linear(x, w("conv", hidden, hidden)), w("taps", 3 * hidden), place))
@@ -214,7 +239,7 @@ export function smallGraph(shape: SmallShape = {}): Graph {
     kvHeads: KV_HEADS,
     headDim: HEAD_DIM,
     intermediate,
-    context: 512,
+    context: CONTEXT,
     ...(taken && { taken }),
   }
   const last = norm(x, weight("norm", "norm", hidden), 1e-5)
@@ -285,7 +310,7 @@ function mixture(
           activation: "quick_gelu",
           limit: 0.75,
         }
-      : { activation: "silu" }),
+      : { activation: "silu", limit: 0.5 }),
   })
   const gate = linear(x, { ...w("gate", 1, hidden), exact: true })
   return multiply(made, apply("sigmoid", gate))

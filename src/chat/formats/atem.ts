@@ -57,8 +57,8 @@ function message(call: CallText): string {
 
 function* family(input: Input, tools: Tools): Reading<void> {
   for (let open = yield* opened(input); open !== ""; open = yield* opened(input)) {
-    if (open === TO) yield* input.attempt(false, readHeader(input, tools))
-    else if (open !== CALLS) input.settle("nothing")
+    if (open === END) input.settle("nothing")
+    else if (open !== CALLS) yield* input.attempt(false, readHeader(input, tools, open))
     else if (!(yield* input.attempt(true, readCalls(input, tools))))
       return yield* input.restIsText()
   }
@@ -68,10 +68,16 @@ function opened(input: Input): Reading<string> {
   return input.textUntil([CALLS, TO, END, START])
 }
 
-/** A text may hold what a header begins with. */
-function* readHeader(input: Input, tools: Tools): Reading<void> {
+/** An answer's header begins a message. A call's may have lost that mark (../reasoning.ts), but calls follow it: a text may speak of either. */
+function* readHeader(input: Input, tools: Tools, open: string): Reading<void> {
+  if (open === START) {
+    input.settle("nothing")
+    yield* input.blanks()
+    yield* input.expect(TO)
+  }
   const name = yield* upTo(input, /[\s<]/)
   yield* input.expect(MESSAGE)
-  if (name !== USER && !tools.has(name)) throw new NotACall()
+  const isAnswer = name === USER && open === START
+  if (!isAnswer && !(tools.has(name) && (yield* input.follows(CALLS)))) throw new NotACall()
   input.settle("nothing")
 }

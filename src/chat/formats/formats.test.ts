@@ -411,6 +411,15 @@ const cases: [FormatName, string, string, Partial<Read>][] = [
   ],
   [
     "atem",
+    "a text that spells headers, and the same behind a call",
+    `Say to=user<|message|>Hi or to=now<|message|><b>. to=now<|message|><atem:function_calls><atem:invoke name="now"></atem:invoke></atem:function_calls><|eom|><|start|>assistant to=user<|message|>Well: to=user<|message|>`,
+    {
+      text: "Say to=user<|message|>Hi or to=now<|message|><b>.Well: to=user<|message|>",
+      calls: [now],
+    },
+  ],
+  [
+    "atem",
     "a call of a tool that nobody has",
     `<atem:function_calls><atem:invoke name="nobody"></atem:invoke></atem:function_calls>`,
     {

@@ -65,6 +65,16 @@ export class Input {
     }
   }
 
+  /** Whether exactly this comes next, of which nothing is read. */
+  *follows(literal: string): Reading<boolean> {
+    for (;;) {
+      const next = this.#text.slice(this.#at, this.#at + literal.length)
+      if (next === literal) return true
+      if (this.#over || !literal.startsWith(next)) return false
+      yield
+    }
+  }
+
   *blanks(): Reading<void> {
     while (isBlank(yield* this.peek())) this.#at++
   }

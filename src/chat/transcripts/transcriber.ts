@@ -11,7 +11,6 @@ import { languages } from "../../languages.ts"
 import type { Caller } from "../../worker/lane.ts"
 import type { ChatEngine } from "../admission.ts"
 import type {
-  ReplyEvent,
   TranscriptReply,
   TranscriptRequest,
   TranscriptSegment,
@@ -25,6 +24,7 @@ import { FROM_REQUEST } from "../rendering.ts"
 import type { Tokenizer } from "../tokenizer.ts"
 import { AlignThread } from "./align-thread.ts"
 import type { AlignmentHeads } from "./alignment.ts"
+import { type CountedUsage, replyOf } from "./reply.ts"
 import { oneOf, TimedWords, Words } from "./rules.ts"
 import { type Cut, segmentsIn } from "./segments.ts"
 import { knownLanguage, type SpeechAdvice, tokensOf } from "./speech-tokens.ts"
@@ -82,7 +82,7 @@ interface Hearing {
   /** Before and behind the token with which a prompt begins. */
   before: readonly number[]
   behind: readonly number[]
-  usage: { promptTokens: number; cachedTokens: number; completionTokens: number }
+  usage: CountedUsage
 }
 
 interface Window {
@@ -398,23 +398,4 @@ const likeliest: SamplingParams = {
 function wordless(why: string) {
   const words = `timestamp_granularities: the model cannot tell when a word is said, since ${why}; ask for segment.`
   return problem("unsupported_value", { problem: words }, "timestamp_granularities")
-}
-
-/** Without blanks around all of it. */
-async function* replyOf(
-  texts: AsyncIterable<string>,
-  usage: Hearing["usage"],
-): AsyncGenerator<ReplyEvent> {
-  let held = "" // blanks that may be the last
-  let isBegun = false
-  for await (const piece of texts) {
-    const whole = isBegun ? held + piece : piece.trimStart()
-    const text = whole.trimEnd()
-    held = whole.slice(text.length)
-    if (text === "") continue
-    isBegun = true
-    yield { kind: "content", choice: 0, text, logprobs: [] }
-  }
-  yield { kind: "finish", choice: 0, reason: "stop" }
-  yield { kind: "usage", usage: { ...usage, reasoningTokens: 0 } }
 }

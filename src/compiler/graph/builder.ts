@@ -11,11 +11,19 @@ import type {
   Delta,
   EmbeddedBy,
   Graph,
+  Indexer,
   Node,
   Routing,
   Weight,
 } from "./graph.ts"
-import { decayColumns, inOrder, ratesOfHead, valueDim } from "./graph.ts"
+import {
+  chosenColumns,
+  decayColumns,
+  inOrder,
+  limitedActivations,
+  ratesOfHead,
+  valueDim,
+} from "./graph.ts"
 
 /** A matrix `[rows, columns]`, or with no columns given a vector. */
 export function weight(name: string, tensor: string, rows: number, columns = 1): Weight {
@@ -85,12 +93,22 @@ export function norm(
   return { op: "norm", rows, columns, inputs: [x], kind, weight, bias, epsilon, width }
 }
 
+/** A matrix of one column is stored as vectors are, and no kernel reads it: what is meant weighs with it, or a width is 1. */
+export class OneColumn extends Error {
+  readonly weight: string
+
+  constructor({ name }: Weight) {
+    super(`internal: ${name} has one column: weigh with it`)
+    this.weight = name
+  }
+}
+
 export function linear(x: Node, weight: Weight, bias?: Weight): Node {
   check(
     x.columns === weight.columns,
     `${weight.name} reads ${weight.columns} columns, not ${x.columns}`,
   )
-  check(weight.columns > 1, `${weight.name} has one column, which is a vector: weigh with it`)
+  if (weight.columns === 1) throw new OneColumn(weight)
   check(!bias || bias.rows === weight.rows, `${bias?.name} does not fit ${weight.name}`)
   return {
     op: "linear",
@@ -209,6 +227,36 @@ function stateOf(
   return { op: "delta", rows, columns, inputs, delta, decay, bias, skip }
 }
 
+/** @param context how many positions there are to choose from */
+export function indexer(q: Node, k: Node, weights: Node, indexer: Indexer, context: number): Node {
+  const { heads, headDim, top } = indexer
+  check(q.columns === heads * headDim, "indexer: queries do not fit")
+  check(k.columns === headDim, "indexer: keys do not fit")
+  check(weights.columns === heads, "indexer: weights do not fit")
+  check(top > 0, "indexer: nothing is chosen")
+  const rows = sameRows(q, weights)
+  return { op: "indexer", rows, columns: chosenColumns(context), inputs: [q, k, weights], indexer }
+}
+
+/**
+ * Latent attention that sees what an indexer has chosen.
+ * @param chosen that of a layer, its own or another
+ */
+export function sparseAttention(
+  q: Node,
+  k: Node,
+  chosen: Node,
+  shape: Omit<Attention, "sparse"> & { latent: number },
+): Node {
+  const { rows, columns } = attention(q, k, undefined, shape)
+  check(sameRows(q, chosen) === rows && shape.window === undefined, "attention: what is chosen")
+  return {
+    op: "attention",
+    ...{ rows, columns, inputs: [q, k, chosen], attention: { ...shape, sparse: true } },
+    ...{ sinkLogits: undefined, biases: undefined },
+  }
+}
+
 /**
  * Without `v` where values are columns of keys, without `k` where an earlier layer has remembered both; `sinkLogits`: a number
  * for each head; `biases`: of each head one for each distance.
@@ -223,14 +271,13 @@ export function attention(
   const { heads, kvHeads, headDim, latent } = attention
   check(q.columns === heads * headDim, "attention: queries do not fit")
   check(!k || k.columns === kvHeads * headDim, "attention: keys do not fit")
-  check(
-    latent === undefined ? v?.columns === k?.columns : !v && latent <= headDim,
-    "attention: values do not fit",
-  )
+  const width = valueDim(attention)
+  const fits = k && latent === undefined ? v?.columns === kvHeads * width : !v
+  check(fits && width <= headDim, "attention: values do not fit")
   check(!sinkLogits || sinkLogits.rows === heads, `${sinkLogits?.name} does not fit ${heads} heads`)
   const distances = (biases?.rows ?? heads) / heads
   check(Number.isInteger(distances) && distances % 2 === 1, `${biases?.name} does not fit`)
-  const columns = heads * valueDim(attention)
+  const columns = heads * width
   const inputs = !k ? ([q] as const) : v ? ([q, k, v] as const) : ([q, k] as const)
   return { op: "attention", rows: q.rows, columns, inputs, attention, sinkLogits, biases }
 }
@@ -268,7 +315,8 @@ export function experts(
   check(x.columns === gateUp.columns, `${gateUp.name} does not fit ${x.columns} columns`)
   const rowsOfExpert = (gated ? 2 : 1) * down.columns
   check(gateUp.rows === count * rowsOfExpert, `${down.name} does not fit ${gateUp.name}`)
-  check(gated || limit === undefined, `${gateUp.name} has a limit and no gate`)
+  const isLimitable = gated && limitedActivations.includes(activation)
+  check(isLimitable || limit === undefined, `${gateUp.name} has a limit, which is not known of it`)
   check(Number.isInteger(columns), `${down.name} does not fit ${count} experts`)
   const fits = !biases || (biases.gateUp.rows === gateUp.rows && biases.down.rows === down.rows)
   check(fits, `${biases?.gateUp.name} does not fit ${gateUp.name}`)

@@ -87,7 +87,8 @@ export type Op =
   | { op: "rope"; inputs: readonly [Node]; headDim: number; rotation: Rotation }
   /**
    * q, k, v → each head's mix of values; k and v are remembered for this layer, rounded to the cache's type, and read so.
-   * Without v, where the values are columns of k; with q alone, where what another layer remembers is read. A sink is a score for each head of what is not there: it takes its share of
+   * Without v, where the values are columns of k; with q alone, where what another layer remembers is read. Where it is sparse, in the
+   * place of v stands what an indexer has chosen. A sink is a score for each head of what is not there: it takes its share of
    * the softmax, and gives no value. `biases`: of each head numbers for how far a key stands from its query (`distancesOf`), which are
    * added to scores.
    */
@@ -98,6 +99,13 @@ export type Op =
       sinkLogits: Weight | undefined
       biases: Weight | undefined
     }
+  /**
+   * q, k, w → which positions a row's attention is to see: of each 16 of them a whole number, whose bit i stands for number i. k is
+   * remembered for this layer, and read so. A position's score is the sum over heads, from 0 on, of w * max(0, q · k), and those of the
+   * `top` highest are chosen, of equal scores the earlier positions; all that the row sees where they are no more. What is no number
+   * is below every score.
+   */
+  | { op: "indexer"; inputs: readonly [Node, Node, Node]; indexer: Indexer }
   /**
    * x, remembered for its layer and read so → each column by itself: the sum of its last values, the token's own last, or some of those
    * `ahead` of it behind, each times its tap, from the first on, with the column's bias where there is one; before the first token and
@@ -140,7 +148,8 @@ export type Op =
   /**
    * x, what each expert counts → the sum of what they make of x, each times that, in the order of experts from zero; those that
    * count 0 are left out. An expert is an MLP, and `rounded` what its activated rows are rounded for, as `quantize` does.
-   * With a `limit` the gate is cut off above it and up on either side, and up counts one more. Where gate and up are matrices by
+   * With a `limit` up is cut off on either side of it, and the gate above it: with the activation silu what it was activated to, as
+   * Step 3.5 has it, with quick_gelu what it is, and up counts one more, as gpt-oss has it. Where gate and up are matrices by
    * themselves, x stands there once more, as the latter reads it. Without a gate it is down(activation(up(x))).
    */
   | {
@@ -178,6 +187,9 @@ export type Op =
    */
   | { op: "quantize"; inputs: readonly [Node]; codec: RoundingCodec }
 
+/** Activations of experts that a limit is known of. */
+export const limitedActivations: readonly Activation[] = ["silu", "quick_gelu"]
+
 /** A column that stands for nothing: of logits, one that is never drawn, and finite, as all of them must be. */
 export const NOWHERE = -1e9
 
@@ -206,9 +218,11 @@ export interface Attention {
   layer: number // whose keys and values these are
   heads: number
   kvHeads: number // query head h reads kv head floor(h / (heads / kvHeads))
-  headDim: number // of a key, and of a value unless these are latent
+  headDim: number // of a key, and of a value unless these are latent or have a width of their own
   /** Values are the first so many columns of keys; absent: they are remembered by themselves. */
   latent?: number
+  /** Columns of a value, where these are remembered by themselves and narrower than keys; absent: they are as wide. */
+  value?: number
   scale: number // of q · k
   cap: number | undefined // a score s becomes cap * tanh(s / cap)
   window: number | undefined
@@ -221,7 +235,21 @@ export interface Attention {
   cross?: number
   /** The same of images, whose rows stand before all tokens, too: the step says which of them a token sees, as where it is mutual. */
   media?: true
+  /** Of what is before a position it sees what an indexer has chosen. */
+  sparse?: true
 }
+
+/** The lightning indexer of DeepSeek Sparse Attention: queries of heads meet one key for each position. */
+export interface Indexer {
+  layer: number // whose keys these are
+  heads: number
+  headDim: number
+  /** How many positions it chooses at most. */
+  top: number
+}
+
+/** Of what an indexer chooses among so many positions, the columns: a whole number of steps of attention. */
+export const chosenColumns = (context: number) => 4 * Math.ceil(context / 64)
 
 /** Whether it sees nothing but what stands before all tokens. */
 export const crosses = ({ cross, media }: Pick<Attention, "cross" | "media">) =>
@@ -276,8 +304,11 @@ export const ratesOfHead = ({ keyDim, valueDim, by }: Omit<Delta, "layer">) =>
 export const stateSize = ({ valueHeads, keyDim, valueDim }: Delta) => valueHeads * keyDim * valueDim
 
 /** Numbers in a head's value. */
-export const valueDim = ({ headDim, latent }: Pick<Attention, "headDim" | "latent">) =>
-  latent ?? headDim
+export const valueDim = ({
+  headDim,
+  latent,
+  value = headDim,
+}: Pick<Attention, "headDim" | "latent" | "value">) => latent ?? value
 
 /**
  * Which experts a row goes to: the `active` of the highest logits, or where a bias is added of the highest score and bias, the
@@ -350,6 +381,7 @@ export const heavy: ReadonlySet<Node["op"]> = new Set([
   "headLinear",
   "experts",
   "attention",
+  "indexer",
   "delta",
 ] as const)
 
@@ -417,10 +449,10 @@ function details(node: Node): string[] {
       ]
     }
     case "attention": {
-      const { layer, heads, kvHeads, headDim, latent, scale, cap } = node.attention
+      const { layer, heads, kvHeads, headDim, latent, value, scale, cap } = node.attention
       return [
         `layer ${layer}`,
-        `heads ${heads}/${kvHeads} x ${headDim}`,
+        `heads ${heads}/${kvHeads} x ${headDim}${value === undefined ? "" : ` + ${value}`}`,
         ...(latent === undefined ? [] : [`values ${latent} of them`]),
         `scale ${short(scale)}`,
         ...(cap === undefined ? [] : [`cap ${cap}`]),
@@ -430,6 +462,8 @@ function details(node: Node): string[] {
         ...directionText(node.attention),
       ]
     }
+    case "indexer":
+      return [`layer ${node.indexer.layer}`, indexerText(node.indexer)]
     case "convolve": {
       const { layer, count, ahead } = node.convolution
       const bias = node.bias ? [`bias ${shown(node.bias)}`] : []
@@ -520,11 +554,22 @@ export function windowText({ window, chunked, sinks }: Attention): string[] {
 }
 
 /** Whether it sees what is behind a token. */
-export const directionText = ({ bidirectional, mutual, cross, media }: Attention): string[] => {
+export const directionText = ({
+  bidirectional,
+  mutual,
+  cross,
+  media,
+  sparse,
+}: Attention): string[] => {
+  if (sparse) return ["sparse"]
   if (cross !== undefined) return [`cross ${cross}`]
   if (media) return ["media"]
   return bidirectional ? ["bidirectional"] : mutual ? ["mutual"] : []
 }
+
+/** "the highest 2048, heads 64 x 128" */
+export const indexerText = ({ top, heads, headDim }: Indexer) =>
+  `the highest ${top}, heads ${heads} x ${headDim}`
 
 /** "2 of the highest softmax, normalized" */
 

@@ -10,6 +10,14 @@ export function orderNodes(graph: Graph): Graph {
   return { ...graph, nodes: new Ordering(graph).nodes() }
 }
 
+/** They read what other rows have left, in the order in which they stood. */
+const readsOthers: ReadonlySet<Node["op"]> = new Set([
+  "attention",
+  "indexer",
+  "convolve",
+  "delta",
+] as const)
+
 /** Each column of what these make is made of the same one of what they read. */
 const byColumn: ReadonlySet<Node["op"]> = new Set(["apply", "multiply", "weigh"] as const)
 
@@ -57,7 +65,7 @@ class Ordering {
         continue
       }
       // Keys and values are kept row by row.
-      if (next.op === "attention" && next.inputs.length > 1)
+      if (next.op === "indexer" || (next.op === "attention" && next.inputs.length > 1))
         this.#addRows("tokens", (node) => this.#mayCome(node))
       const choice = this.#choices.get(next) ?? []
       for (const each of [...choice, next, ...this.#codesBehind(next)]) this.#add(each)
@@ -96,7 +104,7 @@ class Ordering {
       this.#operandsWithChoice(node).every(isThere),
     )
     const ready = [...this.#ready.filter((node) => waiting.has(node)), ...withChoice]
-    const first = ready.find(({ op }) => op === "attention" || op === "delta")
+    const first = ready.find(({ op }) => readsOthers.has(op) && op !== "convolve")
     const place = (node: Node) => this.#places.get(node)!
     return (
       first ??
@@ -189,7 +197,7 @@ function operandsOf(
   let remembered: Node | undefined
   for (const node of nodes) {
     const own: Node[] = [...node.inputs]
-    if (node.op === "attention" || node.op === "convolve" || node.op === "delta") {
+    if (readsOthers.has(node.op)) {
       if (remembered) own.push(remembered)
       remembered = node
     }

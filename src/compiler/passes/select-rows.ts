@@ -41,5 +41,7 @@ const isOwn = (node: Node) => node.op === "attention" && !isCross(node)
 /** What a node reads of other tokens than its own. */
 function rememberedBy(node: Node): readonly Node[] {
   if (node.op === "convolve" || (node.op === "select" && node.joined > 1)) return node.inputs
+  const isSparse = node.op === "attention" && node.attention.sparse
+  if (node.op === "indexer" || isSparse) return [node.inputs[1]!]
   return node.op === "attention" ? node.inputs.slice(1) : []
 }

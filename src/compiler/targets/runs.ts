@@ -12,6 +12,7 @@ const others = [
   "expertRows",
   "expertSums",
   "attend",
+  "indexer",
   "delta",
   "gather",
 ] as const

@@ -15,7 +15,7 @@ export interface Added {
 }
 
 export class Product {
-  /** The sum of all ranks; of 1 it is 2, as a matrix of one column is a vector. */
+  /** Of all, one behind the other. A left factor of one column would be read as a vector: beside a single one stand zeros. */
   readonly rank: number
   readonly #added: readonly Added[]
   readonly #columns: number

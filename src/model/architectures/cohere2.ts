@@ -107,7 +107,7 @@ export function readCohere2Moe(given: Fields): ModelConfig {
   const hasRms = fields.has("rms_norm_eps")
   const config = readPlain(fields, hasRms ? { epsilon: "rms_norm_eps" } : LAYER_NORM)
   const { layers, intermediate } = config.shapes
-  const dense = fields.count("first_k_dense_replace", 0, 0)
+  const dense = fields.count("first_k_dense_replace", 0, 0, layers)
   const mlps = readMlpTypes(fields, layers)
   const isDense = (layer: number) => (mlps ? mlps[layer] === "dense" : layer < dense)
   const first = fields.count("prefix_dense_sliding_window_pattern", 1)

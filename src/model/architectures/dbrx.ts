@@ -8,33 +8,31 @@ import { flatExperts, joinedRows, type Naming } from "../weights/names.ts"
 import { readRouting } from "./experts.ts"
 
 export function readDbrx(given: Fields): ModelConfig {
-  const attention = given.object("attn_config")
-  const mlp = given.object("ffn_config")
-  const { kv_n_heads = 1, rope_theta } = attention?.json ?? {}
-  const { ffn_hidden_size = 3584, moe_num_experts = 4, moe_top_k = 1 } = mlp?.json ?? {}
-  const { name: hidden_act } = mlp?.object("ffn_act_fn")?.json ?? {}
-  const fields = given.with({
-    ...{ num_key_value_heads: kv_n_heads, rope_theta, intermediate_size: ffn_hidden_size },
-    ...{ hidden_act, moe_num_experts, moe_top_k },
-  })
-  const config = readDecoder(fields, {
-    names: { hidden: "d_model", layers: "n_layers", heads: "n_heads", context: "max_seq_len" },
+  const fields = given
+    .withThoseOf("attn_config")
+    .withThoseOf("ffn_config")
+    .with({ kv_n_heads: 1, ffn_hidden_size: 3584, moe_num_experts: 4, moe_top_k: 1 })
+  const config = readDecoder(fields.withThoseOf("ffn_act_fn"), {
+    names: { ...NAMES, kvHeads: "kv_n_heads", intermediate: "ffn_hidden_size" },
     absent: { epsilon: 1e-5 },
     epsilon: "layer_norm_epsilon",
     norm: { kind: "layer", bias: false },
+    activation: { field: "name" },
   })
   const power = "moe_normalize_expert_weights"
-  const isNormalized = mlp?.json[power] !== null
-  if (mlp && isNormalized && mlp.positive(power, 1) !== 1)
-    throw mlp.wrong(power, `is ${mlp.positive(power)}; known: 1 and null`)
+  const isNormalized = fields.json[power] !== null
+  if (isNormalized && fields.positive(power, 1) !== 1)
+    throw fields.wrong(power, `is ${fields.positive(power)}; known: 1 and null`)
   const names = { count: "moe_num_experts", active: "moe_top_k" }
   const experts = {
     ...readRouting(fields, names, { normalized: isNormalized }),
     ...{ chosenByBias: false, shared: undefined },
   }
-  const clip = attention?.has("clip_qkv") ? { clip: attention.positive("clip_qkv") } : {}
+  const clip = fields.has("clip_qkv") ? { clip: fields.positive("clip_qkv") } : {}
   return withBlocks(config, (block) => ({ ...withAttention(block, clip), experts }))
 }
+
+const NAMES = { hidden: "d_model", layers: "n_layers", heads: "n_heads", context: "max_seq_len" }
 
 export function dbrxNaming({ shapes, blocks }: ModelConfig): Naming {
   const { hidden, intermediate, kvHeads, headDim } = shapes

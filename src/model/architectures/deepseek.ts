@@ -7,7 +7,7 @@
 import type { Groups, Routing } from "../../compiler/graph/graph.ts"
 import { log } from "../../runtime/elementary.ts"
 import { type Latent, withAttention, withBlocks, withMlp } from "../block.ts"
-import { type Differences, type ModelConfig, readDecoder } from "../config.ts"
+import { type Differences, MAX_COLUMNS, type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { llamaNaming, type Naming, stackedExperts, withParts } from "../weights/names.ts"
 import { readMlpTypes, readRouting } from "./experts.ts"
@@ -51,6 +51,13 @@ export function readMistral4(given: Fields): ModelConfig {
     groups: groupsOf(own, "two largest"),
   })
   const config = readLatent(fields, { queryRank: 1024, dense: 0, routing, turns: "a part" })
+  const { latent, rotation } = config.blocks[0]!.attention
+  const turned = 2 * rotation!.query.frequencies.length
+  if (turned !== latent!.turned)
+    throw fields.wrong(
+      "qk_rope_head_dim",
+      `is ${latent!.turned}, and partial_rotary_factor has ${turned} columns turned`,
+    )
   return withGrowth(fields, config)
 }
 
@@ -96,6 +103,13 @@ export function readLatent(fields: Fields, family: Family): ModelConfig {
     absent: { headDim: straight + turned },
     rotation: turnOf(family, latent),
   })
+  const { rotation } = config.blocks[0]!.attention
+  const pairs = rotation?.query.frequencies.length
+  if (pairs !== undefined && 2 * pairs !== turned)
+    throw fields.wrong(
+      "qk_rope_head_dim",
+      `is ${turned}, but partial_rotary_factor turns ${2 * pairs} of ${straight + turned} columns`,
+    )
   const scale = (straight + turned) ** -0.5 * stretchedBy(fields) ** 2
   return withExperts(
     fields,
@@ -115,7 +129,7 @@ function turnOf(
 
 /** null says that there is none. */
 function queryRankOf(fields: Fields, usual: number | undefined): number | undefined {
-  if (fields.has("q_lora_rank")) return fields.count("q_lora_rank")
+  if (fields.has("q_lora_rank")) return fields.count("q_lora_rank", undefined, 1, MAX_COLUMNS)
   return fields.json.q_lora_rank === null ? undefined : usual
 }
 

@@ -72,11 +72,13 @@ export function readGemma3n(fields: Fields): ModelConfig {
   }
 }
 
+const MAX_STREAMS = 64 // each is nodes of the graph
+
 function readStreams(fields: Fields, epsilon: number): Streams {
   const first = fields.count("altup_active_idx", 0, 0)
   if (first !== 0) throw fields.wrong("altup_active_idx", `is ${first}; known: 0`)
   return {
-    count: fields.count("altup_num_inputs", 4),
+    count: fields.count("altup_num_inputs", 4, 1, MAX_STREAMS),
     epsilon,
     scaled: fields.flag("altup_correct_scale", true),
   }

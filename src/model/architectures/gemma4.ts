@@ -8,6 +8,8 @@ import type { Shapes } from "../../runtime/manifest.ts"
 import { NORMS, type SelfAttention, withAttention, withBlocks, withMlp } from "../block.ts"
 import {
   type LayerType,
+  MAX_HEAD,
+  MAX_LAYERS,
   type ModelConfig,
   readDecoder,
   readLayerTypes,
@@ -76,8 +78,8 @@ const embeddingGemma2 = {
 
 export function readEmbeddingGemma2(given: Fields): ModelConfig {
   const own = given.with(embeddingGemma2)
-  const types = layerTypes(own, own.count("num_hidden_layers"))
-  const head_dim = own.count("global_head_dim", 512)
+  const types = layerTypes(own, own.count("num_hidden_layers", undefined, 1, MAX_LAYERS))
+  const head_dim = own.count("global_head_dim", 512, 1, MAX_HEAD)
   const num_key_value_heads = own.count("num_global_key_value_heads", 1)
   const full = types.flatMap((type, layer) =>
     type === "full_attention" ? [[`${layer}`, { head_dim, num_key_value_heads }]] : [],
@@ -126,7 +128,7 @@ function fullAttention(
 type Heads = Pick<Shapes, "headDim" | "kvHeads">
 
 function globalHeads(fields: Fields, shapes: Shapes, alike: boolean): Heads {
-  const headDim = fields.count("global_head_dim", 512)
+  const headDim = fields.count("global_head_dim", 512, 1, MAX_HEAD)
   const name = "num_global_key_value_heads"
   const kvHeads = alike ? fields.count(name, shapes.kvHeads) : shapes.kvHeads
   if (shapes.heads % kvHeads === 0) return { headDim, kvHeads }
@@ -140,7 +142,7 @@ function ownHeads(fields: Fields, shapes: Shapes, types: readonly LayerType[]): 
   const { heads } = shapes
   const kinds = types.map((type, layer) => {
     const its = own.get(layer)
-    const headDim = its?.count("head_dim", shapes.headDim) ?? shapes.headDim
+    const headDim = its?.count("head_dim", shapes.headDim, 1, MAX_HEAD) ?? shapes.headDim
     const kvHeads = its?.count("num_key_value_heads", shapes.kvHeads) ?? shapes.kvHeads
     if (heads % kvHeads !== 0)
       throw its!.wrong("num_key_value_heads", `is ${kvHeads}, which does not divide ${heads} heads`)

@@ -15,7 +15,14 @@ const known = {
   pack_qkv: true,
 } as const
 
-export function readGte(given: Fields): ModelConfig {
+/** As transformers has it. */
+export const readGte = (fields: Fields) => readTurned(fields, 160000)
+
+/** As first published. */
+export const readNew = (fields: Fields) => readTurned(fields, 10000)
+
+/** @param theta where nothing is said */
+function readTurned(given: Fields, theta: number): ModelConfig {
   for (const [name, value] of Object.entries(known))
     if (given.has(name) && given.json[name] !== value)
       throw given.wrong(name, `is ${JSON.stringify(given.json[name])}; only ${value} is known`)
@@ -23,13 +30,13 @@ export function readGte(given: Fields): ModelConfig {
   if (positions !== "rope")
     throw given.wrong("position_embedding_type", `is "${positions}"; known: rope`)
   const types = given.count("type_vocab_size", 1, 0)
-  const fields = withTurns(given)
+  const fields = withTurns(given, theta)
   const config = readDecoder(fields, {
     absent: { epsilon: 1e-12 },
     epsilon: "layer_norm_eps",
     norm: { kind: "layer", bias: true },
     activation: { otherwise: "gelu" },
-    rotation: { theta: THETA },
+    rotation: { theta },
   })
   const encoder = asEncoder(config, (block) =>
     withMlp(withAttention(block, { bias: { qkv: true, o: true } }), { bias: "down" }),
@@ -37,15 +44,13 @@ export function readGte(given: Fields): ModelConfig {
   return { ...encoder, embedding: { ...encoder.embedding, ...(types === 0 && { untyped: true }) } }
 }
 
-const THETA = 160000
-
 /** Its own "ntk": theta grows by the factor, and what is slower by it in the slowest pair is slower in the others, too. */
-function withTurns(fields: Fields): Fields {
+function withTurns(fields: Fields, usual: number): Fields {
   const scaling = fields.object("rope_scaling")
   if (scaling?.text("type", "") !== "ntk") return fields
   if (scaling.has("mixed_b")) throw scaling.wrong("mixed_b", "is given; only null is known")
   const factor = scaling.positive("factor")
-  const theta = fields.positive("rope_theta", 10000) * factor
+  const theta = fields.positive("rope_theta", usual) * factor
   const headDim = fields.count("hidden_size") / fields.count("num_attention_heads")
   const slower = { rope_type: "linear", factor: factor ** (2 / headDim) }
   return fields.over({ rope_theta: theta, rope_scaling: slower })

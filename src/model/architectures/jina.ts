@@ -5,7 +5,7 @@
 // Jina's weights; modeling_jina_embeddings_v3.py of transformers.
 
 import { withAttention, withMlp } from "../block.ts"
-import { type ModelConfig, readDecoder } from "../config.ts"
+import { type Differences, type ModelConfig, readDecoder } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { slopesOf } from "../weights/biases.ts"
 import { joinedRows, type Naming } from "../weights/names.ts"
@@ -59,12 +59,13 @@ export function jinaBertNaming(config: ModelConfig): Naming {
 }
 
 /** As published, where the field of theta has a name of its own. */
-export const readJinaXlm = (fields: Fields) => readTurned(fields, "rotary_emb_base")
+export const readJinaXlm = (fields: Fields) =>
+  readTurned(fields, { theta: 10000, thetaField: "rotary_emb_base" })
 
 /** As transformers has it. */
-export const readJina3 = (fields: Fields) => readTurned(fields)
+export const readJina3 = (fields: Fields) => readTurned(fields, { theta: 20000 })
 
-function readTurned(fields: Fields, thetaField?: string): ModelConfig {
+function readTurned(fields: Fields, rotation: NonNullable<Differences["rotation"]>): ModelConfig {
   if (fields.count("type_vocab_size", 1) !== 1)
     throw fields.wrong("type_vocab_size", `is ${fields.count("type_vocab_size")}; only 1 is known`)
   const config = readDecoder(fields, {
@@ -72,7 +73,7 @@ function readTurned(fields: Fields, thetaField?: string): ModelConfig {
     epsilon: "layer_norm_eps",
     norm: NORM,
     activation: { otherwise: "gelu" },
-    rotation: { theta: 20000, ...(thetaField && { thetaField }) },
+    rotation,
   })
   return asEncoder(config, (block) =>
     withMlp(withAttention(block, biased), { gated: false, bias: true }),

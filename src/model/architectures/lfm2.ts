@@ -4,7 +4,13 @@
 // transformers; folders keep each expert's matrices as w1, w3 and w2.
 
 import { NORMS, withAttention, withBlocks, withMlp } from "../block.ts"
-import { type Differences, type ModelConfig, readDecoder, withWindows } from "../config.ts"
+import {
+  type Differences,
+  MAX_LAYERS,
+  type ModelConfig,
+  readDecoder,
+  withWindows,
+} from "../config.ts"
 import type { Fields } from "../fields.ts"
 import { readRotation } from "../rotation.ts"
 import { expertNames, llamaNaming, type Naming, withParts } from "../weights/names.ts"
@@ -65,7 +71,7 @@ const LFM3_TYPES = ["full_attention", "sliding_attention", "conv"]
 
 /** Of four layers the first has a window, but for the very first, and the third sees everything. */
 function usualTypes(fields: Fields): string[] {
-  const layers = fields.count("num_hidden_layers")
+  const layers = fields.count("num_hidden_layers", undefined, 1, MAX_LAYERS)
   return Array.from({ length: layers }, (_, i) => {
     if (i % 4 === 2) return "full_attention"
     return i % 4 === 0 && i > 0 ? "sliding_attention" : "conv"

@@ -5,6 +5,7 @@
 import { exp, log } from "../../runtime/elementary.ts"
 import { slopedBiases } from "../architectures/bloom.ts"
 import { deepseekNaming, miniCpm3Naming } from "../architectures/deepseek.ts"
+import { neighboursOfIndexer } from "../architectures/deepseek-sparse.ts"
 import { neighboursOf } from "../architectures/glm4.ts"
 import { selectiveProjections } from "../architectures/granite.ts"
 import { hrmTextParts } from "../architectures/hrm-text.ts"
@@ -210,6 +211,49 @@ const withLatents = {
   }),
 } as const satisfies Omit<GgufArchitecture, "model">
 
+/** The same with indexers, whose parts have names of their own. Experts are V3's, also where a file does not say how they are chosen. */
+const withIndexers = {
+  ...withLatents,
+  fields: (file, usual) => ({
+    ...deepseekFields(file, usual),
+    ...sigmoidExperts(file),
+    topk_method: null,
+    index_n_heads: file.count("attention.indexer.head_count"),
+    index_head_dim: file.count("attention.indexer.key_length"),
+    index_topk: file.count("attention.indexer.top_k"),
+  }),
+  parts: (tensors, config) => ({ ...withLatents.parts(tensors, config), ...indexerNames }),
+} as const satisfies Omit<GgufArchitecture, "model">
+
+const indexerNames = {
+  "self_attn.indexer.wq_b": "indexer.attn_q_b",
+  "self_attn.indexer.wk": "indexer.attn_k",
+  "self_attn.indexer.k_norm": "indexer.k_norm",
+  "self_attn.indexer.weights_proj": "indexer.proj",
+} as const
+
+/** GLM 5, 5.1 and 5.2, of which older files do not say which layers share: llama.cpp knows it by the context. */
+const withSharedIndexers = {
+  ...withIndexers,
+  model: "glm_moe_dsa",
+  fields: (file, usual) => {
+    const own = file.keys.flagsIfThere(file.key("attention.indexer.types"))
+    const isLong = file.count("context_length") >= 1 << 20
+    const layers = usual.num_hidden_layers as number
+    return {
+      ...withIndexers.fields(file, usual),
+      ...(own && {
+        indexer_types: own.slice(0, layers).map((isFull) => (isFull ? "full" : "shared")),
+      }),
+      ...(!own && isLong && { index_topk_freq: 4, index_skip_topk_offset: 3 }),
+    }
+  },
+  parts: (tensors, config) => ({
+    ...withIndexers.parts(tensors, config),
+    ...neighboursOfIndexer(config, indexerNames),
+  }),
+} as const satisfies GgufArchitecture
+
 const keysAndValuesApart = ({ shapes: { heads } }: ModelConfig): Naming["parts"] => ({
   "self_attn.k_up_proj": { name: "attn_k_b", stacked: heads },
   "self_attn.v_up_proj": { name: "attn_v_b", stacked: heads },
@@ -399,7 +443,7 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
   granite: {
     model: "granite",
     neighbours: true,
-    fields: graniteFields,
+    fields: (file, usual) => ({ ...graniteFields(file, usual), ...addedFields(file) }),
   },
   granitemoe: {
     model: "granitemoeshared",
@@ -506,6 +550,8 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
       file.countIfThere("expert_gating_func") === SIGMOID ? "deepseek_v3" : "deepseek_v2",
     ...withLatents,
   },
+  deepseek32: { model: "deepseek_v32", ...withIndexers },
+  "glm-dsa": withSharedIndexers,
   mistral4: { model: "mistral4", ...withLatents, fields: mistral4Fields },
   glm4moe: {
     model: "glm4_moe",
@@ -711,6 +757,21 @@ export const ggufArchitectures: Readonly<Record<string, GgufArchitecture>> = {
     turned: "partial_rotary_factor",
     varies: true,
     fields: lagunaFields,
+    parts: () => ({ "self_attn.gate_proj": "attn_gate" }),
+  },
+  mimo2: {
+    model: "mimo_v2_flash",
+    turned: "partial_rotary_factor",
+    varies: true,
+    guessesAhead: true,
+    fields: mimoFields,
+    parts: () => ({ "self_attn.sinks": "attn_sinks" }),
+  },
+  step35: {
+    model: "step3p5",
+    varies: true,
+    guessesAhead: true,
+    fields: stepFields,
     parts: () => ({ "self_attn.gate_proj": "attn_gate" }),
   },
   // Layers without a router are dense.
@@ -991,6 +1052,17 @@ function graniteFields(file: GgufFile, { head_dim }: Json): Json {
   }
 }
 
+/** Of what Granite 4 Vision sees, before which layer each part behind the first is added: words of our own. */
+function addedFields(file: GgufFile): Json {
+  const all = file.keys.numbersIfThere(file.key("deepstack_mapping"))
+  if (!all) return {}
+  const parts = all.filter((part) => part >= 0)
+  const targets = parts.map((_, number) => all.indexOf(1 + number))
+  if (targets.includes(-1))
+    throw file.wrong("deepstack_mapping", `is [${all.join(", ")}], which leaves parts out`)
+  return { deepstack_targets: targets, deepstack_layers: targets.length }
+}
+
 function graniteHybridFields(file: GgufFile, usual: Json): Json {
   const { intermediate_size } = usual
   const layers = file.count("block_count")
@@ -1187,6 +1259,113 @@ function lagunaFields(file: GgufFile, usual: Json): Json {
         partial_rotary_factor: Math.min(1, (turned + 0.5) / (head_dim as number)),
       },
     },
+  }
+}
+
+/**
+ * Layers without a router are dense. Of those that see everything a file says how heads are stretched, and that half of each is turned goes
+ * without saying; of its divisors, one for each pair of a whole head, the first ones count.
+ */
+function stepFields(file: GgufFile, usual: Json): Json {
+  refuseSoftmax(file)
+  const { num_hidden_layers, head_dim, rope_theta, rope_scaling } = usual
+  const [layers, headDim] = [num_hidden_layers as number, head_dim as number]
+  const types = usual.layer_types as string[] | undefined
+  const heads = file.counts("attention.head_count", layers)
+  const kvHeads = file.counts("attention.head_count_kv", layers)
+  const [full, sliding] = ["full_attention", "sliding_attention"].map((type) =>
+    Math.max(0, types?.indexOf(type) ?? 0),
+  ) as [number, number]
+  const alike = (layer: number) => (types?.[layer] === "sliding_attention" ? sliding : full)
+  const odd = heads.findIndex((count, i) => {
+    const kind = alike(i)
+    return count !== heads[kind] || kvHeads[i] !== kvHeads[kind]
+  })
+  if (odd >= 0)
+    throw file.wrong(
+      "attention.head_count",
+      `says ${heads[odd]} of layer ${odd}, and ${heads[alike(odd)]} of another that sees as far`,
+    )
+  const limits = (rest: string) => file.keys.numbersIfThere(file.key(rest))?.slice(0, layers)
+  return {
+    num_attention_heads: heads[full],
+    num_key_value_heads: kvHeads[full],
+    attention_other_setting: {
+      num_attention_heads: heads[sliding],
+      num_attention_groups: kvHeads[sliding],
+    },
+    use_head_wise_attn_gate: file.hasPart("attn_gate.weight"),
+    moe_layers_enum: Array.from({ length: layers }, (_, i) => i).filter((layer) =>
+      file.tensors.has(`blk.${layer}.ffn_gate_inp.weight`),
+    ),
+    n_routed_experts: file.count("expert_count"),
+    num_experts_per_tok: file.count("expert_used_count"),
+    moe_intermediate_size: file.count("expert_feed_forward_length"),
+    share_expert_dim: file.count("expert_shared_feed_forward_length"),
+    norm_expert_weight: file.keys.flag(file.key("expert_weights_norm"), false),
+    moe_router_scaling_factor: file.factor("expert_weights_scale") ?? 1,
+    use_moe_router_bias: hasInSome(file, layers, "exp_probs_b.bias"),
+    swiglu_limits: limits("swiglu_clamp_exp"),
+    swiglu_limits_shared: limits("swiglu_clamp_shexp"),
+    rope_scaling: null,
+    rope_parameters: {
+      full_attention: {
+        rope_theta,
+        ...cutDivisors(rope_scaling as Json | null, Math.floor(headDim / 4)),
+        partial_rotary_factor: 0.5,
+      },
+      sliding_attention: { rope_theta: file.numberIfThere("rope.freq_base_swa") ?? rope_theta },
+    },
+  }
+}
+
+/** The first so many of each list. */
+function cutDivisors(scaling: Json | null, pairs: number): Json {
+  const cut = Object.entries(scaling ?? {}).map(([name, value]) => [
+    name,
+    Array.isArray(value) ? value.slice(0, pairs) : value,
+  ])
+  return Object.fromEntries(cut)
+}
+
+/**
+ * Layers without a router are dense, and those with sinks are of one kind. A window is written as the configuration has it, whose makers
+ * count the positions before a token's own; llama.cpp counts that, too.
+ */
+function mimoFields(file: GgufFile, usual: Json): Json {
+  const layers = usual.num_hidden_layers as number
+  const kvHeads = file.counts("attention.head_count_kv", layers)
+  const types = usual.layer_types as string[] | undefined
+  const [full, sliding] = ["full_attention", "sliding_attention"].map((type) =>
+    Math.max(0, types?.indexOf(type) ?? 0),
+  ) as [number, number]
+  const has = (layer: number, name: string) => file.tensors.has(`blk.${layer}.${name}.weight`)
+  const odd = kvHeads.findIndex((count, i) => {
+    const alike = types?.[i] === "sliding_attention" ? sliding : full
+    return count !== kvHeads[alike] || has(i, "attn_sinks") !== has(alike, "attn_sinks")
+  })
+  if (odd >= 0)
+    throw file.wrong(
+      "attention.head_count_kv",
+      `says ${kvHeads[odd]} of layer ${odd}, which differs from others that see as far`,
+    )
+  refuseSoftmax(file)
+  return {
+    n_routed_experts: file.count("expert_count"),
+    num_experts_per_tok: file.count("expert_used_count"),
+    moe_intermediate_size: file.count("expert_feed_forward_length"),
+    routed_scaling_factor: file.factor("expert_weights_scale") ?? 1,
+    n_group: file.factor("expert_group_count") ?? 1,
+    topk_group: file.factor("expert_group_used_count") ?? 1,
+    num_key_value_heads: kvHeads[full],
+    swa_num_key_value_heads: kvHeads[sliding],
+    v_head_dim: file.countIfThere("attention.value_length"),
+    attention_value_scale: file.factor("attention.value_scale") ?? null,
+    add_full_attention_sink_bias: has(full, "attn_sinks"),
+    add_swa_attention_sink_bias: has(sliding, "attn_sinks"),
+    sliding_window_size: file.countIfThere("attention.sliding_window"),
+    swa_rope_theta: file.numberIfThere("rope.freq_base_swa") ?? usual.rope_theta,
+    moe_layer_freq: Array.from({ length: layers }, (_, i) => Number(has(i, "ffn_gate_inp"))),
   }
 }
 

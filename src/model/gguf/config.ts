@@ -73,11 +73,12 @@ export class GgufFile {
     return this.keys.numberIfThere(this.key(rest))
   }
 
-  /** One for each layer, where the file says so, or the same for all. */
+  /** One for each layer, where the file says so, or the same for all; a list may go on to layers that guess ahead. */
   counts(rest: string, layers: number): readonly number[] {
     const listed = this.keys.countsIfThere(this.key(rest))
     if (!listed) return Array<number>(layers).fill(this.count(rest))
-    if (listed.length === layers) return listed
+    if (listed.length === layers || listed.length === this.count("block_count"))
+      return listed.slice(0, layers)
     throw this.wrong(rest, `has ${listed.length} entries for ${layers} layers`)
   }
 
@@ -237,7 +238,8 @@ function layerTypesOf(file: GgufFile, layers: number): string[] | undefined {
   const listed = file.keys.flagsIfThere(key)
   const pattern = listed ? undefined : file.keys.countIfThere(key)
   if (!listed && pattern === undefined) return undefined
-  return Array.from({ length: listed?.length ?? layers }, (_, i) => {
+  const isOfAll = listed?.length === file.count("block_count") // those that guess ahead among them
+  return Array.from({ length: isOfAll ? layers : (listed?.length ?? layers) }, (_, i) => {
     const slides = listed ? listed[i] : pattern === 0 || (i + 1) % pattern! !== 0
     return slides ? "sliding_attention" : "full_attention"
   })

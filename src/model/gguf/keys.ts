@@ -98,9 +98,12 @@ export class Keys {
     return this.#list(key, "number") as readonly number[] | undefined
   }
 
-  /** Nothing also where the key has one number. */
+  /** Some files write them as 0 and 1. Nothing also where the key has one number. */
   flagsIfThere(key: string): readonly boolean[] | undefined {
-    if (typeof this.#pairs.get(key) === "number") return undefined
+    const value = this.#pairs.get(key)
+    if (typeof value === "number") return undefined
+    if (Array.isArray(value) && value.every((entry) => entry === 0 || entry === 1))
+      return this.numbersIfThere(key)!.map((entry) => entry === 1)
     return this.#list(key, "boolean") as readonly boolean[] | undefined
   }
 

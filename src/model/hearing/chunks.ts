@@ -86,7 +86,7 @@ function filtered(x: Node, place: number, { matrix, bias }: Filter): Node {
 }
 
 /** Half of them beside the other half, so that few are copied often. */
-function sideBySide(nodes: readonly Node[]): Node {
+export function sideBySide(nodes: readonly Node[]): Node {
   if (nodes.length === 1) return nodes[0]!
   const half = nodes.length >> 1
   return concat(sideBySide(nodes.slice(0, half)), sideBySide(nodes.slice(half)))

@@ -14,6 +14,8 @@ export interface Turning {
   pairs: number
   /** How many tokens a tile's rows may be: here all are alike. */
   tokens: number
+  /** What they are turned by at each position; absent: as any function of few distances needs. */
+  frequencies?: readonly number[]
 }
 
 /** @param most how many distances there are to either side, or to one, 0 among them */
@@ -25,28 +27,34 @@ export function pairsFor(most: number, sides: 1 | 2): number {
 
 const periodOf = ({ pairs }: Pick<Turning, "pairs">) => 2 * pairs - 1
 
-/** [tokens, heads * headDim] @param distances of each head's query, what stands for distances: the cosines, then the sines */
+const shared = named("", "model.relative.")
+
+/** What keys have in the place of distances: the same for all layers, so that who has many makes it once. */
+export function onesOf({ heads, pairs, tokens }: Turning): Node {
+  const table = shared("ones", "ones.weight", tokens, heads * 2 * pairs)
+  return embed({ ...table, exact: true })
+}
+
+const evenly = (pairs: number) =>
+  Array.from({ length: pairs }, (_, k) => (2 * Math.PI * k) / periodOf({ pairs }))
+
+/** [tokens, heads * headDim] @param ones absent: they are made here. @param distances of each head's query, what stands for distances: the cosines, then the sines */
 export function attendByDistance(
-  { q, k, v, distances }: Record<"q" | "k" | "v" | "distances", Node>,
-  { heads, headDim, pairs, tokens }: Turning,
+  { q, k, v, distances, ones }: Record<"q" | "k" | "v" | "distances", Node> & { ones?: Node },
+  turning: Turning,
   how: Omit<Attention, "heads" | "kvHeads" | "headDim">,
 ): Node {
+  const { heads, headDim, pairs, frequencies = evenly(pairs) } = turning
   const [turned, wide] = [2 * pairs, 2 * pairs + headDim]
-  const frequencies = Array.from(
-    { length: pairs },
-    (_, k) => (2 * Math.PI * k) / periodOf({ pairs }),
-  )
-  const shared = named("", "model.relative.")
-  const one = { ...shared("ones", "ones.weight", tokens, heads * turned), exact: true as const }
-  const ones = embed(one)
+  const all = ones ?? onesOf(turning)
   const order = shared("interleaved", "interleaved.weight", heads * wide)
   const joined = (first: Node, x: Node) => reorder(concat(first, x), order)
   const placed = (x: Node) => rope(x, wide, { frequencies, factor: 1 })
   const shape = { ...how, heads, kvHeads: heads, headDim: wide }
   const mixed = attention(
     placed(joined(distances, q)),
-    placed(joined(ones, k)),
-    joined(ones, v),
+    placed(joined(all, k)),
+    joined(all, v),
     shape,
   )
   const apart = reorder(mixed, shared("apart", "apart.weight", heads * wide))

@@ -6,7 +6,7 @@
 import type { PairedProcessing } from "../../audio/audio.ts"
 import { LENGTH, RATE } from "../../audio/features.ts"
 import { pairedRows } from "../../audio/paired.ts"
-import { type ModelConfig, readActivation } from "../config.ts"
+import { MAX_HEAD, type ModelConfig, readActivation } from "../config.ts"
 import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
 import type { Naming, Part } from "../weights/names.ts"
@@ -48,6 +48,7 @@ const PROJECTOR = {
 }
 
 const MAX_LAYERS = 1000
+const MAX_HEADS = 1024
 const MAX_TAPS = 64
 const MAX_BLOCK = 256 // heads are wider by two columns for each row
 const MAX_OUTPUTS = 512
@@ -73,7 +74,7 @@ export function readGraniteHearing(fields: Fields, text: ModelConfig): GraniteCo
   if (!parts) return undefined
   const { encoder } = parts
   const width = encoder.count("hidden_dim")
-  const heads = encoder.count("num_heads")
+  const heads = encoder.count("num_heads", undefined, 1, MAX_HEADS)
   const layers = encoder.count("num_layers", undefined, 1, MAX_LAYERS)
   const said = encoder.has("dim_head") && encoder.json.dim_head !== null
   if (!said && width % heads !== 0)
@@ -88,7 +89,7 @@ export function readGraniteHearing(fields: Fields, text: ModelConfig): GraniteCo
     width,
     layers,
     heads,
-    headDim: said ? encoder.count("dim_head") : width / heads,
+    headDim: said ? encoder.count("dim_head", undefined, 1, MAX_HEAD) : width / heads,
     intermediate: width * encoder.count("feedforward_mult"),
     channels: width * encoder.count("conv_expansion_factor"),
     taps: encoder.count("conv_kernel_size", undefined, 1, MAX_TAPS),

@@ -38,18 +38,25 @@ import { GRANITE_TRANSCRIPTION, readGraniteAudio, readGraniteHearing } from "./g
 import { type GraniteConfig, graniteShapes, graniteTower } from "./granite-tower.ts"
 import { withGraniteComputed } from "./granite-weights.ts"
 import { openHearingMmproj } from "./mmproj.ts"
+import { readParakeetAudio, readParakeetHearing } from "./parakeet.ts"
+import { type ParakeetConfig, parakeetShapes, parakeetTower } from "./parakeet-tower.ts"
+import { withParakeetComputed } from "./parakeet-weights.ts"
 import { readSpeechAdvice, type SpeechAdvice } from "./speech.ts"
 import { type HearingConfig, hearingShapes, hearingTower } from "./tower.ts"
 import type { OpenedTranscription } from "./transcripts.ts"
 
 export interface Hearing extends Sense {
-  config: HearingConfig | ConformerConfig | SamplesConfig | GraniteConfig
+  config: HearingConfig | ConformerConfig | SamplesConfig | GraniteConfig | ParakeetConfig
   audio: AudioProcessing
   /** How it is asked for a transcription; absent: its processor knows no words for that. */
   transcription?: string | OpenedTranscription | undefined
   /** Of a Whisper, which does nothing else: what is advised on how it writes. */
   speech?: SpeechAdvice | undefined
 }
+
+/** Whether such a model writes down what it hears, and nothing else. */
+export const onlyTranscribes = (hearing: Hearing | undefined): boolean =>
+  hearing?.speech !== undefined || hearing?.audio.cutting === "eighths"
 
 const EXTRACTOR = "preprocessor_config.json"
 const PROCESSOR = "processor_config.json"
@@ -77,7 +84,8 @@ export async function openHearing(
     const extractor = told ?? (await read(EXTRACTOR))
     const prepared = ear.prepared({ extractor, processor, tokens: await read(TOKENIZER) })
     const files = place.extractor && { [PLAIN]: fields.json, [EXTRACTOR]: extractor.json }
-    const speech = ear.config.projector === undefined && (await readSpeechAdvice(model, fields))
+    const isWhisper = "blocks" in ear.config && ear.config.projector === undefined
+    const speech = isWhisper && (await readSpeechAdvice(model, fields))
     const hearing = { ...sense, config: ear.config, ...prepared, close: () => closing.close() }
     return { ...hearing, ...(files && { files }), ...(speech && { speech }) }
   })
@@ -150,6 +158,14 @@ function earOf({ fields, told }: Told, text: ModelConfig): Ear | undefined {
         transcription: askedOf(files.processor) ?? GRANITE_TRANSCRIPTION,
       }),
     }
+  const eighths = readParakeetHearing(fields, text)
+  if (eighths)
+    return {
+      config: eighths,
+      naming: eighths.naming,
+      ...parakeetReading(eighths),
+      prepared: (files) => ({ audio: readParakeetAudio(fields, files) }),
+    }
   const config = readHearing(fields, text)
   return (
     config && {
@@ -166,6 +182,7 @@ function earOf({ fields, told }: Told, text: ModelConfig): Ear | undefined {
 
 function readingOf(config: Hearing["config"]): Omit<Reading, "naming"> {
   if ("asked" in config) return graniteReading(config)
+  if ("subsampled" in config) return parakeetReading(config)
   if ("taps" in config) return conformerReading(config)
   return "samples" in config ? samplesReading(config) : whisperReading(config)
 }
@@ -193,6 +210,15 @@ function graniteReading(config: GraniteConfig): Omit<Reading, "naming"> {
     layers: { count: config.layers, field: "encoder_config.num_layers" },
     graph: () => graniteTower(config),
     computed: (stored) => withGraniteComputed(stored, config),
+  }
+}
+
+function parakeetReading(config: ParakeetConfig): Omit<Reading, "naming"> {
+  return {
+    names: { shapes: parakeetShapes(config), ...APART },
+    layers: { count: config.layers, field: "encoder_config.num_hidden_layers" },
+    graph: () => parakeetTower(config),
+    computed: (stored) => withParakeetComputed(stored, config),
   }
 }
 

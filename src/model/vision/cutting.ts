@@ -216,6 +216,14 @@ export function filling(image: Fields, { patch, joined }: Grain): Cuts {
   return { tile, cutting: { kind: "fill", most: rows * step * step } }
 }
 
+/** As Muse Glimmer. No image becomes more rows than MAX_ROWS, unless more are allowed. */
+export function inProportion(image: Fields, grain: Grain): Cuts {
+  const step = grain.patch * grain.joined
+  const most = Math.min(image.count("max_image_tokens", 4096), boundOfRows(grain))
+  const tile = { width: step, height: step }
+  return { tile, cutting: { kind: "proportion", most: most * step * step } }
+}
+
 /**
  * As LLaVA 1.6. @param tile its edge where none is said
  * @param crop whether it is cut out, where nothing is said

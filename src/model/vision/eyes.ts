@@ -13,6 +13,7 @@ import { joinedRows, type NamedPart, type Naming, type Part } from "../weights/n
 import { GRANITE_DOCLING_EYE } from "./granite-docling.ts"
 import { hunyuanVision } from "./hunyuan.ts"
 import { kimiPlaces, kimiVision } from "./kimi.ts"
+import { museGlimmerFits, museGlimmerParts, museGlimmerVision, seesAll } from "./muse-glimmer.ts"
 import { PADDLEOCR_EYE } from "./paddleocr.ts"
 import { oneSide, squareSide } from "./sides.ts"
 import { MAX_PATCHES, placesParts, type TowerConfig } from "./tower.ts"
@@ -74,6 +75,7 @@ export const eyes = {
   minicpm_ocr_vision: slicing,
   minicpmv4_6_vision: slicing,
   moonvit: moonVit,
+  muse_glimmer_vision: museGlimmer,
   paddleocr_vl: paddleOcr,
   paddleocr_vl_vision: paddleOcr,
   pixtral,
@@ -386,6 +388,30 @@ function moonVit(given: Fields): Eye {
         "mlp.down_proj": "mlp.fc1",
       },
     },
+  }
+}
+
+/** Most layers see windows. An image is the same frame as often as a patch has frames, whose colours lie behind one another. */
+function museGlimmer(given: Fields): Eye {
+  const vision = museGlimmerVision(given)
+  const eye = readEye(vision.without("layer_types").without("head_dim"), {
+    kind: "layer",
+    bias: true,
+  })
+  const turned = turnedBySides(vision, eye, { order: "width first", kinds: ["axial"] })
+  const all = seesAll(vision, eye.blocks.length)
+  const { blocks } = withBlocks(turned, (block, layer) => {
+    const { bidirectional: _, ...attention } = block.attention
+    return all[layer] ? block : { ...block, attention: { ...attention, mutual: true } }
+  })
+  return {
+    ...eye,
+    blocks,
+    fits: museGlimmerFits(vision),
+    hasClass: false,
+    patchBias: false,
+    firstNorm: eye.lastNorm,
+    names: { layers: "layers.", parts: museGlimmerParts(eye) },
   }
 }
 

@@ -2,8 +2,8 @@
 // not known is none: its model is served as the text model inside of it. Of a known one, what would change the mathematics is read
 // or refused.
 //
-// Sources: configuration_*.py and modeling_*.py of transformers (aya_vision, cohere2_vision, deepseek_vl, gemma3, granite_docling, hunyuan_vl, idefics3, internvl,
-// janus, lfm2_vl, lighton_ocr, llama4, llava, llava_next, llava_onevision, minicpm_ocr, minicpmv4_6, mistral3, paddleocr_vl, paligemma, qianfan_ocr, smolvlm,
+// Sources: configuration_*.py and modeling_*.py of transformers (aya_vision, cohere2_vision, deepseek_vl, gemma3, granite4_vision, granite_docling, hunyuan_vl, idefics3, internvl,
+// janus, lfm2_vl, lighton_ocr, llama4, llava, llava_next, llava_onevision, minicpm_ocr, minicpmv4_6, mistral3, muse_glimmer, paddleocr_vl, paligemma, qianfan_ocr, smolvlm,
 // vipllava).
 
 import { type ModelConfig, readActivation } from "../config.ts"
@@ -20,6 +20,7 @@ import {
   graniteDoclingScale,
   graniteDoclingStacked,
 } from "./granite-docling.ts"
+import { askingParts, GRANITE4, JOINED, readAsking } from "./granite4.ts"
 import {
   HUNYUAN,
   HUNYUAN_TOWERS,
@@ -39,6 +40,12 @@ import {
   resamplerParts,
 } from "./minicpm.ts"
 import { MLLAMA, readMllamaTower } from "./mllama.ts"
+import {
+  MUSE_GLIMMER,
+  MUSE_GLIMMER_TOWERS,
+  museGlimmerShuffle,
+  readMuseGlimmerPatches,
+} from "./muse-glimmer.ts"
 import { PADDLEOCR, PADDLEOCR_TOWERS, readPaddleOcrPatches } from "./paddleocr.ts"
 import { PALIGEMMA } from "./paligemma.ts"
 import { axesOf, isQwen, readQwen } from "./qwen.ts"
@@ -52,6 +59,7 @@ interface Ending {
   merge: Merge
   resampler?: TowerConfig["resampler"]
   stacked?: Pick<TowerConfig, "stacked" | "stackedProjector">
+  asking?: TowerConfig["asking"]
   projector: Omit<Projector, "width">
   /** What its own parts are called, where the configuration decides that. */
   parts?: Naming["parts"]
@@ -97,7 +105,7 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
   if (!name) return undefined
   const eye = family.eye?.(fields) ?? eyes[name](vision)
   const ending = family.ending(fields, eye, text)
-  const { layersRead, between, merge, resampler, stacked, projector, parts } = ending
+  const { layersRead, between, merge, resampler, asking, stacked, projector, parts } = ending
   const { names, ...its } = eye
   return {
     ...its,
@@ -108,6 +116,7 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
     ...(between && { between }),
     merge,
     ...(resampler && { resampler }),
+    ...(asking && { asking }),
     projector: { ...projector, width: text.shapes.hidden },
     ...stacked,
     softToken: softTokenOf(fields, family, text),
@@ -218,6 +227,14 @@ const families = {
       projector_norm: { name: "mm_soft_emb_norm", plus: 1 },
       "linear_1.weight": { name: "mm_input_projection_weight", transposed: true },
     },
+  },
+  [GRANITE4]: {
+    towers: ["siglip_vision_model"],
+    ending: granite4Ending,
+    softToken: 32000,
+    newline: true,
+    roots: rootsOf(["vision_tower.vision_model.", "vision_tower."], ""),
+    parts: NEWLINE,
   },
   [GRANITE_DOCLING]: {
     towers: ["granite_docling_vision"],
@@ -330,6 +347,13 @@ const families = {
     softToken: 10,
     roots: LLAVA.roots,
     parts: { merging_norm: "norm" },
+  },
+  [MUSE_GLIMMER]: {
+    towers: MUSE_GLIMMER_TOWERS,
+    ending: museGlimmerEnding,
+    softToken: 200092,
+    roots: rootsOf(["vision_tower."], ""),
+    parts: { linear_2: "vision_adapter.fc2", linear_3: "vision_projection" },
   },
   [PALIGEMMA]: {
     towers: ["siglip_vision_model"],
@@ -496,6 +520,24 @@ function miniCpmEnding(fields: Fields, _: Eye, text: ModelConfig): Ending {
   }
 }
 
+/** An image's rows are not multiplied as those of tokens are. */
+function granite4Ending(fields: Fields, eye: Eye, { shapes, embedding }: ModelConfig): Ending {
+  checkStrategy(fields.with({ vision_feature_select_strategy: "default" }), "full")
+  const asking = readAsking(fields, eye, shapes.layers)
+  const { questions } = asking
+  const stacked = questions
+    .slice(1)
+    .map(({ layer, to }, number) => ({ layer, number, behind: to - 1 }))
+  return {
+    layersRead: [Math.max(...questions.map(({ layer }) => layer))],
+    merge: { side: JOINED, by: "columns" },
+    asking,
+    stacked: { stacked },
+    projector: { norm: undefined, inner: undefined, bias: true, factor: 1 / embedding.factor },
+    parts: askingParts(asking, eye.width),
+  }
+}
+
 function graniteDoclingEnding(fields: Fields, eye: Eye, { shapes }: ModelConfig): Ending {
   const vision = fields.object("vision_config")!
   const width = shapes.hidden
@@ -540,6 +582,34 @@ function hunyuanEnding(fields: Fields, eye: Eye): Ending {
       behind: { columns: 4 * width },
       last: norm,
       bias: true,
+      factor: 1,
+    },
+  }
+}
+
+/** Two matrices, each activated, and one that leads to the text model, which norms what comes of it. */
+function museGlimmerEnding(fields: Fields, { width }: Eye): Ending {
+  const { joined: side } = readMuseGlimmerPatches(fields)!
+  const made = width * side * side
+  const out = fields.count("out_hidden_size", made)
+  if (out !== made)
+    throw fields.wrong(
+      "out_hidden_size",
+      `is ${out}, and ${side ** 2} patches have ${made} columns`,
+    )
+  return {
+    layersRead: undefined,
+    merge: { side, by: "columns" },
+    parts: museGlimmerShuffle(side, "vision_adapter.fc1"),
+    projector: {
+      norm: undefined,
+      inner: {
+        columns: fields.count("projector_hidden_size", 4096),
+        activation: readActivation(fields, { field: "projector_hidden_act", otherwise: "gelu" }),
+        gated: false,
+        twice: true,
+      },
+      bias: false,
       factor: 1,
     },
   }

@@ -6,6 +6,7 @@ import type { Fields } from "../fields.ts"
 import { type Gemma4Patches, readGemma4Patches } from "./gemma4.ts"
 import { type Glm4vPatches, readGlm4vPatches } from "./glm4v.ts"
 import { type HunyuanPatches, readHunyuanPatches } from "./hunyuan.ts"
+import { type MuseGlimmerPatches, readMuseGlimmerPatches } from "./muse-glimmer.ts"
 import { type PaddleOcrPatches, readPaddleOcrPatches } from "./paddleocr.ts"
 import type { ProcessorName } from "./processors.ts"
 import { type QwenPatches, readQwenPatches } from "./qwen.ts"
@@ -48,6 +49,8 @@ export function fittingFamily(config: Fields): Fitting | undefined {
   if (paddleOcr) return asPaddleOcr(paddleOcr)
   const hunyuan = readHunyuanPatches(config)
   if (hunyuan) return asHunyuan(hunyuan)
+  const museGlimmer = readMuseGlimmerPatches(config)
+  if (museGlimmer) return asMuseGlimmer(museGlimmer)
   const gemma4 = readGemma4Patches(config)
   if (gemma4) return asGemma4(gemma4)
   const glm4v = readGlm4vPatches(config)
@@ -108,6 +111,21 @@ const asHunyuan = (patches: HunyuanPatches): Fitting => ({
       )
     const soft = tokens("image_token", "<｜hy_place▁holder▁no▁102｜>")
     return { isFramed: true, isPlaced: true, mark: soft, soft, wording: plain }
+  },
+})
+
+const asMuseGlimmer = ({ patch, joined, places, frames }: MuseGlimmerPatches): Fitting => ({
+  processors: ["MuseGlimmerImageProcessor"],
+  patches: { patch, joined, places, window: places, spread: "within" },
+  repeated: {
+    patch_size: { is: patch, otherwise: 14 },
+    merge_size: { is: joined, otherwise: 2 },
+    temporal_patch_size: { is: frames, otherwise: 2 },
+  },
+  words() {
+    const soft = "<|patch|>"
+    const [opening, closing] = ["<|image_start|>", "<|image_end|>"]
+    return { mark: soft, soft, wording: { ...plain, opening, closing } }
   },
 })
 

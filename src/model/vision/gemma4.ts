@@ -79,11 +79,16 @@ export function readGemma4Tower(fields: Fields, text: ModelConfig): TowerConfig 
     activation: { field: "hidden_activation", otherwise: "gelu_pytorch_tanh" },
     rotation: "none",
   })
-  const { hidden: width } = config.shapes
+  const { hidden: width, heads, headDim } = config.shapes
   const bounded = vision.flag("use_clipped_linears", false)
   const bias = vision.flag("attention_bias", false)
   if (bias) throw vision.wrong("attention_bias", "is true, which is not known of this tower")
   const { blocks } = seeingBothWays(withLayers(vision, config, bounded))
+  if (heads * headDim !== width)
+    throw vision.wrong(
+      "head_dim",
+      `is ${headDim} of ${heads} heads; only as many columns as hidden_size, ${width}, are known`,
+    )
   const inner = textFields(fields)
   const { epsilon } = config.norm!
   return {

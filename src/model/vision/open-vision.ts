@@ -168,7 +168,8 @@ async function readApart(config: TowerConfig, weights: Weights): Promise<Float32
     apartOf(config).map(({ rows, sources }) => read(sources[0]!.tensor, rows)),
   )
   const [newline, ...frame] = stored
-  const { behind, last, width } = config.projector
+  const { behind, last, width, factor } = config.projector
+  if (newline && config.asking) return besideStacked(newline, config, factor)
   if (!newline || !behind || !last) return newline
   const [matrix, bias, norm] = await Promise.all([
     read("linear_3.weight", width, behind.columns),
@@ -177,6 +178,15 @@ async function readApart(config: TowerConfig, weights: Weights): Promise<Float32
   ])
   const line = multiplied(newline, { matrix, bias })
   return Float32Array.from([line, ...frame].flatMap((row) => [...evened(row, norm, last.epsilon)]))
+}
+
+/** The row that ends lines stands in the place of those of all projectors. */
+function besideStacked(newline: Float32Array, { stacked = [] }: TowerConfig, factor: number) {
+  return Float32Array.from(
+    [newline.map((value) => value * factor), ...stacked.map(() => newline)].flatMap((row) => [
+      ...row,
+    ]),
+  )
 }
 
 interface Matrix {

@@ -35,6 +35,7 @@ const { seen, fitted, sizes } = JSON.parse(
     allowed: Record<"hunyuan_vl" | "mistral3", number[][]>
     lfm2_vl: number[][]
     lighton_ocr: number[][]
+    muse_glimmer: number[][]
     paddleocr_vl: number[][]
     granite_docling: { fields: Record<string, number>; images: number[][]; long: number[][] }
     minicpm_ocr: number[][]
@@ -205,9 +206,12 @@ test.each(fits)("$name fits $image as transformers does", async ({ name, image, 
     expect(own.length).toBe(ofRow.length)
     for (const [place, share] of ofRow.entries()) expect(own[place]).toBeCloseTo(share, 5)
   })
-  const around = name === "gemma4" ? ["<|image>", "<image|>"] : ["", ""]
+  const around: Record<string, [string, string]> = {
+    gemma4: ["<|image>", "<image|>"],
+    "muse-glimmer": ["<|image_start|>", "<|image_end|>"],
+  }
   const text = textOf(processing, grid, tile.wanted.length)
-  expect(text).toBe(around.join(soft.repeat(rows / each)))
+  expect(text).toBe((around[name] ?? ["", ""]).join(soft.repeat(rows / each)))
   expect(mostRows(processing)).toBeGreaterThanOrEqual(rows)
 })
 
@@ -357,6 +361,24 @@ test("PaddleOCR-VL's images are thought of as large enough first by their height
     ...{ kind: "fit", grows: "height first" },
     ...{ least: 384 * 384, most: 1280 * 28 * 28 },
   })
+})
+
+test("Muse Glimmer's images have the nearest proportions, and of equally near ones those that Python's set has first", async () => {
+  const vision_config = { patch_size: 7, pos_emb_height: 4, pos_emb_width: 4 }
+  const image = { patch_size: 7, max_image_tokens: 60 }
+  const readBy = (changes: Json) =>
+    read(
+      { model_type: "muse_glimmer", vision_config },
+      { "preprocessor_config.json": { ...image, ...changes } },
+    )
+  const processing = (await readBy({}))!
+  for (const [width, height, ...expected] of sizes.muse_glimmer)
+    expect(sizeOf(blank(width!, height!), processing)).toEqual([expected])
+  expect(mostRows(processing)).toBe(4 * 60)
+  // Where transformers makes more rows than it says.
+  expect(sizeOf(blank(1000, 2), processing)).toEqual([[60 * 14, 14]])
+  expect(sizeOf(blank(2, 1000), processing)).toEqual([[14, 60 * 14]])
+  expect(mostRows((await readBy({ max_image_tokens: null }))!)).toBe(4 * 1280)
 })
 
 /** LLaVA OneVision's, in tiles of 56 pixels. */
@@ -589,6 +611,9 @@ test.each([
   ["qwen3-vl", { vision: { num_position_embeddings: 50 } }, "is 50, which is no square"],
   ["qwen3-vl", { vision: { patch_size: [8, 16] } }, "patch_size is [8, 16]; only squares"],
   ["glm4v", { image: { size: { shortest_edge: 99, longest_edge: 9 } } }, "99, more than longest"],
+  ["muse-glimmer", { image: { temporal_patch_size: 1 } }, "is 1, but the tower's is 2"],
+  ["muse-glimmer", { vision: { pos_emb_height: 6 } }, "is 6, but pos_emb_width is 4"],
+  ["muse-glimmer", { vision: { merge_size: 3 } }, "is 4, so that windows cut the squares of 3"],
   ["gemma4", { image: { max_soft_tokens: 100 } }, "is 100; known: 70, 140, 280, 560, 1120"],
   ["gemma4", { image: { do_normalize: true } }, "do_normalize is true, which changes the pixels"],
   ["gemma4", { image: { pooling_kernel_size: 2 } }, "is 2, but the tower's is 3"],

@@ -12,6 +12,7 @@ import { type Folder, isObject, type Json } from "../folder.ts"
 import { boundOfRows, MAX_EDGE, type Pinpoints, readGrids } from "./cutting.ts"
 import { type Fitting, fittingFamily, plain, type Tokens } from "./fitting.ts"
 import { GRANITE_DOCLING, graniteDoclingScale } from "./granite-docling.ts"
+import { GRANITE4, graniteWindow, JOINED } from "./granite4.ts"
 import { kimiImage, kimiKernel, kimiPlaces } from "./kimi.ts"
 import {
   MINICPM,
@@ -65,6 +66,8 @@ interface Family {
   queries?(sources: Sources): number
   /** Patches a side that become one row between layers, if any do. */
   inner?(sources: Sources): number | undefined
+  /** Patches a side of a window, of which is asked. */
+  window?(sources: Sources): number
   /** The tower is told where rows of a tile lie that come out of it. */
   isLined?: true
   /** What `vision_feature_select_strategy` is where nothing is said. It holds: in "default" the first row does not come out. */
@@ -205,6 +208,20 @@ const families: Readonly<Record<string, Family>> = {
   },
   kimi_k25: kimi,
   kimi_vl: { ...kimi, processors: ["KimiVLImageProcessor"], tower: "moonvit" },
+  [GRANITE4]: {
+    ...llava,
+    instead: {},
+    processors: ["LlavaNextImageProcessor"],
+    tower: "siglip_vision_model",
+    grids: NEXT,
+    joined: () => JOINED,
+    window: ({ config, processor }) => {
+      const [name, rate] = ["downsample_rate", config.text("downsample_rate")]
+      const told = processor.text(name, rate)
+      if (told !== rate) throw processor.wrong(name, `is "${told}", but the model's is "${rate}"`)
+      return graniteWindow(config)
+    },
+  },
   [GRANITE_DOCLING]: {
     processors: ["GraniteDoclingImageProcessor"],
     tower: "granite_docling_vision",
@@ -561,6 +578,7 @@ function processingOf(family: Family, tower: Tower, sources: Sources): ImageProc
   const { hasClassRow, isTurned, learned } = tower
   const queries = family.queries?.(sources)
   const inner = family.inner?.(sources)
+  const window = family.window?.(sources)
   const patch = oneSide(vision, "patch_size", { otherwise: tower.patch, most: MAX_EDGE })
   const joined = family.joined(sources)
   const grain = {
@@ -584,6 +602,7 @@ function processingOf(family: Family, tower: Tower, sources: Sources): ImageProc
     ...(tower.nearest && { nearest: tower.nearest(vision) }),
     ...(queries && { queries }),
     ...(inner && { inner }),
+    ...(window && { window }),
     ...(family.isLined && { isLined: family.isLined }),
     ...family.words(sources),
   }

@@ -18,6 +18,7 @@ import {
   type Grain,
   inGrid,
   inPages,
+  inProportion,
   onCanvas,
   type Pinpoints,
   padded,
@@ -44,7 +45,13 @@ export interface ImageProcessor {
   /** Each step is rounded to floats of that kind. */
   steps?: "bf16"
   /** The field that says how large a tile is. */
-  field: "size" | "max_image_size" | "max_soft_tokens" | "in_token_limit" | "scale_resolution"
+  field:
+    | "size"
+    | "max_image_size"
+    | "max_image_tokens"
+    | "max_soft_tokens"
+    | "in_token_limit"
+    | "scale_resolution"
   cutting(image: Fields, grain: Grain): Cuts
   /** Which `do_` fields may be true beside those of all: what they do is known, or nothing. */
   flags: readonly string[]
@@ -186,6 +193,13 @@ export const processors = {
   MiniCPMVImageProcessor: { filter: "bicubic", normal: HALVES, ...SLICED },
   MiniCPMV4_6ImageProcessor: { filter: "bicubic", normal: HALVES, ...SLICED },
   MiniCPMOcrImageProcessor: { filter: "bicubic", normal: HALVES, ...SLICED, cutting: slicedOrKept },
+  MuseGlimmerImageProcessor: {
+    filter: "lanczos",
+    normal: HALVES,
+    field: "max_image_tokens",
+    cutting: inProportion,
+    flags: [],
+  },
   PaddleOCRVLImageProcessor: { filter: "bicubic", normal: CLIP, ...GROWN },
   // Published files name another filter, with which nobody resized.
   HunYuanVLImageProcessor: {

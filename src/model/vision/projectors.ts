@@ -9,9 +9,11 @@ import { joinedRows, type NamedPart, type Naming } from "../weights/names.ts"
 import { CLIP } from "./colours.ts"
 import { classParts } from "./eyes.ts"
 import { boundParts, GEMMA4_CONSTANTS, lineParts } from "./gemma4.ts"
+import { askingFields, askingGgufParts, GRANITE4 } from "./granite4.ts"
 import { HUNYUAN, HUNYUAN_TOWERS, hunyuanParts } from "./hunyuan.ts"
 import { MARKS, MERGED, MINICPM, modes, RESAMPLER_CONSTANTS } from "./minicpm.ts"
 import { MLLAMA, mllamaGgufParts } from "./mllama.ts"
+import { MUSE_GLIMMER, museGlimmerShuffle } from "./muse-glimmer.ts"
 import { PADDLEOCR, PADDLEOCR_TOWERS } from "./paddleocr.ts"
 import { FRAMES, MAX_ROWS } from "./qwen.ts"
 import { placesParts, STACKED, type TowerConfig } from "./tower.ts"
@@ -124,6 +126,28 @@ const projectors = {
     },
     parts: () => ({ linear_1: "model.fc" }),
     last: { tensor: "mm.model.fc.weight", dim: 1 },
+  },
+  granite4_vision: {
+    model: () => GRANITE4,
+    gelu: "gelu_pytorch_tanh",
+    around: ["<image>"],
+    mayBeSwapped: false,
+    head: "v.proj_blk.",
+    unread: ["v.post_ln.weight", "v.post_ln.bias"],
+    fields: (file, text) => ({
+      ...askingFields(file, text),
+      vision_feature_select_strategy: "full",
+      ...gridsOf(file),
+    }),
+    image(file) {
+      const side = file.count("image_size")
+      return { size: { shortest_edge: side }, crop_size: square(side), ...gridsOf(file) }
+    },
+    parts: (_, { asking, width }) => ({
+      ...askingGgufParts(asking!, width),
+      "newline.weight": { name: "image_newline", apart: true },
+    }),
+    last: { tensor: "v.proj_blk.0.linear.weight", dim: 1 },
   },
   internvl: {
     model: () => "internvl",
@@ -496,6 +520,37 @@ const projectors = {
       }
     },
     last: { tensor: "mm.model.fc.weight", dim: 1 },
+  },
+  "muse-glimmer": {
+    model: () => MUSE_GLIMMER,
+    gelu: "gelu",
+    around: ["<|image_start|>", "<|image_end|>", "<|patch|>"],
+    mayBeSwapped: false,
+    fields(file) {
+      const [out, rows] = file.dims("mm.0.weight")
+      return { out_hidden_size: out, projector_hidden_size: rows }
+    },
+    vision(file) {
+      const side = Math.sqrt(file.dims(PLACES)[1]!)
+      return {
+        hidden_act: "gelu", // as was published: files do not say it
+        ...{ pos_emb_height: side, pos_emb_width: side, merge_size: mergeOf(file) },
+        patch_temporal: 1, // both frames' matrices are added up
+      }
+    },
+    image: (file) => ({
+      patch_size: file.count("patch_size"),
+      merge_size: mergeOf(file),
+      temporal_patch_size: 1,
+    }),
+    parts: (_, { side, width, blocks, merge }) => ({
+      ...neighbourParts({ blocks }),
+      ...placesParts("position_embd.weight", side * side, width),
+      ...museGlimmerShuffle(merge.side, "0"),
+      linear_2: "1",
+      linear_3: "2",
+    }),
+    last: { tensor: "mm.2.weight", dim: 1 },
   },
   qwen2vl_merger: {
     ...ofQwen({ min: 56 * 56, max: 28 * 28 * MAX_ROWS }),

@@ -40,6 +40,7 @@ import type { ModelConfig } from "../config.ts"
 import { decoderLayer } from "../layers.ts"
 import { type Named, named, normed, scaled } from "../tensors.ts"
 import type { Naming } from "../weights/names.ts"
+import { type Asking, asked } from "./asking.ts"
 
 export interface TowerConfig {
   /** What its configuration calls it. */
@@ -70,6 +71,8 @@ export interface TowerConfig {
   tiled?: Tiled
   /** What comes out are not its patches, but what is asked of them. */
   resampler?: Resampler
+  /** Of its windows is asked, in the place of what merges and projects; rows of several layers come out. */
+  asking?: Asking
   projector: Projector
   /** What comes out behind the last layer's rows, side by side. */
   stacked?: readonly Stacked[]
@@ -94,6 +97,8 @@ export interface TowerConfig {
 export interface Stacked {
   layer: number
   number: number
+  /** They are added behind that layer of the text model, counted from 0; absent: behind the first that no others are added to. */
+  behind?: number
 }
 
 /** Of an image, where images have tiles of their own: as many as Qwen 2 VL's processor makes by itself, 1280 x 28 x 28 pixels. */
@@ -103,6 +108,8 @@ export interface Fits {
   rows: number // of the largest
   /** A patch is so many frames, which are all the same. */
   frames: number
+  /** All colours of one of them lie behind those of another; absent: frames of a colour do. */
+  framesFirst?: true
   /** Positions are learned: added before the first norm, where there is one, or behind it. */
   interpolated?: "before the norm" | "behind the norm"
   /** The same, of which a patch has the nearest. */
@@ -212,7 +219,11 @@ export function seeingImages(
   const seeing = {
     ...text,
     shapes: stacked.length ? { ...text.shapes, taken: hidden * (1 + stacked.length) } : text.shapes,
-    embedding: { ...text.embedding, sees: true, stacked: stacked.length } as const,
+    embedding: {
+      ...text.embedding,
+      sees: true,
+      stacked: stacked.map(({ behind }, number) => behind ?? number),
+    } as const,
     ...(text.layerInputs && {
       layerInputs: { ...text.layerInputs, ...(instead !== undefined && { instead }) },
     }),
@@ -237,7 +248,7 @@ function attendingToMedia(block: Block): Block {
 }
 
 export function tower(config: TowerConfig): Graph {
-  const { architecture, width, blocks, firstNorm, lastNorm, layersRead, merge, projector } = config
+  const { architecture, width, blocks, firstNorm, lastNorm, layersRead, projector } = config
   const own = named("", "model.")
   const table = namesPlaces(config) ? positionsOf(config) : undefined
   const given = hiddenIn(towerShapes(config).taken)
@@ -260,13 +271,26 @@ export function tower(config: TowerConfig): Graph {
   })
   const last = lastNorm ? normed(x, lastNorm, own, "norm", "norm") : x
   const read = layersRead?.map((layer) => left[layer - 1]!).reduce(concat) ?? last
+  const hidden = config.asking
+    ? asked(config.asking, left, projector)
+    : projectedRows(config, read, left)
+  const { heads, headDim } = blocks[0]!.attention
+  const head =
+    table ?? weight("layers.0.o", "model.layers.0.self_attn.o_proj.weight", width, heads * headDim)
+  const shapes = towerShapes(config)
+  return finish({ architecture, shapes, window: undefined, sinks: 0 }, last, head, { hidden })
+}
+
+/** [rows that come out, columns] @param read rows of the last layer that is read @param left those of each */
+function projectedRows(config: TowerConfig, read: Node, left: readonly Node[]): Node {
+  const { merge, projector, lastNorm, resampler, side, stacked = [] } = config
   const ending = named("projector.", "")
-  const leading = config.resampler
-    ? resampled(read, config.resampler, ending)
+  const leading = resampler
+    ? resampled(read, resampler, ending)
     : merged(read, merge.side ** 2, merge, ending)
-  const hidden = [
-    projected(leading, projector, ending, config.side / merge.side),
-    ...(config.stacked ?? []).map(({ layer, number }) => {
+  return [
+    projected(leading, projector, ending, side / merge.side),
+    ...stacked.map(({ layer, number }) => {
       const norm = { kind: "layer", bias: true, epsilon: lastNorm!.epsilon } as const
       const ofLayer = named(`stacked.${number}.`, `model.${STACKED}.${number}.`)
       const { norm: _, ...plain } = merge
@@ -274,11 +298,6 @@ export function tower(config: TowerConfig): Graph {
       return projected(joined, config.stackedProjector ?? { ...projector, norm }, ofLayer)
     }),
   ].reduce(concat)
-  const { heads, headDim } = blocks[0]!.attention
-  const head =
-    table ?? weight("layers.0.o", "model.layers.0.self_attn.o_proj.weight", width, heads * headDim)
-  const shapes = towerShapes(config)
-  return finish({ architecture, shapes, window: undefined, sinks: 0 }, last, head, { hidden })
 }
 
 /** [tokens, width] of each patch the row of all that become one. */
@@ -367,7 +386,9 @@ function patchesOf({ width, patch, patchBias, hasClass, fits }: TowerConfig, giv
   const bias = patchBias && !hasClass && own("patches_bias", "patch_embedding.bias", width)
   const shown = given.columns > pixels ? slice(given, 0, pixels) : given
   const colours = Array.from({ length: COLOURS }, (_, colour) => slice(shown, colour * size, size))
-  const all = colours.flatMap((colour) => Array<Node>(frames).fill(colour))
+  const all = fits?.framesFirst
+    ? Array<Node>(frames).fill(shown)
+    : colours.flatMap((colour) => Array<Node>(frames).fill(colour))
   return linear(frames > 1 ? all.reduce(concat) : shown, matrix, bias || undefined)
 }
 

@@ -1,7 +1,7 @@
 // The work of attention as a GPU is told it. An item is some rows of a sequence and one span of what they see, and what
 // becomes of it, a partial softmax for each row, waits in a slot of scratch memory until all spans of its rows are there to
 // be merged. Slots are few, so items come in chunks whose partials fit: a chunk is computed and merged before the next one
-// is begun. Rows that see but one span need no slot.
+// is begun. Rows that see but one span need no slot, unless it is an indexer's work, whose items leave scores.
 
 import { blockGap, type StepInput } from "../program.ts"
 import { ITEM, type StepRows, type Visible } from "../step-rows.ts"
@@ -27,6 +27,8 @@ export interface AttentionOrder {
   height: number
   /** Partial softmaxes of one row that scratch memory has room for: no fewer than those of `height` rows that see all. */
   slots: number
+  /** What rows that see but one span leave waits, too. */
+  keepsSingles?: true
 }
 
 /** Of a row that waits for nobody to merge its softmaxes, in place of its item. */
@@ -64,7 +66,7 @@ export class AttentionWork {
 
   /** Lays out the work of a step that `rows` has taken. */
   take(rows: StepRows, input: StepInput): void {
-    const { set, visible, height, slots } = this.#order
+    const { set, visible, height, slots, keepsSingles } = this.#order
     const found = rows.attentionItems(set, height, visible)
     this.#count = found.length / ITEM
     if (this.#items.length < this.#count * WORK)
@@ -82,7 +84,8 @@ export class AttentionWork {
       const count = found[first + 1]!
       const sequence = found[first + 2]!
       const spans = (next - first) / ITEM
-      const wanted = spans === 1 ? 0 : spans * count
+      const waits = spans > 1 || keepsSingles === true
+      const wanted = waits ? spans * count : 0
       if (wanted > slots) throw new Error(`internal: ${wanted} partial softmaxes in ${slots} slots`)
       if (taken + wanted > slots) {
         this.#chunkStarts.push(first / ITEM)
@@ -105,7 +108,7 @@ export class AttentionWork {
       }
       taken += wanted
       counts[count === 1 ? "singles" : "multiples"] += spans
-      if (spans > 1) {
+      if (waits) {
         counts.merges++
         this.#waiting.fill(first / ITEM, row, row + count)
       }

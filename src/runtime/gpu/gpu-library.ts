@@ -22,7 +22,7 @@ import { type Cut, cutIsSound, type Segment, type Slice } from "../slices.ts"
 import type { RowSet } from "../step-rows.ts"
 import type { AttentionOrder, WorkCount } from "./attention-work.ts"
 import type { KernelCode, OperandKind } from "./device.ts"
-import type { ItemsName, Region, SamplingArray } from "./regions.ts"
+import type { AskedName, ItemsName, Region, SamplingArray } from "./regions.ts"
 import type {
   Need,
   PlaceSize,
@@ -89,6 +89,14 @@ const works: readonly string[] = [
   "merges",
   "chunkMerges",
 ] satisfies WorkCount[]
+const asked: readonly string[] = [
+  "listed",
+  "unlisted",
+  "raced",
+  "counted",
+  "weighed",
+  "described",
+] satisfies AskedName[]
 
 type RegionOf<Name extends Region["name"]> = Omit<Extract<Region, { name: Name }>, "name">
 
@@ -131,6 +139,7 @@ const regionShapes: { [Name in Region["name"]]: Shape } = {
       }),
       height: positive,
       slots: count,
+      keepsSingles: absentOr(isTrue),
     }),
   }),
   chunkStarts: record<RegionOf<"chunkStarts">>({ of: text }),
@@ -266,6 +275,7 @@ const tapeShape = record<Tape>({
     record<TapeStep>({
       text: listOf(text),
       rows: set,
+      only: absentOr(oneOf(["one token", "more tokens"])),
       choices: listOf(
         record<TapeChoice>({
           most: absentOr(count),
@@ -318,7 +328,9 @@ function checkTape(tape: Tape, manifest: Manifest, codeBytes: number): void {
     const space = name.indexOf(" ")
     return works.includes(name.slice(0, space)) && isItems(name.slice(space + 1))
   }
-  const isCounted = (name: string) => sets.includes(name) || name === "sequences" || isWork(name)
+  const isAsked = (name: string) => name.startsWith("asked ") && asked.includes(name.slice(6))
+  const isCounted = (name: string) =>
+    sets.includes(name) || name === "sequences" || isWork(name) || isAsked(name)
   for (const region of regions) {
     if ("group" in region) require(region.group < kvGroups.length, "a region's KV group")
     if (region.name === "states")

@@ -102,9 +102,21 @@ export const DRAWN = 0x80000000
 
 /** Items of attention are counted and listed once for all layers that share them. */
 export type ItemsName =
-  `${"tokens" | "wanted"} g${number} w${number | "all"} s${number}${"" | " chunked"}${"" | " bidirectional" | " mutual" | ` cross ${number}`}`
+  `${"tokens" | "wanted"} g${number} w${number | "all"} s${number}${"" | " chunked"}${"" | " bidirectional" | " mutual" | " indexed" | ` cross ${number}`}`
 /** Of attention's work: see attention-work.ts. */
-export type CountName = "sequences" | `${WorkCount} ${ItemsName}`
+export type CountName = "sequences" | `asked ${AskedName}` | `${WorkCount} ${ItemsName}`
+
+/**
+ * What some row of a step's sampling asks for: 1, else 0.
+ *   listed     all rows that are drawn, and there are some, keep no more than MOST_LISTED tokens by top-k
+ *   unlisted   they do not, or none is drawn; of what follows, the first three are asked for then alone
+ *   raced      a row is drawn
+ *   counted    by top-k
+ *   weighed    by top-p
+ *   described  log-probabilities
+ */
+export type AskedName = "listed" | "unlisted" | "raced" | "counted" | "weighed" | "described"
+export const MOST_LISTED = 128
 
 /** Of a sequence that begins. */
 export const NO_STATE = 0xffffffff

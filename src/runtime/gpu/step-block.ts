@@ -24,8 +24,10 @@ import { settled } from "../single.ts"
 import { type RowSet, StepRows } from "../step-rows.ts"
 import { AttentionWork, WORK, type WorkCount } from "./attention-work.ts"
 import {
+  type AskedName,
   type CountName,
   DRAWN,
+  MOST_LISTED,
   NO_MASK,
   NO_STATE,
   RESULT_WORDS,
@@ -73,6 +75,7 @@ const GAP_BYTES = 16384
 export class StepBlock {
   readonly #shape: StepShape
   readonly #rows: StepRows
+  #asked: Readonly<Record<AskedName, boolean>> = askedBy(NO_SAMPLING)
   readonly #attention = new Map<string, AttentionWork>()
   readonly #parts: readonly Part[] // of each region
   readonly #fixed: readonly Part[] // as they lie, behind the results
@@ -114,6 +117,7 @@ export class StepBlock {
    */
   fill(input: StepInput): boolean {
     this.#rows.take(input)
+    this.#asked = askedBy(input.sampling)
     for (const work of this.#attention.values()) work.take(this.#rows, input)
     const hasGrown = !this.#write(this.#lists, input)
     if (hasGrown) {
@@ -148,6 +152,10 @@ export class StepBlock {
     if (isRowSet(of)) return () => this.#rows.tokensOf(of).length
     if (of === "sequences") return () => this.#rows.sequenceCount
     const space = of.indexOf(" ")
+    if (of.startsWith("asked ")) {
+      const name = of.slice(space + 1) as AskedName
+      return () => (this.#asked[name] ? 1 : 0)
+    }
     const work = this.#workOf(of.slice(space + 1))
     const count = of.slice(0, space) as WorkCount
     return () => work.count(count)
@@ -424,6 +432,34 @@ class Turns {
   }
 }
 
+type Asking = Pick<SamplingRows, "temperature" | "topP" | "topK" | "topLogprobs">
+
+const NO_SAMPLING: Asking = {
+  temperature: new Float32Array(),
+  topP: new Float32Array(),
+  topK: new Int32Array(),
+  topLogprobs: new Int32Array(),
+}
+
+function askedBy({ temperature, topP, topK, topLogprobs }: Asking): Record<AskedName, boolean> {
+  const asked = { raced: false, counted: false, weighed: false, described: false }
+  let listed = true
+  for (const row of temperature.keys()) {
+    if (topLogprobs[row] !== NO_LOGPROBS) asked.described = true
+    if (isGreedyRow(temperature[row]!, topP[row]!)) continue
+    asked.raced = true
+    if (topK[row]! > 0) asked.counted = true
+    if (partOf(Math.min(settled(topP[row]!), 1)) < partOf(1)) asked.weighed = true
+    if (topK[row]! <= 0 || topK[row]! > MOST_LISTED) listed = false
+  }
+  if (!listed || !asked.raced) return { ...asked, listed: false, unlisted: true }
+  const { described } = asked
+  return { described, raced: false, counted: false, weighed: false, listed, unlisted: false }
+}
+
+const isGreedyRow = (temperature: number, topP: number) =>
+  settled(temperature) === 0 || settled(topP) === 0
+
 /** Rows of sampling, as `samplingWord` says. */
 class SamplingWords {
   readonly #words: Uint32Array
@@ -449,7 +485,7 @@ class SamplingWords {
     const temperature = settled(rows.temperature[row]!)
     const topP = settled(rows.topP[row]!)
     const repetition = settled(rows.repetition[row]!)
-    const isGreedy = temperature === 0 || topP === 0
+    const isGreedy = isGreedyRow(temperature, topP)
     words[at + samplingWord.isGreedy] = isGreedy ? 1 : 0
     floats[at + samplingWord.inverseTemperature] = isGreedy ? 0 : settled(1 / temperature)
     words[at + samplingWord.topK] = rows.topK[row]!

@@ -56,6 +56,8 @@ export interface TapeStep {
   text: readonly string[]
   /** The rows whose number chooses. */
   rows: RowSet
+  /** Steps of how many tokens it is part of; absent: of all. Up to one it is "one token". */
+  only?: "one token" | "more tokens"
   choices: readonly TapeChoice[]
   /**
    * Of a step without launches: where shards meet. Each row's columns of all of them, side by side, become the output; where
@@ -109,7 +111,9 @@ export function stepLaunches(
   steps: readonly TapeStep[],
   countOf: (of: RowSet | CountName) => number,
 ): { launch: TapeLaunch; chunk: number }[] {
-  return steps.flatMap(({ rows, choices }) => {
+  const tokens = countOf("tokens") > 1 ? "more tokens" : "one token"
+  return steps.flatMap(({ rows, only = tokens, choices }) => {
+    if (only !== tokens) return []
     const count = countOf(rows)
     const { launches, repeats } = choices.find(({ most }) => most === undefined || count <= most)!
     const times = repeats === undefined ? 1 : countOf(repeats)

@@ -39,6 +39,7 @@ from transformers.models.llama4.image_processing_llama4 import Llama4ImageProces
 from transformers.models.mllama.image_processing_mllama import MllamaImageProcessor, get_all_supported_aspect_ratios
 from transformers.models.llava import processing_llava
 from transformers.models.hunyuan_vl.image_processing_hunyuan_vl import smart_resize as hunyuan_resize
+from transformers.models.muse_glimmer.image_processing_muse_glimmer import smart_resize as muse_resize
 from transformers.models.paddleocr_vl.image_processing_paddleocr_vl import smart_resize as paddle_resize
 from transformers.models.pixtral.image_processing_pixtral import get_resize_output_image_size
 from transformers.models.smolvlm import processing_smolvlm
@@ -576,6 +577,14 @@ def fitted_families():
             },
             "of": [*few, "large.jpg", "tall.png", "wide.png"],
         },
+        "muse-glimmer": {
+            "config": {
+                "model_type": "muse_glimmer",
+                "vision_config": {"model_type": "muse_glimmer_vision", "patch_size": 7, "pos_emb_height": 4, "pos_emb_width": 4},
+            },
+            "image": {"image_processor_type": "MuseGlimmerImageProcessor", "patch_size": 7, "max_image_tokens": 60},
+            "of": [*few, "large.jpg"],
+        },
         "gemma4": {
             "config": {"model_type": "gemma4", "vision_config": {"model_type": "gemma4_vision", "patch_size": 4, "pooling_kernel_size": 3}},
             "image": {"image_processor_type": "Gemma4ImageProcessor", "patch_size": 4, "pooling_kernel_size": 3, "max_soft_tokens": 70, "do_normalize": False},
@@ -594,6 +603,30 @@ def filled_up(made, side):
     shares = torch.zeros(len(order), side * side).scatter_add_(1, indices, weights)[order]
     return {
         "grid": [height, width],
+        "shares": [[round(float(value), 6) for value in shares[row]] for row in (0, len(order) // 3, len(order) - 1)],
+        "pixels": sha256(pixels.numpy()),
+        "places": sha256(get_vision_position_ids(grid, 1)[order].T.to(torch.int32).contiguous().numpy()),
+        "first": [float(value) for value in pixels[0, :4]],
+    }
+
+
+def in_windows(made, patch, side):
+    """Muse Glimmer's patches, those of a window behind one another and in it those that become one row, and how much each place counts."""
+    grid = made["image_grid_thw"]
+    height, width = grid[0, 1:].tolist()
+    frames = made["pixel_values"].reshape(-1, 2, 3 * patch * patch)
+    assert torch.equal(frames[:, 0], frames[:, 1])
+    index, ends = get_vision_window_index(grid, 2, side * patch, patch)
+    squares = torch.arange(height * width).reshape(height // 2, 2, width // 2, 2).transpose(1, 2).reshape(-1, 4)
+    order = squares[index].flatten()
+    # Where a patch lies: the model turns height and width around.
+    taps, weights = get_vision_interpolation_indices_and_weights(grid, side, mode="bilinear", padding="zeros")
+    shares = torch.zeros(len(order), side * side).scatter_add_(1, taps, weights)[order]
+    pixels = frames[order, 0].contiguous()
+    return {
+        "grid": [height, width],
+        "windows": ends.tolist(),
+        "wanted": sha256(4 * torch.argsort(index).to(torch.int32).numpy()),
         "shares": [[round(float(value), 6) for value in shares[row]] for row in (0, len(order) // 3, len(order) - 1)],
         "pixels": sha256(pixels.numpy()),
         "places": sha256(get_vision_position_ids(grid, 1)[order].T.to(torch.int32).contiguous().numpy()),
@@ -625,6 +658,8 @@ def fitted(case, name):
         prepare = AutoImageProcessor.from_pretrained(folder)
     made = prepare(images=[load_image(str(HERE / name))], return_tensors="pt")
     patch = tower["patch_size"]
+    if tower["model_type"] == "muse_glimmer_vision":
+        return in_windows(made, patch, tower["pos_emb_height"])
     if "pos_emb_height" in tower:
         return filled_up(made, tower["pos_emb_height"])
     if "pooling_kernel_size" in tower:
@@ -701,6 +736,14 @@ def grown():
         except ValueError:  # of more than 200 times the width
             pass
     return made
+
+
+def in_proportion():
+    """Muse Glimmer's, of up to 60 rows of 14 x 14 pixels: of squares several are equally near. Those that are so long that they have more are left out."""
+    random = np.random.default_rng(1)
+    images = [*SIZES, *([side, side] for side in range(15, 28, 3)), *random.integers(1, 400, (40, 2)).tolist(), [839, 2], [3, 100]]
+    made = [[width, height, *muse_resize(height, width, 14, 60)[::-1]] for width, height in images]
+    return [each for each in made if each[2] * each[3] <= 60 * 14 * 14]
 
 
 def grids(pinpoints):
@@ -815,6 +858,7 @@ def sizes():
         "minicpmv4_6": in_slices(MiniCPMV4_6ImageProcessor(), "16x"),
         "mllama": together(),
         "mistral3": {"longest": 110, "patch": 14, "joined": 2, "images": within(110, 28)},
+        "muse_glimmer": in_proportion(),
         "paddleocr_vl": grown(),
     }
 

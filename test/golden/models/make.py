@@ -3,7 +3,7 @@
     python make.py OUTPUT [NAME ...]
 
 Everything is computed in float64, also what the model's own code does in float32. Prompts are drawn until the best logit leads by
-0.05 on the whole greedy path, eight tokens of it differ, and every expert that is chosen leads those that are not by 0.0002.
+0.05 on the whole greedy path, eight tokens of it differ, and every expert or position that is chosen leads those that are not by 0.0002.
 """
 
 import copy
@@ -18,6 +18,7 @@ import numpy as np
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+from torch.overrides import TorchFunctionMode
 from transformers import (
     Apertus1p5TextForCausalLM,
     AutoConfig,
@@ -26,6 +27,7 @@ from transformers import (
     Mistral4ForCausalLM,
     MllamaForConditionalGeneration,
     MuseGlimmerForConditionalGeneration,
+    Step3p7ForConditionalGeneration,
 )
 from transformers.models.llama.modeling_llama import LlamaAttention, LlamaMLP
 from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
@@ -51,6 +53,29 @@ COMMON = dict(
     use_cache=True,
 )
 WINDOWED = {**COMMON, "sliding_window": 24}
+SPARSE = {
+    **{key: value for key, value in COMMON.items() if key not in ("rope_theta", "max_position_embeddings")},
+    "hidden_size": 32,
+    "intermediate_size": 40,
+    "num_key_value_heads": 4,
+    "max_position_embeddings": 480,
+    "tie_word_embeddings": False,
+    "q_lora_rank": 24,
+    "kv_lora_rank": 16,
+    "qk_nope_head_dim": 12,
+    "qk_rope_head_dim": 6,
+    "v_head_dim": 10,
+    "index_topk": 12,
+    "index_n_heads": 6,
+    "index_head_dim": 10,
+    "first_k_dense_replace": 1,
+    "moe_intermediate_size": 12,
+    "n_routed_experts": 8,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 3,
+    "norm_topk_prob": True,
+    "routed_scaling_factor": 2.5,
+}
 MAMBA = {
     "architectures": ["MambaForCausalLM"],
     "model_type": "mamba",
@@ -438,6 +463,36 @@ MODELS = {
         "topk_group": 1,
         "routed_scaling_factor": 2.446,
         "use_grouped_topk": True,
+    },
+    "deepseek-v32": {
+        **SPARSE,
+        "architectures": ["DeepseekV32ForCausalLM"],
+        "model_type": "deepseek_v32",
+        "topk_method": "noaux_tc",
+        "scoring_func": "sigmoid",
+        "moe_layer_freq": 1,
+        "n_group": 4,
+        "topk_group": 2,
+        "rope_theta": 10000.0,
+        "rope_scaling": {
+            "type": "yarn",
+            "factor": 10.0,
+            "beta_fast": 32,
+            "beta_slow": 1,
+            "mscale": 1.0,
+            "mscale_all_dim": 1.0,
+            "original_max_position_embeddings": 48,
+        },
+    },
+    "glm-moe-dsa": {
+        **SPARSE,
+        "architectures": ["GlmMoeDsaForCausalLM"],
+        "model_type": "glm_moe_dsa",
+        "num_hidden_layers": 3,
+        "rms_norm_eps": 1e-5,
+        "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
+        "indexer_types": ["full", "full", "shared"],
+        "indexer_rope_interleave": True,
     },
     "youtu": {
         **{key: value for key, value in COMMON.items() if key != "num_key_value_heads"},
@@ -879,6 +934,85 @@ MODELS = {
             "full_attention": {"rope_type": "proportional", "rope_theta": 1000000.0, "partial_rotary_factor": 0.5},
             "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
         },
+    },
+    "step": {
+        **{key: value for key, value in COMMON.items() if key not in ("num_key_value_heads", "rope_theta", "attention_bias")},
+        "architectures": ["Step3p5ForCausalLM"],
+        "model_type": "step3p5",
+        "hidden_size": 32,
+        "head_dim": 12,
+        "num_hidden_layers": 3,
+        "tie_word_embeddings": False,
+        "num_attention_groups": 2,
+        "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
+        "attention_other_setting": {
+            "attention_type": "sliding_attention",
+            "num_attention_heads": 6,
+            "num_attention_groups": 2,
+            "head_dim": 12,
+            "true_head_dim": 12,
+        },
+        "use_head_wise_attn_gate": True,
+        "sliding_window": 24,
+        "rope_theta": [500000.0, 10000.0, 10000.0],
+        "partial_rotary_factors": [0.5, 1.0, 1.0],
+        "rope_scaling": {
+            "rope_type": "llama3",
+            "factor": 2.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 64,
+        },
+        "yarn_only_types": ["full_attention"],
+        "use_moe": True,
+        "moe_layers_enum": "1,2",
+        "moe_num_experts": 6,
+        "moe_top_k": 2,
+        "moe_intermediate_size": 16,
+        "share_expert_dim": 24,
+        "norm_expert_weight": True,
+        "moe_router_activation": "sigmoid",
+        "moe_router_scaling_factor": 2.5,
+        "use_moe_router_bias": True,
+        "swiglu_limits": [0.0, 0.0, 0.5],
+        "swiglu_limits_shared": [0.0, 0.75, 0.0],
+        "zero_centered": True,
+    },
+    "mimo": {
+        **{key: value for key, value in COMMON.items() if key not in ("rms_norm_eps", "rope_theta", "hidden_size", "num_key_value_heads")},
+        "architectures": ["MiMoV2FlashForCausalLM"],
+        "model_type": "mimo_v2_flash",
+        "hidden_size": 32,
+        "head_dim": 12,
+        "v_head_dim": 8,
+        "num_hidden_layers": 3,
+        "num_key_value_heads": 1,
+        "swa_num_key_value_heads": 2,
+        "swa_num_attention_heads": 4,
+        "swa_head_dim": 12,
+        "swa_v_head_dim": 8,
+        "tie_word_embeddings": False,
+        "layernorm_epsilon": 1e-5,
+        "hybrid_layer_pattern": [0, 1, 1],
+        "moe_layer_freq": [0, 1, 0],
+        "add_full_attention_sink_bias": False,
+        "add_swa_attention_sink_bias": True,
+        "attention_value_scale": 0.612,
+        "sliding_window": 24,
+        "sliding_window_size": 24,
+        "rope_theta": 5000000,
+        "swa_rope_theta": 10000,
+        "partial_rotary_factor": 0.334,
+        "moe_intermediate_size": 16,
+        "n_routed_experts": 6,
+        "n_shared_experts": None,
+        "num_experts_per_tok": 2,
+        "n_group": 1,
+        "topk_group": 1,
+        "topk_method": "noaux_tc",
+        "scoring_func": "sigmoid",
+        "norm_topk_prob": True,
+        "routed_scaling_factor": None,
     },
     "laguna": {
         **{key: value for key, value in WINDOWED.items() if key != "rope_theta"},
@@ -1324,6 +1458,16 @@ def as_kimi_linear(tensors):
     return {dense.sub("mlp.", name): tensor for name, tensor in tensors.items()}
 
 
+STEP_VISION = dict(
+    width=8, layers=1, heads=2, image_size=16, patch_size=4, mlp_ratio=2.0, max_position_embeddings=16, hidden_act="quick_gelu"
+)
+
+
+def as_step(tensors):
+    """Without the tower that transformers' class has beside it."""
+    return {name: tensor for name, tensor in tensors.items() if not name.startswith(("vision_model.", "vit_large_projector."))}
+
+
 def as_dory(tensors):
     """Attention and the MLP behind it as layers of their own, as they are published."""
     renamed = {}
@@ -1379,6 +1523,20 @@ def cut(model):
 
 # Those that transformers does not have, and what it has that computes the same; or that it writes otherwise than they are published.
 COMPUTED_AS = {
+    "mimo": (  # under transformers' names, which it does not make of the published ones
+        {
+            **MODELS["mimo"],
+            "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
+            "mlp_layer_types": ["dense", "sparse", "dense"],
+            "rms_norm_eps": 1e-5,
+            "rope_parameters": {
+                "full_attention": {"rope_type": "default", "rope_theta": 5e6, "partial_rotary_factor": 0.334},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.334},
+            },
+        },
+        dict,
+    ),
+    "step": ({"model_type": "step3p7", "text_config": dict(MODELS["step"]), "vision_config": STEP_VISION, "image_token_id": 319}, as_step),
     "dory": (MODELS["dory"], as_dory),
     "kimi-linear": (MODELS["kimi-linear"], as_kimi_linear),
     "nemotron-nas": (
@@ -1470,6 +1628,7 @@ def class_of(config):
         "mistral4": Mistral4ForCausalLM,
         "mllama": MllamaForConditionalGeneration,
         "muse_glimmer": MuseGlimmerForConditionalGeneration,
+        "step3p7": Step3p7ForConditionalGeneration,
     }
     return classes.get(config["model_type"], AutoModelForCausalLM)
 
@@ -1521,14 +1680,23 @@ def logits_of(model, ids):
     return logits
 
 
-class Choices:
-    """How far the last expert chosen leads, at the least, whoever is asked."""
+class Choices(TorchFunctionMode):
+    """How far the last expert chosen leads, and the last position, at the least, whoever is asked."""
 
     def __init__(self, model):
+        super().__init__()
         self.least = float("inf")
         for name, module in model.named_modules():
             if type(module).__name__.endswith(("TopKRouter", "TopkRouter", "V1Gate", "Llama4Router", "ChoiceRouter", "DbrxFFN")):
                 module.register_forward_hook(self.note)
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        """Whatever chooses among positions has a score of each of them for each row."""
+        if function is torch.Tensor.topk and args[0].ndim == 3 and args[0].shape[-1] > args[1]:
+            ranked = args[0].sort(descending=True).values[..., args[1] - 1 : args[1] + 1]
+            lead = (ranked[..., 0] - ranked[..., 1])[ranked[..., 1].isfinite() & (ranked[..., 1] > -1e30)]
+            self.least = min([self.least, *lead.flatten().tolist()])
+        return function(*args, **(kwargs or {}))
 
     def note(self, router, inputs, outputs):
         if type(router).__name__ == "DbrxFFN":  # whose router tells its logits alone
@@ -1574,7 +1742,7 @@ def prompts_for(model, random, most):
     """Prompts of ids below `most`, what the model says to them, and notes of each."""
     tensors, notes = {}, []
     choices = Choices(model)
-    with Float64(), torch.no_grad():
+    with Float64(), torch.no_grad(), choices:
         for number, length in enumerate(LENGTHS):
             tokens = []
             while len(tokens) < GREEDY or len(set(tokens)) < DISTINCT:

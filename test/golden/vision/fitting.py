@@ -10,6 +10,7 @@ import pictured
 import qwen
 import torch
 from transformers.models.hunyuan_vl import modeling_hunyuan_vl
+from transformers.models.muse_glimmer import modeling_muse_glimmer
 
 
 def in_both_halves(self, angles):
@@ -22,6 +23,19 @@ def in_both_halves(self, angles):
 
 
 modeling_hunyuan_vl.HunYuanVLRotaryEmbedding.recomposition_frequencies = in_both_halves
+
+interpolated = modeling_muse_glimmer.get_vision_interpolation_indices_and_weights
+
+
+def where_they_lie(turned, **how):
+    """
+    As vLLM and llama.cpp have it: a patch of Muse Glimmer has the position of where it lies. transformers 5.24 turns height and width around and
+    leaves patches in their order, so that in images that are no squares each has that of another.
+    """
+    return interpolated(turned[:, [0, 2, 1]], **how)
+
+
+modeling_muse_glimmer.get_vision_interpolation_indices_and_weights = where_they_lie
 
 TEMPLATE = (
     "{% for message in messages %}<|turn>{{ message['role'] }}\n"
@@ -206,6 +220,48 @@ class Hunyuan:
             return normal * 0.5
         if ("vision_tower" in name) and len(shape) > 1:
             return normal * 1.7 / shape[1:].numel() ** 0.5
+        return qwen.draw(name, shape, generator)
+
+    @staticmethod
+    def buffer(name, shape, generator):
+        return None
+
+
+class MuseGlimmer:
+    special = ["<|turn>", "<turn|>", "<|image_start|>", "<|image_end|>", "<|patch|>", "<|video|>"]
+    soft = "<|patch|>"
+    names = {}
+    template = TEMPLATE.replace("OPENINGSOFTCLOSING", soft)
+    around = "<|image_start|>{}<|image_end|>"
+    # In patches 8 x 12, then 14 x 6 and 6 x 6: neither is a number of whole windows.
+    sizes = [[(41, 27)], [(20, 50), (23, 22)]]
+    turned = None
+    fitted = staticmethod(qwen.fitted)
+
+    @staticmethod
+    def features_of(model, given):
+        """Before the norm, which is the text model's of its own rows, too."""
+        whole = model.model
+        norm, whole.perception_emb_norm = whole.perception_emb_norm, torch.nn.Identity()
+        try:
+            return qwen.features_of(model, given)
+        finally:
+            whole.perception_emb_norm = norm
+
+    @staticmethod
+    def image(eye):
+        return dict(
+            **dict(image_processor_type="MuseGlimmerImageProcessor", image_mean=[0.5] * 3, image_std=[0.5] * 3),
+            **dict(patch_size=eye["patch_size"], merge_size=2, temporal_patch_size=2, max_image_tokens=64, resample=1),
+        )
+
+    @staticmethod
+    def draw(name, shape, generator):
+        normal = torch.randn(*shape, generator=generator)
+        if "position_embedding" in name:
+            return normal * 0.7
+        if "vision" in name and len(shape) > 1:
+            return normal * 1.7 / shape[-1] ** 0.5
         return qwen.draw(name, shape, generator)
 
     @staticmethod
@@ -417,7 +473,25 @@ MODELS |= {
         ),
     },
 }
-KINDS = {"hunyuan_vl": Hunyuan, "gemma4": Gemma4, "glm4v": Glm4v, "glm4v_moe": Glm4v, "glm_ocr": GlmOcr, "paddleocr_vl": PaddleOcr}
+MODELS["muse-glimmer"] = {
+    "architectures": ["MuseGlimmerForConditionalGeneration"],
+    "model_type": "muse_glimmer",
+    "image_token_id": pictured.FIRST + 4,
+    "video_token_id": pictured.FIRST + 5,
+    "out_hidden_size": 128,
+    "projector_hidden_size": 40,
+    "tie_word_embeddings": False,
+    "text_config": {
+        **json.loads((pictured.GOLDEN / "models/muse-glimmer/config.json").read_text())["text_config"],
+        **dict(vocab_size=336, bos_token_id=None, eos_token_id=pictured.FIRST + 1, num_hidden_layers=2),
+        **dict(layer_types=["sliding_attention", "full_attention"], layer_rope_theta=[10000.0, 0]),
+    },
+    "vision_config": dict(
+        **dict(model_type="muse_glimmer_vision", hidden_size=32, intermediate_size=44, num_hidden_layers=2, num_attention_heads=4),
+        **dict(patch_size=4, patch_temporal=2, merge_size=2, pos_emb_height=4, pos_emb_width=4),
+    ),
+}
+KINDS = {"muse_glimmer": MuseGlimmer, "hunyuan_vl": Hunyuan, "gemma4": Gemma4, "glm4v": Glm4v, "glm4v_moe": Glm4v, "glm_ocr": GlmOcr, "paddleocr_vl": PaddleOcr}
 RENAMED = {"paddleocr_vl": {"model.visual.": "visual.", "model.projector.": "mlp_AR.", "model.language_model.": "model."}}
 
 
@@ -429,6 +503,7 @@ def make(name, folder, seed=1):
     pictured.write(folder, "preprocessor_config.json", kind.image(config["vision_config"]))
     model = pictured.opened(folder)
     how = dict(sizes=kind.sizes, fitted=kind.fitted, around=kind.around, turned=kind.turned)
+    how |= dict(features_of=kind.features_of) if hasattr(kind, "features_of") else {}
     tensors, notes = qwen.prompts_for(model, folder, np.random.default_rng(seed), **how)
     pictured.close(folder, model, tensors, notes, config, RENAMED.get(config["model_type"], {}))
 

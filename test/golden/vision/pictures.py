@@ -77,15 +77,15 @@ SIGLIP = {
 CLIP_EYE = {**SIGLIP, "model_type": "clip_vision_model", "hidden_act": "quick_gelu", "layer_norm_eps": 1e-5, "projection_dim": 32}
 
 
-def anyres(kind, grids, *, crops=True, **processor):
-    """Of tiles of 20 x 20 pixels and 16 patches; heights and widths in tiles."""
-    side = dict(height=20, width=20)
-    pinpoints = [[20 * height, 20 * width] for height, width in grids]
+def anyres(kind, grids, *, crops=True, edge=20, **processor):
+    """Of tiles of 20 x 20 pixels and 16 patches, or others; heights and widths in tiles."""
+    side = dict(height=edge, width=edge)
+    pinpoints = [[edge * height, edge * width] for height, width in grids]
     return dict(
         tokens=["<image>"],
         image=dict(
             image_processor_type=f"{kind}ImageProcessor",
-            size=dict(shortest_edge=20) if crops else side,
+            size=dict(shortest_edge=edge) if crops else side,
             image_grid_pinpoints=pinpoints,
             **(dict(crop_size=side, do_center_crop=True, **CLIP) if crops else dict(image_mean=[0.5] * 3, image_std=[0.5] * 3)),
         ),
@@ -98,6 +98,12 @@ def anyres(kind, grids, *, crops=True, **processor):
 
 NEXT = anyres("LlavaNext", [(1, 2), (2, 1), (2, 2), (3, 1)], patch_size=5, num_additional_image_tokens=1, vision_feature_select_strategy="default")
 GRANITE = anyres("LlavaNext", [(1, 2), (2, 1), (1, 3), (3, 1)], patch_size=5, num_additional_image_tokens=0, vision_feature_select_strategy="full")
+GRANITE4 = anyres(
+    "LlavaNext",
+    [(1, 2), (2, 1), (2, 2), (3, 1)],
+    **dict(edge=32, patch_size=4, num_additional_image_tokens=0, vision_feature_select_strategy="full"),
+    downsample_rate="2/4",
+)
 ONEVISION = anyres(
     "LlavaOnevision",
     [(height, width) for height in (1, 2, 3) for width in (1, 2, 3)],
@@ -306,6 +312,39 @@ MODELS = {
         },
         **GRANITE,
         seed=3,
+    ),
+    # Four windows of a tile, and projectors that lead to five of six layers.
+    "granite4-vision": dict(
+        config={
+            "architectures": ["Granite4VisionForConditionalGeneration"],
+            "model_type": "granite4_vision",
+            "image_token_index": FIRST + 2,
+            "image_grid_pinpoints": GRANITE4["pinpoints"],
+            "vision_feature_select_strategy": "full",
+            "downsample_rate": "2/4",
+            "deepstack_layer_map": [[-2, 0]],
+            "spatial_vision_layer": -1,
+            "spatial_target_layers": [3, 2, 5, 4],
+            "qformer_config": dict(
+                **dict(model_type="blip_2_qformer", num_hidden_layers=1, intermediate_size=24, cross_attention_frequency=1),
+                **dict(hidden_act="gelu", layer_norm_eps=1e-12, use_qformer_text_input=False),
+            ),
+            "tie_word_embeddings": False,
+            "text_config": {
+                **TEXT,
+                "model_type": "granite4_vision_text",
+                "num_hidden_layers": 6,
+                "hidden_size": 32,
+                "intermediate_size": 24,
+                "embedding_multiplier": 1.5,
+                "attention_multiplier": 0.4,
+                "residual_multiplier": 0.7,
+                "logits_scaling": 4.0,
+                "tie_word_embeddings": False,
+            },
+            "vision_config": {**SIGLIP, "hidden_size": 64, "intermediate_size": 24, "num_hidden_layers": 2, "image_size": 32, "patch_size": 4},
+        },
+        **{**GRANITE4, "processor": {**GRANITE4["processor"], "processor_class": "Granite4VisionProcessor"}},
     ),
     "llama4": dict(
         config={
@@ -608,7 +647,7 @@ def draw_part(name, shape, generator):
         return normal * 1.2 / shape[1:].numel() ** 0.5 if len(shape) > 1 else normal * 0.3
     if any(part in name for part in ("position_embedding", "positional_embedding", "class_embedding", "cls_token", "image_newline", "pos_emb")):
         return normal * 0.5
-    if any(part in name for part in ("multi_modal_projector", "vision_projection", "vision_adapter", "mm_projector", "aligner", "merger")) and "norm" not in name and len(shape) > 1:
+    if any(part in name for part in ("multi_modal_projector", "vision_projection", "vision_adapter", "mm_projector", "aligner", "merger", "_projectors")) and "norm" not in name and len(shape) > 1:
         return normal * 2 / shape[-1] ** 0.5
     if "lambda_" in name:
         return 0.8 + 0.3 * normal
@@ -620,6 +659,10 @@ def features_of(model, given):
     if model.config.model_type == "llama4":
         rows = model.vision_model(given["pixel_values"]).last_hidden_state
         return model.multi_modal_projector(rows.reshape(-1, rows.shape[-1]))
+    if model.config.model_type == "granite4_vision":  # what stands behind the first is not multiplied, as tokens are
+        seen = sorted((layer, torch.cat(list(rows))) for layer, rows in model.get_image_features(**given).deepstack_features)
+        multiplier = model.config.text_config.embedding_multiplier
+        return torch.cat([rows if layer == 0 else rows * multiplier for layer, rows in seen], -1)
     seeing = model.model if model.config.model_type == "janus" else model
     given = {name: each for name, each in given.items() if name != "token_type_ids"}
     seen = seeing.get_image_features(**given)

@@ -176,7 +176,7 @@ def turned(model, ids, given):
     return places[:, 0].int(), -int(behind)
 
 
-def prompts_for(model, folder, random, sizes=SIZES, fitted=fitted, around="{}", turned=turned):
+def prompts_for(model, folder, random, sizes=SIZES, fitted=fitted, around="{}", turned=turned, features_of=features_of):
     """@param around what stands in a prompt for a picture, its soft tokens in the middle"""
     prepare = AutoImageProcessor.from_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)

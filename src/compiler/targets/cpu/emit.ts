@@ -195,6 +195,7 @@ export function widestAttention(plan: Plan) {
     kv_heads: 1,
     head_dim: Math.max(1, ...all.map(({ headDim }) => headDim)),
     latent: Math.max(0, ...all.map(({ latent }) => latent ?? 0)) || undefined,
+    value: Math.max(0, ...all.map(({ value }) => value ?? 0)) || undefined,
     number: plan.kv.toUpperCase() as "F32",
     distances: Math.max(0, ...plan.steps.map(distancesIn)) || undefined,
   }
@@ -210,6 +211,7 @@ function constants(plan: Plan, layout: Layout, steps: number): string[] {
     HAS_EXPERTS: has("experts"),
     HAS_HEAD_PRODUCTS: has("headMatmul"),
     HAS_DELTAS: has("delta"),
+    HAS_INDEXERS: has("indexer"),
     ATTENTION: `((struct attention)${initialiser(widestAttention(plan))})`,
   }
   return Object.entries(values).map(([name, value]) => `#define ${name} ${value}`)

@@ -94,6 +94,12 @@ function attentionBody(number: string): string[] {
     "  a.latent = 0;",
     "  attention_piece_item(loop, a, index, thread);",
     "}",
+    `void indexer_${number}${PARAMETERS} {`,
+    "  const struct indexer_loop *loop = context;",
+    "  struct attention a = *loop->items.attention;",
+    `  a.number = ${number};`,
+    "  indexer_item(loop, a, index);",
+    "}",
   ]
 }
 
@@ -115,6 +121,7 @@ function driver(wanted: ReadonlySet<number>): string {
   const products = genericProducts.map(({ name }, i) => (wanted.has(i) ? name : "NULL"))
   const attentions = numbers.map((number) => `attention_${number}`)
   const pieces = numbers.map((number) => `pieces_${number}`)
+  const indexers = numbers.map((number) => `indexer_${number}`)
   const floats = numbers.filter((number) => number !== "Q8")
   return [
     "#define GENERIC",
@@ -123,7 +130,7 @@ function driver(wanted: ReadonlySet<number>): string {
     ...stepAssertions(),
     ...layoutAssertions,
     "",
-    ...[...products, ...attentions, ...pieces]
+    ...[...products, ...attentions, ...pieces, ...indexers]
       .filter((name) => name !== "NULL")
       .map((name) => `void ${name}${PARAMETERS};`),
     ...floats.flatMap(headBody),
@@ -132,6 +139,7 @@ function driver(wanted: ReadonlySet<number>): string {
     bodies("product", products),
     bodies("attention", attentions),
     bodies("pieces", pieces),
+    bodies("indexer", indexers),
     bodies(
       "head",
       floats.map((number) => `head_${number}`),

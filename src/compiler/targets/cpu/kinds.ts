@@ -254,6 +254,7 @@ export const attention = struct("attention", {
   head_dim: int,
   layers: int,
   latent: int,
+  value: int,
   window: int,
   chunked: int,
   sinks: int,
@@ -264,6 +265,7 @@ export const attention = struct("attention", {
   scale: single,
   cap: single,
   distances: int,
+  sparse: int,
 })
 
 export const routing = struct("routing", {
@@ -404,8 +406,26 @@ export const attentionStep = struct("attention_step", {
   pieces: piecesBody,
   sink_logits: optional,
   biases: optional,
+  chosen: int,
+  chosen_stride: int,
   output: int,
   out_stride: int,
+  attention: onTape(attention),
+})
+
+export const indexerStep = struct("indexer_step", {
+  query: int,
+  from: int,
+  query_stride: int,
+  weights: int,
+  weights_from: int,
+  weights_stride: int,
+  group: int,
+  layer: int,
+  top: int,
+  output: int,
+  out_stride: int,
+  blocks: int,
   attention: onTape(attention),
 })
 
@@ -450,5 +470,6 @@ export const structs = [
   headKind,
   headStep,
   attentionStep,
+  indexerStep,
   deltaStep,
 ] as const satisfies readonly Named<never>[]

@@ -57,7 +57,7 @@ export interface KvStorage {
 }
 
 export const SCRATCH = "scratch" // [threads] of attention
-export const SCORES = "scores" // [threads] of attention in pieces
+export const SCORES = "scores" // [threads] of attention in pieces, and of indexers
 export const SAMPLERS = "samplers" // [threads]
 export const PLANES = "planes" // [tokens, or slots] rows of a product as a matrix unit takes them
 
@@ -318,22 +318,23 @@ const MAX_SCORES = 4 << 20
 export const isInPieces = ({ latent, bidirectional, window }: Attention) =>
   latent === undefined && window === undefined && !bidirectional
 
-/** As much for each thread as one KV head's queries have scores of a whole context. */
+/** As much for each thread as one KV head's queries have scores of a whole context; for an indexer as much as a row has. */
 function scoreBytes(plan: Plan): number {
   const positions = upTo(plan.shapes.context, 64)
   const bytes = attentions(plan)
     .filter(isInPieces)
     .map(({ heads, kvHeads }) => (heads / kvHeads) * positions * 4)
-  return Math.min(MAX_SCORES, Math.max(0, ...bytes))
+  const ofRow = plan.steps.some(({ op }) => op === "indexer") ? positions * 4 : 0
+  return Math.max(ofRow, Math.min(MAX_SCORES, Math.max(0, ...bytes)))
 }
 
 function itemBytes(attention: Attention, kv: Plan["kv"]): number {
-  const { heads, kvHeads, headDim, latent } = attention
+  const { heads, kvHeads, headDim, latent, value } = attention
   const group = heads / kvHeads
   const width = upTo(valueDim(attention), 16)
   const turned = latent === undefined ? 0 : 64 * width
   const vectors = upTo((12 * group * (width + 2) + turned) * 4, LINE)
-  if (kv === "f32" || latent !== undefined) return vectors
+  if (kv === "f32" || latent !== undefined || value !== undefined) return vectors
   const rows = Math.ceil((group < 128 ? Math.floor(128 / group) * group : group) / 16)
   const [pairs, columns] = [Math.ceil(headDim / 32), Math.ceil(headDim / 16)]
   const query = rows * pairs * 2

@@ -395,9 +395,11 @@ export function rowCallOf(step: Step, plan: Plan, kept: readonly Kept[]): Said {
 /** How keys and values of a group lie in its blocks. */
 export function storageOf({ groups, kv }: Plan, { group }: Place) {
   const { layers, kvHeads, headDim } = groups[group]!
+  const { key, value } = headDim
   return {
     kv_heads: kvHeads,
-    head_dim: headDim.key,
+    head_dim: key,
+    value: value === key ? undefined : value || undefined,
     layers: layers.length,
     number: kv.toUpperCase() as "F32",
   }

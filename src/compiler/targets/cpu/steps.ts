@@ -7,7 +7,7 @@
 import { createHash } from "node:crypto"
 import type { GroupCodecName } from "../../../runtime/format.ts"
 import type { Activation } from "../../graph/elementwise.ts"
-import type { Attention } from "../../graph/graph.ts"
+import { type Attention, valueDim } from "../../graph/graph.ts"
 import {
   type BufferId,
   type Epilogue,
@@ -30,6 +30,7 @@ import {
   expertsStep,
   headKind,
   headStep,
+  indexerStep,
   type Kind,
   type Lists,
   type Names,
@@ -49,7 +50,15 @@ import { callText, callWords, rowCallOf, storageOf } from "./row-calls.ts"
 const FAR = 1024
 
 /** In the order of enum step_kind and enum rows. */
-const stepKinds = ["ROW_BY_ROW", "PRODUCT", "HEAD_PRODUCT", "EXPERTS", "ATTEND", "DELTA"] as const
+const stepKinds = [
+  "ROW_BY_ROW",
+  "PRODUCT",
+  "HEAD_PRODUCT",
+  "EXPERTS",
+  "ATTEND",
+  "DELTA",
+  "INDEX",
+] as const
 const rowSets = ["tokens", "wanted", "logits", "hidden"] as const
 
 export interface StepCode {
@@ -117,6 +126,8 @@ class Code implements StepCode {
         return this.#attention(step)
       case "delta":
         return this.#delta(step)
+      case "indexer":
+        return this.#indexer(step)
       default:
         return this.#rows(run)
     }
@@ -321,6 +332,8 @@ class Code implements StepCode {
       : undefined
     if (output.from !== 0) throw new Error("internal: attention into some columns of a buffer")
     if (step.span !== undefined) throw new Error("internal: attention in spans")
+    if (step.chosen && step.chosen.from !== 0)
+      throw new Error("internal: what is chosen stands in some columns of a buffer")
     const { text, words } = this.#said(attentionStep, {
       query: query.buffer,
       from: query.from,
@@ -329,15 +342,47 @@ class Code implements StepCode {
       group: place.group,
       layer: place.layer,
       heads_of_kv: step.attention.heads / step.attention.kvHeads,
-      vectors: Math.ceil(step.attention.headDim / 16),
+      vectors: Math.ceil(valueDim(step.attention) / 16),
       pieces: pieces === undefined ? undefined : { name: pieces, number: shape.number! },
       sink_logits: step.sinkLogits ?? "NO_WEIGHT",
       biases: step.biases?.parameter ?? "NO_WEIGHT",
+      chosen: step.chosen?.buffer,
+      chosen_stride: step.chosen && strideOf(this.#plan, step.chosen),
       output: output.buffer,
       out_stride: strideOf(this.#plan, output),
       attention: shape,
     })
     return { kind: "ATTEND", words, fields: { body: name, attention: text } }
+  }
+
+  #indexer(step: Extract<Step, { op: "indexer" }>): Entry {
+    const { query, weights, indexer, place, output } = step
+    if (output.from !== 0) throw new Error("internal: an indexer chooses into some columns")
+    const { heads, headDim, top } = indexer
+    // Without values: they might be columns of keys.
+    const shape = { heads, ...storageOf(this.#plan, place), latent: headDim, scale: 1 }
+    const name = this.#unit("indexer", [
+      "void NAME(void *context, int64_t index, int32_t thread) {",
+      `  const struct attention a = ${attention.c(shape, noNames)};`,
+      "  indexer_item(context, a, index);",
+      "}",
+    ])
+    const { text, words } = this.#said(indexerStep, {
+      query: query.buffer,
+      from: query.from,
+      query_stride: strideOf(this.#plan, query),
+      weights: weights.buffer,
+      weights_from: weights.from,
+      weights_stride: strideOf(this.#plan, weights),
+      group: place.group,
+      layer: place.layer,
+      top,
+      output: output.buffer,
+      out_stride: strideOf(this.#plan, output),
+      blocks: output.columns,
+      attention: shape,
+    })
+    return { kind: "INDEX", words, fields: { body: name, indexer: text } }
   }
 
   #delta(step: Extract<Step, { op: "delta" }>): Entry {
@@ -391,6 +436,7 @@ class Code implements StepCode {
       bidirectional: a.bidirectional ? 1 : undefined,
       mutual: a.mutual ? 1 : undefined,
       cross: a.cross,
+      sparse: a.sparse ? 1 : undefined,
     }
   }
 

@@ -4,8 +4,15 @@
 // and how many shapes of each, is known without the twin, who takes seconds: it begins when somebody asks for the first shape.
 
 import type { CodecName } from "../../../runtime/format.ts"
+import { MOST_LISTED } from "../../../runtime/gpu/regions.ts"
 import { StepBlock } from "../../../runtime/gpu/step-block.ts"
-import { groupsOf, stepLaunches, type Tape, type TapeLaunch } from "../../../runtime/gpu/tape.ts"
+import {
+  groupsOf,
+  stepLaunches,
+  type Tape,
+  type TapeLaunch,
+  type TapeStep,
+} from "../../../runtime/gpu/tape.ts"
 import { type KvType, takenColumns } from "../../../runtime/manifest.ts"
 import {
   BLOCK,
@@ -30,6 +37,7 @@ import {
   embedOrSee,
   experts,
   finish,
+  indexer,
   linear,
   multiply,
   norm,
@@ -39,6 +47,7 @@ import {
   selectiveScan,
   selectiveStates,
   slice,
+  sparseAttention,
   stacked,
   weight,
 } from "../../graph/builder.ts"
@@ -50,10 +59,8 @@ import { asOperand, randomParts } from "./check-products.ts"
 import { mulberry32 } from "./check-random.ts"
 import type { Kernel } from "./ir/ir.ts"
 import { Memory, runKernel } from "./ir/run.ts"
-import type { Units } from "./kernels/tiles.ts"
 import { weightLayout } from "./layout.ts"
-import { unitsOf } from "./order.ts"
-import { tapeOf } from "./tape-of.ts"
+import { type KernelWords, tapeOf } from "./tape-of.ts"
 
 /** How decoders differ: each brings what the others have not. */
 interface Decoder {
@@ -79,6 +86,8 @@ interface Decoder {
   hasState?: true
   /** What attention makes is gated head by head. */
   hasGates?: true
+  /** Behind it stands latent attention that sees what an indexer chooses. */
+  hasIndexer?: true
   /** Of some tokens a row is taken in; tokens turn by coordinates, and see as far as the step says. */
   sees?: true
   /** What attention's rows are multiplied with is in this. Floats: nobody rounds rows, and merges their spans before that. */
@@ -126,6 +135,7 @@ const decoders: readonly Decoder[] = [
     },
     hasUngated: true,
     hasGates: true,
+    hasIndexer: true,
   },
   {
     kv: "q8",
@@ -150,6 +160,10 @@ const HIDDEN = 44
 const TAKEN = 2 * HIDDEN
 const INTERMEDIATE = 52
 const KV_HEADS = 2
+const CONTEXT = 512
+/** Of the ten columns of a key nine are a value. */
+const LATENT = { heads: 3, kvHeads: 1, headDim: 10, latent: 9 }
+const INDEXER = { heads: 9, headDim: 12, top: 30 }
 const EXPERTS = 12
 /** A value of two groups of threads, the latter not full. */
 const DELTA = { keyHeads: 2, valueHeads: 4, keyDim: 6, valueDim: 40 }
@@ -198,6 +212,25 @@ function graphOf(decoder: Decoder): Graph {
         )
       : mixed
     x = add(x, product(opened, own("o"), HIDDEN))
+    if (decoder.hasIndexer) {
+      const rows = (name: string, count: number) => product(h, own(name), count)
+      const chosen = indexer(
+        rows("index queries", INDEXER.heads * INDEXER.headDim),
+        rows("index keys", INDEXER.headDim),
+        rows("index weights", INDEXER.heads),
+        { layer: 2 * layers + layer, ...INDEXER },
+        CONTEXT,
+      )
+      const { heads, headDim } = LATENT
+      const shape = { layer: layers + layer, ...LATENT, scale: headDim ** -0.5, sinks }
+      const sparse = sparseAttention(
+        rows("latent queries", heads * headDim),
+        rows("latents", headDim),
+        chosen,
+        { ...shape, cap: undefined, window: undefined },
+      )
+      x = add(x, product(sparse, own("latent o"), HIDDEN))
+    }
     if (hasState) {
       const { keyHeads, valueHeads, keyDim, valueDim } = DELTA
       const given = product(h, own("given"), 2 * keyHeads * keyDim + valueHeads * valueDim)
@@ -250,7 +283,7 @@ function graphOf(decoder: Decoder): Graph {
     kvHeads: KV_HEADS,
     headDim,
     intermediate: INTERMEDIATE,
-    context: 512,
+    context: CONTEXT,
     ...(decoder.sees && { taken: TAKEN }),
   }
   const head = weight("head", "head", VOCABULARY, HIDDEN)
@@ -326,7 +359,8 @@ const MAX_FIXED = 1 << 17
 /** Those of the sequence that goes on, three of the other, and some to copy to. */
 const BLOCKS = LONG_BLOCKS + 8
 
-function stepOf(number: number, { window, sinks, hasState, sees }: Decoder): StepInput {
+function stepOf(number: number, decoder: Decoder): StepInput {
+  const { window, sinks, hasState, hasIndexer, sees } = decoder
   const [long, short] = steps[number]!
   const from = steps.slice(0, number).reduce((sum, [count]) => sum + count, 0)
   const next = mulberry32(number)
@@ -345,7 +379,11 @@ function stepOf(number: number, { window, sinks, hasState, sees }: Decoder): Ste
   ]
   const isAlone = short === 0
   const ofEach = <Own>(each: readonly Own[]) => (isAlone ? each.slice(0, 1) : each)
-  const lists = [...ofEach([list, others]), ...(hasState ? ofEach(states) : [])]
+  const kept = hasIndexer ? 3 : 1 // groups that keep rows of all positions
+  const lists = [
+    ...Array.from({ length: kept }, () => ofEach([list, others])).flat(),
+    ...(hasState ? ofEach(states) : []),
+  ]
   const wanted = Array.from({ length: Math.min(long, 2 + (number % 5)) }, (_, i) => long - 1 - i)
   const logitRows = Int32Array.from(isAlone ? wanted : [...wanted, total - 1])
   const tokens = Int32Array.from({ length: total }, () => next() % VOCABULARY)
@@ -374,11 +412,12 @@ function stepOf(number: number, { window, sinks, hasState, sees }: Decoder): Ste
     visibleFrom: Int32Array.from({ length: lists.length }, (_, i) => (i === 0 ? visible : 0)),
     logitRows,
     hiddenRows: Int32Array.from({ length: 1 + (number % 3) }, (_, i) => i % total),
-    sampling: samplingOf(logitRows, next),
+    sampling: samplingOf(logitRows, next, number % 2 === 1),
   }
 }
 
-function samplingOf(logitRows: Int32Array, next: () => number): SamplingRows {
+/** @param few whether whatever is drawn keeps few tokens by top-k */
+function samplingOf(logitRows: Int32Array, next: () => number, few: boolean): SamplingRows {
   const rows = logitRows.length
   const any = <Value>(...values: readonly Value[]) => values[next() % values.length]!
   const floats = (...values: readonly number[]) =>
@@ -386,10 +425,15 @@ function samplingOf(logitRows: Int32Array, next: () => number): SamplingRows {
   const integers = (...values: readonly number[]) =>
     Int32Array.from({ length: rows }, () => any(...values))
   const words = Math.ceil(VOCABULARY / 32)
+  const [temperature, topP] = [floats(0, 0.3, 1, 1, 2), floats(1, 1, 0, 0.5, 0.95)]
+  const topK = few ? integers(1, 5, 40, MOST_LISTED) : integers(0, 0, 1, 5, VOCABULARY - 1)
+  temperature[0] = 1 // one is drawn, and of all tokens where others may be
+  topP[0] = 0.95
+  if (!few) topK[0] = 0
   return {
-    temperature: floats(0, 0.3, 1, 1, 2),
-    topK: integers(0, 0, 1, 5, VOCABULARY - 1),
-    topP: floats(1, 1, 0, 0.5, 0.95),
+    temperature,
+    topK,
+    topP,
     minP: floats(0, 0, 0.05, 0.5),
     presence: floats(0, 0.5, 1),
     frequency: floats(0, 0.5, 1),
@@ -435,15 +479,15 @@ class Play {
   #before: Memory | undefined
   #pairs = new Memory(0)
 
-  constructor(plan: Plan, units: readonly Units[]) {
-    const { tape, kernels } = tapeOf(plan, units)
+  constructor(plan: Plan, words: KernelWords) {
+    const { tape, kernels } = tapeOf(plan, words)
     const { vocabulary } = plan.shapes
     const taken = takenColumns(plan.shapes)
     const all: ProgramLimits = { ...limits, blocks: plan.groups.map(() => BLOCKS) }
     this.#tape = tape
     this.#kernels = kernels
-    const ops = unitsOf(plan).map(({ run: [first] }) => plan.steps[first!]!.op)
-    this.#products = new Set(ops.flatMap((op, i) => (op === "matmul" ? [i] : [])))
+    const isProduct = ({ text: [first] }: TapeStep) => / = matmul /.test(first!)
+    this.#products = new Set(tape.steps.flatMap((step, i) => (isProduct(step) ? [i] : [])))
     this.#block = new StepBlock({ limits: all, sinks: plan.sinks, vocabulary, taken }, tape.regions)
     this.#places = tape.places.map(({ fixed, perToken, perRow, perBlock }) => {
       const ofBlocks = perBlock ? perBlock.bytes * BLOCKS : 0
@@ -539,7 +583,7 @@ class Play {
 }
 
 /** @param sums as the target's plans have them */
-export function* stepKernels(sums: SumOrder, units: readonly Units[]): Generator<CheckedKernel> {
+export function* stepKernels(sums: SumOrder, words: KernelWords): Generator<CheckedKernel> {
   const known = new Set<string>()
   for (const decoder of decoders) {
     const { kv, table, ups, outs = "q4f16_1" } = decoder
@@ -555,7 +599,7 @@ export function* stepKernels(sums: SumOrder, units: readonly Units[]): Generator
       kv,
       sums,
     })
-    const play = new Play(plan, units)
+    const play = new Play(plan, words)
     for (const [number, [long, short]] of steps.entries()) {
       play.take(
         stepOf(number, decoder),

@@ -3,11 +3,11 @@
 
 import type { GpuKind } from "../../../runtime/gpu/open.ts"
 import { launchesAtOnce } from "../../../runtime/gpu/program.ts"
+import { type AskedName, MOST_LISTED } from "../../../runtime/gpu/regions.ts"
 import { groupsOf, stepLaunches, type TapeStep } from "../../../runtime/gpu/tape.ts"
 import { parameterBytes } from "../../../runtime/manifest.ts"
 import type { Plan, Step } from "../../plan.ts"
 import { weightLayout } from "./layout.ts"
-import { unitsOf } from "./order.ts"
 import { printers } from "./printers.ts"
 import { tapeOf } from "./tape-of.ts"
 
@@ -25,11 +25,20 @@ interface StepCosts {
 
 type Sees = "one span" | "all"
 
+/** What a draw asks of the sampler, by what it is called here. */
+const draws = {
+  greedy: ["unlisted"],
+  few: ["listed"],
+  plain: ["unlisted", "raced"],
+  cut: ["unlisted", "raced", "weighed"],
+  most: ["unlisted", "raced", "counted", "weighed", "described"],
+} as const satisfies Record<string, readonly AskedName[]>
+
 /** @param sees "all": more positions than a span of attention, whose spans are then merged */
 export function decodeCosts(plan: Plan, kind: GpuKind, sees: Sees): StepCosts {
-  const { steps } = tapeOf(plan, printers[kind].units).tape
+  const { steps } = tapeOf(plan, printers[kind]).tape
   const launches = launchesOf(steps, sees)
-  const layers = layerLaunches(plan, steps, sees).sort((a, b) => a - b)
+  const layers = layerLaunches(steps, sees).sort((a, b) => a - b)
   const submissions = Math.ceil(launches / Math.min(launches, launchesAtOnce(1, 1)))
   const reads = plan.steps.flatMap((step) => readsOf(plan, step))
   return {
@@ -43,36 +52,41 @@ export function decodeCosts(plan: Plan, kind: GpuKind, sees: Sees): StepCosts {
 }
 
 /** Of a decode step of one sequence. */
-function launchesOf(steps: readonly TapeStep[], sees: Sees): number {
+function launchesOf(
+  steps: readonly TapeStep[],
+  sees: Sees,
+  draw: keyof typeof draws = "greedy",
+): number {
   const works: Record<string, number> = {
     ...{ chunks: 1, singles: 1, multiples: 0, chunkMerges: 0 },
     merges: sees === "all" ? 1 : 0,
   }
-  const countOf = (of: string) => works[of.split(" ")[0]!] ?? (of === "hidden" ? 0 : 1)
+  const isAsked = (name: string) => (draws[draw] as readonly string[]).includes(name)
+  const countOf = (of: string) => {
+    const [what, name] = of.split(" ") as [string, string?]
+    if (what === "asked") return isAsked(name!) ? 1 : 0
+    return works[what] ?? (of === "hidden" ? 0 : 1)
+  }
   const all = stepLaunches(steps, countOf)
   return all.filter(({ launch }) => !groupsOf(launch, countOf).includes(0)).length
 }
 
-/** Of each layer but the last: from its first product to the next one's. @param tape the plan's steps, and the draw behind them */
-export function layerLaunches(plan: Plan, tape: readonly TapeStep[], sees: Sees): number[] {
+/** Of each layer but the last: from its first product to the next one's. @param all the tape's steps, and the draw behind them */
+export function layerLaunches(all: readonly TapeStep[], sees: Sees): number[] {
+  const steps = all.filter(({ only }) => only !== "more tokens")
   const begins: number[] = [] // of each layer, as often as it is passed, the tape's step
-  const first = new Map<string, number>() // of each layer, the matrix that it begins with
+  const first = new Map<string, string>() // of each layer, the matrix that it begins with
   let latest: string | undefined
-  for (const [at, { run }] of unitsOf(plan).entries()) {
-    const weight = productOf(plan.steps[run[0]!]!)
-    const [, layer] = /^layers\.(\d+)\./.exec(plan.parameters[weight ?? -1]?.name ?? "") ?? []
+  for (const [at, { text }] of steps.entries()) {
+    const [, weight, layer] =
+      / (?:matmul|headMatmul|experts) .*?((?<= )layers\.(\d+)\.\S+)/.exec(text[0]!) ?? []
     if (layer === undefined || weight === undefined) continue
     if (!first.has(layer)) first.set(layer, weight)
     if (first.get(layer) !== weight || layer === latest) continue
     begins.push(at)
     latest = layer
   }
-  return begins.slice(1).map((end, i) => launchesOf(tape.slice(begins[i], end), sees))
-}
-
-function productOf(step: Step): number | undefined {
-  if (step.op === "experts") return step.experts.gateUp
-  return step.op === "matmul" || step.op === "headMatmul" ? step.weight : undefined
+  return begins.slice(1).map((end, i) => launchesOf(steps.slice(begins[i], end), sees))
 }
 
 /** How often the host hands something to the device, so many pieces of a step's launches. */
@@ -92,6 +106,7 @@ export function costLines(plan: Plan, kind: GpuKind): [name: string, value: stri
     near![of] === far![of] ? `${far![of]}` : `${near![of]} to ${far![of]}`
   return [
     ["launches", `${both("launches")} of kernels a decode step, ${both("ofLayer")} a layer`],
+    ["draw", drawText(plan, kind)],
     [
       "submissions",
       `${submitted[kind](submissions)}, waited for ${waits === 1 ? "once" : `${waits} times`}`,
@@ -101,6 +116,14 @@ export function costLines(plan: Plan, kind: GpuKind): [name: string, value: stri
       `${mib(read)} of weights a token, which are ${mib(weights)} as stored: ${(read / weights).toFixed(3)} of them`,
     ],
   ]
+}
+
+function drawText(plan: Plan, kind: GpuKind): string {
+  const draw = tapeOf(plan, printers[kind]).tape.steps.slice(-1)
+  const [greedy, few, plain, cut, most] = (Object.keys(draws) as (keyof typeof draws)[]).map(
+    (each) => launchesOf(draw, "all", each),
+  )
+  return `${greedy} of them where it is greedy; ${few} with a top-k of up to ${MOST_LISTED}, ${plain} without top-k and top-p, ${cut} with top-p, ${most} at most`
 }
 
 const mib = (bytes: number) => `${(bytes / 2 ** 20).toFixed(bytes < 1e5 ? 3 : 1)} MiB`

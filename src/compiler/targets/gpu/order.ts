@@ -177,6 +177,9 @@ function touchesOf(step: Step): Touched {
     case "attend":
       writes.push(whole("partials"))
       break
+    case "indexer":
+      writes.push(whole("scores of positions"))
+      break
     case "delta":
       writes.push(whole("scratch of the delta rule"))
       break

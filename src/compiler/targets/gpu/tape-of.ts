@@ -21,6 +21,7 @@ import { copiesOf } from "./kernels/copy.ts"
 import { type DeltaStep, deltaLaunches } from "./kernels/delta.ts"
 import { expertsChoices, MOST_ROUTED, routedLaunch, sumsOf } from "./kernels/experts.ts"
 import { headChoices, headCodes, headTurning, mergesHeads } from "./kernels/heads.ts"
+import { indexerChoices } from "./kernels/indexer.ts"
 import { blockBytesOf } from "./kernels/kv.ts"
 import { makingLaunch, makingsOf } from "./kernels/made.ts"
 import { endingOf, type Matmul, MOST_FEW, matmulChoices } from "./kernels/matmul.ts"
@@ -39,7 +40,15 @@ import { samplerLaunches } from "./kernels/sampler.ts"
 import type { Units } from "./kernels/tiles.ts"
 import { type Binding, type Choice, type Groups, type Launch, OPERAND_BYTES } from "./launch.ts"
 import { strideOf, weightLayout } from "./layout.ts"
+import { beginOfOne, choicesOfOne, planOfOne, withOne } from "./one-token.ts"
 import { mayMake, type Unit, unitsOf } from "./order.ts"
+
+export interface KernelWords {
+  /** What products of codes are written for, the best first: what a device has not, its profile prints otherwise. */
+  units: readonly Units[]
+  /** Whether products of floats make no rows for themselves. */
+  floatsReadRows?: true
+}
 
 /** A tape whose kernels are not printed yet. */
 export interface Unprinted {
@@ -48,12 +57,12 @@ export interface Unprinted {
 }
 
 /**
- * @param units what the devices of the target may multiply codes with, the best first
+ * @param words what the target's kernels may be made of
  * @param sharded whose shards' plan it is; absent: the plan is whole
  */
-export function tapeOf(plan: Plan, units: readonly Units[], sharded?: Sharded): Unprinted {
-  const maker = new TapeMaker(plan, units)
-  const steps = maker.steps(unitsOf(plan))
+export function tapeOf(plan: Plan, words: KernelWords, sharded?: Sharded): Unprinted {
+  const maker = new TapeMaker(plan, words)
+  const steps = stepsOf(plan, maker)
   steps.push(maker.draw())
   return {
     tape: {
@@ -69,6 +78,16 @@ export function tapeOf(plan: Plan, units: readonly Units[], sharded?: Sharded): 
     },
     kernels: maker.kernels,
   }
+}
+
+function stepsOf(plan: Plan, maker: TapeMaker): TapeStep[] {
+  const all = unitsOf(plan)
+  const steps = maker.steps(all)
+  const one = planOfOne(plan)
+  if (!one) return steps
+  const ofOne = unitsOf(one)
+  const begin = beginOfOne(all, ofOne, plan)
+  return withOne(steps, maker.of(one).steps(ofOne.slice(begin)), begin)
 }
 
 /** Of as many rows products are brought beside each other. */
@@ -103,19 +122,29 @@ function besideEachOther(
   ]
 }
 
-class TapeMaker {
-  readonly #plan: Plan
-  readonly #units: readonly Units[]
+/** What is numbered as it is met. */
+class Numbered {
   readonly places: PlaceSize[] = []
   readonly regions: Region[] = []
   readonly kernels: Kernel[] = []
-  readonly #named = new Map<string, number>() // places by their names
-  readonly #known = new Map<string, number>() // kernels and regions as text
-  readonly #numbers = new Map<Kernel, number>()
+  readonly named = new Map<string, number>() // places by their names
+  readonly known = new Map<string, number>() // kernels and regions as text
+  readonly numbers = new Map<Kernel, number>()
+}
 
-  constructor(plan: Plan, units: readonly Units[]) {
+class TapeMaker {
+  readonly #plan: Plan
+  readonly #words: KernelWords
+  readonly #all: Numbered
+  /** Steps have no more than one token. */
+  readonly #isOfOne: boolean
+
+  /** @param all absent: nothing has been met */
+  constructor(plan: Plan, words: KernelWords, all?: Numbered) {
     this.#plan = plan
-    this.#units = units
+    this.#words = words
+    this.#all = all ?? new Numbered()
+    this.#isOfOne = all !== undefined
     for (const [id, { capacity, columns, dtype }] of plan.buffers.entries()) {
       const bytes = strideOf({ columns, dtype }) * (dtype === "i8" ? 1 : 4)
       this.#place(`b${id}`, capacity === "tokens" ? { perToken: bytes } : { perRow: bytes })
@@ -129,14 +158,31 @@ class TapeMaker {
       }
   }
 
+  get places(): readonly PlaceSize[] {
+    return this.#all.places
+  }
+
+  get regions(): readonly Region[] {
+    return this.#all.regions
+  }
+
+  get kernels(): readonly Kernel[] {
+    return this.#all.kernels
+  }
+
+  /** For the steps of one token of the same tape. */
+  of(plan: Plan): TapeMaker {
+    return new TapeMaker(plan, this.#words, this.#all)
+  }
+
   /** Steps of the plan, or several that one kernel does. */
   steps(units: readonly Unit[]): TapeStep[] {
     const choices = units.map((unit) => this.#choices(unit))
     for (const i of units.keys()) this.#makeRows(units, choices, i)
     for (const [i, { isBeside }] of units.entries())
       if (isBeside) {
-        // Between them may be the run that rounds what the first makes, which has no launches where rows are few.
-        const first = this.#steps(units[i - 1]!.run)[0]!.op === "quantize" ? i - 2 : i - 1
+        // Between them may be a run that the first does as well where rows are few.
+        const first = this.#isEnding(units, i - 1) ? i - 2 : i - 1
         const [own, other] = besideEachOther(choices[first]!, choices[i]!)
         choices[first] = own
         choices[i] = other
@@ -163,6 +209,7 @@ class TapeMaker {
     const places = this.#productsBehind(units, i)
     const products = places.map((at) => this.#steps(units[at]!.run)[0] as Matmul)
     const [only, another] = products
+    if (this.#words.floatsReadRows && products.some(({ input }) => input.kind === "float")) return
     if (!only || (!another && isNarrow(plan, only)) || sumsOf(plan, run)) return
     const makings = makingsOf(plan, run, products)
     if (!makings) return
@@ -190,9 +237,16 @@ class TapeMaker {
     const stepAt = (at: number) => this.#steps(units[at]?.run ?? [])[0]
     if (stepAt(i + 1)?.op !== "matmul" || units[i + 1]!.isBeside) return []
     const beside = [i + 2, i + 3].find((at) => units[at]?.isBeside)
-    const isOwn = beside === i + 2 || stepAt(i + 2)?.op === "quantize"
+    const isOwn = beside === i + 2 || this.#isEnding(units, i + 2)
     if (beside === undefined || !isOwn) return [i + 1]
     return stepAt(beside)?.op === "matmul" ? [i + 1, beside] : []
+  }
+
+  /** Whether the product before a unit does it as well. */
+  #isEnding(units: readonly Unit[], i: number): boolean {
+    const { run, behind } = units[i - 1]!
+    const [step] = this.#steps(run)
+    return step?.op === "matmul" && endingOf(this.#plan, step, behind) !== undefined
   }
 
   /**
@@ -291,7 +345,9 @@ class TapeMaker {
       }
       return { text, rows, choices: [{ launches: [] }], gather }
     }
-    const made = choices.map(({ most, repeats, launches }) => ({
+    // Which choices are never taken need no kernels.
+    const own = this.#isOfOne ? choicesOfOne(step!.rows, choices) : choices
+    const made = own.map(({ most, repeats, launches }) => ({
       ...(most === undefined ? {} : { most }),
       ...(repeats && { repeats }),
       launches: this.launches(launches),
@@ -311,7 +367,7 @@ class TapeMaker {
       case "gather":
         return []
       case "matmul":
-        return matmulChoices(plan, step, this.#units, endingOf(plan, step, behind))
+        return matmulChoices(plan, step, this.#words.units, endingOf(plan, step, behind))
       case "experts":
       case "expertRows":
       case "expertSums":
@@ -320,10 +376,12 @@ class TapeMaker {
         return this.#headChoices(step, before, behind)
       case "attend": {
         const isMerged = this.#pieces(step, behind) || mergesHeads(plan, step, behind[0])
-        return attendChoices(plan, step, this.#units, isMerged ? MOST_MERGED : undefined)
+        return attendChoices(plan, step, this.#words.units, isMerged ? MOST_MERGED : undefined)
       }
       case "delta":
         return [{ most: undefined, launches: deltaLaunches(plan, step) }]
+      case "indexer":
+        return indexerChoices(plan, step)
       default:
         return this.#rowChoices(steps as RowStep[], before[0], behind[0])
     }
@@ -337,7 +395,7 @@ class TapeMaker {
     const plan = this.#plan
     const [first] = before
     const isMerged = first?.op === "attend" && mergesHeads(plan, first, step)
-    const waiting = isMerged ? waitingOf(plan, first, this.#units) : undefined
+    const waiting = isMerged ? waitingOf(plan, first, this.#words.units) : undefined
     const codes = headCodes(plan, step, behind)
     const rope = headTurning(plan, before, step)
     return headChoices(plan, step, { waiting, codes, rope })
@@ -361,7 +419,7 @@ class TapeMaker {
   /** How a run merges the softmaxes of attention, if that is what stands before it. */
   #pieces(before: Step | undefined, run: readonly Step[]): Pieces | undefined {
     if (before?.op !== "attend" || !run[0] || !isRowStep(run[0])) return undefined
-    return piecesOf(this.#plan, before, run as RowStep[], this.#units)
+    return piecesOf(this.#plan, before, run as RowStep[], this.#words.units)
   }
 
   /** Tokens from logits. */
@@ -391,23 +449,23 @@ class TapeMaker {
   }
 
   rows({ buffer, from }: View): TapeRows {
-    const place = this.#named.get(`b${buffer}`)!
+    const place = this.#all.named.get(`b${buffer}`)!
     return { place, at: 4 * from, stride: 4 * strideOf(this.#plan.buffers[buffer]!) }
   }
 
   #kernel(kernel: Kernel): number {
-    const number = this.#numbers.get(kernel) ?? this.#numberOf(kernel)
-    this.#numbers.set(kernel, number)
+    const number = this.#all.numbers.get(kernel) ?? this.#numberOf(kernel)
+    this.#all.numbers.set(kernel, number)
     return number
   }
 
   /** Of a kernel that is equal to it, or its own. */
   #numberOf(kernel: Kernel): number {
     const text = JSON.stringify({ ...kernel, needs: [...kernel.needs], names: [] })
-    const known = this.#known.get(text)
+    const known = this.#all.known.get(text)
     if (known !== undefined) return known
-    const number = this.kernels.push(kernel) - 1
-    this.#known.set(text, number)
+    const number = this.#all.kernels.push(kernel) - 1
+    this.#all.known.set(text, number)
     return number
   }
 
@@ -418,16 +476,16 @@ class TapeMaker {
       case "buffer": {
         const { dtype } = this.#plan.buffers[binding.buffer]!
         const at = binding.from * (dtype === "i8" ? 1 : 4)
-        return { place: this.#named.get(`b${binding.buffer}`)!, at }
+        return { place: this.#all.named.get(`b${binding.buffer}`)!, at }
       }
       case "weight": {
         const { parts } = weightLayout(this.#plan.parameters[binding.parameter]!)
         const { at } = parts.find(({ name }) => name === binding.part)!
-        return { place: this.#named.get(`p${binding.parameter}`)!, at }
+        return { place: this.#all.named.get(`p${binding.parameter}`)!, at }
       }
       case "kv": {
         const { group, layer } = binding.place
-        return { place: this.#named.get(`kv${group}.${layer}`)!, at: 0 }
+        return { place: this.#all.named.get(`kv${group}.${layer}`)!, at: 0 }
       }
       case "step":
         return { region: this.#region(binding.region) }
@@ -440,10 +498,10 @@ class TapeMaker {
 
   #region(region: Region): number {
     const text = JSON.stringify(region)
-    const known = this.#known.get(text)
+    const known = this.#all.known.get(text)
     if (known !== undefined) return known
-    const number = this.regions.push(region) - 1
-    this.#known.set(text, number)
+    const number = this.#all.regions.push(region) - 1
+    this.#all.known.set(text, number)
     return number
   }
 
@@ -452,14 +510,14 @@ class TapeMaker {
     name: string,
     { fixed = 0, perToken = 0, perRow = 0, perBlock }: Partial<PlaceSize>,
   ): number {
-    const known = this.#named.get(name)
+    const known = this.#all.named.get(name)
     if (known === undefined) {
       const size = { name, fixed, perToken, perRow, ...(perBlock ? { perBlock } : {}) }
-      const number = this.places.push(size) - 1
-      this.#named.set(name, number)
+      const number = this.#all.places.push(size) - 1
+      this.#all.named.set(name, number)
       return number
     }
-    const place = this.places[known]!
+    const place = this.#all.places[known]!
     place.fixed = Math.max(place.fixed, fixed)
     place.perToken = Math.max(place.perToken, perToken)
     place.perRow = Math.max(place.perRow, perRow)
@@ -483,8 +541,9 @@ function countsOf(steps: readonly TapeStep[]): Tape["counts"] {
     if (typeof groups === "object" && "rows" in groups) counts.add(groups.rows)
     if (typeof groups === "object" && "count" in groups) counts.add(groups.count)
   }
-  for (const { rows, choices } of steps) {
+  for (const { rows, choices, only } of steps) {
     if (choices.length > 1) counts.add(rows)
+    if (only) counts.add("tokens")
     for (const { repeats, launches } of choices) {
       if (repeats) counts.add(repeats)
       for (const { groups } of launches) groups.forEach(add)

@@ -17,7 +17,8 @@ export function tapeText({ tape, kernels }: Unprinted): string {
   const line = ({ kernel, operands, groups }: TapeLaunch) =>
     `    ${kernels[kernel]!.name} [${groups.map(groupsText).join(", ")}] ${operands.map(operand).join(", ")}`
   return tape.steps
-    .flatMap(({ text, rows, choices }) => [
+    .flatMap(({ text, rows, only, choices }) => [
+      ...(only === undefined ? [] : [`  of ${only}:`]),
       ...text.map((each) => each.trimEnd()),
       ...choices.flatMap(({ most, repeats, launches }) => [
         ...(most === undefined ? [] : [`  up to ${most} ${rows}`]),

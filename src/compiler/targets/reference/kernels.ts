@@ -2,7 +2,14 @@
 // is rounded to float, and sums are added in the order of arithmetic.ts or, within one lane, of the columns.
 
 import { nearestEven } from "../../../runtime/dtype.ts"
-import { type Attention, type Groups, NOWHERE, type Routing, valueDim } from "../../graph/graph.ts"
+import {
+  type Attention,
+  type Groups,
+  type Indexer,
+  NOWHERE,
+  type Routing,
+  valueDim,
+} from "../../graph/graph.ts"
 import { type AttentionArithmetic, WIDE_GROUP, WIDE_MOST } from "../../plan.ts"
 import * as arithmetic from "./arithmetic.ts"
 import type { Floats, Codes as StoredCodes } from "./parameters.ts"
@@ -385,8 +392,17 @@ const four = new Float64Array(4)
 const lanes = new Float32Array(16)
 
 /** What is read of attention's shape; absent: `floats`. */
-type Shape = Pick<Attention, "heads" | "kvHeads" | "headDim" | "latent" | "scale" | "cap"> & {
+type Shape = Pick<
+  Attention,
+  "heads" | "kvHeads" | "headDim" | "latent" | "value" | "scale" | "cap"
+> & {
   arithmetic?: AttentionArithmetic
+}
+
+/** Where a head's value lies in what is remembered of a slot: those that are columns of keys lie as far apart as these. */
+function valuesOf({ kvHeads, headDim, latent, value = headDim }: Shape, kvHead: number) {
+  const each = latent === undefined ? value : headDim
+  return { stride: kvHeads * each, lane: kvHead * each }
 }
 
 /**
@@ -454,7 +470,7 @@ function softmaxOf(
   { positions, slots }: Seen,
   sink: number | undefined,
 ): Softmax {
-  const mixed = new Float32Array(valueDim(shape)) // of values, which lie as far apart as keys
+  const mixed = new Float32Array(valueDim(shape))
   let most = sink ?? LOWEST
   let sum = sink === undefined ? 0 : sinkWeight(sink)
   for (let first = 0, next = 0; first < slots.length; first = next) {
@@ -492,6 +508,7 @@ const headOfFloats: HeadOf = (query, row, head, shape, { keys, values, scales })
   const q = at(query, row) + head * headDim
   const kvHead = Math.floor((head * kvHeads) / heads)
   const lane = kvHead * headDim
+  const ofValues = valuesOf(shape, kvHead)
   return {
     score(slots, scores) {
       const begin = (j: number) => slots[Math.min(j, slots.length - 1)]! * width + lane
@@ -507,7 +524,7 @@ const headOfFloats: HeadOf = (query, row, head, shape, { keys, values, scales })
     mix(slots, weights, correction, mixed) {
       for (let i = 0; i < mixed.length; i++) mixed[i]! *= correction
       for (let j = 0; j < slots.length; j++) {
-        const v = slots[j]! * width + lane
+        const v = slots[j]! * ofValues.stride + ofValues.lane
         const by = scales ? scales.values[slots[j]! * kvHeads + kvHead]! : 1
         addTimes(fround(weights[j]! * by), values, v, mixed)
       }
@@ -525,6 +542,7 @@ const headOfCodes: HeadOf = (query, row, head, shape, { keys, values, scales }) 
   const width = kvHeads * headDim
   const kvHead = Math.floor((head * kvHeads) / heads)
   const lane = kvHead * headDim
+  const ofValues = valuesOf(shape, kvHead)
   const own = new Int32Array(headDim)
   const q = at(query, row) + head * headDim
   const ownScale = wideCodesOf(query.data.subarray(q, q + headDim), own)
@@ -548,7 +566,7 @@ const headOfCodes: HeadOf = (query, row, head, shape, { keys, values, scales }) 
       for (let i = 0; i < mixed.length; i++) {
         let sum = 0
         for (let j = 0; j < slots.length; j++)
-          sum += codes[j]! * values[slots[j]! * width + lane + i]!
+          sum += codes[j]! * values[slots[j]! * ofValues.stride + ofValues.lane + i]!
         mixed[i] = fma(fround(sum), by, fround(mixed[i]! * correction))
       }
     },
@@ -577,6 +595,49 @@ function merged(softmaxes: readonly Softmax[]): Softmax {
     for (const [i, value] of mixed.entries()) all.mixed[i]! += fround(value * factor)
   }
   return all
+}
+
+/** Positions of which the indexer says one number. */
+const CHOSEN_AT_ONCE = 16
+
+/** Which of the positions that a row sees its attention is to see. */
+export function indexer(
+  query: Rows,
+  weights: Rows,
+  row: number,
+  { heads, headDim, top }: Pick<Indexer, "heads" | "headDim" | "top">,
+  cache: Cache,
+  { positions, slots }: Seen,
+  out: Rows,
+): void {
+  const sums = new Float32Array(slots.length)
+  if (slots.length > top) {
+    const scores = new Float32Array(slots.length)
+    const shape = { heads, kvHeads: 1, headDim, scale: 1, cap: undefined }
+    for (const [head, weight] of rowOf(weights, row).entries()) {
+      headOfFloats(query, row, head, shape, cache).score(slots, scores)
+      for (const [i, score] of scores.entries())
+        sums[i] = fma(weight, score > 0 ? score : 0, sums[i]!)
+    }
+  }
+  const ranked = sums.map((score) => (Number.isNaN(score) ? Number.NEGATIVE_INFINITY : score))
+  const order = Array.from(ranked, (_, i) => i).sort((a, b) => ranked[b]! - ranked[a]! || a - b)
+  const bits = rowOf(out, row).fill(0)
+  for (const i of order.slice(0, top)) {
+    const position = positions[i]!
+    bits[Math.floor(position / CHOSEN_AT_ONCE)]! += 2 ** (position % CHOSEN_AT_ONCE)
+  }
+}
+
+/** What of it an indexer has chosen for a row. */
+export function chosenOf({ positions, slots }: Seen, chosen: Rows, row: number): Seen {
+  const bits = rowOf(chosen, row)
+  const isChosen = (position: number) =>
+    (bits[Math.floor(position / CHOSEN_AT_ONCE)]! >> (position % CHOSEN_AT_ONCE)) & 1
+  return {
+    positions: positions.filter(isChosen),
+    slots: slots.filter((_, i) => isChosen(positions[i]!)),
+  }
 }
 
 /** x brought to unit length, over the root of `width`. */

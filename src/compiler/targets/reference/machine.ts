@@ -176,6 +176,7 @@ export class Machine {
     else if (step.op === "expertSums") this.#expertSums(step, count, cancel)
     else if (step.op === "headMatmul") this.#multiplyHeads(step, count, cancel)
     else if (step.op === "attend") this.#attend(step, input, cancel)
+    else if (step.op === "indexer") this.#index(step, cancel)
     else if (step.op === "delta") this.#delta(step, input, cancel)
     else {
       const work = this.#rowWork(step, input)
@@ -337,9 +338,10 @@ export class Machine {
       distances: step.biases.distances,
     }
     const { kv } = this.#plan
-    const takesTiles =
-      this.#arithmetic === "matrix unit" && attention.latent === undefined && !biases
+    const isEven = attention.latent === undefined && attention.value === undefined
+    const takesTiles = this.#arithmetic === "matrix unit" && isEven && !biases
     const [x, out] = [this.#rows(query), this.#rows(output)]
+    const chosen = step.chosen && this.#rows(step.chosen)
     const cache = this.#cacheOf(place)
     const tokens = this.#stepRows.tokensOf(rows)
     const { window, chunked, sinks, bidirectional, mutual, cross } = attention
@@ -353,13 +355,28 @@ export class Machine {
       for (let row = from; row < from + count; row++) {
         poll(cancel)
         const token = tokens[row]!
-        const seen = spans.map((number) => this.#seen(token, visible, number))
+        const all = spans.map((number) => this.#seen(token, visible, number))
+        const seen = chosen ? all.map((each) => kernels.chosenOf(each, chosen, row)) : all
         const added = { sunk, biases: biases && { ...biases, from: positions[token]! } }
         if (span !== undefined) kernels.attend(x, row, shape, cache, seen, out, added)
         else if (takesTiles && kv !== "f32")
           attendTiles(x, row, attention, kv, cache, seen[0]!, out, sunk)
         else kernels.attend(x, row, shape, cache, seen[0]!, out, added)
       }
+    }
+  }
+
+  /** Row by row. */
+  #index(
+    { rows, query, weights, indexer, place, output }: Extract<Step, { op: "indexer" }>,
+    cancel: CancelWord,
+  ): void {
+    const [x, by, out] = [this.#rows(query), this.#rows(weights), this.#rows(output)]
+    const visible = { group: place.group, window: undefined, sinks: 0, span: undefined }
+    const cache = this.#cacheOf(place)
+    for (const [row, token] of this.#stepRows.tokensOf(rows).entries()) {
+      poll(cancel)
+      kernels.indexer(x, by, row, indexer, cache, this.#seen(token, visible, 0), out)
     }
   }
 
@@ -809,6 +826,7 @@ function gateOf(activation: Activation, limit?: number): (gate: number, up: numb
   const most = Math.fround(limit)
   return (gate, up) => {
     const within = Math.max(-most, Math.min(up, most)) + up * 0
+    if (activation === "silu") return (Math.min(activate(gate), most) + gate * 0) * within
     return activate(Math.min(gate, most) + gate * 0) * Math.fround(within + 1)
   }
 }

@@ -50,7 +50,7 @@ function untimed(field: string, cure: string): Problem {
   return problem("unsupported_value", { problem: words }, field)
 }
 
-/** What a Whisper is asked. */
+/** What a model is asked that writes down what it hears and nothing else. */
 export function readSpeech(
   body: TranscriptionRequest,
   task: TranscriptRequest["task"],
@@ -61,7 +61,7 @@ export function readSpeech(
   if (body.include?.length)
     throw problem(
       "unsupported_value",
-      { problem: "include: a Whisper's tokens are not told; leave it out." },
+      { problem: "include: the model's tokens are not told; leave it out." },
       "include",
     )
   if (body.timestamp_granularities?.length && format !== "verbose_json")

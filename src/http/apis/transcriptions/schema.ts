@@ -25,12 +25,12 @@ export const TranscriptionRequest = Type.Object(
     }),
     language: optional(
       text,
-      "The language that is spoken, as a code (ISO 639-1): en. Told to the model; Whisper finds it out where it is left out.",
+      "The language that is spoken, as a code (ISO 639-1): en. Told to the model; Whisper finds it out where it is left out, and Parakeet always.",
     ),
     prompt,
     response_format: optional(
       Type.Enum([...FORMATS]),
-      "text: the transcript alone, as text/plain. A stream's events are JSON in either. The others tell when something is said, which only Whisper does.",
+      "text: the transcript alone, as text/plain. A stream's events are JSON in either. The others tell when something is said, which only Whisper and Parakeet do.",
       "json",
     ),
     timestamp_granularities: optional(
@@ -104,7 +104,7 @@ const ofTokens = Type.Object({
 })
 
 const usage = Type.Union([ofTokens, duration], {
-  description: "Of a Whisper the recording's seconds, of other models tokens.",
+  description: "Of a Whisper or a Parakeet the recording's seconds, of other models tokens.",
 })
 
 const seconds = Type.Number({ description: "In seconds." })
@@ -142,7 +142,9 @@ export const TranscriptionResponse = Type.Object(
         description: "This and what follows: of verbose_json.",
       }),
     ),
-    language: Type.Optional(Type.String({ description: "Its name in English." })),
+    language: Type.Optional(
+      Type.String({ description: "Its name in English. A Parakeet does not say." }),
+    ),
     duration: Type.Optional(seconds),
     segments: Type.Optional(
       Type.Array(segment, {

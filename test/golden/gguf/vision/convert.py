@@ -26,6 +26,7 @@ TEXT = {
     "gemma3": None,
     "gemma4": None,
     "granite-vision": "GraniteForCausalLM",
+    "granite4-vision": "GraniteForCausalLM",
     "internvl": "Qwen2ForCausalLM",
     "lighton-ocr": "Qwen3ForCausalLM",
     "llava-clip": "LlamaForCausalLM",
@@ -45,7 +46,7 @@ MINICPM = {"minicpm-v": "Qwen2ForCausalLM"}
 # Kimi VL is what Kimi K2.5 sees pictures with, under other names.
 KIMI = ["kimi-vl"]
 KIMI_NAMES = {"mm_projector.proj.0.": "multi_modal_projector.linear_1.", "mm_projector.proj.2.": "multi_modal_projector.linear_2."}
-PICTURED = ["hunyuan-ocr", "janus", "kimi-k25", "lfm2-vl", "llama4", "llava-pixtral", "mistral3", "paddleocr-vl", "qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen3-vl-moe", "qwen3-5"]
+PICTURED = ["hunyuan-ocr", "janus", "kimi-k25", "lfm2-vl", "llama4", "llava-pixtral", "mistral3", "muse-glimmer", "paddleocr-vl", "qwen2-vl", "qwen2-5-vl", "qwen3-vl", "qwen3-vl-moe", "qwen3-5"]
 ALONE = dict.fromkeys(["minicpm-ocr", "minicpm-v-4-6", "qwen3-5"], ["--no-mtp"])  # without a layer that guesses ahead
 # What stands for rows of images, 319, and around them has no names in those folders.
 TOKENS = {
@@ -58,7 +59,7 @@ TOKENS = {
     "llava-clip": {"<|python_tag|>": "<image>"},
 }
 # The tokenizers here are nobody's: the converter is told by which rule they cut. And it takes numbers of a projector's matrices,
-# which go up to 3, for those of layers. Of Gemma 3 it does not write which layers have a window: in published ones all but each sixth;
+# which go up to 4, for those of layers. Of Gemma 3 it does not write which layers have a window: in published ones all but each sixth;
 # and of Gemma 4 not how many patches become one row: in published ones 3 x 3.
 RUN = """
 import sys
@@ -68,7 +69,7 @@ import gguf
 from conversion import base, ernie, gemma, lfm2
 base.TextModel.get_vocab_base_pre = lambda self, tokenizer: "llama-bpe"
 names = gguf.get_tensor_name_map
-gguf.get_tensor_name_map = lambda arch, layers: names(arch, max(layers, 4))
+gguf.get_tensor_name_map = lambda arch, layers: names(arch, max(layers, 5))
 keys = gemma.Gemma3Model.set_gguf_parameters
 def with_windows(self):
     keys(self)

@@ -17,7 +17,8 @@ enum { BLOCK = 16, STEP = 64, ATTENTION_ROWS = 4, ATTENTION_POSITIONS = 12 };
 
 struct attention {
   int64_t heads, kv_heads, head_dim, layers, layer;
-  int64_t latent;  // values are the first so many columns of keys; 0: they lie behind the keys, as wide
+  int64_t latent;  // values are the first so many columns of keys; 0: they lie behind the keys
+  int64_t value;   // columns of such a value; 0: as many as of a key
   int64_t window;  // positions that a query sees, itself included; 0: all before it
   int chunked;     // it sees from the last multiple of the window on
   int64_t sinks;   // first positions that it sees in any case
@@ -28,16 +29,19 @@ struct attention {
   float scale;
   float cap;  // a score s becomes cap * tanh(s / cap); 0: it stays
   int64_t distances;  // a head's biases, which are added to scores: that of a key where its query stands in the middle; 0: none
+  int sparse;         // of what it would see it sees what an indexer has chosen
 };
 
 INLINE int64_t head_width(int64_t head_dim) { return round_up(head_dim, 16); }
-INLINE int64_t value_dim(struct attention a) { return a.latent ? a.latent : a.head_dim; }
+INLINE int64_t value_dim(struct attention a) {
+  return a.latent ? a.latent : a.value ? a.value : a.head_dim;
+}
 INLINE int64_t value_width(struct attention a) { return head_width(value_dim(a)); }
 INLINE size_t keys_bytes(struct attention a) {
   return (size_t)(a.head_dim * BLOCK) * number_size(a.number);
 }
 INLINE size_t values_bytes(struct attention a) {
-  return a.latent ? 0 : (size_t)(head_width(a.head_dim) * BLOCK) * number_size(a.number);
+  return a.latent ? 0 : (size_t)(value_width(a) * BLOCK) * number_size(a.number);
 }
 INLINE size_t codes_bytes(struct attention a) { return keys_bytes(a) + values_bytes(a); }
 INLINE size_t head_bytes(struct attention a) {
@@ -59,19 +63,19 @@ INLINE vec value_scales(const struct attention a, const uint8_t *head) {
   return vec_load((const float *)(head + codes_bytes(a)) + (a.latent ? 0 : BLOCK));
 }
 
-// Up to sixteen floats from column d on, zeros behind the last.
-INLINE vec head_part(const struct attention a, const float *x, int64_t d) {
-  if (a.head_dim - d >= 16) return vec_load(x + d);
+// Up to sixteen floats of so many `columns` from column d on, zeros behind the last.
+INLINE vec head_part(int64_t columns, const float *x, int64_t d) {
+  if (columns - d >= 16) return vec_load(x + d);
   float lanes[16] = {0};
-  memcpy(lanes, x + d, (size_t)(a.head_dim - d) * 4);
+  memcpy(lanes, x + d, (size_t)(columns - d) * 4);
   return vec_load(lanes);
 }
 // What a head's codes of 8 bits are multiplied with, and `inverse`, which makes them: those of a group in quantize_row of
 // rows.h, NaN included.
-INLINE float head_scale(const struct attention a, const float *x, vec *inverse) {
+INLINE float head_scale(int64_t columns, const float *x, vec *inverse) {
   vec largest = vec_zero(), sound = vec_zero();
-  for (int64_t d = 0; d < a.head_dim; d += 16) {
-    vec v = head_part(a, x, d);
+  for (int64_t d = 0; d < columns; d += 16) {
+    vec v = head_part(columns, x, d);
     largest = vec_max(largest, vec_abs(v));
     sound = vec_fma(v, vec_zero(), sound);
   }
@@ -83,20 +87,22 @@ INLINE float head_scale(const struct attention a, const float *x, vec *inverse) 
 INLINE void write_codes(const struct attention a, uint8_t *head, int64_t place, const float *key,
                         const float *value) {
   float *scales = (float *)(head + codes_bytes(a));
-  int8_t *values = (int8_t *)head + keys_bytes(a) + place * head_width(a.head_dim);
+  int8_t *values = (int8_t *)head + keys_bytes(a) + place * value_width(a);
   vec of_key, of_value;
-  scales[place] = head_scale(a, key, &of_key);
-  if (!a.latent) scales[BLOCK + place] = head_scale(a, value, &of_value);
+  scales[place] = head_scale(a.head_dim, key, &of_key);
   for (int64_t d = 0; d < a.head_dim; d += 16) {
     int8_t codes[16];
-    vec_store_i8(codes, vec_mul(head_part(a, key, d), of_key));
+    vec_store_i8(codes, vec_mul(head_part(a.head_dim, key, d), of_key));
     for (int64_t i = 0; i < 16 && d + i < a.head_dim; i++)
       head[(d + i) * BLOCK + place] = (uint8_t)codes[i];
-    if (!a.latent) vec_store_i8(values + d, vec_mul(head_part(a, value, d), of_value));
   }
+  if (a.latent) return;
+  scales[BLOCK + place] = head_scale(value_dim(a), value, &of_value);
+  for (int64_t d = 0; d < value_dim(a); d += 16)
+    vec_store_i8(values + d, vec_mul(head_part(value_dim(a), value, d), of_value));
 }
 
-// A turned key and a value, [head_dim] each and readable up to the next 16, into their place.
+// A turned key and a value, readable up to the next 16 columns, into their place.
 INLINE void write_kv(const struct attention a, uint8_t *head, int64_t place, const float *key,
                      const float *value) {
   if (a.number == Q8) {
@@ -109,11 +115,11 @@ INLINE void write_kv(const struct attention a, uint8_t *head, int64_t place, con
     vec_store_number(a.number, rounded, vec_load(key + d));
     for (int64_t i = 0; i < 16 && d + i < a.head_dim; i++)
       memcpy(head + (size_t)((d + i) * BLOCK + place) * size, rounded + (size_t)i * size, size);
-    if (!a.latent)
-      vec_store_number(a.number,
-                       head + keys_bytes(a) + (size_t)(place * head_width(a.head_dim) + d) * size,
-                       vec_load(value + d));
   }
+  if (a.latent) return;
+  uint8_t *values = head + keys_bytes(a) + (size_t)(place * value_width(a)) * size;
+  for (int64_t d = 0; d < value_dim(a); d += 16)
+    vec_store_number(a.number, values + (size_t)d * size, vec_load(value + d));
 }
 
 // Rows of one sequence and one KV head: query heads that share it, at neighbouring positions.
@@ -124,6 +130,7 @@ struct attention_rows {
   float *largest;        // [rows]
   float *total;          // [rows]
   const float *biases[ATTENTION_ROWS];  // of the step's positions, where there are any
+  const float *chosen[ATTENTION_ROWS];  // of the step's blocks, where it is sparse: see choose_positions of indexer.h
   uint8_t *const *next;  // the following step's four blocks where these rows fetch them, or none
 };
 
@@ -312,7 +319,8 @@ INLINE void attend_rows(const struct attention a, const int rows, int64_t first,
   for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
     for (int b = 0; b < 4; b++)
-      seen[b] |= bits[i][b] = visible(a, first + b * BLOCK, r->from[i], r->last[i]);
+      seen[b] |= bits[i][b] = visible(a, first + b * BLOCK, r->from[i], r->last[i]) &
+                              (a.sparse ? (uint32_t)r->chosen[i][b] : ~0u);
   if (!(seen[0] | seen[1] | seen[2] | seen[3])) return;
   score_step(a, rows, 0, heads, r, scores);
   weigh_rows(a, rows, 0, (int)(value_width(a) / 16), heads, values, NULL, bits, seen, scores, r);
@@ -339,7 +347,17 @@ struct attention_item {
   int64_t out_stride;
   const float *sink_logits;  // [heads] scores that take their share and give nothing; or none
   const float *biases;       // [heads, distances], where there are any
+  const float *chosen;       // [tokens, chosen_stride] where it is sparse
+  int64_t chosen_stride;
 };
+
+// Whether some of its tokens see anything of the step from `first` on.
+INLINE int sees_chosen(const struct attention_item *item, int64_t first) {
+  for (int64_t token = 0; token < item->tokens; token++)
+    for (int b = 0; b < STEP / BLOCK; b++)
+      if (item->chosen[token * item->chosen_stride + first / BLOCK + b] != 0) return 1;
+  return 0;
+}
 
 // What is added to a query's scores of the positions from `first` on.
 INLINE const float *biases_of(const struct attention a, const struct attention_item *item,
@@ -408,6 +426,7 @@ INLINE void attend(const struct attention a, const struct attention_item *item, 
   const int64_t last = item_end(item), begin = item->firsts[0];
   for (int64_t first = 0; first <= last; first += STEP) {
     if (first >= a.sinks && first + STEP <= begin) continue;
+    if (a.sparse && !sees_chosen(item, first)) continue;
     uint8_t *heads[4], *next[4];
     step_heads(a, item, kv_head, first, heads);
     step_heads(a, item, kv_head, first + STEP, next);
@@ -427,6 +446,7 @@ INLINE void attend(const struct attention a, const struct attention_item *item, 
         r.query[i] = item->query + token * item->query_stride + head * a.head_dim;
         r.from[i] = item->firsts[token], r.last[i] = item->lasts[token];
         r.biases[i] = biases_of(a, item, token, head, first);
+        r.chosen[i] = a.sparse ? item->chosen + token * item->chosen_stride + first / BLOCK : NULL;
       }
       switch (count) {
         case 4:

@@ -109,12 +109,13 @@ INLINE void weigh_piece(const struct attention a, const struct attention_item *i
 #undef WEIGH
   }
   for (int64_t i = 0; i < group; i++) {
-    float *out = item->out + (kv_head * group + i) * a.head_dim;
+    const int64_t dim = value_dim(a);
+    float *out = item->out + (kv_head * group + i) * dim;
     vec inverse = vec_set(1.0f / total[i]);
     float lanes[16];
-    for (int64_t d = 16 * p.from; d < a.head_dim && d < 16 * p.to; d += 16) {
+    for (int64_t d = 16 * p.from; d < dim && d < 16 * p.to; d += 16) {
       vec_store(lanes, vec_mul(vec_load(scratch + i * width + d), inverse));
-      memcpy(out + d, lanes, (size_t)(a.head_dim - d < 16 ? a.head_dim - d : 16) * 4);
+      memcpy(out + d, lanes, (size_t)(dim - d < 16 ? dim - d : 16) * 4);
     }
   }
 }

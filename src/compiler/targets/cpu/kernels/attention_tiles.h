@@ -419,9 +419,9 @@ INLINE void attend_tiles(const struct attention a, const struct attention_item *
 
 // ------------------------------------------------------------------ either way
 
-// Keys that hold their values are read by vectors alone, and so are those whose scores have biases.
+// Keys that hold their values, or are wider, are read by vectors alone, and so are those whose scores have biases.
 INLINE int takes_tiles(const struct attention a, int tiles) {
-  return !a.latent && !a.distances && takes_planes(a.number, tiles);
+  return !a.latent && !a.value && !a.distances && takes_planes(a.number, tiles);
 }
 // Neighbouring positions of an item at most, and the floats of scratch that layout.ts must keep for it: enough for either way,
 // whole lines.
@@ -430,7 +430,7 @@ INLINE int64_t item_positions(const struct attention a, int tiles) {
 }
 INLINE int64_t item_scratch(const struct attention a) {
   int64_t floats = round_up(attention_scratch(a), LINE / 4), tiles = tiles_scratch(a);
-  return a.number != F32 && !a.latent && tiles > floats ? tiles : floats;
+  return a.number != F32 && !a.latent && !a.value && tiles > floats ? tiles : floats;
 }
 INLINE void attend_item(const struct attention a, int tiles, const struct attention_item *item,
                         int64_t kv_head, float *scratch) {

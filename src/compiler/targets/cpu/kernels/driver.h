@@ -7,13 +7,12 @@
 
 #include "driver_delta.h"
 #include "driver_experts.h"
+#include "driver_indexer.h"
 #include "driver_model.h"
 #include "driver_products.h"
 #include "elementary.h"
 #include "rows.h"
 #include "sampler.h"
-
-INLINE int cancelled(const sinter_model *m) { return is_set(m->step->cancel); }
 
 // ------------------------------------------------------------------ a step's rows
 
@@ -269,6 +268,8 @@ static void attention_step(sinter_model *m, const struct step *s) {
       .tiles = m->tiles,
       .sink_logits = a->sink_logits == NO_WEIGHT ? NULL : (float *)m->weights[a->sink_logits],
       .biases = a->biases == NO_WEIGHT ? NULL : (float *)m->weights[a->biases],
+      .chosen = a->chosen_stride ? (float *)m->buffers[a->chosen] : NULL,
+      .chosen_stride = a->chosen_stride,
       .attention = &a->attention,
   };
   const int64_t positions = positions_in_pieces(m, a, loop.set);
@@ -533,7 +534,7 @@ INLINE void copy_row(const struct elements e) {
 // ------------------------------------------------------------------ a step
 
 #ifdef GENERIC
-enum { HAS_EXPERTS = 1, HAS_HEAD_PRODUCTS = 1, HAS_DELTAS = 1 };
+enum { HAS_EXPERTS = 1, HAS_HEAD_PRODUCTS = 1, HAS_DELTAS = 1, HAS_INDEXERS = 1 };
 #else
 // The plan, at the end of the emitted file.
 static const struct step plan_steps[PLAN_STEPS];
@@ -566,6 +567,9 @@ static int32_t run_plan(sinter_model *m) {
         break;
       case DELTA:
         if (HAS_DELTAS) delta_step(m, s);
+        break;
+      case INDEX:
+        if (HAS_INDEXERS) indexer_step(m, s);
         break;
     }
   }

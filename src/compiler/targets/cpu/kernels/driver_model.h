@@ -254,4 +254,6 @@ int32_t sinter_copy_blocks(sinter_model *m, int32_t group, const int32_t *from, 
   return SINTER_OK;
 }
 
+INLINE int cancelled(const sinter_model *m) { return is_set(m->step->cancel); }
+
 #endif

@@ -5,6 +5,7 @@
 #include "abi.h"
 #include "attention_pieces.h"
 #include "attention_tiles.h"
+#include "indexer.h"
 #include "product.h"
 
 // How a parameter is kept. A vector is floats in order; a bias stands in the order of its matrix's panels.
@@ -141,6 +142,8 @@ struct attention_loop {
   int64_t query_stride, out_stride, scratch_stride;
   int tiles;  // whether the matrix unit may be used
   const float *sink_logits, *biases;
+  const float *chosen;  // of rows, where it is sparse
+  int64_t chosen_stride;
   const struct attention *attention;  // where it is no constant
 };
 
@@ -186,6 +189,8 @@ INLINE struct attention_item attention_item_of(const struct attention_loop *loop
       .out_stride = loop->out_stride,
       .sink_logits = loop->sink_logits,
       .biases = loop->biases,
+      .chosen = loop->chosen ? loop->chosen + run->row * loop->chosen_stride : NULL,
+      .chosen_stride = loop->chosen_stride,
   };
 }
 INLINE void attention_item(const struct attention_loop *loop, const struct attention a,
@@ -225,9 +230,53 @@ INLINE void attention_piece_item(const struct pieces_loop *loop, const struct at
   }
 }
 
+// An indexer's rows from `first` on, each in so many pieces of positions.
+struct indexer_loop {
+  struct attention_loop items;
+  const float *weights;  // of rows
+  int64_t weights_stride;
+  const int32_t *sequence_of;  // of tokens
+  int64_t first;
+  int64_t pieces;     // of a row
+  int64_t positions;  // of a piece
+  float *scores;      // [rows, stride] of positions
+  int64_t stride;
+  int64_t top, blocks;  // how many positions are chosen, and of how many blocks it is said
+};
+
+// How many positions a row may choose from: those up to its own.
+INLINE int64_t indexed_positions(const struct indexer_loop *loop, int64_t row) {
+  return loop->items.step->positions[loop->items.set->token[row]] + 1;
+}
+
+INLINE void indexer_item(const struct indexer_loop *loop, const struct attention a, int64_t number) {
+  const struct attention_loop *items = &loop->items;
+  if (is_set(items->step->cancel)) return;
+  const int64_t row = loop->first + number / loop->pieces,
+                from = number % loop->pieces * loop->positions,
+                count = indexed_positions(loop, row);
+  if (count <= loop->top) return;  // all of them are chosen, whatever their scores
+  const int64_t list = items->lists + loop->sequence_of[items->set->token[row]];
+  const int32_t last = (int32_t)count - 1;
+  const struct attention_item item = {
+      .cache = items->cache + (size_t)items->layer * head_bytes(a),
+      .blocks = items->step->blocks + items->step->block_starts[list],
+      .lasts = &last,
+      .tokens = 1,
+      .kept = items->step->visible_from[list],
+  };
+  float *scores = loop->scores + (row - loop->first) * loop->stride;
+  for (int64_t first = from; first < from + loop->positions && first < count; first += STEP) {
+    uint8_t *blocks[4];
+    step_heads(a, &item, 0, first, blocks);
+    index_step(a, blocks, items->query + row * items->query_stride,
+               loop->weights + row * loop->weights_stride, scores + first);
+  }
+}
+
 // A step of the plan, as the emitted table has it: the function that computes it, and what of it others that share the
 // function have otherwise. Buffers and weights are the plan's numbers; strides and what views begin `from` are floats.
-enum step_kind { ROW_BY_ROW, PRODUCT, HEAD_PRODUCT, EXPERTS, ATTEND, DELTA };
+enum step_kind { ROW_BY_ROW, PRODUCT, HEAD_PRODUCT, EXPERTS, ATTEND, DELTA, INDEX };
 enum { NO_WEIGHT = -1 };
 
 struct product_step {
@@ -281,9 +330,23 @@ struct attention_step {
   int64_t heads_of_kv, vectors;
   void (*pieces)(void *context, int64_t index, int32_t thread);
   int sink_logits, biases;  // or NO_WEIGHT
+  int chosen;               // a buffer, where it is sparse
+  int64_t chosen_stride;
   int output;
   int64_t out_stride;
   struct attention attention;  // a generic library's
+};
+
+// See driver_indexer.h.
+struct indexer_step {
+  int query;
+  int64_t from, query_stride;
+  int weights;  // what each head counts, a column for each
+  int64_t weights_from, weights_stride;
+  int64_t group, layer, top;
+  int output;
+  int64_t out_stride, blocks;
+  struct attention attention;  // a generic library's: how keys lie, and how many heads meet them
 };
 
 // See driver_delta.h.
@@ -321,6 +384,7 @@ struct step {
     struct head_step heads;
     struct attention_step attention;
     struct delta_step delta;
+    struct indexer_step indexer;
   };
 };
 

@@ -58,6 +58,10 @@ static struct step read_step(const double *w, struct experts_step *experts) {
     case DELTA:
       s.delta = read_delta_step(fields);
       break;
+    case INDEX:
+      s.indexer = read_indexer_step(fields);
+      s.body = indexer_bodies[s.indexer.attention.number];
+      break;
   }
   return s;
 }

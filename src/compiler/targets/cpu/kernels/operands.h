@@ -121,8 +121,9 @@ INLINE vec activated(const enum epilogue gated, vec gate) {
 
 INLINE vec gated(const enum epilogue e, float limit, vec gate, vec up) {
   const enum epilogue own = is_under(e) ? e - UNDER_SILU + GATED_SILU : e;
-  // The one gate that any model limits, so that no other product asks.
-  if (own == GATED_QUICK_GELU && limit > 0) {
+  if (limit > 0 && own == GATED_SILU)
+    return vec_mul(at_most(vec_silu(gate), vec_set(limit)), within_limits(up, vec_set(limit)));
+  if (limit > 0 && own == GATED_QUICK_GELU) {
     gate = at_most(gate, vec_set(limit));
     up = vec_add(within_limits(up, vec_set(limit)), vec_set(1.0f));
   }

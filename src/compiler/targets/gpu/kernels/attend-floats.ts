@@ -165,8 +165,10 @@ function addSteps(
   weights: Elements,
   { stored, corrections, sight, some, all, blockOf }: Mixed,
 ): void {
-  const { layout, rows, heads } = shape
+  const { layout, rows, heads, chosen } = shape
   const { steps } = tilingOf(shape)
+  // What one row sees is then all that some do.
+  const isOne = rows === 1 && chosen === undefined
   k.for(0, steps, 1, (step) => {
     for (const { q, sums } of own.queries) {
       const correction = corrections.load(q.mul(steps).add(step))
@@ -226,7 +228,7 @@ function addSteps(
             const isSeen = (i: number) => isIn(from.add(i), some)
             ahead(
               (i) => k.let(select(isSeen(i), u32(i), seen)),
-              (i, values) => k.if(isSeen(i), () => add(i, values, rows === 1)),
+              (i, values) => k.if(isSeen(i), () => add(i, values, isOne)),
             )
           }),
       )

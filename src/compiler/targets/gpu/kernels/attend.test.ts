@@ -14,7 +14,7 @@ import {
 import type { KvType } from "../../../../runtime/manifest.ts"
 import { BLOCK, type StepInput } from "../../../../runtime/program.ts"
 import { StepRows } from "../../../../runtime/step-rows.ts"
-import { type Attention, distancesOf, valueDim } from "../../../graph/graph.ts"
+import { type Attention, chosenColumns, distancesOf, valueDim } from "../../../graph/graph.ts"
 import type { Plan, Step, View } from "../../../plan.ts"
 import * as reference from "../../reference/kernels.ts"
 import type { RowStep } from "../../runs.ts"
@@ -44,6 +44,8 @@ interface Case {
   notNumber?: { of: "keys" | "values"; position: number }
   /** Scores have biases by distance, of a context that is so long. */
   biased?: number
+  /** Of what a row would see, it sees so many of eight positions, which an indexer has chosen. */
+  chosen?: number
   /** Of each position; absent: random ones. */
   value?: (position: number) => number
   /** Rows are rounded behind, by the kernel that merges them; or multiplied with others before that. */
@@ -116,6 +118,7 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
       { capacity: "tokens", columns: columns + 2, dtype: "f32" },
       { capacity: "tokens", columns, dtype: "i8" },
       { capacity: "tokens", columns: columns / GROUP, dtype: "scales" },
+      { capacity: "tokens", columns: chosenColumns(16 * BLOCKS), dtype: "f32" },
     ],
     steps: [] as Step[],
   } as unknown as Plan
@@ -131,6 +134,7 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
     sinkLogits: undefined,
     biases: given.biased ? { parameter: 0, distances } : undefined,
     place: { group: 0, layer: 0 },
+    ...(given.chosen && { chosen: { buffer: 4, from: 0, columns: chosenColumns(16 * BLOCKS) } }),
     span,
     output,
   } satisfies Step as Extract<Step, { op: "attend" }>
@@ -177,6 +181,16 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
   const x = Float32Array.from({ length: tokens.length * strideOf(queries + 7) }, random)
   const biases = given.biased ? Float32Array.from({ length: heads * distances }, random) : undefined
 
+  const bitsOfBlock = () =>
+    Array.from({ length: BLOCK }, (_, i) => (next() % 8 < given.chosen! ? 2 ** i : 0))
+  const chosen = {
+    data: Float32Array.from(
+      { length: given.chosen ? tokens.length * chosenColumns(16 * BLOCKS) : 0 },
+      () => bitsOfBlock().reduce((sum, bit) => sum + bit),
+    ),
+    ...{ stride: chosenColumns(16 * BLOCKS), from: 0, columns: chosenColumns(16 * BLOCKS) },
+  }
+
   // The device's memory.
   const { name, order } = attentionOrder(plan, step, [units])
   const slots = given.slots ?? order.slots
@@ -206,7 +220,7 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
     count: words([tokens.length]),
   }
   const blocks = onDevice(kv, attention, cache, stored)
-  const buffers = [Memory.of(x), out, codes, scales]
+  const buffers = [Memory.of(x), out, codes, scales, Memory.of(chosen.data)]
   const memoryOf = (binding: Launch["operands"][number], chunk: number): Memory | number => {
     if (typeof binding === "number") return binding
     switch (binding.kind) {
@@ -277,7 +291,8 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
         slots: Int32Array.from(positions, (p) => stepRows.slotOf(0, sequence, p)),
       }))
     const added = biases && { values: biases, distances, from: position }
-    reference.attend(all, row, { ...attention, arithmetic }, cache, seen, wanted, { biases: added })
+    const own = given.chosen ? seen.map((each) => reference.chosenOf(each, chosen, row)) : seen
+    reference.attend(all, row, { ...attention, arithmetic }, cache, own, wanted, { biases: added })
     if (given.behind === "gated")
       for (let i = 0; i < columns; i++)
         wanted.data[row * columns + i]! *= x[row * strideOf(queries + 7) + 5 + i]!
@@ -407,6 +422,18 @@ describe("attention has the reference's bits", () => {
         { tokens: new Int32Array(7), from: 60, blocks: own(1, 67) },
       ]
       agrees({ ...how, attention, parts })
+    })
+
+    test("of values that are columns of the keys what is chosen", () => {
+      const attention = { heads: 5, kvHeads: 1, headDim: 44, latent: 34, sparse: true } as const
+      const parts = [
+        { tokens: [1], from: 150, blocks: own(0, 151) },
+        { tokens: new Int32Array(7), from: 60, blocks: own(1, 67) },
+      ]
+      agrees({ ...how, attention, parts, chosen: 2 })
+      // What is not chosen is not multiplied by 0, which would show.
+      const notNumber = { of: "keys", position: 70 } as const
+      agrees({ ...how, attention, parts: parts.slice(0, 1), chosen: 2, notNumber })
     })
 
     test("several sequences, prompts among them", () => {

@@ -116,7 +116,7 @@ function lastSeenOf({ mutual, bidirectional, window, cross }: Attend["attention"
 /** How many heads of one kv head a group computes together, and how many rows: of several, by wide loads or not. */
 function together(
   plan: Plan,
-  { attention: { heads, kvHeads }, arithmetic, place, span = MAX_SPAN }: Attend,
+  { attention: { heads, kvHeads, sparse }, arithmetic, place, span = MAX_SPAN }: Attend,
   units: readonly Units[],
 ): { heads: number; height: number; isWide: boolean } {
   const { headDim } = plan.groups[place.group]!
@@ -133,7 +133,7 @@ function together(
   const ratio = heads / kvHeads
   const tiles = Math.ceil(ratio / fitting(steps, MAX_HEADS))
   const each = Math.ceil(ratio / tiles)
-  const mayBeWide = units[0] === "tiles" && arithmetic === "floats" && readsWide(layout)
+  const mayBeWide = units[0] === "tiles" && arithmetic === "floats" && !sparse && readsWide(layout)
   const wide = mayBeWide ? Math.floor(mostWide(layout) / each) : 0
   const height = Math.max(1, Math.floor(fitting(1, MAX_QUERIES) / each))
   return { heads: each, height: Math.max(wide, height), isWide: wide > height }
@@ -240,6 +240,7 @@ function launchesOf(
       heads: each,
       cap: attention.cap,
       sinks: sinks > 0,
+      chosen: step.chosen?.columns,
       sunk: step.sinkLogits !== undefined,
       distances: step.biases?.distances,
       sinkBlocks: sinkBlocks(plan.sinks),
@@ -273,6 +274,7 @@ function launchesOf(
     heads,
     floatWord(attention.scale),
     ...(sinks > 0 ? [sinks] : []),
+    ...(step.chosen ? [buffer(step.chosen), strideOf(plan, step.chosen)] : []),
   ]
   const tiles = kvHeads * Math.ceil(ratio / each)
   const single: Launch = {
@@ -320,6 +322,7 @@ function attendKernel(shape: AttendShape): Kernel {
     ...(shape.cap === undefined ? [] : [`cap${shape.cap}`]),
     ...(shape.sinks ? ["sinks"] : []),
     ...(shape.sunk ? ["sunk"] : []),
+    ...(shape.chosen === undefined ? [] : [`chosen${shape.chosen}`]),
     ...(shape.distances === undefined ? [] : [`biased${shape.distances}`]),
     ...(sinkBlocks === 0 ? [] : [`kept${sinkBlocks}`]),
     ...(products === "floats" ? [] : [products]),
@@ -348,6 +351,9 @@ function attendKernel(shape: AttendShape): Kernel {
     const allHeads = k.word("heads")
     const scale = k.word("scale", "f32")
     const sinks = shape.sinks ? k.word("sinks") : undefined
+    const { chosen: columns } = shape
+    const chosen = columns === undefined ? undefined : k.buffer("chosen", "f32", "read")
+    const chosenStride = chosen && k.word("chosenStride")
 
     if (products === "wide") k.forCuda()
     // A query is a head of a row: number row * heads + head of the group's.
@@ -388,11 +394,18 @@ function attendKernel(shape: AttendShape): Kernel {
           last: furthest,
           kept: sinks && k.let(latest.min(sinks)),
         }
-        const all: Range = {
-          first: latest,
-          last: nearest,
-          kept: sinks && k.let(earliest.min(sinks)),
-        }
+        // Where rows see what is chosen for each, there is nothing that all see.
+        const all: Range = chosen
+          ? { first: u32(1), last: u32(0), kept: undefined }
+          : { first: latest, last: nearest, kept: sinks && k.let(earliest.min(sinks)) }
+        const isChosen =
+          chosen && chosenStride && columns !== undefined
+            ? (r: Value, p: Value) => {
+                const from = row.add(r.min(rows.sub(1))).mul(chosenStride)
+                const bits = chosen.load(from.add(p.div(BLOCK).min(columns - 1))).whole()
+                return bits.bits("u32").shr(p.rem(BLOCK)).and(1).ne(0)
+              }
+            : undefined
 
         // The first position of the span that is seen.
         const near = begin.max(earliest)
@@ -485,7 +498,8 @@ function attendKernel(shape: AttendShape): Kernel {
             return { from: k.let(from.add(first)), spot: spotAt(first) }
           }
           mixes.add({
-            ...{ stored, scale, biasOf, from, end: rows.mul(heads), sight, some, all, most, sums },
+            ...{ stored, scale, biasOf, from, end: rows.mul(heads), some, all, most, sums },
+            sight: { ...sight, isChosen },
             ...{ spotAt, spotOf, blockOf },
           })
         }

@@ -35,6 +35,8 @@ export interface AttendShape {
   heads: number
   cap: number | undefined
   sinks: boolean
+  /** Of what rows would see they see what an indexer has chosen, of which there are so many columns; undefined: all of it. */
+  chosen: number | undefined
   /** Heads have scores of what is not there. */
   sunk: boolean
   /** Of each head so many biases by distance; undefined: none. */
@@ -48,6 +50,8 @@ export interface Range {
   first: Value
   last: Value
   kept: Value | undefined
+  /** Whether a position is one of those that are chosen; absent: all are. */
+  isChosen?: ((p: Value) => Value) | undefined
 }
 
 /** That of each row of an item; rows that are not there see nothing. */
@@ -55,15 +59,20 @@ export interface Sight {
   first: Elements
   last: Elements
   kept: Elements | undefined
+  isChosen?: ((row: Value, p: Value) => Value) | undefined
 }
 
-export function sightOf({ first, last, kept }: Sight, row: Value): Range {
-  return { first: first.load(row), last: last.load(row), kept: kept?.load(row) }
+export function sightOf({ first, last, kept, isChosen }: Sight, row: Value): Range {
+  return {
+    ...{ first: first.load(row), last: last.load(row), kept: kept?.load(row) },
+    isChosen: isChosen && ((p) => isChosen(row, p)),
+  }
 }
 
-export function isIn(p: Value, { first, last, kept }: Range): Value {
+export function isIn(p: Value, { first, last, kept, isChosen }: Range): Value {
   const near = p.ge(first).and(p.le(last))
-  return kept ? near.or(p.lt(kept)) : near
+  const within = kept ? near.or(p.lt(kept)) : near
+  return isChosen ? within.and(isChosen(p)) : within
 }
 
 /** Whether some of `count` positions are in it, or all of them. */

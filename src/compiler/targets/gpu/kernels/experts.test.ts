@@ -14,21 +14,27 @@ import { expertsChoices, MOST_ROUTED } from "./experts.ts"
 import { rowLaunches } from "./rows.ts"
 
 const [EXPERTS, ACTIVE, COLUMNS, INTERMEDIATE] = [6, 2, 64, 32]
-const [LOGITS, CHOSEN, WEIGHED, INPUT, OUTPUT] = [0, 1, 2, 3, 4]
+const [LOGITS, CHOSEN, WEIGHED, INPUT, OUTPUT, CAPPED] = [0, 1, 2, 3, 4, 5]
 const [GATE_UP, DOWN, FACTORS] = [0, 1, 2]
 
 const rows = "tokens"
 const view = (buffer: number, columns: number) => ({ buffer, from: 0, columns })
 
-function planOf(factors: number) {
+/** @param capped whether logits are first */
+function planOf(factors: number, capped = false) {
   const weights = [
     randomWeights("f16", EXPERTS * 2 * INTERMEDIATE, COLUMNS),
     randomWeights("f16", EXPERTS * COLUMNS, INTERMEDIATE),
     randomWeights("f32", factors, 1),
   ]
+  const cap: RowStep = {
+    ...{ rows, op: "apply", function: "cap", by: 0.3 },
+    ...{ input: view(LOGITS, EXPERTS), output: view(CAPPED, EXPERTS) },
+  }
   const run: RowStep[] = [
+    ...(capped ? [cap] : []),
     {
-      ...{ rows, op: "route", input: view(LOGITS, EXPERTS), bias: undefined },
+      ...{ rows, op: "route", input: view(capped ? CAPPED : LOGITS, EXPERTS), bias: undefined },
       ...{ routing: { active: ACTIVE, score: "softmax", normalized: true, factor: 1 } as never },
       output: view(CHOSEN, EXPERTS),
     },
@@ -46,7 +52,7 @@ function planOf(factors: number) {
       ...{ activation: "silu", limit: undefined, rounded: undefined },
     },
   }
-  const widths = [EXPERTS, EXPERTS, EXPERTS, COLUMNS, COLUMNS]
+  const widths = [EXPERTS, EXPERTS, EXPERTS, COLUMNS, COLUMNS, EXPERTS]
   const plan = {
     buffers: widths.map((columns) => ({ capacity: "tokens", columns, dtype: "f32" })),
     parameters: weights.map(({ parameter }) => parameter),
@@ -94,10 +100,10 @@ function left(
 }
 
 test.each([
-  ["each expert by its own number", EXPERTS],
-  ["all by one", 1],
-])("experts are weighed once more, %s", (_, factors) => {
-  const made = planOf(factors)
+  ["each expert by its own number", EXPERTS, false],
+  ["all by one, of capped logits", 1, true],
+])("experts are weighed once more, %s", (_, factors, capped) => {
+  const made = planOf(factors, capped)
   const { plan, run, experts } = made
   const [routed, apart] = expertsChoices(plan, experts, run)
   expect(routed!.most).toBe(MOST_ROUTED)
@@ -108,9 +114,11 @@ test.each([
     )
 })
 
-test("but not where somebody else reads what has been chosen", () => {
-  const { plan, run, experts } = planOf(EXPERTS)
-  const other = { rows, op: "copy", input: view(CHOSEN, EXPERTS), output: view(LOGITS, EXPERTS) }
-  const steps = [...plan.steps, other as Step]
-  expect(expertsChoices({ ...plan, steps }, experts, run)[0]!.most).not.toBe(MOST_ROUTED)
+test("but not where somebody else reads what has been chosen, or capped", () => {
+  const { plan, run, experts } = planOf(EXPERTS, true)
+  for (const read of [CHOSEN, CAPPED]) {
+    const other = { rows, op: "copy", input: view(read, EXPERTS), output: view(LOGITS, EXPERTS) }
+    const steps = [...plan.steps, other as Step]
+    expect(expertsChoices({ ...plan, steps }, experts, run)[0]!.most).not.toBe(MOST_ROUTED)
+  }
 })

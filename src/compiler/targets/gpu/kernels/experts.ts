@@ -5,6 +5,7 @@
 
 import { type CodecName, type GroupCodecName, groupCodecs } from "../../../../runtime/format.ts"
 import { operandLayout } from "../../../../runtime/gpu/device.ts"
+import { elementwise } from "../../../graph/elementwise.ts"
 import type { Routing } from "../../../graph/graph.ts"
 import type { ParameterId, Plan, ProductInput, Step, View } from "../../../plan.ts"
 import { isReadBehind, isRowStep, viewsRead } from "../../runs.ts"
@@ -38,6 +39,7 @@ import { THREADS } from "./threads.ts"
 import { weightBindings } from "./weights.ts"
 
 type Route = Extract<Step, { op: "route" }>
+type Apply = Extract<Step, { op: "apply" }>
 type ExpertsStep = Extract<Step, { op: "experts" | "expertRows" | "expertSums" }>
 
 /** Up to so many rows, the groups of threads that multiply choose experts, each anew. */
@@ -84,8 +86,9 @@ export function expertsChoices(plan: Plan, step: ExpertsStep, before: readonly S
   ]
 }
 
-/** The choice of experts that a step goes by, and what their weights are weighed with behind it. */
+/** The choice of experts that a step goes by, what is done to logits before it, and what weights are weighed with behind it. */
 interface Choosing {
+  before: Apply | undefined
   choice: Route
   factors: ParameterId | undefined
 }
@@ -93,7 +96,8 @@ interface Choosing {
 /**
  * The first product of a step, whose groups of threads all choose experts for themselves; undefined: somebody else reads the weights,
  * or a device takes fewer operands.
- * @param before the steps of the launch before: the choice of experts, which may be weighed once more, and nothing else
+ * @param before the steps of the launch before: the choice of experts, by logits to which something may be applied first, which may be
+ * weighed once more, and nothing else
  */
 export function routedLaunch(
   plan: Plan,
@@ -111,18 +115,22 @@ export function routedLaunch(
 function choosingOf(
   plan: Plan,
   step: Step & { op: "experts" },
-  [choice, weighed, ...others]: readonly Step[],
+  run: readonly Step[],
 ): Choosing | undefined {
+  const before = run[0]?.op === "apply" ? run[0] : undefined
+  const [choice, weighed, ...others] = before ? run.slice(1) : run
   if (choice?.op !== "route" || choice.rows !== step.rows || others.length > 0) return undefined
   const isReadLater = (last: Step, view: View) => isReadBehind(plan, plan.steps.indexOf(last), view)
+  if (before && (!isSame(before.output, choice.input) || isReadLater(choice, before.output)))
+    return undefined
   if (!weighed) {
     const isOwn = routeOf(plan, step) === choice && !isReadLater(step, choice.output)
-    return isOwn ? { choice, factors: undefined } : undefined
+    return isOwn ? { before, choice, factors: undefined } : undefined
   }
   if (weighed.op !== "weigh" || isReadLater(weighed, choice.output)) return undefined
   const isOwn = isSame(weighed.input, choice.output) && isSame(weighed.output, step.weights)
   return isOwn && !isReadLater(step, weighed.output)
-    ? { choice, factors: weighed.weight }
+    ? { before, choice, factors: weighed.weight }
     : undefined
 }
 
@@ -258,12 +266,13 @@ function productLaunch(
   }
 }
 
-function routedOf(plan: Plan, { choice, factors }: Choosing, count: number): Routed {
+function routedOf(plan: Plan, { before, choice, factors }: Choosing, count: number): Routed {
   const isOne = factors !== undefined && plan.parameters[factors]!.rows === 1
   return {
     routing: choice.routing,
     count,
-    stride: strideOf(plan.buffers[choice.input.buffer]!),
+    stride: strideOf(plan.buffers[(before ?? choice).input.buffer]!),
+    ...(before && { applied: { function: before.function, by: before.by } }),
     bias: choice.bias !== undefined,
     factors: factors === undefined ? "none" : isOne ? "one" : "each",
   }
@@ -464,7 +473,7 @@ function endOf(
   which: MatrixName,
 ): ProductKind["end"] {
   if (which === "up") return { under: activation, limit }
-  if (which === "gateUp" && !gated) return { activated: activation }
+  if (which === "gateUp" && !gated) return { applied: activation }
   return which === "gateUp" && !up ? { gated: activation, limit } : "store"
 }
 
@@ -494,8 +503,9 @@ function pairProduct(
 interface Routed {
   routing: Routing
   count: number
-  /** Of logits. */
+  /** Of logits, and what is applied to them first. */
   stride: number
+  applied?: Pick<Apply, "function" | "by">
   bias: boolean
   /** What weights are weighed with behind the choice: all with one number, or each expert's with its own. */
   factors: "none" | "one" | "each"
@@ -504,7 +514,7 @@ interface Routed {
 /** Each group of threads chooses the experts of its row; the first of them tells those behind. */
 function foundBy(
   k: Builder,
-  { routing, count, stride, bias, factors }: Routed,
+  { routing, count, stride, applied, bias, factors }: Routed,
   active: number,
   rows: Value,
   experts: Elements,
@@ -521,7 +531,10 @@ function foundBy(
     experts: count,
     bias: biases && ((i) => biases.load(i)),
     factor: weighed && ((i) => weighed.load(factors === "one" ? 0 : i)),
-    load: (i) => logits.load(row.mul(stride).add(i)),
+    load: (i) => {
+      const own = logits.load(row.mul(stride).add(i))
+      return applied ? elementwise[applied.function].gpu(k, own, applied.by ?? 0) : own
+    },
     store: undefined,
     pairs: {
       active,
@@ -625,8 +638,8 @@ function productBindings(
   ]
 }
 
-function routeBindings({ choice, factors }: Choosing, shares: Binding): Binding[] {
-  const { buffer, from } = choice.input
+function routeBindings({ before, choice, factors }: Choosing, shares: Binding): Binding[] {
+  const { buffer, from } = (before ?? choice).input
   const vectors = [choice.bias, factors].filter((parameter) => parameter !== undefined)
   return [
     shares,

@@ -23,8 +23,8 @@ const OUTPUTS = PANEL + 8
 const rows = "tokens"
 
 const view = (buffer: number, columns = COLUMNS): View => ({ buffer, from: 0, columns })
-const [X, Y, NORMED, SUM, AGAIN, CODES, SCALES, ROUTER, GATED, GATES, OTHER, LATER, LAST] = [
-  0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,
+const [X, Y, NORMED, SUM, AGAIN, CODES, SCALES, ROUTER, GATED, GATES, OTHER, LATER, LAST, TURNS] = [
+  0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
 ]
 const codes: Codes = { codes: CODES, scales: SCALES, columns: COLUMNS, group: 32, codec: "q4f16_1" }
 const weights = [
@@ -45,6 +45,7 @@ const run: RowStep[] = [
   norm("rms", Y, NORMED),
   { rows, op: "add", a: view(X), b: view(NORMED), output: view(SUM) },
   norm("layer", SUM, AGAIN),
+  { rows, op: "rope", view: view(AGAIN), headDim: COLUMNS / 4, ropeTable: view(TURNS, 24) },
   { rows, op: "quantize", input: view(AGAIN), output: codes },
   {
     ...{ rows, op: "apply", function: "silu", by: undefined },
@@ -66,7 +67,7 @@ function planOf(before: readonly Step[] = run, behind: readonly Step[] = later):
     buffers: [
       ...floats(COLUMNS, COLUMNS, COLUMNS, COLUMNS, COLUMNS),
       ...[buffer(COLUMNS, "i8"), buffer(COLUMNS / 32, "scales")],
-      ...floats(ROUTED, OUTPUTS, 8, 8, OUTPUTS, COLUMNS),
+      ...floats(ROUTED, OUTPUTS, 8, 8, OUTPUTS, COLUMNS, 24),
     ],
     parameters: weights.map(({ parameter }) => parameter),
     steps: [...before, router, gated, ...behind],
@@ -147,8 +148,14 @@ test("what others read later is kept, once, and nothing else", () => {
   expect(kept([])).toEqual([[], []])
   const normed: Step = { rows, op: "copy", input: view(AGAIN), output: view(LAST) }
   expect(kept([normed])).toEqual([[view(AGAIN)], []])
-  // Written over before it is read.
+  // Written over before it is read, at once and in pieces.
   expect(kept([norm("rms", X, AGAIN), normed])).toEqual([[], []])
+  const pieces = [0, COLUMNS / 2].map((from): Step => {
+    const half = { columns: COLUMNS / 2, from }
+    return { rows, op: "copy", input: { buffer: X, ...half }, output: { buffer: AGAIN, ...half } }
+  })
+  expect(kept([...pieces, normed])).toEqual([[], []])
+  expect(kept([pieces[0]!, normed])).toEqual([[view(AGAIN)], []])
 })
 
 test("no row is made where a launch writes what one of its groups may still read", () => {
@@ -180,17 +187,22 @@ test("no row is made where a launch writes what one of its groups may still read
 test("no row is made of too many others, of part of one, or where that would cost more than a launch", () => {
   const isMade = (steps: RowStep[], products = [gated]) =>
     makingsOf(planOf(steps), steps, products) !== undefined
-  const [first, ...others] = run as [RowStep, ...RowStep[]]
-  expect(isMade(run)).toBe(true)
+  const plain = run.filter(({ op }) => op !== "rope")
+  const [first, ...others] = plain as [RowStep, ...RowStep[]]
+  expect(isMade(plain)).toBe(true)
+  const turned = run.map(
+    (step): RowStep => (step.op === "rope" ? { ...step, rows: "wanted" } : step),
+  )
+  expect(isMade(turned)).toBe(false)
   const heads = { ...first, width: COLUMNS / 2 } as RowStep
   expect(isMade([heads, ...others])).toBe(false)
   const add = (a: number, b: number, output: number): RowStep => ({
     ...{ rows, op: "add", a: view(a), b: view(b), output: view(output) },
   })
-  expect(isMade([add(X, LAST, Y), ...run])).toBe(true)
-  const sums = [add(X, LAST, Y), add(Y, LATER, Y)]
-  expect(isMade([...sums, ...run])).toBe(true)
-  expect(isMade([...sums, add(Y, OTHER, Y), ...run])).toBe(false)
-  expect(isMade(run, [{ ...gated, output: view(GATED, 1024 * PANEL) }])).toBe(true)
-  expect(isMade(run, [{ ...gated, output: view(GATED, 1025 * PANEL) }])).toBe(false)
+  expect(isMade([add(X, LAST, Y), ...plain])).toBe(true)
+  const sums = [add(X, LAST, Y), add(Y, LATER, Y), add(Y, ROUTER, Y)]
+  expect(isMade([...sums, ...plain])).toBe(true)
+  expect(isMade([...sums, add(Y, OTHER, Y), ...plain])).toBe(false)
+  expect(isMade(plain, [{ ...gated, output: view(GATED, 1024 * PANEL) }])).toBe(true)
+  expect(isMade(plain, [{ ...gated, output: view(GATED, 1025 * PANEL) }])).toBe(false)
 })

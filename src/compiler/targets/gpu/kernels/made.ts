@@ -9,10 +9,19 @@ import { isWideCodec } from "../../../../runtime/format.ts"
 import { MOST_GIVEN } from "../../../lower.ts"
 import type { Codes, Plan, Step, View } from "../../../plan.ts"
 import { type RowStep, viewsRead } from "../../runs.ts"
-import { type Builder, type Elements, f32, type Operable, u32, Value } from "../ir/builder.ts"
+import {
+  type Builder,
+  type Elements,
+  f32,
+  type Operable,
+  select,
+  u32,
+  Value,
+} from "../ir/builder.ts"
 import type { Binding, Launch } from "../launch.ts"
 import { PANEL, strideOf } from "../layout.ts"
 import { type Ending, type Matmul, madeKind, madeOperands } from "./matmul.ts"
+import { turnedPair } from "./numbers.ts"
 import { type MadeRow, madeProduct } from "./products.ts"
 import { byColumn, type Cells, Fragments, fragmentOf, reads, type Touch, writes } from "./rows.ts"
 
@@ -70,13 +79,26 @@ export function makingsOf(
 /** Whether something that is made is read by a step, for which nobody would leave it. */
 function readsMade(run: readonly RowStep[], made: ReadonlySet<RowStep>, step: RowStep): boolean {
   return viewsRead(step).some((view) => {
+    let left: (View | Codes)[] = [view] // what nobody has written since
     for (const before of run.slice(0, run.indexOf(step)).reverse()) {
       const output = outputOf(before)
-      if (made.has(before) && meets(output, view)) return true
-      if (output && covers(output, view)) return false
+      if (made.has(before) && left.some((each) => meets(output, each))) return true
+      if (output) left = left.flatMap((each) => without(each, output))
     }
     return false
   })
+}
+
+/** What of it another does not write: codes as a whole, views by their columns. */
+function without(of: View | Codes, written: View | Codes): (View | Codes)[] {
+  if (isCodes(of) || isCodes(written)) return isSame(of, written) ? [] : [of]
+  const { buffer, from } = of
+  if (!meets(of, written)) return [of]
+  const [end, behind] = [from + of.columns, written.from + written.columns]
+  return [
+    ...(written.from > from ? [{ buffer, from, columns: written.from - from }] : []),
+    ...(behind < end ? [{ buffer, from: behind, columns: end - behind }] : []),
+  ]
 }
 
 /** What is to be done to a row before a product reads it, in the run's order; nothing, if the run has nothing to do with it. */
@@ -111,7 +133,9 @@ function stepsFor(run: readonly RowStep[], product: Matmul): Omit<Making, "kept"
 /** Whether each of its columns can be had by itself, once sums over the row are known. */
 function isMade(step: RowStep): boolean {
   if (step.op === "quantize") return !isWideCodec(step.output.codec)
+  if (step.op === "ropeTable") return true
   if (step.op === "norm") return step.width === step.output.columns
+  if (step.op === "rope") return step.rows === "tokens" // others turn by another row of the table
   if (!byColumn.has(step.op) || !("output" in step) || "codes" in step.output) return false
   const { columns } = step.output
   return viewsRead(step).every((view) => view.columns === columns)
@@ -144,20 +168,18 @@ export function readBesideInput(product: Matmul): View[] {
 
 /** Steps behind one that read what it makes, until that is written over. */
 function readersOf({ steps, logits, hidden }: Plan, step: RowStep): (Step | "host")[] {
-  const made = outputOf(step)!
+  let left = [outputOf(step)!] // what nobody has written over
   const readers: (Step | "host")[] = []
   for (const later of steps.slice(steps.indexOf(step) + 1)) {
-    const isRead = (of: View | Codes) => (isCodes(of) ? isSame(of, made) : meets(of, made))
-    if (readBy(later).some(isRead)) readers.push(later)
+    const isLeft = (of: View | Codes) =>
+      left.some((each) => (isCodes(of) ? isSame(of, each) : meets(of, each)))
+    if (readBy(later).some(isLeft)) readers.push(later)
     const output = outputOf(later)
-    if (output && later.op !== "rope" && covers(output, made)) return readers
+    if (output) left = left.flatMap((each) => without(each, output))
+    if (left.length === 0) return readers
   }
-  return [logits, hidden].some((view) => meets(view, made)) ? [...readers, "host"] : readers
-}
-
-function covers(a: View | Codes, b: View | Codes): boolean {
-  if (isCodes(a) || isCodes(b)) return isSame(a, b)
-  return a.buffer === b.buffer && a.from <= b.from && a.from + a.columns >= b.from + b.columns
+  const isGiven = [logits, hidden].some((view) => left.some((each) => meets(view, each)))
+  return isGiven ? [...readers, "host"] : readers
 }
 
 /** Codes and columns. */
@@ -259,7 +281,8 @@ class MadeFragments extends Fragments {
         this.sums.passBarrier()
         continue
       }
-      fragment.write(this, step)
+      if (step.op === "rope") this.#own = this.#turned(step)
+      else fragment.write(this, step)
       this.#made.set(keyOf(outputOf(step) as View), this.#own!)
     }
     const { kept } = this.#making
@@ -269,6 +292,26 @@ class MadeFragments extends Fragments {
           for (const each of kept) this.#keep(each)
         }),
       )
+  }
+
+  /** Either of a pair, which both are computed for. */
+  #turned({
+    view,
+    headDim,
+    ropeTable,
+  }: Extract<RowStep, { op: "rope" }>): (column: Value) => Value {
+    const { k } = this
+    const [x, table] = [this.cells(view), this.cells(ropeTable)]
+    const half = ropeTable.columns / 2
+    return (column) => {
+      const i = k.let(column.rem(headDim))
+      const pair = k.let(i.rem(half))
+      const first = k.let(column.sub(i).add(pair))
+      const [cos, sin] = [table.load(pair), table.load(pair.add(half))]
+      const [one, other] = turnedPair(x.load(first), x.load(first.add(half)), cos, sin)
+      const turned = select(i.lt(half), one, other)
+      return 2 * half === headDim ? turned : select(i.lt(2 * half), turned, x.load(column))
+    }
   }
 
   #keep(made: View | Codes): void {

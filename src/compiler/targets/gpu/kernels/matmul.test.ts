@@ -19,7 +19,12 @@ import {
   isIntegerCodec,
   type RoundingCodec,
 } from "../../../../runtime/format.ts"
-import { type Activation, activations, elementwise } from "../../../graph/elementwise.ts"
+import {
+  type Activation,
+  activations,
+  type ElementwiseName,
+  elementwise,
+} from "../../../graph/elementwise.ts"
 import { type Buffer, type Plan, partEnds, type Step, wideCodes } from "../../../plan.ts"
 import { addParts, dotCodesFour, dotFour, dotWideFour, quantize } from "../../reference/kernels.ts"
 import type { Codes, Floats } from "../../reference/parameters.ts"
@@ -49,6 +54,8 @@ interface Product {
   roundsInPlace?: true
   /** Before that, steps activate the output and multiply it with other rows. */
   times?: Activation
+  /** The step behind applies this, with its number, where the output lies. */
+  applied?: readonly [ElementwiseName, number]
 }
 
 /** Buffers of the plan that computes nothing else. */
@@ -134,7 +141,12 @@ class Case {
   }
 
   #stepsBehind(): Step[] {
-    const { rounds, outputs, times, from = 0 } = this.#product
+    const { rounds, outputs, times, applied, from = 0 } = this.#product
+    if (applied) {
+      const [name, by] = applied
+      const { output } = this.#step
+      return [{ rows: "wanted", op: "apply", function: name, by, input: output, output }]
+    }
     if (!rounds) return []
     const group = this.#roundedGroup
     const codes = this.#product.roundsInPlace ? CODES : ROUNDED
@@ -183,8 +195,9 @@ class Case {
     const { outputs, from = 0 } = this.#product
     const data = this.#plan.buffers.map((buffer) => this.#rowsOf(buffer, count))
     const places = data.map((rows) => Memory.of(rows))
-    const isRounded = this.#product.rounds !== undefined && most !== undefined
-    const expected = this.#expected(data, count, isRounded ? this.#product.times : undefined)
+    const isFew = most !== undefined
+    const isRounded = this.#product.rounds !== undefined && isFew
+    const expected = this.#expected(data, count, isFew ? this.#product : {})
     const written = [ROUNDED, ROUNDED_SCALES]
     if (this.#step.epilogue.kind !== "add") written.push(OUTPUT)
     for (const id of written) places[id] = new Memory(data[id]!.byteLength)
@@ -271,7 +284,7 @@ class Case {
   #expected(
     data: readonly (Float32Array | Int8Array)[],
     count: number,
-    times?: Activation,
+    { times, applied }: Pick<Product, "times" | "applied">,
   ): Float32Array {
     const { codec, input, columns, outputs, end = "store", bias, from = 0 } = this.#product
     const { epilogue } = this.#step
@@ -310,6 +323,7 @@ class Case {
         if (epilogue.kind === "gated") out[at] = elementwise[epilogue.activation].js(y!) * up!
         else if (times)
           out[at] = elementwise[times].js(y!) * data[TO]![row * strideIn(TO) + from + n]!
+        else if (applied) out[at] = elementwise[applied[0]].js(y!, applied[1])
         else if (end === "store") out[at] = y!
         else {
           const to = end === "add" ? OUTPUT : TO
@@ -357,11 +371,41 @@ test.each(activations)(
   (times) => {
     const product = { codec: "q4f16_1", input: "int8", columns: 300, outputs: 70 } as const
     const own = new Case({ ...product, rounds: "q4f16_1", times, bias: true, from: 3 })
-    expect(own.ending?.gate?.activation).toBe(times)
+    expect(own.ending?.applied?.function).toBe(times)
     expectEqualBits({ ...product, rounds: "q4f16_1", times })
     expectEqualBits({ ...product, rounds: "q4f16_1", times, bias: true, from: 3 })
   },
 )
+
+test("something is applied to rows where they are few", () => {
+  const applied = { outputs: 37, applied: ["cap", 3] } as const
+  expectEqualBits({ codec: "bf16", input: "float", columns: 41, bias: true, ...applied })
+  expectEqualBits({ codec: "q4f16_1", input: "int8", columns: 300, from: 3, ...applied })
+})
+
+test("nothing is applied to rows that others read, or where a group of threads still reads", () => {
+  const view = (buffer: number) => ({ buffer, from: 0, columns: 32 })
+  const product = {
+    ...{ rows: "tokens", op: "matmul", input: { kind: "float", view: view(INPUT) }, weight: 0 },
+    ...{ bias: undefined, parts: 8, epilogue: { kind: "store" }, output: view(OUTPUT) },
+  } as Matmul
+  const applied = (output: number, later: Step[] = []) => {
+    const apply = { rows: "tokens", op: "apply", function: "cap", by: 3 } as const
+    const behind: Step[] = [{ ...apply, input: view(OUTPUT), output: view(output) }]
+    const results = { logits: view(output), hidden: view(-1) }
+    const steps = [product, ...behind, ...later]
+    const plan = { ...results, steps, parameters: [{ codec: "f16" }] } as unknown as Plan
+    return endingOf(plan, product, behind) !== undefined
+  }
+  const copy = (from: number): Step => {
+    return { rows: "tokens", op: "copy", input: view(from), output: view(TO) }
+  }
+  expect(applied(OUTPUT)).toBe(true)
+  expect(applied(ACTIVATED, [copy(ACTIVATED)])).toBe(true)
+  expect(applied(OUTPUT, [copy(OUTPUT)])).toBe(true)
+  expect(applied(ACTIVATED, [copy(OUTPUT)])).toBe(false)
+  expect(applied(INPUT)).toBe(false)
+})
 
 // Parts of four groups and of five, where up to four are on their way at once.
 test.each([

@@ -1,9 +1,9 @@
 // Which kernels compute a product of the plan, by how many rows it has. All of them compute the same bits.
 
 import { isGroupCodec, isWideCodec } from "../../../../runtime/format.ts"
-import { type Activation, activations } from "../../../graph/elementwise.ts"
+import type { ElementwiseName } from "../../../graph/elementwise.ts"
 import type { Codes, Plan, Step, View } from "../../../plan.ts"
-import { isReadBehind } from "../../runs.ts"
+import { isReadBehind, viewsRead } from "../../runs.ts"
 import { once } from "../ir/builder.ts"
 import type { Kernel } from "../ir/ir.ts"
 import type { Binding, Choice, Launch } from "../launch.ts"
@@ -16,6 +16,7 @@ import {
   type ProductEnd,
   type ProductKind,
 } from "./products.ts"
+import { isNarrow } from "./rows.ts"
 import {
   isTiled,
   LAID,
@@ -53,53 +54,65 @@ function tileOf(kind: ProductKind, rows: 32 | 64, [best, ...others]: readonly Un
   return others.length > 0 ? { ...made, otherwise: tileOf(kind, rows, others) } : made
 }
 
-/** What becomes of a product's rows instead of being stored. */
+/** What becomes of a product's rows instead of being stored: a function of them, which may be multiplied with other rows; or codes. */
 export interface Ending {
-  codes: Codes
-  /** They are activated and multiplied with other rows before they are rounded. */
-  gate: { activation: Activation; by: View } | undefined
+  applied:
+    | { function: ElementwiseName; by: number | undefined; times: View | undefined }
+    | undefined
+  to: View | Codes
 }
 
 /**
  * What the steps behind a product make of its rows, if nobody else reads these: of up to MOST_FEW rows the product does so itself.
  */
 export function endingOf(plan: Plan, step: Matmul, behind: readonly Step[]): Ending | undefined {
-  const next = behind.at(-1)
-  if (next?.op !== "quantize" || next.rows !== step.rows) return undefined
-  const { output, epilogue } = step
-  if (epilogue.kind === "add" || isWideCodec(next.output.codec) || !canRound(next.output.group))
-    return undefined
-  const gate = behind.length > 1 ? gateOf(plan, step, behind) : undefined
-  if (behind.length > 1 && !gate) return undefined
-  const rounded = gate ? (behind[1] as Step & { op: "multiply" }).output : output
-  if (!isSame(next.input, rounded)) return undefined
-  // Some groups of threads are done when others begin to read.
+  const { output, epilogue, rows } = step
+  const last = behind.at(-1)
+  if (behind.some((each) => each.rows !== rows) || epilogue.kind === "add") return undefined
+  const applied =
+    behind.length > 1 || last?.op === "apply" ? appliedOf(plan, step, behind) : undefined
+  if (last?.op === "apply") {
+    // A product that a run can take in leaves it to that.
+    if (!applied || isNarrow(plan, step)) return undefined
+    // Some groups of threads are done when others begin to read.
+    const isGiven = viewsRead(step).some(({ buffer }) => buffer === last.output.buffer)
+    return isGiven ? undefined : { applied, to: last.output }
+  }
+  if (last?.op !== "quantize" || (behind.length > 1 && !applied?.times)) return undefined
+  if (isWideCodec(last.output.codec) || !canRound(last.output.group)) return undefined
+  const rounded = applied ? (behind[1] as Step & { op: "multiply" }).output : output
+  if (!isSame(last.input, rounded)) return undefined
+  // The same of codes.
   const { input } = step
-  const { codes, scales } = next.output
+  const { codes, scales } = last.output
   if (input.kind !== "float" && (input.codes.codes === codes || input.codes.scales === scales))
     return undefined
-  const isRead = isReadBehind(plan, plan.steps.indexOf(next), rounded)
-  return isRead ? undefined : { codes: next.output, gate }
+  const isRead = isReadBehind(plan, plan.steps.indexOf(last), rounded)
+  return isRead ? undefined : { applied, to: last.output }
 }
 
-/** What activates the rows of a product and multiplies them with others, before a third step rounds them. */
-function gateOf(
+/** What is applied to the rows of a product; and multiplied with others before a third step rounds them. */
+function appliedOf(
   plan: Plan,
-  { rows, output, epilogue }: Matmul,
+  { output, epilogue }: Matmul,
   [apply, multiply, ...others]: readonly Step[],
-): Ending["gate"] {
-  if (apply?.op !== "apply" || multiply?.op !== "multiply" || others.length > 1) return undefined
-  const activation = activations.find((name) => name === apply.function)
-  if (!activation || epilogue.kind !== "store") return undefined
-  if ([apply, multiply].some((each) => each.rows !== rows)) return undefined
+): Ending["applied"] {
+  if (apply?.op !== "apply" || epilogue.kind !== "store" || !isSame(apply.input, output))
+    return undefined
+  const isReadLater = (step: Step, view: View) => isReadBehind(plan, plan.steps.indexOf(step), view)
+  const { function: name, by } = apply
+  if (!multiply) {
+    const isLate = !isSame(apply.output, output) && isReadLater(apply, output)
+    return isLate ? undefined : { function: name, by, times: undefined }
+  }
+  if (multiply.op !== "multiply" || others.length > 1) return undefined
   const { a, b } = multiply
-  const isOwn = isSame(apply.input, output) && isSame(a, apply.output)
-  if (!isOwn || b.columns !== a.columns) return undefined
+  if (!isSame(a, apply.output) || b.columns !== a.columns) return undefined
   // What it is multiplied with was there before.
   if ([output, apply.output].some(({ buffer }) => buffer === b.buffer)) return undefined
   const at = plan.steps.indexOf(multiply)
   const isLate = isReadBehind(plan, at, apply.output) || isReadBehind(plan, at - 1, output)
-  return isLate ? undefined : { activation, by: b }
+  return isLate ? undefined : { function: name, by, times: b }
 }
 
 const isSame = (a: View, b: View) =>
@@ -183,7 +196,10 @@ function kindOf(plan: Plan, step: Matmul, ending?: Ending): ProductKind {
   const { input, weight, bias, epilogue, output, parts } = step
   const { codec } = plan.parameters[weight]!
   const end = (): ProductEnd => {
-    if (ending?.gate) return { activated: ending.gate.activation, times: "to" }
+    if (ending?.applied) {
+      const { function: applied, by, times } = ending.applied
+      return { applied, by, ...(times && { times: "to" }) }
+    }
     if (epilogue.kind === "store") return "store"
     if (epilogue.kind === "gated") return { gated: epilogue.activation }
     const { buffer, from } = epilogue.to
@@ -196,7 +212,7 @@ function kindOf(plan: Plan, step: Matmul, ending?: Ending): ProductKind {
     bias: bias !== undefined,
     end: end(),
     parts,
-    ...(ending && { rounds: ending.codes.group }),
+    ...(ending && "codes" in ending.to && { rounds: ending.to.group }),
   }
 }
 
@@ -210,7 +226,7 @@ function operandsOf(plan: Plan, step: Matmul, ending?: Ending, isGiven = true): 
   const of = (buffer: number, from: number): Binding => ({ kind: "buffer", buffer, from })
   const strideIn = (buffer: number) => strideOf(plan.buffers[buffer]!)
   const { end } = kindOf(plan, step)
-  const to = end === "add to" && epilogue.kind === "add" ? epilogue.to : ending?.gate?.by
+  const to = end === "add to" && epilogue.kind === "add" ? epilogue.to : ending?.applied?.times
   const buffers: Binding[] = [{ kind: "step", region: { name: "count", of: rows } }]
   const strides: number[] = []
   if (!isGiven) {
@@ -226,14 +242,14 @@ function operandsOf(plan: Plan, step: Matmul, ending?: Ending, isGiven = true): 
   buffers.push(...weightBindings(plan, weight))
   if (bias !== undefined) buffers.push(...weightBindings(plan, bias))
   if (to) buffers.push(of(to.buffer, to.from))
-  if (ending) {
-    const { codes } = ending
-    buffers.push(of(codes.codes, 0), of(codes.scales, 0))
+  const stored = ending?.to ?? output
+  if ("codes" in stored) {
+    buffers.push(of(stored.codes, 0), of(stored.scales, 0))
     if (to) strides.push(strideIn(to.buffer))
-    strides.push(strideIn(codes.codes) / 4, strideIn(codes.scales))
+    strides.push(strideIn(stored.codes) / 4, strideIn(stored.scales))
   } else {
-    buffers.push(of(output.buffer, output.from))
-    strides.push(strideIn(output.buffer))
+    buffers.push(of(stored.buffer, stored.from))
+    strides.push(strideIn(stored.buffer))
     if (to) strides.push(strideIn(to.buffer))
   }
   return [...buffers, plan.parameters[weight]!.columns, output.columns, ...strides]

@@ -13,7 +13,7 @@ import {
   isGroupCodec,
   type WideCodec,
 } from "../../../../runtime/format.ts"
-import type { Activation } from "../../../graph/elementwise.ts"
+import { type Activation, type ElementwiseName, elementwise } from "../../../graph/elementwise.ts"
 import { WIDE_GROUP, wideCodes } from "../../../plan.ts"
 import {
   type Builder,
@@ -30,7 +30,6 @@ import {
 import { type Kernel, ROOMY } from "../ir/ir.ts"
 import { codingOf, PANEL, unitOf } from "../layout.ts"
 import { roundedWord, wideFloats } from "./codes.ts"
-import { gelu, geluTanh, quickGelu, relu2, silu } from "./numbers.ts"
 import {
   byteShift,
   columnValue,
@@ -69,15 +68,16 @@ export type Parts = 1 | 2 | 4 | typeof PARTS
 
 /**
  * As the plan's epilogues; "add" adds to what is in the output, "add to" to another buffer. A product is `under` gates where these
- * are in the output, which becomes activation(output) * y; `activated` without a gate, it is activation(y), which may be multiplied
- * with what is in that other buffer.
+ * are in the output, which becomes activation(output) * y; `applied` without a gate, it is a function of y and perhaps a number, which may
+ * be multiplied with what is in that other buffer.
  */
-export type ProductEnd =
-  | "store"
-  | "add"
-  | "add to"
-  | { activated: Activation; times?: "to" }
-  | Gated
+export type ProductEnd = "store" | "add" | "add to" | Applied | Gated
+
+interface Applied {
+  applied: ElementwiseName
+  by?: number | undefined
+  times?: "to"
+}
 
 type Gated = { limit?: number | undefined } & ({ gated: Activation } | { under: Activation })
 
@@ -92,7 +92,7 @@ export function productName({ input, codec, bias, end, parts, rounds }: ProductK
 
 function endName(end: ProductEnd): string {
   if (typeof end === "string") return end.replace(" ", "_")
-  if ("activated" in end) return `activated_${end.activated}${end.times ? "_times" : ""}`
+  if ("applied" in end) return `${end.applied}${end.times ? "_times" : ""}`
   const limit = end.limit === undefined ? "" : `_limit${end.limit}`
   return `${"gated" in end ? `gated_${end.gated}` : `under_${end.under}`}${limit}`
 }
@@ -178,20 +178,12 @@ export function productOperands(k: Builder, kind: ProductKind, made?: MadeRow): 
 
 /** Whether it reads another buffer of the output's columns. */
 const readsTo = (end: ProductEnd) =>
-  end === "add to" || (typeof end === "object" && "activated" in end && end.times === "to")
+  end === "add to" || (typeof end === "object" && "applied" in end && end.times === "to")
 
 /** Rows of the matrix that make one column of the output: a gate and its up row, or one. */
 export function halvesOf({ end }: ProductKind): number {
   return typeof end === "object" && "gated" in end ? 2 : 1
 }
-
-const activations = {
-  silu,
-  gelu,
-  gelu_tanh: geluTanh,
-  quick_gelu: quickGelu,
-  relu2,
-} as const satisfies Record<Activation, (k: Builder, x: Value) => Value>
 
 /** Which element it is of the output; and of its rows in the matrix the first, where that is not its column. */
 interface Element {
@@ -230,22 +222,24 @@ function finished(
   if (end === "add") return before().add(y!)
   const there = () => to!.load(row.mul(toStride!).add(column))
   if (end === "add to") return there().add(y!)
-  if ("activated" in end) {
-    const own = activations[end.activated](k, y!)
+  if ("applied" in end) {
+    const own = elementwise[end.applied].gpu(k, y!, end.by ?? 0)
     return end.times ? own.mul(there()) : own
   }
   const [name, gate, other] =
     "gated" in end ? [end.gated, y!, up!] : [end.under, k.let(before()), y!]
-  const [own, by] = end.limit === undefined ? [gate, other] : limited(k, end.limit, gate, other)
-  return activations[name](k, own).mul(by)
+  if (end.limit !== undefined) return limited(k, name, end.limit, gate, other)
+  return elementwise[name].gpu(k, gate).mul(other)
 }
 
 /** Cut off as the graph says; what is no number shows. */
-function limited(k: Builder, limit: number, gate: Value, up: Value): [Value, Value] {
-  const below = (x: Value) => select(x.lt(limit), x, limit)
-  const [own, other] = [k.let(below(gate)), k.let(below(up))]
-  const within = select(other.gt(-limit), other, -limit)
-  return [own.add(gate.mul(0)), within.add(up.mul(0)).add(1)]
+function limited(k: Builder, name: Activation, limit: number, gate: Value, up: Value): Value {
+  const below = (x: Value) => k.let(select(x.lt(limit), x, limit))
+  const other = below(up)
+  const within = select(other.gt(-limit), other, -limit).add(up.mul(0))
+  const most = (x: Value) => below(x).add(x.mul(0))
+  if (name === "silu") return most(k.let(elementwise.silu.gpu(k, gate))).mul(within)
+  return elementwise[name].gpu(k, most(gate)).mul(within.add(1))
 }
 
 /** As partEnds has it: the groups of columns that a part of a sum has; none behind the last part. */

@@ -4,9 +4,15 @@
 import { describe, expect, test } from "vitest"
 import { type Draws, draws } from "../../../../../test/device/draws.ts"
 import { batch } from "../../../../../test/model/steps.ts"
-import type { Region } from "../../../../runtime/gpu/regions.ts"
+import { type CountName, MOST_LISTED, type Region } from "../../../../runtime/gpu/regions.ts"
 import { StepBlock, writeResults } from "../../../../runtime/gpu/step-block.ts"
-import { newStepDone, type StepDone, type StepInput } from "../../../../runtime/program.ts"
+import {
+  NO_LOGPROBS,
+  newStepDone,
+  type SamplingRows,
+  type StepDone,
+  type StepInput,
+} from "../../../../runtime/program.ts"
 import { createSampler } from "../../../../runtime/sampling.ts"
 import type { Kernel, Statement } from "../ir/ir.ts"
 import { Memory, type Order, runKernel } from "../ir/run.ts"
@@ -67,6 +73,8 @@ function sampled(given: Draws, { chunkTokens, order, more = 2, launches }: Optio
   const scratch = new Map<string, Memory>()
   let region = 0
   for (const { kernel, operands, groups } of all) {
+    const [, chunks, asked] = groups as readonly [unknown, number, { count: CountName }]
+    const isLaunched = block.countOf(asked.count) > 0
     const bound = operands.map((operand) => {
       if (typeof operand === "number") return operand
       if (operand.kind === "buffer") return rows
@@ -77,7 +85,8 @@ function sampled(given: Draws, { chunkTokens, order, more = 2, launches }: Optio
       scratch.set(name, memory)
       return memory
     })
-    runKernel(kernel, bound, [count + more, groups[1] as number, 1], { order: order ?? "forward" })
+    if (isLaunched)
+      runKernel(kernel, bound, [count + more, chunks, 1], { order: order ?? "forward" })
   }
   const done = newStepDone(input, { hidden: 0, vocabulary })
   writeResults(words.u8().slice(0, StepBlock.resultBytes(count)), given.rows, done)
@@ -102,6 +111,19 @@ function some(vocabulary: number, count: number, seed: number): Draws {
   return given
 }
 
+/** The same, but that whatever is drawn keeps few tokens by top-k. */
+function few(given: Draws): Draws {
+  const { topK } = given.rows
+  for (const [row, kept] of topK.entries())
+    if (kept <= 0 || kept > MOST_LISTED) topK[row] = row % 3 === 0 ? MOST_LISTED : 1 + row
+  return given
+}
+
+function greedy(given: Draws): Draws {
+  given.rows.temperature.fill(0)
+  return given
+}
+
 function expectSame(given: Draws, options: Options = {}): void {
   expect(sampled(given, options)).toEqual(defined(given))
 }
@@ -115,6 +137,16 @@ describe("rows are drawn as the definition draws them", () => {
     ["1,000 tokens in chunks of 300", some(1000, 30, 5), { chunkTokens: 300 }],
     ["2,560 tokens", some(2560, 40, 6), {}],
     ["9,000 tokens, two chunks", some(9000, 12, 7), {}],
+    ["70 tokens, greedy", greedy(some(70, 8, 5)), {}],
+    ["one token, few of which are kept", few(some(1, 6, 1)), {}],
+    ["70 tokens, few", few(some(70, 20, 8)), { more: 14, order: "shuffled" }],
+    [
+      "70 tokens in chunks of 32, few",
+      few(some(70, 16, 4)),
+      { chunkTokens: 32, order: "backward" },
+    ],
+    ["1,000 tokens in chunks of 300, few", few(some(1000, 12, 5)), { chunkTokens: 300 }],
+    ["9,000 tokens, two chunks, few", few(some(9000, 6, 7)), {}],
   ])("%s", (_, given, options) => expectSame(given, options))
 })
 
@@ -163,19 +195,32 @@ function withoutBarrier(kernel: Kernel, nth: number): Kernel | undefined {
 
 describe("faults are noticed", () => {
   const vocabulary = 70
-  const given = demanding(vocabulary)
-  const wanted = defined(given)
+  const listed = demanding(vocabulary)
+  const unlisted = demanding(vocabulary)
+  unlisted.rows.topK[1] = 0
+  const steps = [
+    { given: listed, wanted: defined(listed), asks: ["listed", "described"] },
+    {
+      ...{ given: unlisted, wanted: defined(unlisted) },
+      asks: ["unlisted", "raced", "counted", "weighed", "described"],
+    },
+  ]
   const inChunks = [vocabulary, 32].map((tokens) => samplerLaunches(plan(vocabulary), tokens))
-  const isNoticed = (launches: Launch[]) => {
-    try {
-      expect(sampled(given, { launches })).toEqual(wanted)
-      return false
-    } catch {
-      return true
-    }
-  }
+  /** In a step that takes the launch which is faulty. */
+  const isNoticed = (launches: Launch[], faulty?: Launch) =>
+    steps.some(({ given, wanted, asks }) => {
+      const { count } = (faulty?.groups[2] ?? { count: "" }) as { count: string }
+      if (faulty && !asks.includes(count.replace("asked ", ""))) return false
+      try {
+        expect(sampled(given, { launches })).toEqual(wanted)
+        return false
+      } catch {
+        return true
+      }
+    })
 
-  test("which are none", () => expect(inChunks.map(isNoticed)).toEqual([false, false]))
+  test("which are none", () =>
+    expect(inChunks.map((each) => isNoticed(each))).toEqual([false, false]))
 
   const kernels = [...new Set(inChunks[0]!.map(({ kernel }) => kernel))]
   test.each(kernels.map((kernel) => [kernel.name, kernel] as const))(
@@ -185,7 +230,10 @@ describe("faults are noticed", () => {
       for (let nth = 0; faulty; faulty = withoutBarrier(kernel, ++nth)) {
         const planted = faulty
         const isSeen = inChunks.some((launches) =>
-          isNoticed(launches.map((l) => (l.kernel === kernel ? { ...l, kernel: planted } : l))),
+          isNoticed(
+            launches.map((l) => (l.kernel === kernel ? { ...l, kernel: planted } : l)),
+            launches.find((l) => l.kernel === kernel),
+          ),
         )
         expect({ nth, isSeen }).toEqual({ nth, isSeen: true })
       }
@@ -199,7 +247,57 @@ describe("faults are noticed", () => {
       const operands = launch.operands.map((o) => (o === vocabulary ? vocabulary + 1 : o))
       const hasTokens = operands.some((operand, i) => operand !== launch.operands[i])
       const planted = launches!.map((l) => (l === launch ? { ...l, operands } : l))
-      expect(isNoticed(planted)).toBe(hasTokens)
+      expect(isNoticed(planted, launch)).toBe(hasTokens)
     }
   })
+})
+
+test("what a step asks of the sampler", () => {
+  const launched = (change: (rows: SamplingRows) => void) => {
+    const given = some(9000, 2, 9)
+    const { rows } = given
+    rows.temperature.fill(1)
+    rows.topK.fill(0)
+    rows.topP.fill(1)
+    rows.topLogprobs.fill(NO_LOGPROBS)
+    change(rows)
+    const block = new StepBlock(
+      {
+        limits: { blocks: [1], tokens: 2, sequences: 1, rows: 2 },
+        sinks: 0,
+        vocabulary: 9000,
+        taken: 0,
+      },
+      [],
+    )
+    block.fill(stepOf(given))
+    return samplerLaunches(plan(9000)).flatMap(({ kernel, groups }) => {
+      const { count } = groups[2] as { count: CountName }
+      return block.countOf(count) > 0 ? [kernel.name.replace("sampler_", "")] : []
+    })
+  }
+  const four = (name: string) => Array<string>(4).fill(name)
+  expect(launched((rows) => rows.temperature.fill(0))).toEqual(["score", "tell"])
+  expect(launched((rows) => rows.topP.fill(0))).toEqual(["score", "tell"])
+  expect(launched(() => {})).toEqual(["score", "race", "tell"])
+  expect(launched((rows) => rows.topK.fill(MOST_LISTED))).toEqual(["list", "settle"])
+  expect(launched((rows) => rows.topK.set([1]))).toEqual([
+    "score",
+    ...four("select"),
+    "race",
+    "tell",
+  ])
+  expect(
+    launched((rows) => {
+      rows.topK.set([1])
+      rows.temperature.set([1, 0])
+      rows.topLogprobs.fill(0)
+    }),
+  ).toEqual(["list", "describe", "settle"])
+  expect(
+    launched((rows) => {
+      rows.topK.fill(MOST_LISTED + 1)
+      rows.topP.fill(1 - 2 ** -24)
+    }),
+  ).toEqual(["score", ...four("select"), ...four("select"), "race", "tell"])
 })

@@ -10,9 +10,16 @@
 //   describe  what log-probabilities need, for the rows that want them
 //   tell      chunks are put together: the row's results
 //
-// Rows that want nothing of a kernel, or are not there, pass its barriers and do nothing.
+// Where all rows that are drawn keep few tokens by top-k, two kernels do all of this:
+//
+//   list      scores as well, and then the first of each chunk's tokens, as many as the row keeps
+//   settle    one group has what chunks list: both cuts, the race, the results
+//
+// What no row of a step asks for is not launched. Rows that want nothing of a kernel, or are not there, pass its barriers and do nothing.
 
 import {
+  type AskedName,
+  MOST_LISTED,
   NO_MASK,
   RESULT_WORDS,
   resultWord,
@@ -65,10 +72,11 @@ const chunkWord = {
   sumHigh: 6,
   tops: 8, // [MAX_TOP_LOGPROBS, 2] keys of logits and their tokens
   bins: 48, // [2, 3, BINS] of this pass and the last: how many, and the two words of what they weigh
+  listed: 48, // [MOST_LISTED, 2] in their place: keys and tokens by these, and NOTHING behind the last one
 } as const
-type ChunkWord = Exclude<keyof typeof chunkWord, "tops" | "bins">
+type ChunkWord = Exclude<keyof typeof chunkWord, "tops" | "bins" | "listed">
 const BINS_WORDS = 3 * BINS
-const CHUNK_WORDS = chunkWord.bins + 2 * BINS_WORDS
+const CHUNK_WORDS = chunkWord.bins + Math.max(2 * BINS_WORDS, 2 * MOST_LISTED)
 
 const UNSOUND = 0xffffffff // a key above all keys
 const NO_END = 0xffffffff
@@ -88,6 +96,13 @@ interface Limits {
   topK: Value
   topPart: Value
   inverseTemperature: Value
+}
+
+/** Some tokens in the order of their ids, by numbers from one to another. */
+interface Tokens {
+  from: Value
+  to: Value
+  load: (i: Value) => Best
 }
 
 /** How the tokens that are in question are known after some passes. */
@@ -137,7 +152,8 @@ class Draw {
 
   // ---------------------------------------------------------------- score
 
-  score(): void {
+  /** @param lists the first of the chunk's tokens as well */
+  score(lists = false): void {
     const k = this.#k
     const logits = this.#logits()
     const scores = this.#scores()
@@ -168,6 +184,7 @@ class Draw {
     this.#penalise(countStart, countEnd)
     this.#threads.barrier()
     this.#eachToken(isChanged, (token) => finish(token, k.let(scores.load(token).bits("f32"))))
+    if (lists) this.#list()
     const [likeliest, largest] = this.#threads.bests([
       best.now,
       { key: most.now, token: u32(0) },
@@ -176,6 +193,9 @@ class Draw {
       bestKey: select(largest.key.eq(UNSOUND), u32(UNSOUND), likeliest.key),
       bestToken: likeliest.token,
       most: largest.key,
+      // There may be no race.
+      raceKey: u32(NOTHING),
+      raceToken: u32(0),
     })
   }
 
@@ -374,22 +394,15 @@ class Draw {
     }
   }
 
-  /** The token behind the first `count` of this chunk that have a key. */
-  #endOf(isWanted: Value, key: Value, count: Value): Value {
+  /** The token behind the first `count` of some that have a key, in the order of their ids. */
+  #endOf(isWanted: Value, key: Value, count: Value, of = this.#ownTokens()): Value {
     const k = this.#k
-    const scores = this.#scores()
-    // Threads take neighbours, the last thread the first ones, as sums are from the end.
-    const each = k.let(
-      this.#wordOf("chunkTokens")
-        .add(THREADS - 1)
-        .div(THREADS),
-    )
-    const { from, to } = this.#tokens()
-    const turn = u32(THREADS - 1).sub(k.lane)
-    const first = k.let(from.add(turn.mul(each)))
-    const last = k.let(first.add(each).min(to))
+    const { first, last } = this.#neighbours(of)
     const eachEqual = (body: (token: Value) => void) =>
-      k.for(first, last, 1, (token) => k.if(scores.load(token).eq(key), () => body(token)))
+      k.for(first, last, 1, (i) => {
+        const other = of.load(i)
+        k.if(other.key.eq(key), () => body(other.token))
+      })
     const equals = k.variable(u32(0))
     k.if(isWanted, () => eachEqual(() => equals.set(equals.now.add(1))))
     const { own, later } = this.#threads.fromTheEnd({ low: equals.now, high: u32(0) })
@@ -405,32 +418,221 @@ class Draw {
     return this.#threads.tell(isTold, [end.now])[0]!
   }
 
+  #ownTokens(): Tokens {
+    const scores = this.#scores()
+    const { from, to } = this.#tokens()
+    return { from, to, load: (token) => ({ key: scores.load(token), token }) }
+  }
+
+  /** Threads take neighbours, the last thread the first ones, as sums are from the end. */
+  #neighbours({ from, to }: Tokens): { first: Value; last: Value } {
+    const k = this.#k
+    const each = k.let(
+      to
+        .sub(from)
+        .add(THREADS - 1)
+        .div(THREADS),
+    )
+    const turn = u32(THREADS - 1).sub(k.lane)
+    const first = k.let(from.add(turn.mul(each)))
+    return { first, last: k.let(first.add(each).min(to)) }
+  }
+
+  // ---------------------------------------------------------------- list
+
+  /** Behind the scores, the first tokens of the chunk: no more can be among the row's first ones. */
+  #list(): void {
+    const k = this.#k
+    const { isDrawn, topK } = this.#limits()
+    const isWanted = k.let(isDrawn.ne(0))
+    const own = this.#ownTokens()
+    const count = k.let(select(isWanted, topK, 0))
+    const all = (body: (token: Best) => void) => this.#each(isWanted, own, body)
+    const { key, above, target } = this.#narrow(all, (all) => ({
+      low: all.low.min(count),
+      high: u32(0),
+    }))
+    const equals = k.let(target.low.sub(above.low)) // so many of these are listed
+    const { first, last } = this.#neighbours(own)
+    const neighbours = (body: (token: Best, isEqual: Value) => void) =>
+      k.if(isWanted.and(target.low.ne(0)), () =>
+        k.for(first, last, 1, (i) => {
+          const token = own.load(i)
+          k.if(token.key.ge(key), () => body(token, k.let(token.key.eq(key))))
+        }),
+      )
+    const mine = { low: k.variable(u32(0)), high: k.variable(u32(0)) } // how many equals, and others
+    neighbours((_, isEqual) => {
+      mine.low.set(mine.low.now.add(select(isEqual, u32(1), 0)))
+      mine.high.set(mine.high.now.add(select(isEqual, u32(0), 1)))
+    })
+    const { later } = this.#threads.fromTheEnd({ low: mine.low.now, high: mine.high.now })
+    const met = k.variable(later.low) // equals before
+    const place = k.variable(later.high.add(later.low.min(equals)))
+    const found = this.#buffer("found")
+    const to = k.let(this.#ofChunk(this.#chunk).add(chunkWord.listed))
+    neighbours((token, isEqual) => {
+      k.if(isEqual.not().or(met.now.lt(equals)), () => {
+        const at = k.let(to.add(place.now.mul(2)))
+        found.store(at, token.key)
+        found.store(at.add(1), token.token)
+        place.set(place.now.add(1))
+      })
+      met.set(met.now.add(select(isEqual, u32(1), 0)))
+    })
+    k.for(target.low.add(k.lane), count, THREADS, (i) => {
+      const at = k.let(to.add(i.mul(2)))
+      found.store(at, NOTHING)
+      found.store(at.add(1), NOTHING)
+    })
+  }
+
+  /**
+   * The key at which some tokens reach a target, in the order of their keys, within this group: found byte by byte. They are counted,
+   * or weighed where there are weights.
+   * @param each calls for every token of this thread's
+   * @param targetOf of what all have
+   */
+  #narrow(
+    each: (body: (token: Best) => void) => void,
+    targetOf: (all: Whole) => Whole,
+    weightOf?: (key: Value) => Whole,
+  ): { key: Value; above: Whole; target: Whole } {
+    const k = this.#k
+    const variable = () => ({ low: k.variable(u32(0)), high: k.variable(u32(0)) })
+    const nowOf = ({ low, high }: ReturnType<typeof variable>) => ({ low: low.now, high: high.now })
+    const prefix = k.variable(u32(0))
+    const [above, target] = [variable(), variable()]
+    k.for(0, DIGITS, 1, (digit) => {
+      const beyond = k.let(u32(31).sub(digit.mul(8))) // bits but one, as a shift is less than 32
+      const below = k.let(u32(24).sub(digit.mul(8)))
+      const bins = this.#threads.clearBins()
+      each(({ key }) =>
+        k.if(key.ne(NOTHING).and(key.shr(1).shr(beyond).eq(prefix.now)), () => {
+          const bin = k.let(key.shr(below).and(BINS - 1))
+          if (weightOf) bins.addShare(bin, weightOf(key))
+          else bins.count(bin)
+        }),
+      )
+      const { count, share } = bins.ofLane()
+      const { all, own, later } = this.#threads.fromTheEnd(
+        weightOf ? share : { low: count, high: u32(0) },
+      )
+      k.if(digit.eq(0), () => {
+        const { low, high } = targetOf(all)
+        target.low.set(low)
+        target.high.set(high)
+      })
+      const without = named(k, addWhole(k, nowOf(above), later))
+      const isReached = reaches(k, addWhole(k, nowOf(above), own), nowOf(target))
+      const isIn = isReached.and(reaches(k, without, nowOf(target)).not())
+      // Where there are no tokens, thread 0 tells something.
+      const isNone = target.low.now.or(target.high.now).eq(0)
+      const isTold = isIn.or(isNone.and(k.lane.eq(0)))
+      const told = this.#threads.tell(isTold, [k.lane, without.low, without.high])
+      const [bin, low, high] = told as [Value, Value, Value]
+      prefix.set(prefix.now.shl(8).or(bin))
+      above.low.set(low)
+      above.high.set(high)
+    })
+    return { key: prefix.now, above: nowOf(above), target: nowOf(target) }
+  }
+
+  /** Each thread takes every 256th. */
+  #each(isWanted: Value, { from, to, load }: Tokens, body: (token: Best) => void): void {
+    const k = this.#k
+    k.if(isWanted, () =>
+      k.for(from.add(k.lane), to, THREADS, (i) => {
+        const { key, token } = load(i)
+        body({ key: k.let(key), token: k.let(token) })
+      }),
+    )
+  }
+
+  // ---------------------------------------------------------------- settle
+
+  /** One group, whatever the chunks, of what these have listed. */
+  settle(): void {
+    const k = this.#k
+    const limits = this.#limits()
+    const [best, largest] = this.#bests(["bestKey", "bestToken"], ["most", undefined])
+    const isWanted = k.let(limits.isDrawn.ne(0).and(isSound(best)))
+    const listed = this.#listed(k.let(select(isWanted, limits.topK, 0)))
+    const isWeighed = k.let(isWanted.and(limits.isWeighed.ne(0)))
+    const all = (body: (token: Best) => void) => this.#each(isWanted, listed, body)
+    const counted = this.#narrow(all, (all) => ({ low: all.low.min(limits.topK), high: u32(0) }))
+    const first: Cut = {
+      key: counted.key,
+      end: this.#endOf(isWanted, counted.key, counted.target.low.sub(counted.above.low), listed),
+    }
+    const weight = (key: Value) => this.#share(key, best, limits)
+    const kept = (body: (token: Best) => void) =>
+      this.#each(isWeighed, listed, (token) =>
+        k.if(keeps(first, token.key, token.token), () => body(token)),
+      )
+    const weighed = this.#narrow(kept, (all) => partOf(k, all, limits.topPart), weight)
+    const equals = k.variable(u32(0)) // so many of these are kept
+    k.if(isWeighed, () => {
+      const rest = subtractWhole(k, weighed.target, weighed.above)
+      equals.set(divideWhole(k, rest, named(k, weight(weighed.key))))
+    })
+    const end = this.#endOf(isWeighed, weighed.key, equals.now, listed)
+    const cut: Cut = {
+      key: k.let(select(isWeighed, weighed.key, first.key)),
+      end: k.let(select(isWeighed, end, first.end)),
+    }
+    this.#tell(best, largest, this.#winner(limits, best, cut, all))
+  }
+
+  /** What all chunks have listed, so many each: by their ids, but for places with NOTHING. */
+  #listed(each: Value): Tokens {
+    const k = this.#k
+    const found = this.#buffer("found")
+    return {
+      from: u32(0),
+      to: k.let(each.mul(this.#wordOf("chunks"))),
+      load: (i) => {
+        const chunk = k.let(i.div(each))
+        const nth = i.sub(chunk.mul(each))
+        const from = k.let(this.#ofChunk(chunk).add(chunkWord.listed).add(nth.mul(2)))
+        return { key: found.load(from), token: found.load(from.add(1)) }
+      },
+    }
+  }
+
   // ---------------------------------------------------------------- race
 
   race(): void {
     const k = this.#k
-    const scores = this.#scores()
     const limits = this.#limits()
     const best = this.#best()
-    const [minPBits, low, high] = this.#given("minP", "noiseLow", "noiseHigh")
-    const minP = minPBits.bits("f32")
     const isCut = limits.isCounted.or(limits.isWeighed).ne(0).and(isSound(best))
     const stage = k.let(limits.isWeighed)
     const found = this.#find(k.let(isCut), stage, u32(DIGITS), limits)
     const cut = this.#cut(k.let(isCut), stage, found, best, limits)
+    const isWanted = k.let(limits.isDrawn.ne(0).and(isSound(best)))
+    const winner = this.#winner(limits, best, cut, (body) =>
+      this.#each(isWanted, this.#ownTokens(), body),
+    )
+    this.#leave({ raceKey: winner.key, raceToken: winner.token })
+  }
+
+  /** The best of the tokens that are kept. @param each calls for every one of this thread's */
+  #winner(limits: Limits, best: Best, cut: Cut, each: (body: (token: Best) => void) => void): Best {
+    const k = this.#k
+    const [minPBits, low, high] = this.#given("minP", "noiseLow", "noiseHigh")
+    const minP = minPBits.bits("f32")
     const drawn = new BestSoFar(k)
-    this.#eachToken(limits.isDrawn.ne(0).and(isSound(best)), (token) => {
-      const key = scores.load(token)
+    each(({ key, token }) =>
       k.if(keeps(cut, key, token), () => {
         const behind = this.#behind(key, best, limits)
         k.if(expSingle(k, behind).ge(minP), () => {
           const score = behind.add(gumbel(k, { low, high }, token))
           drawn.meet({ key: k.let(keyOf(score)), token })
         })
-      })
-    })
-    const [winner] = this.#threads.bests([drawn.now]) as [Best]
-    this.#leave({ raceKey: winner.key, raceToken: winner.token })
+      }),
+    )
+    return this.#threads.bests([drawn.now])[0]!
   }
 
   // ---------------------------------------------------------------- describe
@@ -480,14 +682,18 @@ class Draw {
 
   /** One group, whatever the chunks. */
   tell(): void {
-    const k = this.#k
-    const results = this.#buffer("results")
-    const at = k.let(this.#row.mul(RESULT_WORDS))
     const [best, winner, largest] = this.#bests(
       ["bestKey", "bestToken"],
       ["raceKey", "raceToken"],
       ["most", undefined],
     )
+    this.#tell(best, largest, winner)
+  }
+
+  #tell(best: Best, largest: Best, winner: Best): void {
+    const k = this.#k
+    const results = this.#buffer("results")
+    const at = k.let(this.#row.mul(RESULT_WORDS))
     const { isDrawn } = this.#limits()
     const tops = this.#tops(best)
     const token = k.let(select(isDrawn.ne(0), winner.token, best.token))
@@ -749,10 +955,12 @@ function phase(name: string, write: (draw: Draw) => void): Phase {
 }
 
 const score = phase("score", (draw) => draw.score())
+const list = phase("list", (draw) => draw.score(true))
 const narrow = phase("select", (draw) => draw.select())
 const race = phase("race", (draw) => draw.race())
 const describe = phase("describe", (draw) => draw.describe())
 const tell = phase("tell", (draw) => draw.tell())
+const settle = phase("settle", (draw) => draw.settle())
 
 /** Of the step's rows of logits, the results. */
 export function samplerLaunches(
@@ -788,23 +996,33 @@ export function samplerLaunches(
     firstPass: 0,
     lastPass: PASSES,
   }
-  const launch = ({ kernel, operands }: Phase, groups: number, changed = {}): Launch => {
+  const launch = (
+    asked: AskedName,
+    { kernel, operands }: Phase,
+    groups: number,
+    changed = {},
+  ): Launch => {
     const all = { ...bindings, ...changed }
     return {
       kernel,
       operands: operands.map((name) => all[name]),
-      groups: [{ rows: "logits", per: 1 }, groups, 1],
+      groups: [{ rows: "logits", per: 1 }, groups, { count: `asked ${asked}`, per: 1 }],
     }
   }
   // A pass needs what all groups have found in the last one.
   const passes = Array.from({ length: PASSES }, (_, firstPass) =>
-    launch(narrow, chunks, { firstPass, lastPass: firstPass + 1 }),
+    launch(firstPass < DIGITS ? "counted" : "weighed", narrow, chunks, {
+      firstPass,
+      lastPass: firstPass + 1,
+    }),
   )
   return [
-    launch(score, chunks),
-    ...(chunks === 1 ? [launch(narrow, 1)] : passes),
-    launch(race, chunks),
-    launch(describe, chunks),
-    launch(tell, 1),
+    launch("unlisted", score, chunks),
+    launch("listed", list, chunks),
+    ...(chunks === 1 ? [launch("raced", narrow, 1)] : passes),
+    launch("raced", race, chunks),
+    launch("described", describe, chunks),
+    launch("unlisted", tell, 1),
+    launch("listed", settle, 1),
   ]
 }

@@ -1,0 +1,29 @@
+// The texts of a transcript, as they come, as the events of a reply.
+
+import type { ReplyEvent } from "../conversation.ts"
+
+/** Of all that a recording took. */
+export interface CountedUsage {
+  promptTokens: number
+  cachedTokens: number
+  completionTokens: number
+}
+
+/** Without blanks around all of it. */
+export async function* replyOf(
+  texts: AsyncIterable<string>,
+  usage: CountedUsage,
+): AsyncGenerator<ReplyEvent> {
+  let held = "" // blanks that may be the last
+  let isBegun = false
+  for await (const piece of texts) {
+    const whole = isBegun ? held + piece : piece.trimStart()
+    const text = whole.trimEnd()
+    held = whole.slice(text.length)
+    if (text === "") continue
+    isBegun = true
+    yield { kind: "content", choice: 0, text, logprobs: [] }
+  }
+  yield { kind: "finish", choice: 0, reason: "stop" }
+  yield { kind: "usage", usage: { ...usage, reasoningTokens: 0 } }
+}
