@@ -28,19 +28,18 @@ let scratch: string
 let stronger: string
 beforeAll(() => {
   scratch = mkdtempSync(join(tmpdir(), "choices-"))
-  stronger = changed("mlx", "adapter_config.json", (config) => {
-    config.lora_parameters.scale *= 2
-  })
+  stronger = strengthened("mlx")
 })
 afterAll(() => rmSync(scratch, { recursive: true }))
 
-/** A golden adapter with a file that says something else. */
-function changed(name: string, file: string, change: (json: any) => void): string {
+/** An adapter of mlx-lm's, twice as strong. */
+function strengthened(name: string): string {
   const folder = mkdtempSync(join(scratch, "adapter-"))
   cpSync(golden(name), folder, { recursive: true })
-  const json = JSON.parse(readFileSync(join(folder, file), "utf8"))
-  change(json)
-  writeFileSync(join(folder, file), JSON.stringify(json))
+  const file = join(folder, "adapter_config.json")
+  const config = JSON.parse(readFileSync(file, "utf8"))
+  config.lora_parameters.scale *= 2
+  writeFileSync(file, JSON.stringify(config))
   return folder
 }
 
