@@ -101,7 +101,8 @@ function loss(): { lost: Promise<Problem>; onLost: (reason: Problem) => void } {
 async function opened(http: Http, models: Models): Promise<Ready> {
   const loaded = await models.loaded
   http.open(models.served)
-  const { chat, engine, summary, weightsFrom, service } = loaded[0]!
+  const { chat, engine, summary, weightsFrom, services } = loaded[0]!
+  const [service] = services
   const summaries = loaded.map((each) => each.summary)
   const answering = withDefaults(chat, service.defaults)
   const { transcripts } = service

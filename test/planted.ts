@@ -15,6 +15,37 @@ export interface PlantedFault {
 }
 
 export const planted: readonly PlantedFault[] = [
+  // ---- adapters that requests choose
+  {
+    what: "prefixes are shared between adapters",
+    file: "src/engine/memory.ts",
+    text: "adapter === undefined ? scope :",
+    fault: "adapter !== 9 ? scope :",
+    test: "test/api/adapters.test.ts",
+  },
+  {
+    what: "of what lies between factors a sequence has that of all adapters",
+    file: "src/model/adapters/chosen.ts",
+    text: "values.fill(1, row + from, row + from + rank)",
+    fault: "values.fill(1, row, row + columns)",
+    test: "test/model/choices.test.ts",
+  },
+  {
+    what: "whoever comes first chooses for all of a step",
+    file: "src/engine/batch.ts",
+    text: "sequence.sequenceGroup.request.adapter ?? 0",
+    fault: "parts[0]!.sequence.sequenceGroup.request.adapter ?? 0",
+    test: "test/api/adapters.test.ts",
+  },
+  {
+    what: "on a processor tokens have the adapters of their positions",
+    file: "src/compiler/targets/cpu/kernels/driver.h",
+    text: "return s->adapters ? s->adapters[token] : 0;",
+    fault: "return s->positions[token] % 3;",
+    test: "test/model/choices.test.ts",
+    name: "the processor computes it",
+  },
+
   // ---- Muse Glimmer's images
   {
     what: "beyond the edge of Muse Glimmer's places its outermost ones hold",

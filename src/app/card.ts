@@ -44,6 +44,11 @@ export function cardOf(prepared: PreparedModel, created: number): ModelCard {
   }
 }
 
+/** Of an adapter that requests choose by its name. */
+export function adapterCard(card: ModelCard, name: string): ModelCard {
+  return { ...card, names: [name], parent: card.names[0]! }
+}
+
 const OF_RANKERS = ["rerank"]
 const OF_WRITERS = ["transcription"]
 const OF_EMBEDDERS = ["embedding"]

@@ -62,6 +62,14 @@ async function find(name: string, options: HubOptions): Promise<Found> {
     : { path: await findPath(name, options), adapters: [] }
 }
 
+/** @throws `option_invalid` for a model of Ollama's that has several, or none */
+export async function findAdapter(name: string, options: HubOptions): Promise<string> {
+  const [adapter, ...others] = await findAdapters(name, options)
+  if (adapter !== undefined && others.length === 0) return adapter
+  const words = `${printable(name)} has ${others.length > 0 ? "several adapters" : "no adapter"}; name one.`
+  throw problem("option_invalid", { option: "--lora-modules", problem: words })
+}
+
 async function findAdapters(name: string, options: HubOptions): Promise<string[]> {
   const stored = parseOllamaName(name)
   return stored ? findOllamaAdapters(stored, options.env) : [await findPath(name, options)]

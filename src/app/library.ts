@@ -53,10 +53,11 @@ export async function load(model: string, options: LoadOptions = {}): Promise<Mo
       onLost: () => {},
     } as const
     const loading = closing.add(loadModel(prepared, surroundings))
-    const [{ embedTexts, rankTexts, startChat, startText }, { service }] = await Promise.all([
+    const [{ embedTexts, rankTexts, startChat, startText }, { services }] = await Promise.all([
       reading,
       loading.loaded,
     ])
+    const [service] = services
     const chat = (input: ChatInput, { signal, ...fields }: ChatFields = {}) =>
       new Reading(signal, (ending) => startChat(service, messagesOf(input), fields, ending))
     return {

@@ -29,7 +29,7 @@ import { DriverObstacle } from "../runtime/drivers/driver.ts"
 import { bytesOnHugePages } from "../runtime/memory.ts"
 import { type LoadableProgram, ProgramLost } from "../runtime/program.ts"
 import { openShelf } from "../runtime/shelf.ts"
-import { cardOf, fingerprintFor } from "./card.ts"
+import { adapterCard, cardOf, fingerprintFor } from "./card.ts"
 import type { PreparedModel, Summary } from "./prepared-model.ts"
 import { samplesOf } from "./samples.ts"
 import { openTemplates, type Templates } from "./texts.ts"
@@ -39,8 +39,8 @@ export interface LoadedModel {
   summary: Summary
   chat: OpenChat
   engine: Engine
-  /** As HTTP sees it. */
-  service: Service
+  /** As HTTP sees it: the model alone, then with each of the adapters that requests choose. */
+  services: readonly [Service, ...Service[]]
   /** Where the weights came from: the model's folder, or the shelf, packed by an earlier start. */
   weightsFrom: Loaded["from"]
   close(): Promise<void>
@@ -107,11 +107,16 @@ async function load(loading: Loading): Promise<LoadedModel> {
     summary,
     chat,
     engine,
-    service: {
-      ...{ chat, model, fingerprint, defaults },
-      ...(transcripts && { transcripts }),
-      samples: () => samplesOf(engine, towers),
-    },
+    services: [
+      {
+        ...{ chat, model, fingerprint, defaults },
+        ...(transcripts && { transcripts }),
+        samples: () => samplesOf(engine, towers),
+      },
+      ...summary.choices.map(({ name }, i) => ({
+        ...{ chat: chat.choosing(i + 1), model: adapterCard(model, name), fingerprint, defaults },
+      })),
+    ],
     weightsFrom: weights.from,
     close: () => closing.close(),
   }

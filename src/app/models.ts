@@ -6,7 +6,7 @@ import { type Closing, openWhole } from "../closing.ts"
 import { Problem, problem } from "../errors.ts"
 import type { ModelCard, ServedModel } from "../http/service.ts"
 import type { Log } from "../log.ts"
-import { cardOf } from "./card.ts"
+import { adapterCard, cardOf } from "./card.ts"
 import { appDefaults } from "./defaults.ts"
 import { draftingOfEach } from "./drafting.ts"
 import { type LoadedModel, loadModel, type Surroundings } from "./loaded-model.ts"
@@ -56,11 +56,12 @@ export function openModels(options: ModelsOptions, surroundings: Surroundings): 
         },
       ),
     )
-    const cards = withOwnNames(seats.map(({ card }) => card))
+    const places = seats.flatMap(({ cards }, index) => cards.map((_, at) => ({ index, at })))
+    const cards = withOwnNames(seats.flatMap(({ cards }) => cards))
     const loaded = first(residents, sharers)
     loaded.catch(() => {}) // whoever waits for it is told; nobody has to
     return {
-      served: cards.map((card, index) => servedModel(card, index, residents, options)),
+      served: cards.map((card, i) => servedModel(card, places[i]!, residents, options)),
       loaded,
       close: () => closing.close(),
     }
@@ -68,7 +69,8 @@ export function openModels(options: ModelsOptions, surroundings: Surroundings): 
 }
 
 interface Seat {
-  card: ModelCard
+  /** The model's own, then those of the adapters that requests choose. */
+  cards: readonly ModelCard[]
   source: Source<LoadedModel>
 }
 
@@ -103,7 +105,8 @@ async function prepareSeat(
       return opening(again, surroundings, (what) => log[level]({ model: card.names[0] }, what))
     },
   }
-  return { card, source }
+  const adapters = prepared.summary.choices.map(({ name }) => adapterCard(card, name))
+  return { cards: [card, ...adapters], source }
 }
 
 /** @param say tells in the log what has become of it */
@@ -145,8 +148,8 @@ function withOwnNames(cards: readonly ModelCard[]): ModelCard[] {
     const names = card.names.filter((name) => !taken.has(name))
     if (names.length === 0)
       throw problem("option_invalid", {
-        option: "MODEL",
-        problem: `${card.names[0]} is given twice; give it once.`,
+        option: card.parent === undefined ? "MODEL" : "--lora-modules",
+        problem: `${card.names[0]} is ${card.parent === undefined ? "given twice; give it once" : "the name of two; give another"}.`,
       })
     for (const name of names) taken.add(name)
     return { ...card, names }
@@ -162,9 +165,10 @@ async function first(
   return leases.map(({ value }) => value)
 }
 
+/** @param place which of the residents, and which of its services */
 function servedModel(
   card: ModelCard,
-  index: number,
+  { index, at }: { index: number; at: number },
   residents: Residents<LoadedModel>,
   { log, ...options }: ModelsOptions,
 ): ServedModel {
@@ -172,7 +176,7 @@ function servedModel(
   return {
     card,
     get loaded() {
-      return residents.at(index)?.service
+      return residents.at(index)?.services[at]
     },
     get unloadsAt() {
       return residents.endOf(index)
@@ -182,7 +186,7 @@ function servedModel(
       const either = waiting ? AbortSignal.any([signal, waiting]) : signal
       try {
         const { value, release } = await residents.lease(index, either)
-        return { service: value.service, release }
+        return { service: value.services[at]!, release }
       } catch (error) {
         if (signal.aborted || (error instanceof Problem && error.status > 0)) throw error
         if (waiting?.aborted) throw problem("request_timeout", { seconds: requestTimeout! / 1000 })

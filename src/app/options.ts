@@ -14,6 +14,8 @@ export interface ModelOptions {
   model: string
   /** Adapters, which change its weights one after the other, each by its path or its name. */
   lora?: readonly string[]
+  /** Adapters of which requests choose one, or none, by the names that these are served under. */
+  choices?: readonly NamedAdapter[]
   /** The GGUF file that a GGUF model sees with, by its path, or `none`; absent: the one that lies beside it. */
   mmproj?: string | undefined
   device?: DeviceRequest
@@ -46,6 +48,12 @@ export interface ModelOptions {
   onDownload?: (what: string, done: number, total: number) => void
   /** Told how far a long part of the start has come. */
   onProgress?: (what: string, done: number, total: number) => void
+}
+
+/** An adapter by its path or its name, and what requests call the model that it makes. */
+export interface NamedAdapter {
+  name: string
+  adapter: string
 }
 
 /** All that has a default is there. */

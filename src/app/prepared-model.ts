@@ -31,8 +31,8 @@ import type { FormatName } from "../runtime/format.ts"
 import { readableTokens } from "../runtime/manifest.ts"
 import type { Budget, Memory } from "../runtime/memory.ts"
 import { graphFor, type PreparedDrafting, prepareDrafting } from "./drafting.ts"
-import { findMmproj, findModel } from "./find-model.ts"
-import { type ModelOptions, type ModelSettings, settingsOf } from "./options.ts"
+import { findAdapter, findMmproj, findModel } from "./find-model.ts"
+import { type ModelOptions, type ModelSettings, type NamedAdapter, settingsOf } from "./options.ts"
 import { planOf } from "./plan.ts"
 import { checkImagePatches, type PreparedTower, prepareTower } from "./towers.ts"
 
@@ -42,6 +42,8 @@ export interface Summary {
   folder: string
   /** Of what changed its weights the paths. */
   adapters: readonly string[]
+  /** What requests choose from, as it was named. */
+  choices: readonly NamedAdapter[]
   architecture: string
   parameters: number
   format: FormatName
@@ -102,13 +104,17 @@ export async function prepareModel(
   const hub = { onDownload, log: settings.log }
   const mmproj = settings.mmproj && (await findMmproj(settings.mmproj, hub)) // the smaller download
   const { path, ...changes } = await findModel(settings.model, hub, settings.lora)
+  const choices: string[] = []
+  for (const { adapter } of settings.choices ?? []) choices.push(await findAdapter(adapter, hub))
   return openWhole(async (closing) => {
     const { target, trustLibraries, overrides, log } = settings
     const encoder = closing.add(new Encoder(log)) // what takes longest goes first
     const [likely] = tokenizersIn([...changes.adapters, path])
     if (likely) encoder.readAhead(likely) // which need not wait until the others are read
     const sight = { sees: true, mmproj, mostPatches: overrides.max_image_patches }
-    const files = closing.add(await openModel(path, { verify: false, ...sight, ...changes })) // when it is read
+    const how = { verify: false, choices, ...sight, ...changes } // its checksums are compared when it is read
+    const files = closing.add(await openModel(path, how))
+    checkChoices(files)
     checkImagePatches(files, overrides)
     if (files.blind) log.warn(`Images are refused: ${files.blind}`)
     if (files.deaf) log.warn(`Audio is refused: ${files.deaf}`)
@@ -147,7 +153,7 @@ export async function prepareModel(
       drafting,
       towers,
       summary: {
-        ...describe(files, format),
+        ...describe(files, settings, format),
         ...chosen,
         parameters,
         target: program.manifest.target,
@@ -283,10 +289,18 @@ function checkSpeech({ config }: Model, { context: { value, bound } }: EngineLim
   })
 }
 
+/** What transcribes has prompts of its own, and no names for what they choose. */
+function checkChoices({ choices, hearing, path }: Model): void {
+  if (choices.length === 0 || !hearing?.speech) return
+  const words = `is for models that write or embed, and ${path} transcribes; --lora changes it for all requests.`
+  throw problem("option_invalid", { option: "--lora-modules", problem: words })
+}
+
 function describe(
   { name, path: folder, adapters: changes, architecture, format: storedFormat }: Model,
+  { choices = [] }: ModelSettings,
   format: FormatName,
 ) {
   const adapters = changes.map(({ path }) => path)
-  return { name, folder, adapters, architecture, format, storedFormat }
+  return { name, folder, adapters, choices, architecture, format, storedFormat }
 }

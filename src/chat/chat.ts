@@ -35,17 +35,31 @@ export interface ChatOptions extends ModelTexts {
   log?: Log | undefined
 }
 
+export type Answering = Chat & PlainText & Embeddings & Rankings & SchemaChecks
+
 /** The engine ends before it, as sequences need its masks; its tokenizer and its templates end after it. */
-export type OpenChat = Chat &
-  PlainText &
-  Embeddings &
-  Rankings &
-  SchemaChecks & { close(): Promise<void> }
+export type OpenChat = Answering & {
+  /** The same, where every sequence has chosen that one of the model's adapters, from 1 on. */
+  choosing(adapter: number): Answering
+  close(): Promise<void>
+}
 
 export function createChat(options: ChatOptions): OpenChat {
   const parts = openParts(options)
-  const { prompts, constraints } = parts
-  const { engine, tokenizer, embedding } = options
+  return {
+    ...answering(parts, options),
+    choosing: (adapter) => {
+      const { engine } = parts
+      const generate: ChatEngine["generate"] = (request, signal) =>
+        engine.generate({ ...request, adapter }, signal)
+      return answering({ ...parts, engine: { generate } }, options)
+    },
+    close: async () => parts.constraints.close(),
+  }
+}
+
+function answering(parts: Parts, { tokenizer, embedding }: ChatOptions): Answering {
+  const { engine, prompts, constraints } = parts
   const embedder = embedding && new Embedder(engine, tokenizer, embedding)
   return {
     reply: async (request, signal, client = request.scope) => {
@@ -75,7 +89,6 @@ export function createChat(options: ChatOptions): OpenChat {
     },
     tokenizeChat: (request, caller) => prompts.ofConversation(request, caller),
     detokenize: (tokens) => spelled(tokens, tokenizer),
-    close: async () => constraints.close(),
   }
 }
 

@@ -13,7 +13,7 @@ import { JsonText, writeJson } from "../http/json.ts"
 import { http } from "../node-http.ts"
 import { type AnswerFile, openAnswers } from "./batch-answers.ts"
 import { type Asked, linesOf, readLine, type Unanswered } from "./batch-line.ts"
-import { draftingOf, openingOf } from "./opening.ts"
+import { choicesOf, draftingOf, openingOf } from "./opening.ts"
 import type { batchOptions } from "./options.ts"
 import type { Values } from "./read-options.ts"
 import { endNow, endSignal, INTERRUPTED } from "./signals.ts"
@@ -80,6 +80,7 @@ function appOf(model: string, options: Options, key: string) {
     model,
     mode: options["--mode"],
     servedName: options["--served-model-name"],
+    choices: choicesOf(options),
     drafting: draftingOf(options),
     toolFormat: options["--tool-format"],
     generationDefaults: options["--generation-defaults"],

@@ -2,7 +2,7 @@
 
 import type { ModelOptions } from "../app/options.ts"
 import { createLog, type Log } from "../log.ts"
-import type { chatOptions, modelOptions } from "./options.ts"
+import type { chatOptions, modelOptions, serveOptions } from "./options.ts"
 import { downloadProgress, progressBar } from "./progress.ts"
 import type { Values } from "./read-options.ts"
 
@@ -23,6 +23,11 @@ export function openingOf(
     onDownload: downloadProgress(process.stderr),
     onProgress: progressBar(process.stderr),
   }
+}
+
+/** What requests choose from, as those commands take it that serve. */
+export function choicesOf(options: Pick<Values<typeof serveOptions>, "--lora-modules">) {
+  return options["--lora-modules"].map(({ name, text }) => ({ name, adapter: text }))
 }
 
 /** What guesses ahead, as those commands take it that answer. */

@@ -8,7 +8,7 @@ import type { Chosen, EngineLimits, MemoryShares } from "../engine/limits.ts"
 import { version } from "../version.ts"
 import { GiveBack } from "../worker/give-back.ts"
 import { residentSize } from "../worker/resident-size.ts"
-import { draftingOf, openingOf } from "./opening.ts"
+import { choicesOf, draftingOf, openingOf } from "./opening.ts"
 import type { serveOptions } from "./options.ts"
 import type { Values } from "./read-options.ts"
 import { endNow, endSignal } from "./signals.ts"
@@ -30,6 +30,7 @@ export async function serve(given: readonly string[], options: Options): Promise
     idleUnload: options["--idle-unload"] && options["--idle-unload"] * 1000,
     mode: options["--mode"],
     servedName: options["--served-model-name"],
+    choices: choicesOf(options),
     drafting: draftingOf(options),
     toolFormat: options["--tool-format"],
     generationDefaults: options["--generation-defaults"],
@@ -93,6 +94,11 @@ function refuseForOne(options: Options): void {
     refuse(
       "--lora",
       "belongs to one model, and several are to be served; name the adapters as models.",
+    )
+  if (options["--lora-modules"].length > 0)
+    refuse(
+      "--lora-modules",
+      "belongs to one model, and several are to be served; serve that one by itself.",
     )
   const mmproj = options["--mmproj"]
   if (mmproj !== undefined && mmproj !== "none")
@@ -166,6 +172,7 @@ function startUpTable(summary: Summary): string {
     ],
     ["folder", summary.folder + packed(summary)],
     ...summary.adapters.map((path) => ["changed by", path]),
+    ...summary.choices.map(({ name, adapter }) => ["adapter", `${name}: ${adapter}`]),
     ["device", `${devicesOf(summary)}, target ${summary.target}`],
     ["program", summary.program],
     ["mode", mode],

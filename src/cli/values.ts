@@ -63,6 +63,18 @@ export const list: Reader<string[]> = (given, option) => {
   return texts
 }
 
+/** Texts by names, as NAME=TEXT with commas between them; each name once. */
+export const namedList: Reader<{ name: string; text: string }[]> = (given, option) => {
+  const entries = list(given, option).map((entry) => {
+    const [, name, text] = /^([^=]+)=(.+)$/.exec(entry) ?? []
+    if (name && text) return { name, text }
+    return refuse(option, `expected NAME=ADAPTER, got ${quoted(entry)}.`)
+  })
+  if (new Set(entries.map(({ name }) => name)).size < entries.length)
+    refuse(option, `expected each name once, got ${quoted(given)}.`)
+  return entries
+}
+
 /** An entry of `variantsOf`, and what stood behind its name. */
 export interface Variants<T extends string> {
   name: T

@@ -15,6 +15,7 @@ import { orderNodes } from "./passes/order-nodes.ts"
 import { quantizeActivations } from "./passes/quantize-activations.ts"
 import { selectRows } from "./passes/select-rows.ts"
 import {
+  adaptersIn,
   joinedBy,
   type Plan,
   placesIn,
@@ -107,7 +108,8 @@ export function manifestOf(
       (step) => step.op === "attend" && step.attention[direction] && !step.attention.media,
     ),
   )
-  const [takes, joined, places] = [takenBy(plan), joinedBy(plan), placesIn(plan)]
+  const [takes, joined] = [takenBy(plan), joinedBy(plan)]
+  const [places, adapters] = [placesIn(plan), adaptersIn(plan)]
   const computes = planHash(plan)
   return {
     abi: ABI,
@@ -124,6 +126,7 @@ export function manifestOf(
     ...(readsWords(plan) ? { words: true } : {}),
     ...(joined > 1 ? { joined } : {}),
     ...(places === undefined ? {} : { places }),
+    ...(adapters === undefined ? {} : { adapters }),
     kv,
     ...(shards === undefined ? {} : { shards }),
     bytes,

@@ -376,10 +376,21 @@ export function placesIn({
   steps,
   parameters,
 }: Pick<Plan, "steps" | "parameters">): number | undefined {
+  return fewestRows({ steps, parameters }, ["time", "height", "width"])
+}
+
+/** Of how many adapters tables have a row, behind that of none: see `Manifest.adapters`. */
+export function adaptersIn(plan: Pick<Plan, "steps" | "parameters">): number | undefined {
+  const rows = fewestRows(plan, ["adapter"])
+  return rows && rows - 1
+}
+
+function fewestRows(
+  { steps, parameters }: Pick<Plan, "steps" | "parameters">,
+  by: readonly EmbeddedBy[],
+): number | undefined {
   const rows = steps.flatMap((step) =>
-    step.op === "embed" && step.by !== "token" && step.by !== "position"
-      ? [parameters[step.table]!.rows]
-      : [],
+    step.op === "embed" && by.includes(step.by) ? [parameters[step.table]!.rows] : [],
   )
   return rows.length > 0 ? Math.min(...rows) : undefined
 }

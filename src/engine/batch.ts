@@ -40,6 +40,8 @@ export interface BatchShape {
   mutual?: boolean
   /** Or stand before all tokens, which tell what they see of them. */
   crosses?: boolean
+  /** Sequences choose adapters. */
+  adapts?: boolean
 }
 
 export class Batch {
@@ -56,6 +58,7 @@ export class Batch {
   readonly #seenFrom: Int32Array
   readonly #seenTo: Int32Array
   readonly #coordinates: Int32Array
+  readonly #adapters: Int32Array
   #blocks: Int32Array
   #hiddenIn = new Float32Array(0)
 
@@ -74,6 +77,7 @@ export class Batch {
     this.#seenFrom = new Int32Array(limits.tokens)
     this.#seenTo = new Int32Array(limits.tokens)
     this.#coordinates = new Int32Array(AXES * limits.tokens)
+    this.#adapters = new Int32Array(limits.tokens)
     this.#blocks = new Int32Array(0)
   }
 
@@ -100,6 +104,7 @@ export class Batch {
         else this.#sampler.add(sequence, position)
       }
       for (let row = part.hidden; row > 0; row--) this.#hiddenRows[hidden++] = tokens - row
+      this.#adapters.fill(sequence.sequenceGroup.request.adapter ?? 0, this.#starts[i], tokens)
       this.#starts[i + 1] = tokens
     }
     const lists = this.#listBlocks(parts)
@@ -120,6 +125,7 @@ export class Batch {
       hiddenRows: this.#hiddenRows.subarray(0, hidden),
       ...(seenTo && { seenTo }),
       ...(coordinates && { coordinates }),
+      ...(this.#shape.adapts && { adapters: this.#adapters.subarray(0, tokens) }),
       ...sights,
       ...(hiddenIn && { hiddenIn }),
       sampling: this.#sampler.rows(),

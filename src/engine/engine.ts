@@ -167,7 +167,9 @@ class Loop implements Engine {
     const given = givenColumns(manifest.shapes)
     const taken = takenColumns(manifest.shapes)
     const [sees, mutual] = [manifest.takes === "some", manifest.mutual ?? false]
-    const shape = { limits, vocabulary, taken, groups, sinks, draws: true, sees, mutual, crosses }
+    const adapts = manifest.adapters !== undefined
+    const media = { sees, mutual, crosses, adapts }
+    const shape = { limits, vocabulary, taken, groups, sinks, draws: true, ...media }
     this.#batch = new Batch(shape)
     this.#redrawing = new Redrawing(vocabulary)
     // Drafts are proposed behind tokens that are known.

@@ -11,6 +11,8 @@ export interface GenerationRequest {
   field?: string
   /** Where its tokens stand for images or recordings; absent: nowhere. */
   media?: GenerationMedia
+  /** Which of the model's adapters changes what it computes, from 1 on; absent: none. */
+  adapter?: number
   choices: number // n
   maxTokens: number | undefined // undefined: as far as the context reaches; 0: the prompt is only read
   /** Whether the generation tells how likely the prompt's own tokens were. */

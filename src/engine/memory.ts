@@ -7,6 +7,7 @@
 import { BLOCK } from "../runtime/program.ts"
 import type { Blocks } from "./blocks.ts"
 import { Companions } from "./companions.ts"
+import type { GenerationRequest } from "./generation.ts"
 import { Pool, type Prefix } from "./pool.ts"
 import { type Miss, PrefixCache, type Serial, UNKNOWN } from "./prefix-cache.ts"
 import type { Sequence } from "./sequence.ts"
@@ -366,7 +367,7 @@ export class Memory {
   }
 
   #parent(sequence: Sequence, at: number): Serial {
-    if (at === 0) return this.cache.root(sequence.sequenceGroup.request.scope)
+    if (at === 0) return this.cache.root(prefixScope(sequence.sequenceGroup.request))
     return this.cache.serial(sequence.trail.blocks[at - 1]!)
   }
 
@@ -387,4 +388,9 @@ export class Memory {
     sequenceGroup.cached = 0
     sequenceGroup.reached = 0
   }
+}
+
+/** What is computed with one adapter is of no use to another. A key has no such character. */
+function prefixScope({ scope, adapter }: GenerationRequest): string {
+  return adapter === undefined ? scope : `${scope}\0${adapter}`
 }

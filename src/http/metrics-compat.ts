@@ -67,7 +67,7 @@ const vllmRows: readonly Row[] = [
 ]
 
 /** @param page our own /metrics  @param model the name that the samples are labelled with */
-export function vllmNames(page: string, model = ""): string {
+export function vllmNames(page: string, model = "", adapters: readonly string[] = []): string {
   const samples = new Map<string, number>()
   for (const [, sample, value] of page.matchAll(/^([^#\s]\S*) (\S+)$/gm)) {
     samples.set(sample!, Number(value))
@@ -81,12 +81,13 @@ export function vllmNames(page: string, model = ""): string {
     "How the KV cache is divided; always 1.",
     `vllm:cache_config_info{${blocks},${label}} 1`,
   )
-  const adapters = `max_lora="0",running_lora_adapters="",waiting_lora_adapters=""`
+  const running = JSON.stringify(adapters.join(","))
+  const choices = `max_lora="${adapters.length}",running_lora_adapters=${running},waiting_lora_adapters=""`
   const lora = family(
     "vllm:lora_requests_info",
     "gauge",
-    "The LoRA adapters in use, of which there are none; since when, in Unix time.",
-    `vllm:lora_requests_info{${adapters},${label}} ${read("process_start_time_seconds")}`,
+    "The LoRA adapters that requests choose, all of which are in memory; since when, in Unix time.",
+    `vllm:lora_requests_info{${choices},${label}} ${read("process_start_time_seconds")}`,
   )
   return info + lora + vllmRows.map((row) => printed(row, page, read, label)).join("")
 }

@@ -81,7 +81,8 @@ export class Running {
 }
 
 /** Of all models that are loaded; with a label for the model where there are several, those of one name side by side. */
-function samplesOf(models: readonly ServedModel[]): readonly Sample[] {
+function samplesOf(served: readonly ServedModel[]): readonly Sample[] {
+  const models = served.filter(({ card }) => card.parent === undefined)
   const [only, ...others] = models
   if (others.length === 0) return only?.loaded?.samples?.() ?? []
   const byName = new Map<string, Sample[]>()

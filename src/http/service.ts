@@ -127,6 +127,8 @@ export interface Service {
 export interface ModelCard {
   /** The names it answers to, all listed: the model as it was typed, its folder's name, names given to it. */
   names: readonly string[]
+  /** Of an adapter's, the model that it changes. */
+  parent?: string
   created: number // unix seconds
   /** What can be asked of it: chat, completion, tools, json_schema, logprobs, embedding, rerank, thinking, insert. */
   capabilities: readonly string[]

@@ -11,8 +11,9 @@ import { problem } from "../errors.ts"
 import { snapshotAround } from "../hub/cache.ts"
 import { CONSOLIDATED, PARAMS } from "../hub/selection.ts"
 import type { FormatName } from "../runtime/format.ts"
-import { withAdapters } from "./adapters/adapted.ts"
+import { type Placed, withAdapters } from "./adapters/adapted.ts"
 import type { Adapter } from "./adapters/adapter.ts"
+import { type Choice, choiceOf } from "./adapters/chosen.ts"
 import { withLowRank } from "./adapters/low-rank.ts"
 import { openAdapter } from "./adapters/open-adapter.ts"
 import { placeAdapter, vocabularyBy } from "./adapters/place.ts"
@@ -60,6 +61,8 @@ export interface Model {
   name: string // the folder's own
   /** What its weights were changed by. */
   adapters: readonly Pick<Adapter, "path" | "folder" | "files">[]
+  /** Of what changes them for those sequences alone that choose it, by its number from 1 on. */
+  choices: readonly Pick<Adapter, "path" | "folder" | "files">[]
   architecture: ArchitectureName
   config: ModelConfig
   /** What the configuration was read from, in the words of a config.json. */
@@ -95,6 +98,8 @@ export interface OpenOptions {
   verify?: boolean
   /** Paths of what changes the weights, one after the other. */
   adapters?: readonly string[]
+  /** Paths of what sequences choose from. */
+  choices?: readonly string[]
   /** What it is called; absent: as its folder or its file. */
   name?: string | undefined
   /** Whether it is to read images, or recordings, where it can. */
@@ -110,11 +115,22 @@ export interface OpenOptions {
 /** @throws `model_broken`, naming the file and what is wrong with it. */
 export async function openModel(
   path: string,
-  { verify = true, adapters: paths = [], name, sees = false, ...mmproj }: OpenOptions = {},
+  {
+    verify = true,
+    adapters: paths = [],
+    choices = [],
+    name,
+    sees = false,
+    ...mmproj
+  }: OpenOptions = {},
 ): Promise<Model> {
   return openWhole(async (closing) => {
-    const adapters: Adapter[] = []
-    for (const adapter of paths) adapters.push(closing.add(await openAdapter(adapter)))
+    const openAll = async (paths: readonly string[]) => {
+      const adapters: Adapter[] = []
+      for (const path of paths) adapters.push(closing.add(await openAdapter(path)))
+      return adapters
+    }
+    const [adapters, chosen] = [await openAll(paths), await openAll(choices)]
     const { folder, source } = await openSource(resolve(path), adapters)
     const { architecture, fields, configuration } = source
     const isRanker = ranks(fields)
@@ -129,7 +145,8 @@ export async function openModel(
     if (sees && !hearing && mustHear(source.config))
       throw folder.broken(configuration, "the folder does not hold what the model hears with")
     for (const each of [vision, hearing]) if (each) closing.add(each)
-    const weights = sees && !vision ? changedBy(adapters, source, stored, false) : opened
+    const changed = sees && !vision ? changedBy(adapters, source, stored, false) : opened
+    const { weights, beside } = chosenFrom(chosen, source, changed, vision !== undefined)
     const seeing =
       vision || hearing ? seeingImages(alone, { ...hearing?.config, ...vision?.config }) : alone
     const config = { ...seeing, ...alignedBy(hearing?.speech) }
@@ -137,7 +154,7 @@ export async function openModel(
     const plainGraph = (given?: readonly number[]) =>
       config.acoustic ? acousticGraph(architecture, config) : decoder(architecture, config, given)
     const handingOut = (given?: readonly number[]) =>
-      withOrders(withLowRank(plainGraph(given), weights), weights)
+      withOrders(beside(withLowRank(plainGraph(given), weights)), weights)
     const graph = graphOrWhy(architecture, fields, () => handingOut())
     const read = readTensors(graph, weights)
     const pooled = isRanker
@@ -151,6 +168,7 @@ export async function openModel(
       path: folder.path,
       name: name ?? source.name ?? folder.name,
       adapters,
+      choices: chosen,
       architecture,
       config,
       fields: fields.json,
@@ -282,17 +300,38 @@ function changedBy(
   sees: boolean,
 ): Weights {
   if (adapters.length === 0) return stored
-  const { config, fields, ggufSources } = source
+  const { config, fields } = source
+  const placed = placedIn(source, stored, adapters, sees)
+  return withAdapters(stored, placed, { tied: config.head.tied, floats: floatsOf(fields) })
+}
+
+/** The weights with what sequences choose from beside them. */
+function chosenFrom(
+  choices: readonly Adapter[],
+  source: Source,
+  weights: Weights,
+  sees: boolean,
+): Choice {
+  if (choices.length === 0) return { weights, beside: (graph) => graph }
+  return choiceOf(weights, placedIn(source, weights, choices, sees))
+}
+
+function placedIn(
+  source: Source,
+  stored: Weights,
+  adapters: readonly Adapter[],
+  sees: boolean,
+): Placed[] {
+  const { config, ggufSources } = source
   const shapes = new Map(
     source.configuration === PLAIN ? stored.entries.map(({ name, shape }) => [name, shape]) : [],
   )
   const naming = architectures[source.architecture].naming(config)
   const experts = config.blocks.find((block) => block.experts)?.experts?.count
   const seeing = sees ? undefined : config.seeing
-  const placed = adapters.map((adapter) =>
+  return adapters.map((adapter) =>
     placeAdapter(adapter, { naming, shapes, ggufSources, experts, seeing }),
   )
-  return withAdapters(stored, placed, { tied: config.head.tied, floats: floatsOf(fields) })
 }
 
 /** Of the last adapter that brings a tokenizer; what its model's makers advise, and where they end, is its model's to say. */

@@ -42,7 +42,8 @@ export interface Loaded {
 }
 
 /** What lies in one folder, and the adapters that change it. */
-type Files = Pick<Model, "path" | "configuration" | "weights"> & Partial<Pick<Model, "adapters">>
+type Files = Pick<Model, "path" | "configuration" | "weights"> &
+  Partial<Pick<Model, "adapters" | "choices">>
 
 /** A model's part in this. */
 export interface WeightSource extends Files, Pick<Model, "name" | "format"> {
@@ -83,9 +84,9 @@ async function identityOf({ borrowed, part = 0, ...own }: WeightSource): Promise
 }
 
 async function identityOfFiles(own: Files): Promise<string> {
-  const { path, configuration, weights, adapters = [] } = own
+  const { path, configuration, weights, adapters = [], choices = [] } = own
   const files = [...new Set(weights.entries.map(({ file }) => file)), configuration]
-  const changes = adapters.map(({ folder, files }) => linesOf(folder.path, files))
+  const changes = [...adapters, ...choices].map(({ folder, files }) => linesOf(folder.path, files))
   return (await Promise.all([linesOf(path, files.sort()), ...changes])).flat().join("\n")
 }
 

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SINTER_ABI 13
+#define SINTER_ABI 14
 
 enum sinter_code {
   SINTER_OK = 0,
@@ -60,6 +60,7 @@ typedef struct {
   const int32_t *seen_from;       // [total] or null
   const int32_t *seen_to;         // [total] or null
   const int32_t *coordinates;     // [3, total] or null
+  const int32_t *adapters;        // [total] or null: none
   const float *hidden_in;         // [taken_rows, taken] or null
   const float *temperature;       // [rows]
   const int32_t *top_k;           // [rows]

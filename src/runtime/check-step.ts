@@ -26,7 +26,8 @@ export function checkStep(
     words,
     joined = 1,
     places,
-  }: Pick<Manifest, "shapes" | "sinks" | "takes" | "words" | "joined" | "places">,
+    adapters = 0,
+  }: Pick<Manifest, "shapes" | "sinks" | "takes" | "words" | "joined" | "places" | "adapters">,
   groups: readonly Pick<KvShape, "state">[],
   limits: ProgramLimits,
 ): void {
@@ -49,6 +50,10 @@ export function checkStep(
   if (input.seenFrom) requireLength("seenFrom", input.seenFrom, total)
   if (input.coordinates) requireLength("coordinates", input.coordinates, AXES * total)
   if (places) requireBelow("coordinates", input.coordinates ?? input.positions, places)
+  if (input.adapters) {
+    requireLength("adapters", input.adapters, total)
+    requireBelow("adapters", input.adapters, adapters + 1)
+  }
   const least = words ? "anywhere" : takes === "all" ? "in the step" : "itself"
   for (let s = 0; s < sequences; s++) checkSequence(input, s, shapes.context, least)
   for (const [group, blocks] of limits.blocks.entries())

@@ -12,7 +12,7 @@ import {
 import { absentOr, count, isTrue, listOf, number, oneOf, positive, record, text } from "./shape.ts"
 
 /** The version of the contract between host and program; raised whenever either side changes its meaning. */
-export const ABI = 13
+export const ABI = 14
 
 /** What keys and values may be kept in; q8: codes of 8 bits under a float for each head. */
 export const kvTypes = ["f32", "f16", "bf16", "q8"] as const
@@ -42,6 +42,8 @@ export interface Manifest {
   joined?: number
   /** Tables have a row for each height and each width of tokens, which are all below it; absent: there are none. */
   places?: number
+  /** A sequence chooses one of so many adapters, or none; absent: there are none to choose. */
+  adapters?: number
   /** KV cache: its groups of layers, whoever looks furthest back first. */
   kv: { dtype: KvType; groups: readonly KvGroup[] }
   /** How many devices share it; absent: one. `kv` and `bytes` are then of one shard. */
@@ -198,6 +200,7 @@ export const manifestShape = record<Manifest>({
   words: absentOr(isTrue),
   joined: absentOr(positive),
   places: absentOr(positive),
+  adapters: absentOr(positive),
   kv: record<Manifest["kv"]>({
     dtype: oneOf(kvTypes),
     groups: listOf(

@@ -165,6 +165,7 @@ export interface StepInput {
   seenFrom?: Int32Array // [total]            the first position that a token sees in mutual layers; absent: as in others
   seenTo?: Int32Array // [total]              the last position that a token sees in mutual layers; absent: its own
   coordinates?: Int32Array // [3, total]      what turns a token where a rotation has axes; absent: its position, three times
+  adapters?: Int32Array // [total]            which adapter its sequence has chosen, from 1 on; 0: none, as where they are absent
   logitRows: Int32Array // [rows]             indices into tokens whose logits are wanted; several per sequence when drafts are verified
   hiddenRows: Int32Array // [n]               indices into tokens whose last hidden row is handed out, and what is given beside it
   /** Rows taken in: [total, taken] beside the tokens (EAGLE; the pixels of images), or [n, taken] in the place of those that say so. */
@@ -174,6 +175,10 @@ export interface StepInput {
   behind?: CancelWord
   wantLogits?: boolean // also hand out the raw logits: for tests, and for whoever measures
 }
+
+/** Of each token of a step. */
+export const adaptersOf = ({ adapters, tokens }: Pick<StepInput, "adapters" | "tokens">) =>
+  adapters ?? new Int32Array(tokens.length)
 
 /**
  * Where block number `number` (of positions 16 * number …) stands in its sequence's list. The list holds the blocks of the

@@ -40,6 +40,7 @@ const arrays: Record<string, (step: StepArrays) => ArrayBufferView | undefined> 
   seen_from: ({ input }) => input.seenFrom,
   seen_to: ({ input }) => input.seenTo,
   coordinates: ({ input }) => input.coordinates,
+  adapters: ({ input }) => input.adapters,
   hidden_in: ({ input }) => input.hiddenIn,
   temperature: ({ input }) => input.sampling.temperature,
   top_k: ({ input }) => input.sampling.topK,

@@ -31,6 +31,15 @@ import { openLibrary } from "../../src/runtime/library.ts"
 import type { LoadableProgram } from "../../src/runtime/program.ts"
 import { isLeftOut } from "../left-out.ts"
 import { type GoldenPrompt, goldenFolder, readGolden } from "./golden.ts"
+import {
+  floats,
+  lora,
+  PLAIN,
+  type Tensor,
+  type Tensors,
+  writeAdapter,
+  written,
+} from "./peft-files.ts"
 import { blocksFor, expectGolden, limitsFor, prefill, worstDifference } from "./steps.ts"
 
 const root = goldenFolder("adapters", ".")
@@ -87,23 +96,9 @@ test.each([
   )
 })
 
-interface Tensor {
-  dtype: string
-  shape: number[]
-  bytes: Uint8Array
-}
-
-type Tensors = Map<string, Tensor>
-
 type Header = Record<string, { dtype: string; shape: number[]; data_offsets: number[] }>
 
-/** An adapter's folder, as PEFT writes it. */
-function adapterOf(fields: object, tensors: Tensors): string {
-  const folder = mkdtempSync(join(scratch, "adapter-"))
-  writeFileSync(join(folder, "adapter_config.json"), JSON.stringify(fields))
-  writeFileSync(join(folder, "adapter_model.safetensors"), written(tensors))
-  return folder
-}
+const adapterOf = (fields: object, tensors: Tensors) => writeAdapter(scratch, fields, tensors)
 
 /** A golden one with other fields, or with its tensors changed. */
 function changed(
@@ -127,40 +122,6 @@ function readTensors(file: Buffer): Tensors {
     const [from, to] = offsets.map((offset) => 8 + length + offset)
     tensors.set(name, { dtype, shape, bytes: file.subarray(from, to) })
   }
-  return tensors
-}
-
-function written(tensors: Tensors): Buffer {
-  let at = 0
-  const header: Record<string, object> = {}
-  for (const [name, { dtype, shape, bytes }] of tensors) {
-    header[name] = { dtype, shape, data_offsets: [at, at + bytes.length] }
-    at += bytes.length
-  }
-  const text = Buffer.from(JSON.stringify(header))
-  const length = Buffer.alloc(8)
-  length.writeBigUInt64LE(BigInt(text.length))
-  return Buffer.concat([length, text, ...[...tensors.values()].map(({ bytes }) => bytes)])
-}
-
-/** Floats from -1 to 1, the same at each run. */
-function floats(...shape: number[]) {
-  const count = shape.reduce((product, n) => product * n, 1)
-  const values = Float32Array.from({ length: count }, (_, i) => Math.sin(7 * i + shape[0]!))
-  return { dtype: "F32", shape, bytes: new Uint8Array(values.buffer) }
-}
-
-const PLAIN = { peft_type: "LORA", r: 4, lora_alpha: 1 }
-
-/** Of matrices of both layers, [rows, columns] by their names within a layer. */
-function lora(matrices: Record<string, [number, number]>): Tensors {
-  const tensors: Tensors = new Map()
-  for (const layer of [0, 1])
-    for (const [name, [rows, columns]] of Object.entries(matrices)) {
-      const module = `base_model.model.model.layers.${layer}.${name}`
-      tensors.set(`${module}.lora_A.weight`, floats(4, columns))
-      tensors.set(`${module}.lora_B.weight`, floats(rows, 4))
-    }
   return tensors
 }
 

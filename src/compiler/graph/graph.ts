@@ -36,7 +36,7 @@ export type Node = { rows: RowSet; columns: number } & Op
 /** `inputs` are what an operation reads, in the order that its line here names them. */
 export type Op =
   /**
-   * The table's row of each token, of each token's position, or of one of its coordinates. Where it `sees`, a token may say that a row
+   * The table's row of each token, of its position, of one of its coordinates or of its adapter. Where it `sees`, a token may say that a row
    * which is taken in stands in its place (`StepInput.hiddenIn`), of so many columns, the first of which are read; `instead`: then it
    * is the row of that token.
    */
@@ -193,8 +193,8 @@ export const limitedActivations: readonly Activation[] = ["silu", "quick_gelu"]
 /** A column that stands for nothing: of logits, one that is never drawn, and finite, as all of them must be. */
 export const NOWHERE = -1e9
 
-/** What names a row of a table: a token itself, or where it stands. */
-export type EmbeddedBy = "token" | "position" | Coordinate
+/** What names a row of a table: a token itself, where it stands, or the adapter that its sequence has chosen. */
+export type EmbeddedBy = "token" | "position" | "adapter" | Coordinate
 
 /** Matrices and biases of experts, as many as there are. */
 export function expertWeights({ gateUp, up, down, biases }: Node & { op: "experts" }): Weight[] {

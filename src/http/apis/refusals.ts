@@ -188,7 +188,7 @@ export const unsupported: readonly Refusal[] = [
     params: ["lora", "lora_path", "lora_request", "adapter_id"],
     asked: isFilled,
     because:
-      "not chosen by requests; a model with an adapter is served as a model (sinter serve MODEL --lora ADAPTER).",
+      "chosen by the name in model; adapters are served under names (sinter serve MODEL --lora-modules NAME=ADAPTER).",
   },
   { params: ["watermark"], asked: isTrue, because: "replies carry no watermark." },
 

@@ -149,7 +149,8 @@ export function withAdapters(
   }
 }
 
-function byKey({ adapter, keyOf }: Placed): Map<string, Change> {
+/** What it changes, by what stands behind the root of all names. */
+export function byKey({ adapter, keyOf }: Placed): Map<string, Change> {
   const changes = new Map<string, Change>()
   for (const [tensor, change] of adapter.changes) {
     const key = keyOf(tensor)
@@ -161,7 +162,11 @@ function byKey({ adapter, keyOf }: Placed): Map<string, Change> {
 }
 
 /** That a change is one of a matrix of this size. */
-function checkShapes({ adapter, source, change }: Its, rows: number, columns: number): void {
+export function checkShapes(
+  { adapter, source, change }: Pick<Its, "adapter" | "source" | "change">,
+  rows: number,
+  columns: number,
+): void {
   const { whole, low, lengths } = change
   const height = source.rows?.of ?? rows
   const width = source.turnedRuns?.width ?? columns

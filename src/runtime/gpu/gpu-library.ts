@@ -105,6 +105,7 @@ const regionShapes: { [Name in Region["name"]]: Shape } = {
   tokens: record({}),
   positions: record({}),
   places: record<RegionOf<"places">>({ of: oneOf(["time", "height", "width"]) }),
+  adapters: record({}),
   sequences: record({}),
   starts: record({}),
   states: record<RegionOf<"states">>({ group: count }),

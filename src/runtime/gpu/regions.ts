@@ -12,6 +12,7 @@ export type Region =
   | { name: "tokens" } // [T], or where one is drawn: DRAWN and its row of "drawn"; of a row that is taken in: SEEN and its row
   | { name: "positions" } // [T]
   | { name: "places"; of: Coordinate } // [T] of each token, that coordinate
+  | { name: "adapters" } // [T] of each token, which its sequence has chosen
   | { name: "sequences" } // [T] of each token
   | { name: "starts" } // [S + 1] of each sequence, its first token; and behind the last one's
   /** [S, 2] of each sequence, the state in a group that it goes on from, or NO_STATE, and the one that it leaves. */

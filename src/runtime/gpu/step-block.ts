@@ -8,6 +8,7 @@
 
 import { noiseKey } from "../noise.ts"
 import {
+  adaptersOf,
   MAX_TOP_LOGPROBS,
   NO_LOGPROBS,
   type ProgramLimits,
@@ -236,6 +237,8 @@ export class StepBlock {
         const axis = axisOf[region.of]
         return { capacity: tokens, take: (input) => coordinatesAlong(axis, input) }
       }
+      case "adapters":
+        return { capacity: tokens, take: adaptersOf }
       case "tokensOf":
         return {
           capacity: region.set === "logits" ? limits.rows : tokens,

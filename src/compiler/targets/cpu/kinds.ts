@@ -103,7 +103,14 @@ export interface Embedded {
   instead?: number | undefined
 }
 
-const embeddedBy: readonly EmbeddedBy[] = ["token", "position", "time", "height", "width"]
+const embeddedBy: readonly EmbeddedBy[] = [
+  "token",
+  "position",
+  "time",
+  "height",
+  "width",
+  "adapter",
+]
 
 export const embedded: Kind<Embedded> = {
   words: 2,

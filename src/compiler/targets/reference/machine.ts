@@ -9,6 +9,7 @@ import {
   isWideCodec,
 } from "../../../runtime/format.ts"
 import {
+  adaptersOf,
   BLOCK,
   type CancelWord,
   newStepDone,
@@ -833,6 +834,7 @@ function gateOf(activation: Activation, limit?: number): (gate: number, up: numb
 /** Of each token, what names a row of a table. */
 function indexFor(by: EmbeddedBy, input: StepInput): Int32Array {
   if (by === "token") return input.tokens
+  if (by === "adapter") return adaptersOf(input)
   return by === "position" ? input.positions : coordinatesAlong(axisOf[by], input)
 }
 

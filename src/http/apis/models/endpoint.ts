@@ -36,6 +36,7 @@ function entry(id: string, card: ModelCard) {
     max_input_tokens: card.contextLength, // this and the next two: what Anthropic's clients read
     max_tokens: card.contextLength,
     lifecycle: "active",
+    ...(card.parent !== undefined && { parent: card.parent }),
     capabilities: capabilitiesOf(card),
     ...card.details,
   }

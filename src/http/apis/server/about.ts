@@ -28,7 +28,8 @@ export function metricsPage({ metrics, options, state }: Exchange): Answer {
   const page = metrics.print()
   const [first] = state.models
   const isAliased = first && options.metricsCompat === "vllm"
-  const names = isAliased ? vllmNames(page, first.card.names[0]) : ""
+  const adapters = state.models.flatMap(({ card }) => (card.parent === undefined ? [] : card.names))
+  const names = isAliased ? vllmNames(page, first.card.names[0], adapters) : ""
   return { type: PROMETHEUS_TYPE, text: page + names }
 }
 

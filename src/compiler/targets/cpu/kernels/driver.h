@@ -281,9 +281,12 @@ static void attention_step(sinter_model *m, const struct step *s) {
 
 // ------------------------------------------------------------------ single rows, as the emitted loops call them
 
-// What names a row of a table: the token, its position, its time, its height or its width; `instead`: of one that a row is taken in for.
+// What names a row of a table: the token, its position, its time, its height, its width or its adapter; `instead`: of a token that a
+// row is taken in for.
+enum { BY_ADAPTER = 5 };
 INLINE int64_t embedded(const sinter_step_arrays *s, const int64_t token, const int by,
                         const int64_t instead) {
+  if (by == BY_ADAPTER) return s->adapters ? s->adapters[token] : 0;
   if (by > 1 && s->coordinates) return s->coordinates[(by - 2) * s->total + token];
   if (by > 0) return s->positions[token];
   return instead >= 0 && s->tokens[token] >= SEEN ? instead : s->tokens[token];

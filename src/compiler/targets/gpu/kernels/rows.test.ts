@@ -64,6 +64,7 @@ const places = {
   height: input.tokens.map((token) => (token * 5) % 70),
   width: input.tokens.map((token) => (token * 3 + 1) % 70),
 }
+const adapters = input.tokens.map((token) => (token * 11 + 3) % 70)
 
 /** A plan's memory twice: as the reference has it and as a device does. */
 class World {
@@ -186,6 +187,8 @@ class World {
         return this.plan.steps.some((step) => "instead" in step) ? seeing : told
       case "places":
         return places[region.of]
+      case "adapters":
+        return adapters
       case "drawn":
         return drawn
       case "positions":
@@ -226,7 +229,7 @@ class World {
     switch (step.op) {
       case "embed": {
         const { tokens: token, positions: position } = input
-        const index = { token, position, ...places }[step.by][row]!
+        const index = { token, position, adapter: adapters, ...places }[step.by][row]!
         const own = row === SEEN_AT ? (step.instead ?? index) : index
         readRow(this.parameters[step.table]!, own, kernels.rowOf(rows(step.output), row))
         break
@@ -625,7 +628,7 @@ describe("embed", () => {
     "q4_1",
     "q6_k",
   ] as const)
-    for (const by of ["token", "position", "height", "width"] as const)
+    for (const by of ["token", "position", "height", "width", "adapter"] as const)
       test(`by ${by} of ${codec}`, () => {
         const columns = 83
         const steps: RowStep[] = [

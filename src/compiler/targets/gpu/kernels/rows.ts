@@ -879,8 +879,12 @@ const narrow: Fragment<NarrowProduct> = {
 /** The row's token: told, or as it was drawn. Where there was none to draw, any will do: what comes of it is thrown away. */
 function indexBy(to: Fragments, by: EmbeddedBy): Value {
   if (by === "token") return tokenAt(to)
-  const region: Region = by === "position" ? { name: "positions" } : { name: "places", of: by }
-  return to.region(region).load(to.token)
+  return to.region(regionBy(by)).load(to.token)
+}
+
+function regionBy(by: Exclude<EmbeddedBy, "token">): Region {
+  if (by === "position") return { name: "positions" }
+  return by === "adapter" ? { name: "adapters" } : { name: "places", of: by }
 }
 
 function tokenAt(to: Fragments): Value {

@@ -1,0 +1,171 @@
+// Several adapters beside one model, of which each sequence chooses one, against what mlx-lm and PEFT make of each alone
+// (test/golden/adapters/README.md).
+
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, beforeAll, expect, test } from "vitest"
+import { compile } from "../../src/compiler/compile.ts"
+import { shard } from "../../src/compiler/shard.ts"
+import { shelvedCpu } from "../../src/compiler/targets/cpu/cpu.ts"
+import { findCompiler } from "../../src/compiler/targets/cpu/toolchain.ts"
+import { traitsOf } from "../../src/compiler/targets/prepare.ts"
+import { openReference, openShards } from "../../src/compiler/targets/reference/reference.ts"
+import { type Model, openModel } from "../../src/model/model.ts"
+import { loadParameters } from "../../src/model/weights/weights.ts"
+import { openLibrary } from "../../src/runtime/library.ts"
+import type { LoadableProgram, Program, StepInput } from "../../src/runtime/program.ts"
+import { isLeftOut } from "../left-out.ts"
+import { goldenFolder, readGolden } from "./golden.ts"
+import { lora, PLAIN, writeAdapter } from "./peft-files.ts"
+import { batch, blocksFor, expectGolden, limitsFor, take, worstDifference } from "./steps.ts"
+
+const golden = (name: string) => goldenFolder("adapters", name)
+const untied = goldenFolder("models", "llama-untied")
+const onQ4 = goldenFolder("gguf", "llama-q4_0/llama-q4_0.gguf")
+
+let scratch: string
+let stronger: string
+beforeAll(() => {
+  scratch = mkdtempSync(join(tmpdir(), "choices-"))
+  stronger = strengthened("mlx")
+})
+afterAll(() => rmSync(scratch, { recursive: true }))
+
+/** An adapter of mlx-lm's, twice as strong. */
+function strengthened(name: string): string {
+  const folder = mkdtempSync(join(scratch, "adapter-"))
+  cpSync(golden(name), folder, { recursive: true })
+  const file = join(folder, "adapter_config.json")
+  const config = JSON.parse(readFileSync(file, "utf8"))
+  config.lora_parameters.scale *= 2
+  writeFileSync(file, JSON.stringify(config))
+  return folder
+}
+
+const planOf = ({ graph, format, codecOf }: Model) =>
+  compile(graph, { format, ...(codecOf && { codecOf }), activations: "float", kv: "f32" })
+
+async function opened(model: Model): Promise<LoadableProgram> {
+  const plan = planOf(model)
+  const limits = limitsFor(plan, { blocks: 50, tokens: 700, sequences: 4, rows: 700 })
+  const program = openReference(plan, limits)
+  await loadParameters(model.weights, program.manifest, program)
+  return program
+}
+
+/** The program, every token of which has chosen that adapter. */
+function choosing(program: Program, adapter: number): Program {
+  const step: Program["step"] = (input, cancel) =>
+    program.step({ ...input, adapters: new Int32Array(input.tokens.length).fill(adapter) }, cancel)
+  return Object.assign(Object.create(program), { step })
+}
+
+test.each([
+  ["as mlx-lm has it", "mlx", untied, () => [stronger, golden("mlx")]],
+  ["beside codes, as PEFT has it", "on-q4_0", onQ4, () => [golden("on-q4_0/adapter.gguf")]],
+] as const)(
+  "%s: each sequence has the adapter that it has chosen",
+  async (_, name, base, choices) => {
+    const model = await openModel(base, { choices: choices() })
+    const program = await opened(model)
+    const chosen = choices().length
+    expect(program.manifest.adapters).toBe(chosen)
+    for (const prompt of readGolden(golden(name)))
+      await expectGolden(
+        choosing(program, chosen),
+        prompt,
+        blocksFor(prompt.tokens.length + 40),
+        1e-4,
+      )
+    await program.close()
+    await model.close()
+  },
+)
+
+/** Four sequences, of which the second has chosen nothing. */
+const together = [2, 0, 1, 2].map((adapter, s) => ({
+  adapter,
+  tokens: Array.from({ length: 9 - s }, (_, i) => 5 + 3 * i + s),
+  from: 0,
+  blocks: [s],
+}))
+
+function inCompany(sequences: readonly (typeof together)[number][]): StepInput {
+  const adapters = sequences.flatMap(({ adapter, tokens }) => tokens.map(() => adapter))
+  return { ...batch(sequences), adapters: Int32Array.from(adapters) }
+}
+
+const logitsOf = async (program: Program, input: StepInput) => (await take(program, input)).logits!
+
+test("in company the bits are those of each alone, and of none those of the model without", async () => {
+  const model = await openModel(untied, { choices: [stronger, golden("mlx")] })
+  const program = await opened(model)
+  const all = await logitsOf(program, inCompany(together))
+  const each: number[] = []
+  for (const one of together) each.push(...(await logitsOf(program, inCompany([one]))))
+  expect([...all]).toEqual(each)
+  const plain = await openModel(untied)
+  const without = await opened(plain)
+  const second = await logitsOf(without, batch([together[1]!]))
+  expect([...all].slice(second.length, 2 * second.length)).toEqual([...second])
+  for (const thing of [program, model, without, plain]) await thing.close()
+})
+
+const compiler = await findCompiler()
+
+test.skipIf(isLeftOut(compiler))(
+  `the processor computes it${compiler ? "" : " (skipped: no C compiler on this machine)"}`,
+  async () => {
+    const model = await openModel(untied, { choices: [stronger, golden("mlx")] })
+    const plan = planOf(model)
+    const { path } = await shelvedCpu(plan)
+    const limits = limitsFor(plan, { blocks: 8, tokens: 64, sequences: 4, rows: 64 })
+    const programs = [openReference(plan, limits), await openLibrary(path, limits)]
+    for (const program of programs) await loadParameters(model.weights, program.manifest, program)
+    const [expected, made] = await Promise.all(
+      programs.map((program) => logitsOf(program, inCompany(together))),
+    )
+    expect(worstDifference(made!, expected!)).toBeLessThan(1e-4)
+    for (const thing of [...programs, model]) await thing.close()
+  },
+  240_000,
+)
+
+test("shards make the bits of one", async () => {
+  const choices = [3, 5].map((alpha) => {
+    const matrices = {
+      "self_attn.q_proj": [128, 128],
+      "self_attn.o_proj": [128, 128],
+      "mlp.up_proj": [384, 128],
+      "mlp.down_proj": [128, 384],
+    } as const
+    return writeAdapter(scratch, { ...PLAIN, lora_alpha: alpha }, lora(matrices))
+  })
+  const model = await openModel(goldenFolder("mlc", "llama-wide-q4f16_1"), { choices })
+  const { graph, format } = model
+  const { sums } = traitsOf("vulkan")
+  const plan = compile(graph, { format, activations: "int8", kv: "f32", sums: sums! })
+  const limits = limitsFor(plan, { blocks: 8, tokens: 64, sequences: 4, rows: 64 })
+  const programs = [openReference(plan, limits), openShards(plan, shard(plan, 2)!, limits)]
+  for (const program of programs) await loadParameters(model.weights, program.manifest, program)
+  const [one, two] = await Promise.all(
+    programs.map((program) => logitsOf(program, inCompany(together))),
+  )
+  expect(two).toEqual(one)
+  for (const thing of [...programs, model]) await thing.close()
+})
+
+test.each([
+  ["norms and a head that were trained whole", "llama", untied],
+  ["lengths of rows", "llama-dora", untied],
+  ["the table of embeddings", "gpt2", goldenFolder("models", "gpt2")],
+  ["experts", "qwen3-moe", goldenFolder("models", "qwen3-moe")],
+] as const)(
+  "an adapter of %s is refused, and the sentence says where it goes",
+  async (_, name, base) => {
+    await expect(openModel(base, { choices: [golden(name)] })).rejects.toThrow(
+      /it changes \S+, and an adapter that requests choose adds to .*; --lora serves it/,
+    )
+  },
+)
