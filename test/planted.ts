@@ -1641,7 +1641,7 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "scopes share prefixes",
     file: "src/engine/memory.ts",
-    text: "this.cache.root(sequence.sequenceGroup.request.scope)",
+    text: "this.cache.root(prefixScope(sequence.sequenceGroup.request))",
     fault: 'this.cache.root("")',
     test: "src/engine/prefixes.test.ts",
   },
@@ -1861,8 +1861,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "a model's files stay open",
     file: "src/app/prepared-model.ts",
-    text: "closing.add(await openModel(path, { verify: false, ...sight, ...changes }))",
-    fault: "await openModel(path, { verify: false, ...sight, ...changes })",
+    text: "closing.add(await openModel(path, how))",
+    fault: "await openModel(path, how)",
     test: "src/app/loaded-model.test.ts",
   },
   {

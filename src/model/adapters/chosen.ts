@@ -14,7 +14,7 @@ import { type Added, Product } from "./product.ts"
 export interface Choice {
   /** The model's, and beside them the factors and the tables of `own`. */
   weights: Weights
-  beside(graph: Graph): Graph
+  beside: (graph: Graph) => Graph
 }
 
 /** What all adapters add to one matrix, and of which rank it is of each of them: 0 where it adds nothing. */
