@@ -33,7 +33,7 @@ function reading(tape: string, manifest: Manifest) {
 }
 
 /** Those that may be left out. */
-const OPTIONAL = /\.(window|growth|perBlock|most|repeats|built|takes)$/
+const OPTIONAL = /\.(window|growth|perBlock|most|repeats|built|takes|only)$/
 
 /** A member: of all objects and lists that are alike the first, "steps[].rows" by name. */
 interface Member {
