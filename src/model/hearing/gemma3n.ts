@@ -16,7 +16,7 @@ import type { Naming } from "../weights/names.ts"
 import type { ConformerConfig } from "./conformer.ts"
 import type { Cumulative } from "./cumulative.ts"
 import type { AudioFiles } from "./families.ts"
-import { spectrumOf } from "./gemma4.ts"
+import { headsIn, spectrumOf } from "./gemma4.ts"
 
 const GEMMA3N = "gemma3n"
 const TOWER = "gemma3n_audio"
@@ -66,12 +66,7 @@ export function readGemma3nHearing(fields: Fields, text: ModelConfig): Conformer
   const audio = audioOf(fields)
   if (!audio) return undefined
   const width = audio.count("hidden_size")
-  const heads = audio.count("conf_num_attention_heads")
-  if (width % (2 * heads) !== 0)
-    throw audio.wrong(
-      "conf_num_attention_heads",
-      `is ${heads}, which does not divide ${width} in pairs`,
-    )
+  const heads = headsIn(audio, "conf_num_attention_heads", width)
   const bands = bandsOf(audio)
   const channels = channelsOf(audio)
   const epsilon = audio.positive("rms_norm_eps")

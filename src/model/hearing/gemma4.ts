@@ -46,6 +46,13 @@ const MAX_LAYERS = 1000
 const MAX_TAPS = 64
 const MAX_WINDOW = 256
 
+/** Heads whose columns are pairs. */
+export function headsIn(audio: Fields, name: string, width: number): number {
+  const heads = audio.count(name)
+  if (width % (2 * heads) === 0) return heads
+  throw audio.wrong(name, `is ${heads}, which does not divide ${width} in pairs`)
+}
+
 /**
  * @param text the model inside
  * @returns nothing where there is no tower, or none that is known
@@ -54,9 +61,7 @@ export function readGemma4Hearing(fields: Fields, text: ModelConfig): ConformerC
   const audio = audioOf(fields)
   if (!audio) return undefined
   const width = audio.count("hidden_size")
-  const heads = audio.count("num_attention_heads")
-  if (width % (2 * heads) !== 0)
-    throw audio.wrong("num_attention_heads", `is ${heads}, which does not divide ${width} in pairs`)
+  const heads = headsIn(audio, "num_attention_heads", width)
   const [bands, channels] = channelsOf(audio)
   const bounded = audio.flag("use_clipped_linears", true)
   const epsilon = audio.positive("rms_norm_eps")
