@@ -31,6 +31,14 @@ export const planted: readonly PlantedFault[] = [
     test: "test/model/choices.test.ts",
   },
   {
+    what: "numbers that are not finite reach whoever has not chosen their adapter",
+    file: "src/model/adapters/chosen.ts",
+    text: "if (at >= 0) throw wrong(first, at)",
+    fault: "if (at >= 1e9) throw wrong(first, at)",
+    test: "test/model/choices.test.ts",
+    name: "not finite",
+  },
+  {
     what: "whoever comes first chooses for all of a step",
     file: "src/engine/batch.ts",
     text: "sequence.sequenceGroup.request.adapter ?? 0",

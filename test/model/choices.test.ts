@@ -169,3 +169,20 @@ test.each([
     )
   },
 )
+
+test.each(["lora_A", "lora_B"])(
+  "an adapter with numbers that are not finite is refused by its name: %s",
+  async (side) => {
+    const sentence =
+      /it adds to model\.layers\.1\.mlp\.up_proj\.weight has a number that is not finite/
+    const tensors = lora({ "mlp.up_proj": [112, 48] })
+    const name = `base_model.model.model.layers.1.mlp.up_proj.${side}.weight`
+    const { bytes } = tensors.get(name)!
+    new DataView(bytes.buffer).setFloat32(bytes.length - 4, Number.POSITIVE_INFINITY, true)
+    const adapter = writeAdapter(scratch, PLAIN, tensors)
+    const model = await openModel(untied, { choices: [golden("mlx"), adapter] })
+    await expect(opened(model)).rejects.toThrow(sentence)
+    await expect(opened(model)).rejects.toThrow(adapter)
+    await model.close()
+  },
+)

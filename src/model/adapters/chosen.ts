@@ -1,11 +1,12 @@
 // Adapters of which each sequence chooses one, or none. What they add is computed beside the matrices, whose numbers all sequences share:
 // x * W^T + ((x * right^T) ⊙ own) * left^T. The factors of all adapters lie under and beside each other, and `own`, a row of a table that
 // a token's adapter names, keeps the numbers between them that are its own and makes all others 0. So a sequence computes the same bits
-// whichever adapters others of its step have chosen.
+// whichever adapters others of its step have chosen. Factors are finite for that: 0 times what is not is no 0.
 
 import { add, embed, linear, multiply, select, weight } from "../../compiler/graph/builder.ts"
 import { type Graph, type Node, rewrite, type Weight } from "../../compiler/graph/graph.ts"
-import { narrow } from "../../runtime/dtype.ts"
+import type { Problem } from "../../errors.ts"
+import { narrow, widen } from "../../runtime/dtype.ts"
 import type { Tensor, Weights } from "../weights/weights.ts"
 import { byKey, checkShapes, isFactor, type Placed } from "./adapted.ts"
 import type { Change } from "./adapter.ts"
@@ -81,11 +82,17 @@ export function choiceOf(base: Weights, placed: readonly Placed[]): Choice {
       const { tensor } = node.weight.sources[0]!
       const its = tables.has(tensor) || isFactor(tensor) ? undefined : besideOf(node.weight)
       if (!its) return node
-      const { product } = its
+      const { product, ranks } = its
       const { name, columns } = node.weight
       const [left, right] = [`${tensor}.chosen_left`, `${tensor}.chosen_right`]
-      made.set(left, () => product.leftTensor())
-      made.set(right, () => product.rightTensor())
+      const wrong = (at: number) =>
+        lists[ownerOf(ranks, at)]!.adapter.broken(
+          `what it adds to ${tensor} has a number that is not finite, which would reach whoever has not chosen it`,
+        )
+      made.set(left, () => finite(product.leftTensor(), (_, i) => wrong(i % product.rank)))
+      made.set(right, () =>
+        finite(product.rightTensor(), (first, i) => wrong(first + Math.floor(i / columns))),
+      )
       const between = linear(
         node.inputs[0],
         exact(weight(`${name}_chosen_right`, right, product.rank, columns)),
@@ -123,6 +130,25 @@ export function choiceOf(base: Weights, placed: readonly Placed[]): Choice {
 
 const unfit = (tensor: string) =>
   `it changes ${tensor}, and an adapter that requests choose adds to matrices of attention and MLPs alone (LoRA, of no experts); --lora serves it`
+
+/** Whose a number between the factors is. */
+function ownerOf(ranks: readonly number[], at: number): number {
+  const owners = ranks.flatMap((rank, owner) => Array<number>(rank).fill(owner))
+  return owners[at]!
+}
+
+/** @param wrong makes the problem of a number, the `i`th from the first row that was read on */
+function finite(tensor: Tensor, wrong: (first: number, i: number) => Problem): Tensor {
+  return {
+    codec: tensor.codec,
+    async read(first, rows) {
+      const stored = await tensor.read(first, rows)
+      const at = widen(stored.values, "f32").findIndex((value) => !Number.isFinite(value))
+      if (at >= 0) throw wrong(first, at)
+      return stored
+    },
+  }
+}
 
 const exact = (its: Weight): Weight => ({ ...its, exact: true })
 
