@@ -39,6 +39,22 @@ export const planted: readonly PlantedFault[] = [
     name: "not finite",
   },
   {
+    what: "numbers of a chosen adapter make others infinite",
+    file: "src/model/adapters/chosen.ts",
+    text: "Math.abs(value) <= LARGEST",
+    fault: "Math.abs(value) < Number.POSITIVE_INFINITY",
+    test: "test/model/choices.test.ts",
+    name: "not finite",
+  },
+  {
+    what: "a matrix of several tensors is changed in the first of them alone",
+    file: "src/model/adapters/chosen.ts",
+    text: "[at, { tensor, rows }] of sources.entries()",
+    fault: "[at, { tensor, rows }] of [...sources.entries()].slice(0, 1)",
+    test: "test/model/choices.test.ts",
+    name: "doubles",
+  },
+  {
     what: "whoever comes first chooses for all of a step",
     file: "src/engine/batch.ts",
     text: "sequence.sequenceGroup.request.adapter ?? 0",

@@ -35,6 +35,7 @@ import {
   floats,
   lora,
   PLAIN,
+  readTensors,
   type Tensor,
   type Tensors,
   writeAdapter,
@@ -96,8 +97,6 @@ test.each([
   )
 })
 
-type Header = Record<string, { dtype: string; shape: number[]; data_offsets: number[] }>
-
 const adapterOf = (fields: object, tensors: Tensors) => writeAdapter(scratch, fields, tensors)
 
 /** A golden one with other fields, or with its tensors changed. */
@@ -113,17 +112,6 @@ function changed(
 
 const configOf = (folder: string) =>
   JSON.parse(readFileSync(join(folder, "adapter_config.json"), "utf8"))
-
-function readTensors(file: Buffer): Tensors {
-  const length = Number(file.readBigUInt64LE(0))
-  const { __metadata__: _, ...header } = JSON.parse(file.toString("utf8", 8, 8 + length))
-  const tensors: Tensors = new Map()
-  for (const [name, { dtype, shape, data_offsets: offsets }] of Object.entries(header as Header)) {
-    const [from, to] = offsets.map((offset) => 8 + length + offset)
-    tensors.set(name, { dtype, shape, bytes: file.subarray(from, to) })
-  }
-  return tensors
-}
 
 const renamed = (rule: (name: string) => string) => (tensors: Tensors) => {
   const all = [...tensors]
