@@ -210,7 +210,7 @@ test.each([
   "an adapter of %s is refused, and the sentence says where it goes",
   async (_, name, base) => {
     await expect(openModel(base, { choices: [golden(name)] })).rejects.toThrow(
-      /it changes \S+, and an adapter that requests choose adds to .*; --lora serves it/,
+      /it changes \S+, and an adapter that requests choose adds to .*; --lora serves the others that it has/,
     )
   },
 )

@@ -148,7 +148,7 @@ export function choiceOf(base: Weights, placed: readonly Placed[]): Choice {
 }
 
 const unfit = (tensor: string) =>
-  `it changes ${tensor}, and an adapter that requests choose adds to matrices of attention and MLPs alone (LoRA, of no experts); --lora serves it`
+  `it changes ${tensor}, and an adapter that requests choose adds to matrices of the model's attention and MLPs alone (LoRA, of no experts); --lora serves the others that it has`
 
 /** Whose a number between the factors is. */
 function ownerOf(ranks: readonly number[], at: number): number {
