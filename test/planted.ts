@@ -39,6 +39,22 @@ export const planted: readonly PlantedFault[] = [
     name: "not finite",
   },
   {
+    what: "what an adapter was trained to see with is left out without a word",
+    file: "src/model/model.ts",
+    text: 'const [blind, deaf] = [vision && changed("vision"), hearing && changed("hearing")]',
+    fault: 'const [blind, deaf] = [undefined, hearing && changed("hearing")]',
+    test: "test/model/adapters.test.ts",
+    name: "another tower",
+  },
+  {
+    what: "changes of an encoder are made to its decoder",
+    file: "src/model/adapters/place.ts",
+    text: "return hears || senses",
+    fault: "return senses",
+    test: "test/model/adapters.test.ts",
+    name: "another tower",
+  },
+  {
     what: "numbers of a chosen adapter make others infinite",
     file: "src/model/adapters/chosen.ts",
     text: "Math.abs(value) <= LARGEST",
@@ -855,8 +871,8 @@ export const planted: readonly PlantedFault[] = [
   {
     what: "adapters may change layers that attend to images in no model",
     file: "src/model/adapters/place.ts",
-    text: "ELSEWHERE.test(tensor) || sees(tensor)",
-    fault: "ELSEWHERE.test(tensor)",
+    text: "if (sees(tensor)) return undefined",
+    fault: "",
     test: "test/model/adapters.test.ts",
     name: "attend to images",
   },

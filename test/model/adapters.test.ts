@@ -310,6 +310,41 @@ test("tensors are found behind any root, and those of what sees are left out", a
   )
 })
 
+const loraOf = (matrices: Record<string, [number, number]>) =>
+  new Map(
+    Object.entries(matrices).flatMap(([name, [rows, columns]]) => [
+      [`base_model.model.${name}.lora_A.weight`, floats(2, columns)],
+      [`base_model.model.${name}.lora_B.weight`, floats(rows, 2)],
+    ]),
+  ) as Tensors
+
+test("what is trained for another tower is served without it, and an encoder is not taken for the decoder", async () => {
+  for (const name of ["adapters", "choices"] as const) {
+    const path = adapterOf(
+      PLAIN,
+      loraOf({
+        "model.layers.0.self_attn.q_proj": [48, 48],
+        "visual.blocks.0.attn.proj": [32, 32],
+      }),
+    )
+    const seeing = await openModel(goldenFolder("vision", "qwen2-vl"), {
+      sees: true,
+      [name]: [path],
+    })
+    expect(seeing.vision).toBeUndefined()
+    expect(seeing.blind).toMatch(
+      /it changes visual\.blocks\.0\.attn\.proj\.weight, and what a model sees/,
+    )
+    await seeing.close()
+  }
+  const encoder = adapterOf(PLAIN, loraOf({ "model.encoder.layers.0.fc1": [48, 32] }))
+  await expect(
+    openModel(goldenFolder("whisper", "english"), { sees: true, adapters: [encoder] }),
+  ).rejects.toThrow(
+    /it changes model\.encoder\.layers\.0\.fc1\.weight, and what a model sees or hears/,
+  )
+})
+
 test("what it changes in layers that attend to images alone says nothing to a text", async () => {
   const model = goldenFolder("models", "mllama")
   const [, prompt] = readGolden(model) // of one token alone queries say nothing
