@@ -12,7 +12,8 @@ import { prepareModel } from "./prepared-model.ts"
 
 export type { ChatFields, EmbedFields, GenerateFields }
 
-export type LoadOptions = Omit<ModelOptions, "model">
+/** Adapters that requests choose are a server's, which gives each a name: here `lora` changes the model. */
+export type LoadOptions = Omit<ModelOptions, "model" | "choices">
 
 /** A question, or the conversation so far. */
 export type ChatInput = string | ChatCompletionRequest["messages"]

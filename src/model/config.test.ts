@@ -603,6 +603,9 @@ test.each<[Json, string | RegExp]>([
     "per_layer_config.2.num_attention_heads is 6, where num_sliding_attention_heads says 8",
   ],
   [{ ...mimo, n_shared_experts: 1 }, "n_shared_experts is there; known: experts alone"],
+  [{ ...mimo, layernorm_epsilon: { __float__: "NaN" } }, "layernorm_epsilon is NaN, not a number"],
+  [{ ...mimo, layernorm_epsilon: 0 }, "layernorm_epsilon is 0, not a number greater than 0"],
+  [{ ...step, moe_top_k: 0 }, "moe_top_k is 0, not between 1"],
   [{ ...mimo, v_head_dim: 256 }, "v_head_dim is 256, not between 1 and 192"],
   [{ ...mimo, swa_v_head_dim: 64 }, "swa_v_head_dim is 64; known: the other layers' 128"],
   [

@@ -4,19 +4,19 @@
 import type { Problem } from "../errors.ts"
 import { isObject, type Json } from "./folder.ts"
 
-/** What names stand inside of: of all of them, or of each. */
-type Prefix = string | ((name: string) => string)
+/** Where the file has a field: what stands before all names, or of each all of it. */
+type Place = string | ((name: string) => string)
 
 export class Fields {
   readonly json: Json
   readonly #broken: (what: string) => Problem
-  readonly #prefix: Prefix
+  readonly #place: Place
 
-  /** @param prefix names what these fields are inside of, "rope_scaling." */
-  constructor(json: Json, broken: (what: string) => Problem, prefix: Prefix = "") {
+  /** @param place what these fields are inside of, "rope_scaling." */
+  constructor(json: Json, broken: (what: string) => Problem, place: Place = "") {
     this.json = json
     this.#broken = broken
-    this.#prefix = prefix
+    this.#place = place
   }
 
   /** The problem of a field. */
@@ -25,8 +25,7 @@ export class Fields {
   }
 
   #placeOf(name: string): string {
-    const prefix = typeof this.#prefix === "string" ? this.#prefix : this.#prefix(name)
-    return prefix + name
+    return typeof this.#place === "string" ? this.#place + name : this.#place(name)
   }
 
   has(name: string): boolean {
@@ -128,18 +127,18 @@ export class Fields {
   with(others: Json): Fields {
     const absent = Object.entries(others).filter(([name]) => !this.has(name))
     const json = { ...this.json, ...Object.fromEntries(absent) }
-    return new Fields(json, this.#broken, this.#prefix)
+    return new Fields(json, this.#broken, this.#place)
   }
 
   /** The same fields, and others instead of these where they say something. */
   over(others: Json): Fields {
-    return new Fields({ ...this.json, ...others }, this.#broken, this.#prefix)
+    return new Fields({ ...this.json, ...others }, this.#broken, this.#place)
   }
 
   /** The same fields but for one. */
   without(name: string): Fields {
     const { [name]: _, ...json } = this.json
-    return new Fields(json, this.#broken, this.#prefix)
+    return new Fields(json, this.#broken, this.#place)
   }
 
   /** An object's fields; nothing when it is absent. */
@@ -155,8 +154,16 @@ export class Fields {
     const inner = this.object(name)
     if (!inner) return this
     const placeOf = (field: string) => (this.has(field) ? this : inner).#placeOf(field)
-    const prefix = (field: string) => placeOf(field).slice(0, -field.length)
-    return new Fields(this.with(inner.json).json, this.#broken, prefix)
+    return new Fields(this.with(inner.json).json, this.#broken, placeOf)
+  }
+
+  /** The same fields, and some by other names that files give them, where these say nothing; each is named as it stands. */
+  alsoCalled(names: Readonly<Record<string, string>>): Fields {
+    const stored = (name: string) => names[name] ?? name
+    const placeOf = (name: string) =>
+      this.#placeOf(this.has(name) || !this.has(stored(name)) ? name : stored(name))
+    const others = Object.entries(names).map(([name, other]) => [name, this.json[other]])
+    return new Fields(this.with(Object.fromEntries(others)).json, this.#broken, placeOf)
   }
 
   /** Token ids: one number, a list of them, or none. */
@@ -195,7 +202,8 @@ export function isListOfCounts(value: unknown, most = SHORT): value is number[] 
   )
 }
 
+/** As the file has it: Python writes numbers that are not finite by their names (folder.ts). */
 function shown(value: unknown): string {
-  const text = JSON.stringify(value)
+  const text = JSON.stringify(value).replace(/\{"__float__":"([^"]+)"\}/g, "$1")
   return text.length > 60 ? `${text.slice(0, 60)}…` : text
 }

@@ -16,7 +16,7 @@ import type { Adapter } from "./adapters/adapter.ts"
 import { type Choice, choiceOf } from "./adapters/chosen.ts"
 import { withLowRank } from "./adapters/low-rank.ts"
 import { openAdapter } from "./adapters/open-adapter.ts"
-import { placeAdapter, vocabularyBy } from "./adapters/place.ts"
+import { isOfSense, placeAdapter, vocabularyBy } from "./adapters/place.ts"
 import { acousticGraph } from "./architectures/parakeet.ts"
 import { type ArchitectureName, architectures } from "./architectures.ts"
 import { type ModelConfig, readDirection, seesBothWays } from "./config.ts"
@@ -140,11 +140,12 @@ export async function openModel(
     const alone = pooling ? withoutHead(source.config) : await withOwnHead(source.config, opened)
     checkLayers(fields, alone, opened)
     const within = { config: alone, pooling }
-    const senses = sees ? await sensesOf(folder, source, { ...within, ...mmproj }) : {}
-    const { vision, hearing } = senses
-    if (sees && !hearing && mustHear(source.config))
+    const found = sees ? await sensesOf(folder, source, { ...within, ...mmproj }) : {}
+    for (const each of [found.vision, found.hearing]) if (each) closing.add(each)
+    if (sees && !found.hearing && mustHear(source.config))
       throw folder.broken(configuration, "the folder does not hold what the model hears with")
-    for (const each of [vision, hearing]) if (each) closing.add(each)
+    const senses = asPublished(found, source, [...adapters, ...chosen])
+    const { vision, hearing } = senses
     const changed = sees && !vision ? changedBy(adapters, source, stored, false) : opened
     const { weights, beside } = chosenFrom(chosen, source, changed, vision !== undefined)
     const seeing =
@@ -284,6 +285,32 @@ async function openEars(open: () => Promise<Hearing | undefined>): Promise<Heari
 
 const asHeard = (hearing: Hearing | undefined): Hearingness => (hearing ? { hearing } : {})
 
+/** Adapters change no tower: where one would, images or recordings are refused. @throws where the model does nothing but hear */
+function asPublished(
+  { vision, hearing, ...others }: Sightedness & Hearingness,
+  source: Source,
+  adapters: readonly Adapter[],
+): Sightedness & Hearingness {
+  const naming = namingOf(source)
+  const changed = (sense: "vision" | "hearing") =>
+    adapters.flatMap(({ changes, broken }) =>
+      [...changes.keys()]
+        .filter((tensor) => isOfSense(tensor, sense, naming))
+        .map((tensor) =>
+          broken(`it changes ${tensor}, and what a model sees or hears with cannot be changed`),
+        ),
+    )[0]
+  const [blind, deaf] = [vision && changed("vision"), hearing && changed("hearing")]
+  if (deaf && mustHear(source.config)) throw deaf
+  return {
+    ...others,
+    ...(blind ? { blind: blind.message } : vision && { vision }),
+    ...(deaf ? { deaf: deaf.message } : hearing && { hearing }),
+  }
+}
+
+const namingOf = ({ architecture, config }: Source) => architectures[architecture].naming(config)
+
 /** In the model's own folder, or in the outermost of its repository. */
 function mmprojsOf({ path }: Folder): string[] {
   const { folder: repository, commit } = snapshotAround(path) ?? {}
@@ -326,7 +353,7 @@ function placedIn(
   const shapes = new Map(
     source.configuration === PLAIN ? stored.entries.map(({ name, shape }) => [name, shape]) : [],
   )
-  const naming = architectures[source.architecture].naming(config)
+  const naming = namingOf(source)
   const experts = config.blocks.find((block) => block.experts)?.experts?.count
   const seeing = sees ? undefined : config.seeing
   return adapters.map((adapter) =>

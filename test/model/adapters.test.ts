@@ -35,6 +35,7 @@ import {
   floats,
   lora,
   PLAIN,
+  readTensors,
   type Tensor,
   type Tensors,
   writeAdapter,
@@ -96,8 +97,6 @@ test.each([
   )
 })
 
-type Header = Record<string, { dtype: string; shape: number[]; data_offsets: number[] }>
-
 const adapterOf = (fields: object, tensors: Tensors) => writeAdapter(scratch, fields, tensors)
 
 /** A golden one with other fields, or with its tensors changed. */
@@ -113,17 +112,6 @@ function changed(
 
 const configOf = (folder: string) =>
   JSON.parse(readFileSync(join(folder, "adapter_config.json"), "utf8"))
-
-function readTensors(file: Buffer): Tensors {
-  const length = Number(file.readBigUInt64LE(0))
-  const { __metadata__: _, ...header } = JSON.parse(file.toString("utf8", 8, 8 + length))
-  const tensors: Tensors = new Map()
-  for (const [name, { dtype, shape, data_offsets: offsets }] of Object.entries(header as Header)) {
-    const [from, to] = offsets.map((offset) => 8 + length + offset)
-    tensors.set(name, { dtype, shape, bytes: file.subarray(from, to) })
-  }
-  return tensors
-}
 
 const renamed = (rule: (name: string) => string) => (tensors: Tensors) => {
   const all = [...tensors]
@@ -319,6 +307,41 @@ test("tensors are found behind any root, and those of what sees are left out", a
   })
   await withProgram(baseOf(golden("phi3")), { adapters: [adapter] }, (program) =>
     expectAll(program, golden("phi3")),
+  )
+})
+
+const loraOf = (matrices: Record<string, [number, number]>) =>
+  new Map(
+    Object.entries(matrices).flatMap(([name, [rows, columns]]) => [
+      [`base_model.model.${name}.lora_A.weight`, floats(2, columns)],
+      [`base_model.model.${name}.lora_B.weight`, floats(rows, 2)],
+    ]),
+  ) as Tensors
+
+test("what is trained for another tower is served without it, and an encoder is not taken for the decoder", async () => {
+  for (const name of ["adapters", "choices"] as const) {
+    const path = adapterOf(
+      PLAIN,
+      loraOf({
+        "model.layers.0.self_attn.q_proj": [48, 48],
+        "visual.blocks.0.attn.proj": [32, 32],
+      }),
+    )
+    const seeing = await openModel(goldenFolder("vision", "qwen2-vl"), {
+      sees: true,
+      [name]: [path],
+    })
+    expect(seeing.vision).toBeUndefined()
+    expect(seeing.blind).toMatch(
+      /it changes visual\.blocks\.0\.attn\.proj\.weight, and what a model sees/,
+    )
+    await seeing.close()
+  }
+  const encoder = adapterOf(PLAIN, loraOf({ "model.encoder.layers.0.fc1": [48, 32] }))
+  await expect(
+    openModel(goldenFolder("whisper", "english"), { sees: true, adapters: [encoder] }),
+  ).rejects.toThrow(
+    /it changes model\.encoder\.layers\.0\.fc1\.weight, and what a model sees or hears/,
   )
 })
 

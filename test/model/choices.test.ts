@@ -13,12 +13,21 @@ import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { openReference, openShards } from "../../src/compiler/targets/reference/reference.ts"
 import { type Model, openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
+import { narrow, widen } from "../../src/runtime/dtype.ts"
 import { openLibrary } from "../../src/runtime/library.ts"
 import type { LoadableProgram, Program, StepInput } from "../../src/runtime/program.ts"
 import { isLeftOut } from "../left-out.ts"
-import { goldenFolder, readGolden } from "./golden.ts"
-import { lora, PLAIN, writeAdapter } from "./peft-files.ts"
-import { batch, blocksFor, expectGolden, limitsFor, take, worstDifference } from "./steps.ts"
+import { type GoldenPrompt, goldenFolder, readGolden } from "./golden.ts"
+import { lora, PLAIN, readTensors, type Tensors, writeAdapter, written } from "./peft-files.ts"
+import {
+  batch,
+  blocksFor,
+  expectGolden,
+  limitsFor,
+  prefill,
+  take,
+  worstDifference,
+} from "./steps.ts"
 
 const golden = (name: string) => goldenFolder("adapters", name)
 const untied = goldenFolder("models", "llama-untied")
@@ -156,6 +165,42 @@ test("shards make the bits of one", async () => {
   for (const thing of [...programs, model]) await thing.close()
 })
 
+/** Bamba's is kept whole, and read as five; three of them are one in the graph. */
+test("an adapter that doubles a matrix makes the logits of the model with twice its numbers", async () => {
+  const bamba = goldenFolder("models", "bamba")
+  const tensors = readTensors(readFileSync(join(bamba, "model.safetensors")))
+  const changes: Tensors = new Map()
+  for (const [name, tensor] of tensors) {
+    if (!name.endsWith(".in_proj.weight")) continue
+    const columns = tensor.shape[1]!
+    const one = Float32Array.from({ length: columns ** 2 }, (_, i) =>
+      Number(i % (columns + 1) === 0),
+    )
+    const module = `base_model.model.${name.replace(/\.weight$/, "")}`
+    const unit = { dtype: "F32", shape: [columns, columns], bytes: new Uint8Array(one.buffer) }
+    changes.set(`${module}.lora_A.weight`, unit).set(`${module}.lora_B.weight`, tensor)
+    const twice = widen(tensor.bytes, "bf16").map((value) => 2 * value)
+    tensors.set(name, { ...tensor, bytes: narrow(twice, "bf16") })
+  }
+  const adapter = writeAdapter(scratch, { ...PLAIN, r: 40, lora_alpha: 40 }, changes)
+  const folder = mkdtempSync(join(scratch, "doubled-"))
+  cpSync(bamba, folder, { recursive: true })
+  writeFileSync(join(folder, "model.safetensors"), written(tensors))
+  const [{ tokens }] = readGolden(bamba) as [GoldenPrompt]
+  const logits: Float32Array[] = []
+  for (const [base, choices] of [
+    [folder, []],
+    [bamba, [adapter]],
+  ] as const) {
+    const model = await openModel(base, { choices })
+    const program = choosing(await opened(model), choices.length)
+    logits.push(await prefill(program, tokens, blocksFor(tokens.length)))
+    await program.close()
+    await model.close()
+  }
+  expect(worstDifference(logits[1]!, logits[0]!)).toBeLessThan(1e-4)
+})
+
 test.each([
   ["norms and a head that were trained whole", "llama", untied],
   ["lengths of rows", "llama-dora", untied],
@@ -165,20 +210,24 @@ test.each([
   "an adapter of %s is refused, and the sentence says where it goes",
   async (_, name, base) => {
     await expect(openModel(base, { choices: [golden(name)] })).rejects.toThrow(
-      /it changes \S+, and an adapter that requests choose adds to .*; --lora serves it/,
+      /it changes \S+, and an adapter that requests choose adds to .*; --lora serves the others that it has/,
     )
   },
 )
 
-test.each(["lora_A", "lora_B"])(
-  "an adapter with numbers that are not finite is refused by its name: %s",
-  async (side) => {
+test.each([
+  ["lora_A", Number.POSITIVE_INFINITY],
+  ["lora_B", Number.POSITIVE_INFINITY],
+  ["lora_A", 3e38],
+])(
+  "an adapter with a number that is not finite, or makes others so, is refused by its name: %s %f",
+  async (side, number) => {
     const sentence =
       /it adds to model\.layers\.1\.mlp\.up_proj\.weight has a number that is not finite/
     const tensors = lora({ "mlp.up_proj": [112, 48] })
     const name = `base_model.model.model.layers.1.mlp.up_proj.${side}.weight`
     const { bytes } = tensors.get(name)!
-    new DataView(bytes.buffer).setFloat32(bytes.length - 4, Number.POSITIVE_INFINITY, true)
+    new DataView(bytes.buffer).setFloat32(bytes.length - 4, number, true)
     const adapter = writeAdapter(scratch, PLAIN, tensors)
     const model = await openModel(untied, { choices: [golden("mlx"), adapter] })
     await expect(opened(model)).rejects.toThrow(sentence)

@@ -32,6 +32,20 @@ export function written(tensors: Tensors): Buffer {
   return Buffer.concat([length, text, ...[...tensors.values()].map(({ bytes }) => bytes)])
 }
 
+type Header = Record<string, { dtype: string; shape: number[]; data_offsets: number[] }>
+
+/** Of a safetensors file. */
+export function readTensors(file: Buffer): Tensors {
+  const length = Number(file.readBigUInt64LE(0))
+  const { __metadata__: _, ...header } = JSON.parse(file.toString("utf8", 8, 8 + length))
+  const tensors: Tensors = new Map()
+  for (const [name, { dtype, shape, data_offsets: offsets }] of Object.entries(header as Header)) {
+    const [from, to] = offsets.map((offset) => 8 + length + offset)
+    tensors.set(name, { dtype, shape, bytes: file.subarray(from, to) })
+  }
+  return tensors
+}
+
 /** Floats from -1 to 1, the same at each run. */
 export function floats(...shape: number[]) {
   const count = shape.reduce((product, n) => product * n, 1)

@@ -1,16 +1,18 @@
 // Adapters of which each sequence chooses one, or none. What they add is computed beside the matrices, whose numbers all sequences share:
 // x * W^T + ((x * right^T) ⊙ own) * left^T. The factors of all adapters lie under and beside each other, and `own`, a row of a table that
 // a token's adapter names, keeps the numbers between them that are its own and makes all others 0. So a sequence computes the same bits
-// whichever adapters others of its step have chosen. Factors are finite for that: 0 times what is not is no 0.
+// whichever adapters others of its step have chosen. Factors are finite for that, and the right ones small enough that what lies between is,
+// too: 0 times what is not is no 0.
 
 import { add, embed, linear, multiply, select, weight } from "../../compiler/graph/builder.ts"
 import { type Graph, type Node, rewrite, type Weight } from "../../compiler/graph/graph.ts"
 import type { Problem } from "../../errors.ts"
 import { narrow, widen } from "../../runtime/dtype.ts"
+import type { Source } from "../weights/names.ts"
 import type { Tensor, Weights } from "../weights/weights.ts"
 import { byKey, checkShapes, isFactor, type Placed } from "./adapted.ts"
-import type { Change } from "./adapter.ts"
-import { type Added, Product } from "./product.ts"
+import type { Change, LowRank } from "./adapter.ts"
+import { type Factors, Product } from "./product.ts"
 
 export interface Choice {
   /** The model's, and beside them the factors and the tables of `own`. */
@@ -20,7 +22,8 @@ export interface Choice {
 
 /** What all adapters add to one matrix, and of which rank it is of each of them: 0 where it adds nothing. */
 interface Beside {
-  product: Product
+  /** Of each tensor that the matrix is made of; all have the same right factor. */
+  products: readonly [Product, ...Product[]]
   ranks: readonly number[]
 }
 
@@ -28,40 +31,72 @@ interface Beside {
 export function choiceOf(base: Weights, placed: readonly Placed[]): Choice {
   const lists = placed.map((one) => ({ ...one, changes: byKey(one) }))
   const used = new Set<Change>()
-  const found = new Map<string, Beside | undefined>()
   const made = new Map<string, () => Tensor>()
 
-  const read = (name: string, rows: number, columns: number): Beside | undefined => {
+  /** What an adapter changes of a tensor that the graph calls so, and where it has that. */
+  const changeOf = ({ sources, keyOf, changes }: (typeof lists)[number], name: string) => {
+    const source = sources(name)
+    const change = changes.get(keyOf(source.tensor) ?? "")
+    return change && source.constant === undefined ? { source, change } : undefined
+  }
+
+  /** Tensors that a matrix is made of may be rows of one that is stored: what is added to that has one right factor for all of them. */
+  const besideOf = ({ sources, columns }: Weight): Beside | undefined => {
     const ranks: number[] = []
-    const added: Added[] = []
-    for (const { adapter, sources, keyOf, changes } of lists) {
-      const source = sources(name)
-      const change = changes.get(keyOf(source.tensor) ?? "")
-      const isHere = change !== undefined && source.constant === undefined
-      if (isHere) {
-        used.add(change)
+    const lows: LowRank[] = []
+    const added: Factors[][] = sources.map(() => [])
+    for (const list of lists) {
+      const { adapter } = list
+      const own = new Map<LowRank, (Source | undefined)[]>()
+      for (const [at, { tensor, rows }] of sources.entries()) {
+        const its = changeOf(list, tensor)
+        if (!its) continue
+        const { source, change } = its
         const { low, whole, lengths } = change
         if (!low || whole || lengths || source.turnedRuns || source.plusRow)
           throw adapter.broken(unfit(source.tensor))
         checkShapes({ adapter, source, change }, rows, columns)
-        added.push({ source, low })
+        used.add(change)
+        const places = own.get(low) ?? sources.map(() => undefined)
+        own.set(low, places.with(at, source))
       }
-      ranks.push(isHere ? change.low!.left.width : 0)
+      for (const [low, places] of own)
+        for (const [at, source] of places.entries())
+          added[at]!.push({ low, ...(source && { source }) })
+      lows.push(...own.keys())
+      ranks.push([...own.keys()].reduce((sum, { left }) => sum + left.width, 0))
     }
-    if (added.length === 0) return undefined
-    return { product: new Product(added, columns), ranks }
+    if (lows.length === 0) return undefined
+    const [first, ...others] = added.map((each) => new Product(each, columns))
+    return { products: [first!, ...others], ranks }
   }
 
-  const besideOf = ({ sources, rows, columns }: Weight): Beside | undefined => {
-    const { tensor } = sources[0]!
-    if (!found.has(tensor)) found.set(tensor, read(tensor, rows, columns))
-    return found.get(tensor)
-  }
-
-  const own = ({ ranks, product: { rank } }: Beside): Weight => {
+  const own = ({ ranks, products: [{ rank }] }: Beside): Weight => {
     const name = `adapter_ranks.${ranks.join("_")}`
     made.set(name, () => ownTable(ranks, rank))
     return exact(weight(name, name, ranks.length + 1, rank))
+  }
+
+  /** Both factors, whose numbers reach nobody that has not chosen them. */
+  const factorsOf = ({ name, columns, rows, sources }: Weight, { products, ranks }: Beside) => {
+    const { rank } = products[0]
+    const wrong = (at: number) =>
+      lists[ownerOf(ranks, at)]!.adapter.broken(
+        `what it adds to ${sources[0]!.tensor} has a number that is not finite or beyond 2^64, which would reach whoever has not chosen it`,
+      )
+    const right = `${name}.chosen_right`
+    made.set(right, () =>
+      bounded(products[0].rightTensor(), (first, i) => wrong(first + Math.floor(i / columns))),
+    )
+    const lefts = products.map((product, at) => {
+      const left = `${name}.chosen_left.${at}`
+      made.set(left, () => bounded(product.leftTensor(), (_, i) => wrong(i % rank)))
+      return { tensor: left, rows: sources[at]!.rows }
+    })
+    return {
+      right: exact(weight(`${name}_chosen_right`, right, rank, columns)),
+      left: exact({ name: `${name}_chosen_left`, rows, columns: rank, sources: lefts }),
+    }
   }
 
   const beside = (graph: Graph): Graph => {
@@ -78,30 +113,14 @@ export function choiceOf(base: Weights, placed: readonly Placed[]): Choice {
       return row
     }
     return rewrite(graph, (node) => {
-      if (node.op !== "linear" || node.weight.sources.length > 1) return node
+      if (node.op !== "linear") return node
       const { tensor } = node.weight.sources[0]!
       const its = tables.has(tensor) || isFactor(tensor) ? undefined : besideOf(node.weight)
       if (!its) return node
-      const { product, ranks } = its
-      const { name, columns } = node.weight
-      const [left, right] = [`${tensor}.chosen_left`, `${tensor}.chosen_right`]
-      const wrong = (at: number) =>
-        lists[ownerOf(ranks, at)]!.adapter.broken(
-          `what it adds to ${tensor} has a number that is not finite, which would reach whoever has not chosen it`,
-        )
-      made.set(left, () => finite(product.leftTensor(), (_, i) => wrong(i % product.rank)))
-      made.set(right, () =>
-        finite(product.rightTensor(), (first, i) => wrong(first + Math.floor(i / columns))),
-      )
-      const between = linear(
-        node.inputs[0],
-        exact(weight(`${name}_chosen_right`, right, product.rank, columns)),
-      )
+      const { left, right } = factorsOf(node.weight, its)
+      const between = linear(node.inputs[0], right)
       const kept = multiply(between, inRowsOf(between, ownRow(its)))
-      return add(
-        linear(kept, exact(weight(`${name}_chosen_left`, left, node.columns, product.rank))),
-        node,
-      )
+      return add(linear(kept, left), node)
     })
   }
 
@@ -129,7 +148,7 @@ export function choiceOf(base: Weights, placed: readonly Placed[]): Choice {
 }
 
 const unfit = (tensor: string) =>
-  `it changes ${tensor}, and an adapter that requests choose adds to matrices of attention and MLPs alone (LoRA, of no experts); --lora serves it`
+  `it changes ${tensor}, and an adapter that requests choose adds to matrices of the model's attention and MLPs alone (LoRA, of no experts); --lora serves the others that it has`
 
 /** Whose a number between the factors is. */
 function ownerOf(ranks: readonly number[], at: number): number {
@@ -137,13 +156,16 @@ function ownerOf(ranks: readonly number[], at: number): number {
   return owners[at]!
 }
 
+/** So many times what a row holds is finite, also the sum of a row. */
+const LARGEST = 2 ** 64
+
 /** @param wrong makes the problem of a number, the `i`th from the first row that was read on */
-function finite(tensor: Tensor, wrong: (first: number, i: number) => Problem): Tensor {
+function bounded(tensor: Tensor, wrong: (first: number, i: number) => Problem): Tensor {
   return {
     codec: tensor.codec,
     async read(first, rows) {
       const stored = await tensor.read(first, rows)
-      const at = widen(stored.values, "f32").findIndex((value) => !Number.isFinite(value))
+      const at = widen(stored.values, "f32").findIndex((value) => !(Math.abs(value) <= LARGEST))
       if (at >= 0) throw wrong(first, at)
       return stored
     },

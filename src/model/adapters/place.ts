@@ -22,8 +22,16 @@ export interface Place {
 const ROOTS =
   /^(?:(?:model|language_model|text_model|transformer|backbone|gpt_neox|bert|roberta|electra|distilbert|mpnet|new)\.)+/
 
-/** Parts of models that see or hear, which are not served. */
-const ELSEWHERE = /vision|visual|audio|image|speech|projector|connector|resampler/
+/** What a model sees and hears with, by what stands in names of its tensors; and what either may have behind it. */
+const senses = { vision: /vision|visual|image|\bvpm\b/, hearing: /audio|speech|\bapm\b/ }
+const BEHIND = /projector|connector|resampler/
+
+/** Whether a tensor is of that. A model that is a decoder hears with an encoder, whose layers are called alike. */
+export function isOfSense(tensor: string, sense: keyof typeof senses, { roots }: Naming): boolean {
+  const isDecoder = roots.every(({ root }) => root.endsWith("decoder."))
+  const hears = sense === "hearing" && isDecoder && /\bencoder\./.test(tensor)
+  return hears || senses[sense].test(tensor) || BEHIND.test(tensor)
+}
 
 /** @throws `model_broken` where its names are of another kind of file */
 export function placeAdapter(
@@ -40,7 +48,9 @@ export function placeAdapter(
   const begin = stacks.map((layers) => layers.replaceAll(".", "\\.")).join("|")
   const layered = new RegExp(`(?:^|\\.)((?:${begin})\\d+\\..+)$`)
   const keyOf = (tensor: string) => {
-    if (ELSEWHERE.test(tensor) || sees(tensor)) return undefined
+    if (isOfSense(tensor, "vision", naming) || isOfSense(tensor, "hearing", naming))
+      return undefined
+    if (sees(tensor)) return undefined
     if (layered.test(tensor)) return layered.exec(tensor)![1]
     return /\.\d+\./.test(tensor) ? tensor : tensor.replace(ROOTS, "")
   }

@@ -14,14 +14,17 @@ export interface Added {
   low: LowRank
 }
 
+/** None of its rows may be the matrix's: zeros stand for them. */
+export type Factors = Pick<Added, "low"> & Partial<Added>
+
 export class Product {
   /** Of all, one behind the other. A left factor of one column would be read as a vector: beside a single one stand zeros. */
   readonly rank: number
-  readonly #added: readonly Added[]
+  readonly #added: readonly Factors[]
   readonly #columns: number
   #right: Promise<Float32Array> | undefined
 
-  constructor(added: readonly Added[], columns: number) {
+  constructor(added: readonly Factors[], columns: number) {
     this.#added = added
     this.#columns = columns
     const rank = added.reduce((sum, { low }) => sum + low.left.width, 0)
@@ -34,8 +37,8 @@ export class Product {
     let from = 0
     for (const { source, low } of this.#added) {
       const rank = low.left.width
-      const its = await leftRows(low, source, first, count)
-      for (let row = 0; row < count; row++)
+      const its = source && (await leftRows(low, source, first, count))
+      for (let row = 0; its && row < count; row++)
         values.set(its.subarray(row * rank, (row + 1) * rank), row * this.rank + from)
       from += rank
     }

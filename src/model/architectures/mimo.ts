@@ -16,7 +16,7 @@ const THETA = { full: 5e6, sliding: 1e4 }
 const FACTOR = 707 / 1000 // of values, which is not meant as half the root of 2
 
 export function readMimo(given: Fields): ModelConfig {
-  const fields = given.with({ rms_norm_eps: given.json.layernorm_epsilon })
+  const fields = given.alsoCalled({ rms_norm_eps: "layernorm_epsilon" })
   if (fields.has("n_shared_experts") && fields.count("n_shared_experts", 0, 0) > 0)
     throw fields.wrong("n_shared_experts", "is there; known: experts alone")
   const config = readDecoder(fields, {

@@ -15,7 +15,8 @@ import { readMlpTypes, readRouting } from "./experts.ts"
 const [SLIDING, FULL] = ["sliding_attention", "full_attention"] as const
 
 export function readStep(given: Fields): ModelConfig {
-  const fields = cutToLayers(withOtherNames(given))
+  const named = given.alsoCalled(OTHER_NAMES).alsoCalled({ n_routed_experts: "num_local_experts" })
+  const fields = cutToLayers(named)
   refuseOthers(fields)
   const config = readDecoder(fields, {
     absent: { kvHeads: 8, headDim: 128, epsilon: 1e-5 },
@@ -51,15 +52,11 @@ export function readStep(given: Fields): ModelConfig {
 }
 
 /** Published names beside those of transformers, of which either may be there. */
-function withOtherNames(fields: Fields): Fields {
-  const { num_attention_groups, moe_num_experts, moe_top_k, max_seq_len } = fields.json
-  const { num_local_experts } = fields.json
-  return fields.with({
-    num_key_value_heads: num_attention_groups,
-    n_routed_experts: moe_num_experts ?? num_local_experts,
-    num_experts_per_tok: moe_top_k,
-    max_position_embeddings: max_seq_len,
-  })
+const OTHER_NAMES = {
+  num_key_value_heads: "num_attention_groups",
+  n_routed_experts: "moe_num_experts",
+  num_experts_per_tok: "moe_top_k",
+  max_position_embeddings: "max_seq_len",
 }
 
 const OF_LAYERS = [
