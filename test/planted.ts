@@ -845,6 +845,14 @@ export const planted: readonly PlantedFault[] = [
     name: "attend to images",
   },
   {
+    what: "a key beyond 2^53 that is not known breaks the sentence that refuses it",
+    file: "src/model/gguf/container.ts",
+    text: 'typeof value === "string" ? JSON.stringify(shown(value)) : String(value)',
+    fault: "JSON.stringify(value)",
+    test: "test/model/gguf.test.ts",
+    name: "with another",
+  },
+  {
     what: "a file's tower that is not known is not told of",
     file: "src/model/model.ts",
     text: 'first === undefined && tower === "unknown"',
