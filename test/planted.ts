@@ -853,6 +853,14 @@ export const planted: readonly PlantedFault[] = [
     name: "with another",
   },
   {
+    what: "an MLP of no columns is made of a small multiplier",
+    file: "src/model/architectures/lfm2.ts",
+    text: "width > 0 && width <= MOST_COLUMNS",
+    fault: "width <= MOST_COLUMNS",
+    test: "src/model/config.test.ts",
+    name: "lfm2",
+  },
+  {
     what: "a file's tower that is not known is not told of",
     file: "src/model/model.ts",
     text: 'first === undefined && tower === "unknown"',

@@ -195,7 +195,8 @@ export function isListOfCounts(value: unknown, most = SHORT): value is number[] 
   )
 }
 
+/** Numbers that only Python writes as they stand in the file (`parseJson` of folder.ts). */
 function shown(value: unknown): string {
-  const text = JSON.stringify(value)
+  const text = JSON.stringify(value).replace(/\{"__float__":"(-?\w+)"\}/g, "$1")
   return text.length > 60 ? `${text.slice(0, 60)}…` : text
 }
