@@ -861,6 +861,14 @@ export const planted: readonly PlantedFault[] = [
     name: "lfm2",
   },
   {
+    what: "what an image's bytes are divided by may be nothing in 32 bits",
+    file: "src/model/vision/colours.ts",
+    text: "value < least || value > MOST",
+    fault: "value < least - LEAST || value > MOST",
+    test: "src/model/vision/processing.test.ts",
+    name: "llava",
+  },
+  {
     what: "a file's tower that is not known is not told of",
     file: "src/model/model.ts",
     text: 'first === undefined && tower === "unknown"',
