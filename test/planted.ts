@@ -869,6 +869,14 @@ export const planted: readonly PlantedFault[] = [
     name: "llava",
   },
   {
+    what: "rows that have no equal parts are no reason not to divide experts",
+    file: "src/compiler/shard.ts",
+    text: "if (columns % shards !== 0)",
+    fault: "if (columns % shards > shards)",
+    test: "test/model/shards.test.ts",
+    name: "odd rows",
+  },
+  {
     what: "a file's tower that is not known is not told of",
     file: "src/model/model.ts",
     text: 'first === undefined && tower === "unknown"',
