@@ -130,11 +130,12 @@ function checkHeads({ steps }: Plan, shards: number): void {
     }
     if (step.op === "experts") {
       const { intermediate } = step.experts
-      if (intermediate % (4 * shards) !== 0 || step.output.columns % shards !== 0)
-        throw refuse(
-          shards,
-          `${intermediate} columns of an expert have no ${shards} equal parts of whole fours`,
-        )
+      const { columns } = step.output
+      const parts = `have no ${shards} equal parts`
+      if (intermediate % (4 * shards) !== 0)
+        throw refuse(shards, `${intermediate} columns of an expert ${parts} of whole fours`)
+      if (columns % shards !== 0)
+        throw refuse(shards, `${columns} columns that experts give ${parts}`)
     }
     if (step.op !== "attend") continue
     const { heads, kvHeads, latent } = step.attention

@@ -580,6 +580,15 @@ test.each<[Json, string | RegExp]>([
     { model_type: "phimoe", num_experts_per_tok: 3 },
     "num_experts_per_tok is 3; only 2 is known of this architecture",
   ],
+  [
+    { model_type: "lfm2", block_ffn_dim_multiplier: 1e-5 },
+    "block_ffn_dim_multiplier is 0.00001, which makes 0 columns",
+  ],
+  [
+    { model_type: "lfm2", block_ffn_dim_multiplier: 1e300 },
+    "block_ffn_dim_multiplier is 1e+300, which makes ",
+  ],
+  [{ head_dim: { __float__: "NaN" } }, "head_dim is NaN, not a whole number"],
   [{ model_type: "lfm3", attention_bias: true }, "attention_bias is true; only false is known"],
   [
     { model_type: "lfm3", layer_types: ["conv", "conv", "conv", "linear"] },

@@ -202,8 +202,8 @@ export function isListOfCounts(value: unknown, most = SHORT): value is number[] 
   )
 }
 
-/** As the file has it: Python writes numbers that are not finite by their names (folder.ts). */
+/** As the file has it: Python writes numbers that are not finite by their names (`parseJson` of folder.ts). */
 function shown(value: unknown): string {
-  const text = JSON.stringify(value).replace(/\{"__float__":"([^"]+)"\}/g, "$1")
+  const text = JSON.stringify(value).replace(/\{"__float__":"(-?\w+)"\}/g, "$1")
   return text.length > 60 ? `${text.slice(0, 60)}…` : text
 }

@@ -69,6 +69,10 @@ export function uint32(value: number): Buffer {
   return Buffer.concat([kindOf(4), Buffer.from(Uint32Array.of(value).buffer)])
 }
 
+export function uint64(value: bigint): Buffer {
+  return Buffer.concat([kindOf(10), Buffer.from(BigUint64Array.of(value).buffer)])
+}
+
 export function bool(value: boolean): Buffer {
   return Buffer.concat([kindOf(7), Buffer.of(Number(value))])
 }

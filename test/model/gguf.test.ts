@@ -60,6 +60,7 @@ import {
   string,
   textList,
   uint32,
+  uint64,
 } from "./gguf-file.ts"
 import { type GoldenPrompt, readGolden, readTensors } from "./golden.ts"
 import {
@@ -407,6 +408,10 @@ test.each<[string, string, Buffer, string]>([
   ["laguna", "laguna.expert_weights_norm", bool(false), "known: shares that are normalised"],
   ["mellum", "mellum.rope.scaling.factor", float32(4), "which layers a file does not say"],
   ["apertus", "xielu.alpha_p", float32s([1]), "xielu.alpha_p has 1 numbers for 2 layers"],
+  ["arcee", "arcee.embedding_scale", uint64(2n ** 63n), "scale is 9223372036854775808, which"],
+  ["arcee", "arcee.logit_scale", float32s([1]), "logit_scale is a list, which is not known"],
+  ["arcee", "arcee.rope.freq_base", float32(0), "in transformers' words, rope_theta is 0, not a"],
+  ["arcee", "general.alignment", string("x"), 'general.alignment is "x", no power of two'],
   ["apertus", "xielu.beta", float32s([0.5, 0.75]), "xielu.beta is 0.75; only 0.5 is known"],
 ])("%s with another %s is refused", async (name, key, value, words) => {
   const path = changedFile(convertedFile(name), (bytes) =>

@@ -311,7 +311,7 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
     "means of no squares",
     "gemma3",
     ({ pairs }) => pairs.set("clip.vision.projector.scale_factor", uint32(5)),
-    "mm_tokens_per_image is 1.44",
+    "in transformers' words, mm_tokens_per_image is 1.44",
   ],
   [
     "more layers than there are",

@@ -476,6 +476,7 @@ test.skipIf(left).each(onDevices)(
 )
 
 describe("what cannot be divided is said in a sentence:", () => {
+  const oddRows = { hasExperts: true, hidden: 21, intermediate: 48 }
   const of = (graph: Graph, shards: number) => () =>
     shard(compile(graph, { ...floats, sums: sums! }), shards)
 
@@ -503,6 +504,11 @@ describe("what cannot be divided is said in a sentence:", () => {
     ],
     ["all heads together", of(wideGraph({ normsAll: true }), 2), /of all heads together/],
     ["experts", of(smallGraph({ hasExperts: true }), 2), /44 columns of an expert .* whole fours/],
+    [
+      "odd rows",
+      of(smallGraph(oddRows), 2),
+      /21 columns that experts give have no 2 equal parts\./,
+    ],
     [
       "heads of states",
       of(familyGraph("states", { linear_num_value_heads: 4 }), 8),

@@ -103,13 +103,16 @@ function readLayers(
   })
 }
 
+const MOST_COLUMNS = 2 ** 30
+
 /** Two thirds of what is given, and more to a round number, unless the folder says that it is meant as it is. */
 function widthOf(fields: Fields, given: number): number {
   if (!fields.flag("block_auto_adjust_ff_dim", true)) return given
   const factor = fields.positive("block_ffn_dim_multiplier", 1)
   const multiple = fields.count("block_multiple_of", 256)
   const width = Math.floor(factor * Math.floor((2 * given) / 3))
-  return Math.ceil(width / multiple) * multiple
+  if (width > 0 && width <= MOST_COLUMNS) return Math.ceil(width / multiple) * multiple
+  throw fields.wrong("block_ffn_dim_multiplier", `is ${factor}, which makes ${width} columns`)
 }
 
 function readTypes(fields: Fields, layers: number, known: readonly string[]): string[] {

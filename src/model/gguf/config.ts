@@ -7,6 +7,7 @@ import type { ModelConfig } from "../config.ts"
 import type { Json } from "../folder.ts"
 import { yarnGrowth } from "../rotation.ts"
 import type { Naming } from "../weights/names.ts"
+import { shownValue } from "./container.ts"
 import type { Keys } from "./keys.ts"
 
 export interface GgufArchitecture {
@@ -273,6 +274,6 @@ function refuseUnread(file: GgufFile, headDim: number): void {
   for (const [rest, nothing] of Object.entries(neutral)) {
     const value = file.keys.unread(file.key(rest))
     if (value !== undefined && value !== nothing)
-      throw file.wrong(rest, `is ${JSON.stringify(value)}, which is not known of this architecture`)
+      throw file.wrong(rest, `is ${shownValue(value)}, which is not known of this architecture`)
   }
 }

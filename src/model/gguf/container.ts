@@ -166,8 +166,7 @@ function alignmentOf(cursor: Cursor, pairs: ReadonlyMap<string, Value>): number 
   const value = pairs.get("general.alignment") ?? 32
   const isPower = typeof value === "number" && Number.isInteger(Math.log2(value))
   if (isPower && value >= 8 && value <= 1 << 20) return value
-  const said = typeof value === "object" ? "a list" : value
-  throw cursor.broken(`general.alignment is ${said}, no power of two from 8 on`)
+  throw cursor.broken(`general.alignment is ${shownValue(value)}, no power of two from 8 on`)
 }
 
 interface Entry {
@@ -263,6 +262,12 @@ function checkPlaces(cursor: Cursor, entries: readonly Entry[], room: number): v
 }
 
 const shown = (name: string) => (name.length > 80 ? `${name.slice(0, 80)}…` : name)
+
+/** For a sentence: numbers beyond 2^53 are bigints, which JSON cannot say, and lists may have millions of entries. */
+export function shownValue(value: Value): string {
+  if (typeof value === "object") return "a list"
+  return typeof value === "string" ? JSON.stringify(shown(value)) : String(value)
+}
 
 /** Reads numbers and texts one after the other, from the beginning of a file: a vocabulary has hundreds of thousands. */
 class Cursor {

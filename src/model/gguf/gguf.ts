@@ -15,7 +15,7 @@ import type { Weights } from "../weights/weights.ts"
 import { ggufArchitectures, ggufNaming } from "./architectures.ts"
 import { configOf, type GgufArchitecture, GgufFile, type Tensors } from "./config.ts"
 import { type Container, readContainer, type StoredTensor } from "./container.ts"
-import { isMmproj, Keys } from "./keys.ts"
+import { inOtherWords, isMmproj, Keys } from "./keys.ts"
 import { addedTokensIn, readTokenizer } from "./tokenizer.ts"
 import { isOfTower, towerIn } from "./tower-inside.ts"
 import { ggufWeights } from "./weights.ts"
@@ -59,7 +59,7 @@ export async function openGguf(folder: Folder, file: string): Promise<GgufModel>
     const namesFor = (config: ModelConfig) =>
       sourcesOf(ggufNaming(architecture, config, its), (tensor) => tensors.get(tensor)?.dims)
     return {
-      fields: new Fields(configOf(its, architecture), broken),
+      fields: new Fields(configOf(its, architecture), inOtherWords(broken)),
       sources: namesFor,
       weights: (config) => {
         const sources = byHead(namesFor(config), config)

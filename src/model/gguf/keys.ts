@@ -123,5 +123,9 @@ export class Keys {
 /** Files by Ollama's converter, and not by llama.cpp's, have this key (llama/compat and convert/convert.go of Ollama). */
 export const isByOllama = (keys: Pick<Keys, "has">) => keys.has("tokenizer.ggml.add_unknown_token")
 
+/** Of fields that were made of keys: whoever looks into the file finds nothing that is called as they are. */
+export const inOtherWords = (broken: (what: string) => Problem) => (what: string) =>
+  broken(`in transformers' words, ${what}`)
+
 /** A tower and its projector, which belong to another file's text model. Older ones have no `general.type`. */
 export const isMmproj = (keys: Keys) => keys.textIfThere("general.architecture") === "clip"

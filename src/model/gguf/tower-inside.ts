@@ -6,7 +6,7 @@
 // reads such files.
 
 import type { Problem } from "../../errors.ts"
-import type { Container, StoredTensor, Value } from "./container.ts"
+import { type Container, type StoredTensor, shownValue, type Value } from "./container.ts"
 
 type Pairs = ReadonlyMap<string, Value>
 
@@ -167,7 +167,7 @@ const towers: Readonly<Record<string, Inside>> = {
       const name = "mm.projector_hidden_act"
       const activation = own(name) ?? "gelu"
       if (activation !== "gelu")
-        throw own.wrong(name, `is ${JSON.stringify(activation)}; known: "gelu"`)
+        throw own.wrong(name, `is ${shownValue(activation)}; known: "gelu"`)
       return { spatial_merge_size: own("spatial_merge_size"), [TURNS_HALVES]: true }
     },
   },

@@ -6,6 +6,7 @@
 import { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
 import type { Beside, ClipFile } from "../gguf/clip-file.ts"
+import { inOtherWords } from "../gguf/keys.ts"
 import { boundParts, GEMMA4 } from "../vision/gemma4.ts"
 import type { Naming } from "../weights/names.ts"
 import type { ConformerConfig } from "./conformer.ts"
@@ -31,7 +32,7 @@ function wholeOf(
   const audio_token_id = beside.readTokenIds()(AROUND[0])
   return new Fields(
     { ...own, audio_token_id, text_config: { model_type: "gemma4_text" } },
-    file.broken,
+    inOtherWords(file.broken),
   )
 }
 

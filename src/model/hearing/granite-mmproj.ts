@@ -5,6 +5,7 @@
 
 import { Fields } from "../fields.ts"
 import type { Beside, ClipFile } from "../gguf/clip-file.ts"
+import { inOtherWords } from "../gguf/keys.ts"
 import type { Naming, Part } from "../weights/names.ts"
 import type { GraniteConfig } from "./granite-tower.ts"
 
@@ -52,7 +53,7 @@ export function graniteFields(file: ClipFile, beside: Beside): Fields {
     audio_token_id: beside.readTokenIds()(SOFT),
     text_config: beside.text.json,
   }
-  return new Fields(words, file.broken)
+  return new Fields(words, inOtherWords(file.broken))
 }
 
 const LEFT = "clip.audio.feature_layer"

@@ -9,6 +9,7 @@ import type { AudioProcessing } from "../../audio/audio.ts"
 import { openWhole } from "../../closing.ts"
 import { Fields } from "../fields.ts"
 import { type Beside, type ClipFile, openClip } from "../gguf/clip-file.ts"
+import { inOtherWords } from "../gguf/keys.ts"
 import type { Naming, Part } from "../weights/names.ts"
 import type { Weights } from "../weights/weights.ts"
 import { chunkParts } from "./chunks.ts"
@@ -271,11 +272,12 @@ function wordsOf(
   }
   const audio_token_id = readTokenIds()(soft)
   const words = { model_type: model, audio_config, audio_token_id, text_config: text.json }
+  const wrong = inOtherWords(file.broken)
   if (model === "ultravox") {
     const hidden_size = file.dims(BETWEEN)[1]
-    return new Fields({ ...words, hidden_size, projector_ln_mid: true }, file.broken)
+    return new Fields({ ...words, hidden_size, projector_ln_mid: true }, wrong)
   }
-  return new Fields(words, file.broken)
+  return new Fields(words, wrong)
 }
 
 const PLACES = "position_embd.weight"

@@ -11,10 +11,21 @@ export const HALVES = { mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5] }
 /** A number for each of red, green and blue. */
 export type Colours = [number, number, number]
 
+/** Beyond these what is computed of a byte need not be a number of 32 bits any more. */
+const [LEAST, MOST] = [1e-9, 1e9]
+
 export function triple(image: Fields, name: string, otherwise: readonly number[]): Colours {
   const values = image.has(name) ? image.numbers(name) : otherwise
   const [red, green, blue] = values
-  if (values.length !== 3 || (name === "image_std" && values.includes(0)))
-    throw image.wrong(name, "is not three numbers, none of which may be 0 in image_std")
+  const least = name === "image_std" ? LEAST : 0
+  if (values.length !== 3 || values.some((value) => value < least || value > MOST))
+    throw image.wrong(name, `is not three numbers, each between ${least} and ${MOST}`)
   return [red!, green!, blue!]
+}
+
+/** What a byte is multiplied with. */
+export function rescaleOf(image: Fields): number {
+  const factor = image.positive("rescale_factor", 1 / 255)
+  if (factor >= LEAST && factor <= MOST) return factor
+  throw image.wrong("rescale_factor", `is ${factor}, not between ${LEAST} and ${MOST}`)
 }

@@ -9,6 +9,7 @@ import { openWhole } from "../../closing.ts"
 import type { ImageProcessing } from "../../images/image.ts"
 import { Fields } from "../fields.ts"
 import { ANOTHER, type Beside, type ClipFile, openClip } from "../gguf/clip-file.ts"
+import { inOtherWords } from "../gguf/keys.ts"
 import type { Naming } from "../weights/names.ts"
 import type { Weights } from "../weights/weights.ts"
 import { filters } from "./eyes.ts"
@@ -97,7 +98,8 @@ function wordsOf(
     text_config: textOf(file, projector, beside),
     ...projector.fields(file, beside.text),
   }
-  return { fields: new Fields(fields, broken), image: new Fields(image, broken) }
+  const wrong = inOtherWords(broken)
+  return { fields: new Fields(fields, wrong), image: new Fields(image, wrong) }
 }
 
 /** The text model's own words, which say by what its tokens are turned. */

@@ -698,6 +698,10 @@ test.each([
   ["llava", { image: { resample: 0 } }, "resample is 0; known: 1 (Lanczos)"],
   ["llava", { image: { image_std: [1, 0, 1] } }, "image_std is not three numbers"],
   ["llava", { image: { image_mean: [0.5] } }, "image_mean is not three numbers"],
+  // Of which 32 bits make infinity or nothing: pixels would be no numbers.
+  ["llava", { image: { image_mean: [0.5, 1e308, 0.5] } }, "numbers, each between 0 and 1000000000"],
+  ["llava", { image: { image_std: [1, 1e-300, 1] } }, "numbers, each between 1e-9 and 1000000000"],
+  ["llava", { image: { rescale_factor: 1e-300 } }, "rescale_factor is 1e-300, not"],
   ["llava", { image: { size: { shortest_edge: 1e9 } } }, "size.shortest_edge is 1000000000"],
   ["llava", { image: { image_processor_type: "ViTImageProcessor" } }, 'is "ViTImageProcessor"'],
   ["llava", { vision: { image_size: 112 } }, "size makes tiles of 56 x 56 pixels, but the tower"],

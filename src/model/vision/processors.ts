@@ -5,7 +5,7 @@
 
 import type { Filter } from "../../images/image.ts"
 import type { Fields } from "../fields.ts"
-import { CLIP, type Colours, HALVES, triple } from "./colours.ts"
+import { CLIP, type Colours, HALVES, rescaleOf, triple } from "./colours.ts"
 import {
   anyRes,
   type Cuts,
@@ -232,7 +232,7 @@ export function normalising(image: Fields, chosen: ImageProcessor) {
   const { filter, hasOwnFilter, normal, isRescaled, steps } = chosen
   const common = {
     filter: hasOwnFilter ? filter : filterOf(image, filter),
-    rescale: image.positive("rescale_factor", 1 / 255),
+    rescale: rescaleOf(image),
   }
   if (isRescaled) {
     const [mean, std] = [normal.mean, normal.std] as [Colours, Colours]
