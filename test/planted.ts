@@ -1845,6 +1845,13 @@ export const planted: readonly PlantedFault[] = [
 
   // ---- what is open
   {
+    what: "calls of an embedder that say no signal share one",
+    file: "src/app/requests.ts",
+    text: "const newSignal = () => new AbortController().signal",
+    fault: "const only = new AbortController().signal\nconst newSignal = () => only",
+    test: "src/app/requests.test.ts",
+  },
+  {
     what: "what was opened first is closed first",
     file: "src/closing.ts",
     text: "this.#open.reverse()",
