@@ -4582,6 +4582,14 @@ export const planted: readonly PlantedFault[] = [
   },
   // ---- what Granite Speech hears with
   {
+    what: "Granite Speech makes its ones anew in each layer",
+    file: "src/model/hearing/granite-tower.ts",
+    text: "attended(config, own, first, ones)",
+    fault: "attended(config, own, first, onesOf(turningOf(config)))",
+    test: "test/model/hearing.test.ts",
+    name: "granite-speech",
+  },
+  {
     what: "rows behind the last of a sequence are convolved",
     file: "src/runtime/step-rows.ts",
     text: "p < 0 || p > last ? -1",
