@@ -1932,6 +1932,14 @@ export const planted: readonly PlantedFault[] = [
 
   // ---- models and their files
   {
+    what: "a folder that holds a model of another program alone is told that it has no configuration",
+    file: "src/model/model.ts",
+    text: "  await refuseOthers(folder)\n",
+    fault: "",
+    test: "test/model/broken.test.ts",
+    name: "another program",
+  },
+  {
     what: "bytes behind the last tensor are let pass",
     file: "src/model/weights/safetensors.ts",
     text: "if (at !== bytes)",
@@ -2525,6 +2533,22 @@ export const planted: readonly PlantedFault[] = [
   },
 
   // ---- the compiler
+  {
+    what: "a product adds to what slices of are read behind it",
+    file: "src/compiler/passes/fuse-residual.ts",
+    text: 'return node.op === "slice" ? uncut(node.inputs[0]) : node',
+    fault: "return node",
+    test: "src/compiler/passes.test.ts",
+    name: "neither to slices",
+  },
+  {
+    what: "a product adds to a slice, which the cpu's kernels do not",
+    file: "src/compiler/passes/fuse-residual.ts",
+    text: ' || residual.op === "slice"',
+    fault: "",
+    test: "src/compiler/passes.test.ts",
+    name: "neither to slices",
+  },
   {
     what: "a product with a bias is joined with one that has none",
     file: "src/compiler/passes/join-linears.ts",
@@ -4394,6 +4418,14 @@ export const planted: readonly PlantedFault[] = [
     test: "src/app/drafting.test.ts",
   },
   // ---- what GGUF models see with
+  {
+    what: "a field of a file that has it under another name is told of by ours",
+    file: "src/model/gguf/clip-file.ts",
+    text: "own.get(field) ?? field",
+    fault: "field",
+    test: "test/model/mmproj.test.ts",
+    name: "is refused",
+  },
   {
     what: "up and down that were written for each other are taken as they are called",
     file: "src/model/vision/mmproj.ts",
