@@ -3281,6 +3281,22 @@ export const planted: readonly PlantedFault[] = [
 
   // ---- templates, calls, grammars
   {
+    what: "what spells a mark counts as one beside the token",
+    file: "src/chat/reply.ts",
+    text: "tokens.length > 0 ? asTokens : asSpelled",
+    fault: "tokens.length > 9 ? asTokens : asSpelled",
+    test: "src/chat/reply.test.ts",
+    name: "spells them is text",
+  },
+  {
+    what: "half a character stands in answers in the place of a mark's first",
+    file: "src/chat/formats/input.ts",
+    text: "return unread(this.#text[this.#at]!)",
+    fault: "return this.#text[this.#at]!",
+    test: "src/chat/reply.test.ts",
+    name: "in messages to somebody",
+  },
+  {
     what: "a slice that ends before the text begins counts from one character on",
     file: "src/chat/jinja/slices.ts",
     text: "(index < 0 ? 0 : text.length)",
