@@ -1909,6 +1909,13 @@ export const planted: readonly PlantedFault[] = [
 
   // ---- what is open
   {
+    what: "calls of an embedder that say no signal share one",
+    file: "src/app/requests.ts",
+    text: "const newSignal = () => new AbortController().signal",
+    fault: "const only = new AbortController().signal\nconst newSignal = () => only",
+    test: "src/app/requests.test.ts",
+  },
+  {
     what: "what was opened first is closed first",
     file: "src/closing.ts",
     text: "this.#open.reverse()",
@@ -1988,6 +1995,14 @@ export const planted: readonly PlantedFault[] = [
   },
 
   // ---- models and their files
+  {
+    what: "a folder that holds a model of another program alone is told that it has no configuration",
+    file: "src/model/model.ts",
+    text: "  await refuseOthers(folder)\n",
+    fault: "",
+    test: "test/model/broken.test.ts",
+    name: "another program",
+  },
   {
     what: "bytes behind the last tensor are let pass",
     file: "src/model/weights/safetensors.ts",
@@ -2582,6 +2597,22 @@ export const planted: readonly PlantedFault[] = [
   },
 
   // ---- the compiler
+  {
+    what: "a product adds to what slices of are read behind it",
+    file: "src/compiler/passes/fuse-residual.ts",
+    text: 'return node.op === "slice" ? uncut(node.inputs[0]) : node',
+    fault: "return node",
+    test: "src/compiler/passes.test.ts",
+    name: "neither to slices",
+  },
+  {
+    what: "a product adds to a slice, which the cpu's kernels do not",
+    file: "src/compiler/passes/fuse-residual.ts",
+    text: ' || residual.op === "slice"',
+    fault: "",
+    test: "src/compiler/passes.test.ts",
+    name: "neither to slices",
+  },
   {
     what: "a product with a bias is joined with one that has none",
     file: "src/compiler/passes/join-linears.ts",
@@ -3313,6 +3344,22 @@ export const planted: readonly PlantedFault[] = [
   },
 
   // ---- templates, calls, grammars
+  {
+    what: "what spells a mark counts as one beside the token",
+    file: "src/chat/reply.ts",
+    text: "tokens.length > 0 ? asTokens : asSpelled",
+    fault: "tokens.length > 9 ? asTokens : asSpelled",
+    test: "src/chat/reply.test.ts",
+    name: "spells them is text",
+  },
+  {
+    what: "half a character stands in answers in the place of a mark's first",
+    file: "src/chat/formats/input.ts",
+    text: "return unread(this.#text[this.#at]!)",
+    fault: "return this.#text[this.#at]!",
+    test: "src/chat/reply.test.ts",
+    name: "in messages to somebody",
+  },
   {
     what: "a slice that ends before the text begins counts from one character on",
     file: "src/chat/jinja/slices.ts",
@@ -4452,6 +4499,14 @@ export const planted: readonly PlantedFault[] = [
   },
   // ---- what GGUF models see with
   {
+    what: "a field of a file that has it under another name is told of by ours",
+    file: "src/model/gguf/clip-file.ts",
+    text: "own.get(field) ?? field",
+    fault: "field",
+    test: "test/model/mmproj.test.ts",
+    name: "is refused",
+  },
+  {
     what: "up and down that were written for each other are taken as they are called",
     file: "src/model/vision/mmproj.ts",
     text: "projector.mayBeSwapped && ",
@@ -4638,6 +4693,14 @@ export const planted: readonly PlantedFault[] = [
     test: "test/model/hearing-mmproj.test.ts",
   },
   // ---- what Granite Speech hears with
+  {
+    what: "Granite Speech makes its ones anew in each layer",
+    file: "src/model/hearing/granite-tower.ts",
+    text: "attended(config, own, first, ones)",
+    fault: "attended(config, own, first, onesOf(turningOf(config)))",
+    test: "test/model/hearing.test.ts",
+    name: "granite-speech",
+  },
   {
     what: "rows behind the last of a sequence are convolved",
     file: "src/runtime/step-rows.ts",

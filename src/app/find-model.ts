@@ -1,7 +1,7 @@
 // Where a model is, by whatever it is called: a path or a name of this machine first, then one of the hub, which is downloaded if
 // it is not here. What begins with ollama: is looked for in Ollama's store alone.
 
-import { existsSync } from "node:fs"
+import { existsSync, statSync } from "node:fs"
 import { resolve } from "node:path"
 import { Problem, printable, problem } from "../errors.ts"
 import { fetchModel, type HubOptions } from "../hub/hub.ts"
@@ -75,12 +75,15 @@ async function findAdapters(name: string, options: HubOptions): Promise<string[]
   return stored ? findOllamaAdapters(stored, options.env) : [await findPath(name, options)]
 }
 
+/** One that is here is meant, though a model of a hub might be called so. */
+const isFile = (path: string) => statSync(path, { throwIfNoEntry: false })?.isFile() ?? false
+
 async function findPath(name: string, options: HubOptions): Promise<string> {
   if (hasScheme(name)) return fetchModel(parseSchemed(name), options)
   try {
     return locateModel(name)
   } catch (error) {
-    const remote = parseName(name)
+    const remote = isFile(name) ? undefined : parseName(name)
     if (!remote || !(error instanceof Problem)) throw error
     return fetchModel(remote, options)
   }

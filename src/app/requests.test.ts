@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "vitest"
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest"
 import { type App, createApp } from "../app.ts"
 import type { ChatReply } from "../index.ts"
 import type { AppChat, ChatCall, CompletionCall } from "./requests.ts"
@@ -22,6 +22,16 @@ async function textOf(reply: Promise<ChatReply>): Promise<string> {
 test("a chat needs its messages, a completion its prompt", async () => {
   expect(await textOf(chat.reply({ messages }))).toMatch(/\w{2,}/)
   expect(await textOf(chat.complete({ prompt: "Hello", maxTokens: 8 }))).toMatch(/\w/)
+})
+
+test("calls without a signal of theirs share none, whose listeners Node would warn of", async () => {
+  const warnings: Error[] = []
+  const warned = (warning: Error) => warnings.push(warning)
+  process.on("warning", warned)
+  onTestFinished(() => void process.off("warning", warned))
+  const calls = Array.from({ length: 12 }, () => chat.complete({ prompt: "Hello", maxTokens: 1 }))
+  await Promise.all(calls.map(textOf))
+  expect(warnings).toEqual([])
 })
 
 test("what is said counts, and what is undefined is as not said", async () => {

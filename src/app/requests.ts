@@ -33,13 +33,14 @@ export interface AppChat extends Omit<OpenChat, "reply" | "complete"> {
 export function withDefaults(chat: OpenChat, advised: Partial<SamplingParams>): AppChat {
   return {
     ...chat,
-    reply: async (call, signal = NEVER) => chat.reply(chatRequest(call, advised), signal),
-    complete: async (call, signal = NEVER) =>
+    reply: async (call, signal = newSignal()) => chat.reply(chatRequest(call, advised), signal),
+    complete: async (call, signal = newSignal()) =>
       chat.complete(completionRequest(call, advised), signal),
   }
 }
 
-const NEVER = new AbortController().signal
+/** Of one call: what all shared would collect whatever listens for their ends. */
+const newSignal = () => new AbortController().signal
 
 function chatRequest(call: ChatCall, advised: Partial<SamplingParams>): ChatRequest {
   const fields = { ...shared(), templateArguments: {}, reasoning: "split" } as const

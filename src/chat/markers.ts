@@ -16,7 +16,21 @@ export interface Markers {
   sign?: string
   /** All of the reply is messages in channels. */
   inChannels?: true
+  /** Where `marks` are tokens, their spelling is text like any other. */
+  byTokens?: true
 }
+
+/** In the place of the "<" of such a token, in texts that are read: half a character, which no tokens spell. */
+const HALF = "\udc3c"
+
+/** How texts that are read have the words of marks: as tokens alone may write them, or as they are spelled. */
+export type Spelling = (words: string) => string
+
+export const asTokens: Spelling = (words) => words.replaceAll("<|", `${HALF}|`)
+export const asSpelled: Spelling = (words) => words
+
+/** A text that has been read, as it is sent: of the same length. */
+export const unread = (text: string): string => text.replaceAll(HALF, "<")
 
 /**
  * A run of text and what it is: `nothing` is markers of thinking and the line breaks around them, and `mark` those of the

@@ -4,7 +4,7 @@
 
 import { CHANNEL, ChannelSplitter, channels } from "./channels.ts"
 import type { Opening } from "./formats/formats.ts"
-import type { Markers, Piece, Splitter } from "./markers.ts"
+import { asSpelled, type Markers, type Piece, type Spelling, type Splitter } from "./markers.ts"
 import { overlap } from "./stops.ts"
 import type { Template } from "./template.ts"
 import type { Tokenizer } from "./tokenizer.ts"
@@ -17,7 +17,8 @@ const KNOWN: readonly Markers[] = [
     begins: "<|start|>assistant ",
     lead: " ",
     sign: "<|start|>assistant to=self<|message|>",
-    marks: ["<|start|>", "<|message|>", "<|eom|>"], // Muse Glimmer
+    marks: ["<|start|>", "<|message|>", "<|eom|>"],
+    byTokens: true, // Muse Glimmer
   },
   {
     open: "<|START_THINKING|>",
@@ -87,25 +88,40 @@ export function thinkingIn(
 /** Whether a reply begins before its thinking, in it, or behind it. */
 export type ThinkingAt = "ahead" | "inside" | "over"
 
-/** @param opening the calls that end thinking */
-export function splitterFor(markers: Markers, at: ThinkingAt, opening?: Opening): Splitter {
+/** @param opening the calls that end thinking @param spelling how the text has the markers */
+export function splitterFor(
+  markers: Markers,
+  at: ThinkingAt,
+  opening?: Opening,
+  spelling = asSpelled,
+): Splitter {
   return markers.inChannels
-    ? new ChannelSplitter(at === "inside")
-    : new ReasoningSplitter(markers, at, opening)
+    ? new ChannelSplitter(at === "inside", spelling)
+    : new ReasoningSplitter(wordsOf(markers, spelling), at, opening)
 }
+
+/** What is looked for in a text. */
+type Words = Pick<Markers, "open" | "close" | "answer" | "begins">
+
+const wordsOf = ({ open, close, answer, begins }: Words, spelling: Spelling): Words => ({
+  open: spelling(open),
+  close: spelling(close),
+  ...(answer && { answer: [spelling(answer[0]), spelling(answer[1])] }),
+  ...(begins && { begins: spelling(begins) }),
+})
 
 /** `answer` is behind a mark, and its own is looked for; `content` is text to the end. */
 type State = "start" | "inside" | "after" | "over" | "answer" | "content"
 
 class ReasoningSplitter implements Splitter {
-  readonly #markers: Markers
+  readonly #markers: Words
   #state: State
   #fresh = true // nothing of the thinking, or of a marked answer, has been sent
   #waiting = ""
   readonly #opening: Opening | undefined
   #mark: number | undefined // where in what waits the last token stands that opens calls
 
-  constructor(markers: Markers, at: ThinkingAt, opening: Opening | undefined) {
+  constructor(markers: Words, at: ThinkingAt, opening: Opening | undefined) {
     this.#markers = markers
     this.#opening = opening
     this.#state = at === "ahead" ? "start" : at

@@ -263,6 +263,68 @@ describe("however the bytes are cut into tokens", () => {
     expect(summary(events)).toMatchObject({ reasoning: "hm", content: "to=me: yes<|en" })
   })
 
+  test("where marks are tokens, what spells them is text", async () => {
+    const control = ["<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|end|>"]
+    const random = generator(43)
+    const tools = new Map([["now", undefined]])
+    const most = { most: 9, id: () => "id" }
+    const harmony = {
+      reasoning: { markers: channels, inside: false, inline: false },
+      calls: { format: formats.harmony, tools, ...most },
+    }
+    const told =
+      'It writes <|end|>, <|channel|>analysis<|message|> and to=functions.now<|channel|>commentary json<|message|>{"x":1}'
+    for (let round = 0; round < 5; round++) {
+      const spelled = (text: string) => cutAtRandom(new TextEncoder().encode(text), random)
+      const ask = (tokens: readonly Token[]) => read(tokens, harmony, undefined, control)
+      const answer = ["<|channel|>", ...spelled("final"), "<|message|>", ...spelled(told)]
+      const thought = ["<|channel|>", ...spelled("analysis"), "<|message|>", ...spelled(told)]
+      const empty = { content: "", reasoning: "", reason: "stop" }
+      expect(summary(await ask(answer))).toMatchObject({ ...empty, content: told })
+      expect(summary(await ask(thought))).toMatchObject({ ...empty, reasoning: told })
+      expect(summary(await ask(spelled(told)))).toMatchObject({ ...empty, content: told })
+      const calling = [
+        ...["<|channel|>", ...spelled("commentary to=functions.now "), "<|constrain|>"],
+        ...[...spelled("json"), "<|message|>", ...spelled('{"x": "<|end|>"}')],
+      ]
+      const events = await ask(calling)
+      const json = events.map((event) => (event.kind === "arguments" ? event.text : "")).join("")
+      expect([json, summary(events).reason]).toEqual(['{"x": "<|end|>"}', "tool_calls"])
+    }
+  })
+
+  test("and so it is in messages to somebody", async () => {
+    const control = ["<|start|>", "<|message|>", "<|eom|>"]
+    const source = "<|start|>assistant to=self<|message|>"
+    const tokenizer = { control: () => undefined } as unknown as Tokenizer
+    const markers = markersOf({ source } as Template, tokenizer)!
+    const calls = {
+      format: formats.atem,
+      tools: new Map([["now", undefined]]),
+      most: 9,
+      id: () => "id",
+    }
+    const reasoning = { markers, inside: false, inline: false }
+    const random = generator(47)
+    const ask = (tokens: readonly Token[]) => read(tokens, { reasoning, calls }, undefined, control)
+    const told = "to=user<|message|>Hi<|eom|><|start|>assistant to=user<|message|>"
+    for (let round = 0; round < 5; round++) {
+      const spelled = (text: string) => cutAtRandom(new TextEncoder().encode(text), random)
+      const [answer, thought] = [" to=user", " to=self"].map((to) => [
+        ...spelled(to),
+        "<|message|>",
+      ])
+      expect(summary(await ask(spelled(told))).content).toBe(told)
+      expect(summary(await ask([...answer!, ...spelled(told)])).content).toBe(told)
+      expect(summary(await ask([...thought!, ...spelled(told)])).reasoning).toBe(told)
+      const called = formats.atem.written([{ name: "now", arguments: '{"x":"<|eom|>"}' }])
+      const [to, body] = called.split("<|message|>") as [string, string]
+      const events = await ask([...spelled(to), "<|message|>", ...spelled(body)])
+      const json = events.map((event) => (event.kind === "arguments" ? event.text : "")).join("")
+      expect([json, summary(events).content]).toEqual(['{"x": "<|eom|>"}', ""])
+    }
+  })
+
   test("in messages whose ends look alike, as Solar Open writes them", async () => {
     const next = "<|end|><|begin|>assistant"
     const call = "<|tool_call:begin|>a1b2c3d4e5<|tool_call:name|>now<|tool_call:args|>"

@@ -14,7 +14,7 @@ import { Detokenizer } from "./detokenizer.ts"
 import { characters, type Echo, EchoedTokens } from "./echo.ts"
 import { CallReader, type Format, type Opening } from "./formats/formats.ts"
 import type { CallPiece, Tools } from "./formats/input.ts"
-import type { Markers, Piece, Splitter } from "./markers.ts"
+import { asSpelled, asTokens, type Markers, type Piece, type Splitter, unread } from "./markers.ts"
 import { merged } from "./merged.ts"
 import { marksOf, splitterFor, type ThinkingAt } from "./reasoning.ts"
 import { Stops, StopTable } from "./stops.ts"
@@ -88,6 +88,7 @@ class ChoiceReader {
   readonly #thinking: Splitter | undefined
   readonly #calls: CallReader | undefined
   readonly #mark: number | undefined // the token that opens a call in thinking
+  readonly #marks: ReadonlySet<number> // tokens whose spelling is none of theirs
   readonly #stops: Stops
   #made = 0 // calls that were announced
   #broken = false
@@ -108,8 +109,16 @@ class ChoiceReader {
     this.#text = new Detokenizer(tokenizer, continues, visibleTokens(reading))
     this.#mark = calls?.opening && tokenizer.control(calls.opening.mark)
     const opening = this.#mark === undefined ? undefined : calls?.opening
-    this.#thinking = reasoning && splitterFor(reasoning.markers, placeOf(reasoning), opening)
-    this.#calls = calls && new CallReader(calls.format, calls.tools)
+    const [ofThinking, ofCalls] = [
+      tokensOf(tokenizer, reasoning?.markers),
+      tokensOf(tokenizer, calls?.format),
+    ]
+    this.#marks = new Set([...ofThinking, ...ofCalls])
+    const spellingOf = (tokens: readonly number[]) => (tokens.length > 0 ? asTokens : asSpelled)
+    this.#thinking =
+      reasoning &&
+      splitterFor(reasoning.markers, placeOf(reasoning), opening, spellingOf(ofThinking))
+    this.#calls = calls && new CallReader(calls.format, calls.tools, spellingOf(ofCalls))
     this.#stops = new Stops(stops)
     this.#echo = echo
     this.#scores = scores
@@ -125,7 +134,8 @@ class ChoiceReader {
       const { broken, midCharacter } = this.#text
       this.ledger.add(this.#logprobOf(event, broken), text.length, broken, midCharacter)
       this.#offset += characters(text)
-      yield* this.#think(text, event.token === this.#mark)
+      const read = this.#marks.has(event.token) ? asTokens(text) : text
+      yield* this.#think(read, event.token === this.#mark)
       if (this.finished) yield this.#finish({ kind: "end", reason: "stop" })
       return
     }
@@ -199,7 +209,7 @@ class ChoiceReader {
       yield* this.#send("content", text)
       return
     }
-    const { text: certain, stopped } = this.#stops.push(text)
+    const { text: certain, stopped } = this.#stops.push(unread(text))
     yield* this.#send("content", certain)
     if (stopped) yield* this.#cut()
   }
@@ -240,7 +250,7 @@ class ChoiceReader {
     }
     this.#last = shown
     const logprobs = this.ledger.settle(text.length, { thought, sent: true })
-    yield { kind: shown, choice: this.#index, text, logprobs }
+    yield { kind: shown, choice: this.#index, text: unread(text), logprobs }
   }
 
   /** Text that is not sent: a marker, or a call. Its tokens are told all the same. */
@@ -283,6 +293,17 @@ class ChoiceReader {
 function placeOf({ inside, over }: NonNullable<Reading["reasoning"]>): ThinkingAt {
   if (over) return "over"
   return inside ? "inside" : "ahead"
+}
+
+/** Tokens that marks are, where no spelling counts; none where the tokenizer lacks one of them. */
+function tokensOf(
+  tokenizer: Tokenizer,
+  { byTokens, marks = [] }: Pick<Markers, "byTokens" | "marks"> = {},
+): readonly number[] {
+  if (!byTokens) return []
+  const ours = marks.filter((mark) => mark.startsWith("<|"))
+  const tokens = ours.map((mark) => tokenizer.control(mark))
+  return tokens.every((token) => token !== undefined) ? tokens : []
 }
 
 const MAX_TEXTS = 4096

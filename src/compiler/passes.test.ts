@@ -5,11 +5,12 @@ import { expect, test } from "vitest"
 import { loadSmall, smallGraph } from "../../test/model/small.ts"
 import { batch, blocksFor, limitsFor, take, worstDifference } from "../../test/model/steps.ts"
 import { type CompileOptions, compile, passes, usualCodecs } from "./compile.ts"
-import { add, embed, finish, linear, norm, weight } from "./graph/builder.ts"
+import { add, embed, finish, linear, norm, slice, weight } from "./graph/builder.ts"
 import type { CodecOf } from "./graph/codecs.ts"
 import { type Graph, type Node, printGraph, withInputs } from "./graph/graph.ts"
 import { splitExperts } from "./graph/split-experts.ts"
 import { lower } from "./lower.ts"
+import { fuseResidual } from "./passes/fuse-residual.ts"
 import { joinLinears } from "./passes/join-linears.ts"
 import { orderNodes } from "./passes/order-nodes.ts"
 import { printPlan } from "./plan.ts"
@@ -42,6 +43,27 @@ test.each(passes.map((pass) => [pass.name, pass] as const))(
 test("nor do all of them, one after the other", async () => {
   const graph = smallGraph()
   const changed = passes.reduce((before, { run }) => run(before, { ...options, codecOf }), graph)
+  expect(worstDifference(await logitsOf(changed), await logitsOf(graph))).toBeLessThan(1e-5)
+})
+
+test("products add neither to slices nor to what slices of are read behind them", async () => {
+  const { shapes } = smallGraph()
+  const { vocabulary, hidden } = shapes
+  const matrix = (name: string, rows: number, columns: number) => weight(name, name, rows, columns)
+  const product = (x: Node, name: string, rows = hidden) => linear(x, matrix(name, rows, x.columns))
+  const x = embed(matrix("embed", vocabulary, hidden))
+  const both = product(x, "both", 2 * hidden)
+  const sliced = add(slice(both, hidden, hidden), product(x, "to a slice"))
+  const wide = add(both, product(sliced, "to what is sliced", 2 * hidden))
+  const late = add(product(wide, "behind"), product(slice(both, 4, hidden), "to that"))
+  const head = matrix("head", vocabulary, hidden)
+  const graph = finish({ architecture: "small", shapes, window: undefined, sinks: 0 }, late, head)
+  const changed = fuseResidual(graph)
+  const { steps, parameters } = lower(changed, { ...options, codecOf, sums })
+  const added = steps.flatMap((step) =>
+    step.op === "matmul" && step.epilogue.kind === "add" ? [parameters[step.weight]!.name] : [],
+  )
+  expect(added).toEqual(["to that"])
   expect(worstDifference(await logitsOf(changed), await logitsOf(graph))).toBeLessThan(1e-5)
 })
 

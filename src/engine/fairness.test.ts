@@ -45,7 +45,8 @@ test.each([
     const { engine, program, isClean } = setUp({ sequences: 4, blocks: 400 })
     const leaving = new AbortController()
     const many = { choices: 64, maxTokens: 300, ...(crowd && { client: crowd }) }
-    const all = Array.from({ length: 40 }, () => engine.generate(request(20, many), leaving.signal))
+    const own = () => AbortSignal.any([leaving.signal]) // as each request has one
+    const all = Array.from({ length: 40 }, () => engine.generate(request(20, many), own()))
     const read = all.flatMap(({ choices }) => choices.map(collect))
     await turns(12)
     for (let i = 0; i < 3; i++) {

@@ -335,6 +335,7 @@ test("a GGUF model brings along what it sees with: the one in f16, beside it or 
 test.each<[string, string[], string]>([
   ["pickles", ["config.json", "pytorch_model.bin"], "may run code when they are read"],
   ["nothing", ["README.md"], "there are neither weights"],
+  ["another program's", ["README.md", "a.nemo"], "nor a GGUF file; a.nemo is an archive of NVIDIA"],
   ["half a model", [SPLIT[0]!], "is the first of 2 parts, and 1 are there"],
   [
     "a shard too few",

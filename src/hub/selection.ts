@@ -2,6 +2,7 @@
 // one GGUF file with its parts and what it sees with. Code, pickles, other formats of the same weights and libraries are never among them.
 
 import { printable, problem } from "../errors.ts"
+import { otherFormatAmong } from "./other-formats.ts"
 
 export interface Selection {
   /** Those that the model needs; the small ones, which say what it is, come first. */
@@ -242,5 +243,7 @@ function whyNone(paths: readonly string[], file: string | undefined): string {
   if (file !== undefined) return `there is no GGUF file in it, ${file} or another`
   if (paths.some((path) => /^pytorch_model.*\.bin$/.test(path)))
     return "its weights are pickles (pytorch_model.bin), which may run code when they are read; look for a copy in safetensors or GGUF"
-  return "there are neither weights in safetensors with a config.json, nor a GGUF file"
+  const other = otherFormatAmong(paths)
+  const none = "there are neither weights in safetensors with a config.json, nor a GGUF file"
+  return other ? `${none}; ${other}` : none
 }

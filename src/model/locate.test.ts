@@ -106,6 +106,10 @@ test("what is there and is no model is told so", () => {
     "neither config.json, mlc-chat-config.json, adapter_config.json nor one GGUF file or whisper.cpp's"
   const [empty, notes] = [join(cwd, "empty"), join(cwd, "notes.txt")]
   expect(() => locate("empty")).toThrow(`${empty} which is there but holds ${lacks}, ${cwd}/dist/`)
+  writeFileSync(join(cwd, "a.nemo"), "")
+  expect(() => locate("a.nemo")).toThrow(`${cwd}/a.nemo which is an archive of NVIDIA NeMo and is `)
+  writeFileSync(join(empty, "b.onnx"), "")
+  expect(() => locate("empty")).toThrow(`${lacks}; b.onnx is a graph of ONNX and is not read`)
   expect(() => locate("notes.txt")).toThrow(
     `${notes} which is neither a .gguf file nor whisper.cpp's .bin, `,
   )

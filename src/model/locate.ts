@@ -16,6 +16,7 @@ import { isAbsolute, join, resolve } from "node:path"
 import { fileURLToPath } from "node:url"
 import { codeRoot } from "../code-root.ts"
 import { problem } from "../errors.ts"
+import { otherFormat, otherFormatAmong } from "../hub/other-formats.ts"
 import { ADAPTER, CONSOLIDATED, isBeside, mmprojsAmong, PARAMS } from "../hub/selection.ts"
 import { cacheHome } from "../runtime/cache.ts"
 import { MAGIC } from "./ggml/container.ts"
@@ -178,12 +179,21 @@ function missing(name: string, looked: readonly string[], roots: readonly string
 function flawOf(path: string): string {
   const bar = barAt(path)
   if (bar) return ` which may not be read by this user (${bar})`
+  const other = look(path) && otherFormat(path, isFolder(path))
+  if (other) return ` which is ${other}`
   if (isFile(path)) return " which is neither a .gguf file nor whisper.cpp's .bin"
   const several = modelFilesIn(path)
   if (several.length > 1)
     return ` which holds ${several.length} models (name one of ${several.join(", ")})`
   const lacks = `neither ${CONFIGURATIONS.join(", ")} nor one GGUF file or whisper.cpp's`
-  return look(path) ? ` which is there but holds ${lacks}` : ""
+  if (!look(path)) return ""
+  const held = otherFormatIn(path)
+  return ` which is there but holds ${lacks}${held ? `; ${held}` : ""}`
+}
+
+/** What a folder holds of other programs. */
+export function otherFormatIn(folder: string): string | undefined {
+  return otherFormatAmong(list(folder))
 }
 
 /** What the system answers where this user may not look at what lies at `path`, or into it. */

@@ -9,6 +9,7 @@ import type { CodecOf } from "../compiler/graph/codecs.ts"
 import type { Graph } from "../compiler/graph/graph.ts"
 import { problem } from "../errors.ts"
 import { snapshotAround } from "../hub/cache.ts"
+import { otherFormat } from "../hub/other-formats.ts"
 import { CONSOLIDATED, PARAMS } from "../hub/selection.ts"
 import type { FormatName } from "../runtime/format.ts"
 import { type Placed, withAdapters } from "./adapters/adapted.ts"
@@ -28,7 +29,7 @@ import { readTensors } from "./graph-weights.ts"
 import { type Hearing, hearingBeside, hearingInside, openHearing } from "./hearing/open-hearing.ts"
 import type { SpeechAdvice } from "./hearing/speech.ts"
 import { decoder } from "./layers.ts"
-import { isWhisperFile, mmprojsIn, modelFilesIn, someOf } from "./locate.ts"
+import { isWhisperFile, mmprojsIn, modelFilesIn, otherFormatIn, someOf } from "./locate.ts"
 import { bringsParams, paramsNaming, readParams } from "./mistral-params.ts"
 import { MLC, readMlcConfig } from "./mlc-config.ts"
 import { graphOrWhy } from "./narrow.ts"
@@ -431,11 +432,21 @@ async function openSource(
   const file = await fileOf(folder)
   if (file) return { folder, source: await fileSource(folder, file, adapters) }
   const isPlain = (await folder.has(PLAIN)) && holdsWeights(folder)
+  await refuseOthers(folder)
   const source =
     !isPlain && (await bringsParams(folder))
       ? await paramsSource(folder, adapters)
       : await plainSource(folder, adapters)
   return { folder, source }
+}
+
+/** @throws what a folder is that has no configuration and holds a model of another program, or is one */
+async function refuseOthers(folder: Folder): Promise<void> {
+  if ((await folder.has(PLAIN)) || (await folder.has(PARAMS))) return
+  const is = otherFormat(folder.path, true)
+  if (is) throw folder.broken(".", `it is ${is}`)
+  const held = otherFormatIn(folder.path)
+  if (held) throw folder.broken(PLAIN, `there is no such file, and ${held}`)
 }
 
 /** The file that is a folder's model: downloads bring a configuration along with it, which then describes no weights. */
@@ -454,6 +465,8 @@ async function fileSource(
   file: string,
   adapters: readonly Adapter[],
 ): Promise<Source> {
+  const other = otherFormat(file)
+  if (other) throw folder.broken(file, `it is ${other}`)
   if (!isWhisperFile(join(folder.path, file))) return ggufSource(folder, file)
   if (adapters.length > 0)
     throw problem("option_invalid", {

@@ -26,6 +26,36 @@ function seenBy(parts: readonly Part[], { window, chunked, sinks }: Visible): Se
   )
 }
 
+/**
+ * `create_masks_for_vision_model` of transformers 5.24 (Gemma 3), of a window of 4 and an image at positions 2 to 9: from within it
+ * all of it is seen that is ahead, and behind no more than by any token.
+ */
+test("an image that is longer than a window is seen to its end, and back as far as the window", () => {
+  const seen = [
+    "1...........",
+    "11..........",
+    "1111111111..",
+    "1111111111..",
+    ".111111111..",
+    "..11111111..",
+    "...1111111..",
+    "....111111..",
+    ".....11111..",
+    "......1111..",
+    ".......1111.",
+    "........1111",
+  ]
+  const tokens = Array<number>(seen.length).fill(9)
+  const rows = new StepRows(limits, 0)
+  const seenTo = Int32Array.from(tokens, (_, at) => (at >= 2 && at <= 9 ? 9 : at))
+  rows.take({ ...batch([{ tokens, from: 0, blocks: [7] }]), seenTo })
+  const visible = { group: 0, window: 4, mutual: true } as const
+  for (const [token, row] of seen.entries()) {
+    expect(rows.firstSeen(token, visible)).toBe(row.indexOf("1"))
+    expect(rows.lastSeen(token, visible)).toBe(row.lastIndexOf("1"))
+  }
+})
+
 test("rows stand for tokens: all, the wanted in order and once, logits and hidden as asked", () => {
   const rows = taken([
     { tokens: [1, 2, 3], from: 40, blocks: [5, 6, 7], logits: [2, 0, 2], hidden: [1] },

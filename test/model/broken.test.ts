@@ -1,10 +1,10 @@
 // Folders with one fault each (test/golden/broken): every one is refused in a sentence that names file and fault, quickly,
 // without reading a file outside of the folder. Faults of tokenizers and templates are the chat room's to find.
 
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { afterEach, beforeEach, describe, expect, test } from "vitest"
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest"
 import { Problem } from "../../src/errors.ts"
 import { openModel } from "../../src/model/model.ts"
 import { allocated } from "../allocated.ts"
@@ -73,6 +73,39 @@ describe("what a folder has in place of safetensors", () => {
     const { message } = (await refusal(folder))!
     expect(message).toContain("model.safetensors: there is no such file, nor model.safetensors.in")
   })
+})
+
+test.each([
+  ["parakeet.nemo", "an archive of NVIDIA NeMo and is not read; take the model as transformers"],
+  ["model.pt", "a pickle, which can run any program, and is not read; take the model's folder"],
+  ["model.onnx", "a graph of ONNX and is not read; take the folder that it was made from"],
+  ["model.engine", "an engine of TensorRT, made for one GPU, and is not read"],
+  ["model.task", "a model of LiteRT and is not read"],
+])(
+  "%s is another program's, alone or in a folder, and the sentence has the cure",
+  async (name, is) => {
+    const folder = mkdtempSync(join(tmpdir(), "sinter-broken-"))
+    onTestFinished(() => rmSync(folder, { recursive: true }))
+    const file = join(folder, name)
+    writeFileSync(file, "")
+    expect((await refusal(file))!.message.startsWith(`${file}: it is ${is}`)).toBe(true)
+    const { message } = (await refusal(folder))!
+    const held = `${join(folder, "config.json")}: there is no such file, and ${name} is ${is}`
+    expect(message.startsWith(held)).toBe(true)
+  },
+)
+
+test.each([
+  ["encoder.mlmodelc", undefined, "it is a model of Core ML and is not read; take the folder"],
+  ["weights.safetensors", "", "it is a part of a model, weights alone, and is not read; take"],
+  ["llama.bin", `tjgg${"\0".repeat(60)}`, "it is of the time before GGUF; convert the model again"],
+  ["torch.bin", `PK${"\0".repeat(60)}`, "it does not begin with GGUF; name one, a .bin of whisper"],
+])("%s is refused by name, with the cure", async (name, text, words) => {
+  const folder = mkdtempSync(join(tmpdir(), "sinter-broken-"))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  if (text === undefined) mkdirSync(join(folder, name))
+  else writeFileSync(join(folder, name), text)
+  expect((await refusal(join(folder, name)))!.message).toContain(words)
 })
 
 describe("an index beside one file of weights", () => {

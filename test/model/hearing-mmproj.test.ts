@@ -96,6 +96,18 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
     "clip.audio.projector.stack_factor is 4; only 8 is known of it",
   ],
   [
+    "blocks of too many rows",
+    "granite-speech",
+    ({ pairs }) => pairs.set("clip.audio.chunk_size", uint32(400)),
+    "mmproj-f16.gguf: clip.audio.chunk_size is 400, not between 1 and 256",
+  ],
+  [
+    "heads of half a column",
+    "granite-speech",
+    ({ pairs }) => pairs.set("clip.audio.attention.head_count", uint32(5)),
+    "what a.blk.0.attn_q.weight leads to is ",
+  ],
+  [
     "norms by another number",
     "voxtral",
     ({ pairs }) => pairs.set("clip.audio.attention.layer_norm_epsilon", float32(1e-6)),

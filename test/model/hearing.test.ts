@@ -22,6 +22,9 @@ test.each(["glm-asr", "granite-speech", "qwen3-asr"])(
   async (name) => {
     const model = await openModel(goldenFolder("hearing", name), { sees: true })
     onTestFinished(() => model.close())
+    const { nodes } = model.hearing!.graph
+    const ones = nodes.filter((node) => node.op === "embed" && node.table.name === "ones")
+    expect(ones.length).toBe(name === "granite-speech" ? 1 : 0) // of two layers
     const output = join(scratch, `compiled-${name}`)
     await compileFolder(model, output, { format: "q4f16_1" })
     await judge(output, name, "cpu")

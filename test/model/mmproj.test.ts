@@ -275,7 +275,7 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
     "a layer that there is not",
     "granite-vision",
     ({ pairs }) => pairs.set("clip.vision.feature_layer", int32s([1, 4])),
-    "vision_feature_layer holds 4, which is none of 3 layers",
+    "mmproj-f16.gguf: clip.vision.feature_layer holds 4, which is none of 3 layers",
   ],
   [
     "a width without a height",
@@ -311,7 +311,7 @@ test.each<[string, string, (parts: GgufFileParts) => void, string]>([
     "means of no squares",
     "gemma3",
     ({ pairs }) => pairs.set("clip.vision.projector.scale_factor", uint32(5)),
-    "in transformers' words, mm_tokens_per_image is 1.44",
+    "what clip.vision.projector.scale_factor leads to is 1.44, not a whole number",
   ],
   [
     "more layers than there are",

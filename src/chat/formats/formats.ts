@@ -2,6 +2,7 @@
 // grammar: what the grammar lets a model write, the parser reads.
 
 import { channels } from "../channels.ts"
+import type { Spelling } from "../markers.ts"
 import type { Template } from "../template.ts"
 import { apertus } from "./apertus.ts"
 import { atem } from "./atem.ts"
@@ -27,6 +28,8 @@ export interface Format {
   family: families.Family
   /** Marks that may be special tokens, which show as nothing unless they are asked for. */
   marks: readonly string[]
+  /** Where those that begin with <| are tokens, their spelling is text like any other. */
+  byTokens?: true
   /** What in a chat template shows that the model writes calls this way; undefined: nothing does. */
   shownBy: RegExp | undefined
   /** What the model is held to where it writes calls: of what the family reads, one form. */
@@ -50,6 +53,7 @@ export const formats = {
   harmony: {
     models: "gpt-oss",
     marks: channels.marks!,
+    byTokens: true,
     shownBy: /<\|channel\|>/,
     ...harmony,
   },
@@ -174,6 +178,7 @@ export const formats = {
   },
   atem: {
     models: "Muse Glimmer",
+    byTokens: true,
     shownBy: /<atem:function_calls>/,
     ...atem,
   },
@@ -306,11 +311,12 @@ export function openingOf({ opening }: Format, names: readonly string[]): Openin
 
 /** Reads the calls of one reply. All text given comes back as pieces, in order; what is undecided waits. */
 export class CallReader {
-  readonly #input = new Input()
+  readonly #input: Input
   readonly #run: Reading<void>
 
-  constructor(format: Format, tools: Tools) {
-    const input = this.#input
+  constructor(format: Format, tools: Tools, spelling?: Spelling) {
+    const input = new Input(spelling)
+    this.#input = input
     this.#run = (function* () {
       yield* format.family(input, tools)
       yield* input.restIsText()

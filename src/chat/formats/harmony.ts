@@ -78,8 +78,9 @@ function* readName(input: Input, tools: Tools, isMarked: boolean): Reading<void>
 }
 
 function* readArguments(input: Input): Reading<void> {
-  for (let header = ""; !header.endsWith(MESSAGE); header += yield* input.take())
-    if (header.length > MAX_HEADER || (yield* input.peek()) === "") throw new NotACall()
+  for (let length = 0; !(yield* input.follows(MESSAGE)); length++)
+    if (length > MAX_HEADER || (yield* input.take()) === "") throw new NotACall()
+  yield* input.expect(MESSAGE)
   yield* input.blanks()
   if ((yield* input.peek()) !== "{") throw new NotACall()
   yield* readValue(input, (character) => input.argue(character))

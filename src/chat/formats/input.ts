@@ -2,6 +2,7 @@
 // where it needs a character that has not come yet, it waits. So there is one parser for streams and whole texts, and where
 // the text was cut cannot matter. What it decides becomes pieces; what it has not decided yet is held back.
 
+import { asSpelled, type Spelling, unread } from "../markers.ts"
 import { overlap } from "../stops.ts"
 
 /** What a run of the reply is. `length` is how many of its characters (UTF-16 units) the piece settles. */
@@ -34,6 +35,12 @@ export class Input {
   #at = 0 // of these, how many have been read
   #over = false
   #announced = false
+  readonly #spelling: Spelling
+
+  /** @param spelling how the text has the words of marks; a parser names them, and takes their characters, as they are spelled */
+  constructor(spelling: Spelling = asSpelled) {
+    this.#spelling = spelling
+  }
 
   append(text: string): void {
     this.#text += text
@@ -49,7 +56,7 @@ export class Input {
       if (this.#over) return END
       yield
     }
-    return this.#text[this.#at]!
+    return unread(this.#text[this.#at]!)
   }
 
   *take(): Reading<string> {
@@ -60,13 +67,14 @@ export class Input {
 
   /** Reads on when exactly this comes next; otherwise it is not a call. */
   *expect(literal: string): Reading<void> {
-    for (const character of literal) {
-      if ((yield* this.take()) !== character) throw new NotACall()
+    for (const character of this.#spelling(literal)) {
+      if ((yield* this.peek()) === END || this.#text[this.#at++] !== character) throw new NotACall()
     }
   }
 
   /** Whether exactly this comes next, of which nothing is read. */
-  *follows(literal: string): Reading<boolean> {
+  *follows(words: string): Reading<boolean> {
+    const literal = this.#spelling(words)
     for (;;) {
       const next = this.#text.slice(this.#at, this.#at + literal.length)
       if (next === literal) return true
@@ -88,13 +96,14 @@ export class Input {
 
   /** Reads text up to and with a marker, which stays open with the blanks before it and is given back; "" when the reply ends first. */
   *textUntil(markers: string | readonly string[]): Reading<string> {
-    const all = typeof markers === "string" ? [markers] : markers
+    const named = typeof markers === "string" ? [markers] : markers
+    const all = named.map(this.#spelling)
     for (;;) {
       const marker = firstOf(this.#text, all)
       if (marker !== undefined) {
         this.#settleText(withoutTrailingBlanks(this.#text, this.#text.indexOf(marker)))
         this.#at = this.#text.indexOf(marker) + marker.length
-        return marker
+        return named[all.indexOf(marker)]!
       }
       if (this.#over) {
         this.#settleText(this.#text.length)

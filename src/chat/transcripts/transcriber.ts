@@ -5,7 +5,13 @@
 // No window is told what the one before it said. One whose words are doubtful is tried again (tries.ts), but where they have been told as
 // they came.
 
-import type { Constraint, EndEvent, SamplingParams, TokenEvent } from "../../engine/generation.ts"
+import {
+  type Constraint,
+  type EndEvent,
+  plainSampling,
+  type SamplingParams,
+  type TokenEvent,
+} from "../../engine/generation.ts"
 import { problem } from "../../errors.ts"
 import { languages } from "../../languages.ts"
 import type { Caller } from "../../worker/lane.ts"
@@ -382,18 +388,7 @@ const one = (constraint: Constraint): Asked => ({
   maxTokens: 1,
 })
 
-const likeliest: SamplingParams = {
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  presencePenalty: 0,
-  frequencyPenalty: 0,
-  repetitionPenalty: 1,
-  logitBias: new Map(),
-  seed: 0n,
-  topLogprobs: 0,
-}
+const likeliest: SamplingParams = { ...plainSampling, temperature: 0, seed: 0n, topLogprobs: 0 }
 
 function wordless(why: string) {
   const words = `timestamp_granularities: the model cannot tell when a word is said, since ${why}; ask for segment.`

@@ -4,12 +4,12 @@
 import type { Closing } from "../../closing.ts"
 import type { Problem } from "../../errors.ts"
 import type { ModelConfig } from "../config.ts"
-import type { Fields } from "../fields.ts"
-import type { Folder } from "../folder.ts"
+import { Fields } from "../fields.ts"
+import { type Folder, isObject, type Json } from "../folder.ts"
 import { type Naming, sourcesOf } from "../weights/names.ts"
 import type { Weights } from "../weights/weights.ts"
 import { type Container, readContainer, type StoredTensor } from "./container.ts"
-import { isMmproj, Keys } from "./keys.ts"
+import { inOtherWords, isMmproj, Keys } from "./keys.ts"
 import { isOfEar, towerInside } from "./tower-inside.ts"
 import { ggufWeights } from "./weights.ts"
 
@@ -53,6 +53,17 @@ export async function openClip({ folder, file }: Beside, closing: Closing): Prom
   return { ...(sees && { vision: part("vision") }), ...(hears && { audio: part("audio") }) }
 }
 
+/** The value of a field of a config.json, and of which key or tensor of a file it is. */
+class Said {
+  readonly value: unknown
+  readonly by: string
+
+  constructor(value: unknown, by: string) {
+    this.value = value
+    this.by = by
+  }
+}
+
 export class ClipFile {
   readonly keys: Keys
   readonly tensors: ReadonlyMap<string, StoredTensor>
@@ -83,24 +94,62 @@ export class ClipFile {
     return { key, name: this.keys.textIfThere(key) }
   }
 
+  #key(rest: string): string {
+    return `clip.${this.#part}.${rest}`
+  }
+
   wrong(rest: string, what: string): Problem {
-    return this.keys.wrong(`clip.${this.#part}.${rest}`, what)
+    return this.keys.wrong(this.#key(rest), what)
   }
 
   count(rest: string): number {
-    return this.keys.count(`clip.${this.#part}.${rest}`)
+    return this.keys.count(this.#key(rest))
   }
 
   countIfThere(rest: string): number | undefined {
-    return this.keys.countIfThere(`clip.${this.#part}.${rest}`)
+    return this.keys.countIfThere(this.#key(rest))
   }
 
   numberIfThere(rest: string): number | undefined {
-    return this.keys.numberIfThere(`clip.${this.#part}.${rest}`)
+    return this.keys.numberIfThere(this.#key(rest))
   }
 
   flag(rest: string, otherwise: boolean): boolean {
-    return this.keys.flag(`clip.${this.#part}.${rest}`, otherwise)
+    return this.keys.flag(this.#key(rest), otherwise)
+  }
+
+  /** For `words`: what a key says. */
+  said(rest: string, value: unknown): Said {
+    return new Said(value, this.#key(rest))
+  }
+
+  /** For `words`: the count that a key says. */
+  counted(rest: string): Said {
+    return this.said(rest, this.count(rest))
+  }
+
+  /** For `words`: a number that a key or the shape of a tensor leads to. */
+  made(of: string, value: unknown): Said {
+    return new Said(value, `what ${of} leads to`)
+  }
+
+  /** Fields of a config.json, which the file has under other names: what is wrong with one that is said here is told of its own. */
+  words(fields: Json): Fields {
+    const own = new Map<string, string>()
+    const plain = (json: Json, prefix: string): Json =>
+      Object.fromEntries(
+        Object.entries(json).map(([name, field]) => {
+          if (field instanceof Said) own.set(prefix + name, field.by)
+          const value = field instanceof Said ? field.value : field
+          return [name, isObject(value) ? plain(value, `${prefix}${name}.`) : value]
+        }),
+      )
+    const json = plain(fields, "")
+    return new Fields(json, (what) => {
+      const [field] = what.split(" ", 1)
+      const by = own.get(field!)
+      return by ? this.broken(by + what.slice(field!.length)) : inOtherWords(this.broken)(what)
+    })
   }
 
   /** Each has tensors of its own, so that nothing is made for more of them. */

@@ -85,7 +85,10 @@ function checkMagic(cursor: Cursor): void {
   const magic = cursor.ascii(4)
   if (OLDER.includes(magic.toLowerCase()))
     throw cursor.broken("it is of the time before GGUF; convert the model again")
-  if (magic !== "GGUF") throw cursor.broken("it is no GGUF file: it does not begin with GGUF")
+  if (magic !== "GGUF")
+    throw cursor.broken(
+      "it is no GGUF file: it does not begin with GGUF; name one, a .bin of whisper.cpp or a model's folder",
+    )
   const version = cursor.number("u32") as number
   if ((version & 0xffff) === 0)
     throw cursor.broken("its numbers are big-endian, which is not read; convert the model again")

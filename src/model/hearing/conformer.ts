@@ -33,7 +33,7 @@ import { type Named, named, scaled } from "../tensors.ts"
 import { type Projector, projected } from "../vision/tower.ts"
 import type { Naming } from "../weights/names.ts"
 import { type Cumulative, evenSoFar, type Mark, orLearned } from "./cumulative.ts"
-import { attendByDistance, pairsFor, type Turning } from "./distances.ts"
+import { attendByDistance, onesOf, pairsFor, type Turning } from "./distances.ts"
 
 export interface ConformerConfig {
   /** What its configuration calls it. */
@@ -85,8 +85,9 @@ const USUAL = 1e-6 // epsilon of the norms that no configuration has one for
 export function conformer(config: ConformerConfig): Graph {
   const { architecture, width, layers, cumulative, projector } = config
   const frames = hiddenIn(conformerShapes(config).taken)
+  const ones = onesOf(turningOf(config))
   let x = subsampled(config, frames)
-  for (let index = 0; index < layers; index++) x = layer(config, x, index)
+  for (let index = 0; index < layers; index++) x = layer(config, x, { index, ones })
   const last = given(config, select(x, "hidden"))
   const rows = cumulative ? orLearned(last, markIn(frames, config), cumulative) : last
   const hidden = projected(rows, projector, named("projector.", ""))
@@ -151,7 +152,13 @@ function subsampled(config: ConformerConfig, frames: Node): Node {
   return linear(x, own("input", "input_proj_linear.weight", width, x.columns))
 }
 
-function layer(config: ConformerConfig, x: Node, index: number): Node {
+/** Which layer, and what is the same for all. */
+interface Place {
+  index: number
+  ones: Node
+}
+
+function layer(config: ConformerConfig, x: Node, { index, ones }: Place): Node {
   const { most, epsilon } = config
   const own = layerOf(index)
   const cut = (x: Node) => apply("clip", x, most)
@@ -165,7 +172,7 @@ function layer(config: ConformerConfig, x: Node, index: number): Node {
     return add(scaled(even(made, `${name}.post_layer_norm`), config.residual), x)
   }
   const first = half(x, "feed_forward1")
-  const mixed = attended(config, own, even(cut(first), "norm_pre_attn"))
+  const mixed = attended(config, own, even(cut(first), "norm_pre_attn"), ones)
   const sum = add(even(cut(mixed), "norm_post_attn"), first)
   const opened = even(sum, "lconv1d.pre_layer_norm", epsilon)
   const convolved = cut(gatedConvolution(config, own, opened))
@@ -217,7 +224,7 @@ export function scalesOf({ headDim, plainKeys }: Pick<ConformerConfig, "headDim"
   return { query: headDim ** -0.5 / Math.LN2, key }
 }
 
-function attended(config: ConformerConfig, own: Named, x: Node): Node {
+function attended(config: ConformerConfig, own: Named, x: Node, ones: Node): Node {
   const { heads, headDim, window, cap } = config
   const turning = turningOf(config)
   const project = (name: string) => projection(config, own, x, `self_attn.${name}_proj`, x.columns)
@@ -225,7 +232,8 @@ function attended(config: ConformerConfig, own: Named, x: Node): Node {
   const relative = own("relative", "self_attn.relative.weight", 2 * heads * turning.pairs, headDim)
   const distances = headLinear(q, { ...relative, exact: true }, heads)
   const { query, key } = scalesOf(config)
-  const values = attendByDistance({ q, k: project("k"), v: project("v"), distances }, turning, {
+  const read = { q, k: project("k"), v: project("v"), distances, ones }
+  const values = attendByDistance(read, turning, {
     layer: ATTENTION,
     scale: query * key,
     cap,

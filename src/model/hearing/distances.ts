@@ -29,7 +29,7 @@ const periodOf = ({ pairs }: Pick<Turning, "pairs">) => 2 * pairs - 1
 
 const shared = named("", "model.relative.")
 
-/** What keys have in the place of distances: the same for all layers, so that who has many makes it once. */
+/** What keys have in the place of distances: the same for all layers, so that a tower makes it once. */
 export function onesOf({ heads, pairs, tokens }: Turning): Node {
   const table = shared("ones", "ones.weight", tokens, heads * 2 * pairs)
   return embed({ ...table, exact: true })
@@ -38,23 +38,22 @@ export function onesOf({ heads, pairs, tokens }: Turning): Node {
 const evenly = (pairs: number) =>
   Array.from({ length: pairs }, (_, k) => (2 * Math.PI * k) / periodOf({ pairs }))
 
-/** [tokens, heads * headDim] @param ones absent: they are made here. @param distances of each head's query, what stands for distances: the cosines, then the sines */
+/** [tokens, heads * headDim] @param ones `onesOf`. @param distances of each head's query, what stands for distances: the cosines, then the sines */
 export function attendByDistance(
-  { q, k, v, distances, ones }: Record<"q" | "k" | "v" | "distances", Node> & { ones?: Node },
+  { q, k, v, distances, ones }: Record<"q" | "k" | "v" | "distances" | "ones", Node>,
   turning: Turning,
   how: Omit<Attention, "heads" | "kvHeads" | "headDim">,
 ): Node {
   const { heads, headDim, pairs, frequencies = evenly(pairs) } = turning
   const [turned, wide] = [2 * pairs, 2 * pairs + headDim]
-  const all = ones ?? onesOf(turning)
   const order = shared("interleaved", "interleaved.weight", heads * wide)
   const joined = (first: Node, x: Node) => reorder(concat(first, x), order)
   const placed = (x: Node) => rope(x, wide, { frequencies, factor: 1 })
   const shape = { ...how, heads, kvHeads: heads, headDim: wide }
   const mixed = attention(
     placed(joined(distances, q)),
-    placed(joined(all, k)),
-    joined(all, v),
+    placed(joined(ones, k)),
+    joined(ones, v),
     shape,
   )
   const apart = reorder(mixed, shared("apart", "apart.weight", heads * wide))

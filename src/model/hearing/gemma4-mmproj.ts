@@ -3,10 +3,9 @@
 // sees, where scores and rows are cut off, what halves of MLPs are multiplied with. What norms add, some files say wrongly
 // (tools/mtmd/clip.cpp there), and so nobody asks them.
 
-import { Fields } from "../fields.ts"
+import type { Fields } from "../fields.ts"
 import type { Json } from "../folder.ts"
 import type { Beside, ClipFile } from "../gguf/clip-file.ts"
-import { inOtherWords } from "../gguf/keys.ts"
 import { boundParts, GEMMA4 } from "../vision/gemma4.ts"
 import type { Naming } from "../weights/names.ts"
 import type { ConformerConfig } from "./conformer.ts"
@@ -30,17 +29,14 @@ function wholeOf(
   file.checkTokens(AROUND, "recordings", beside)
   file.checkWidth({ tensor: LAST, dim: 1 }, beside)
   const audio_token_id = beside.readTokenIds()(AROUND[0])
-  return new Fields(
-    { ...own, audio_token_id, text_config: { model_type: "gemma4_text" } },
-    inOtherWords(file.broken),
-  )
+  return file.words({ ...own, audio_token_id, text_config: { model_type: "gemma4_text" } })
 }
 
 /** @throws where it belongs to another model, or is broken */
 export const samplesFields = (file: ClipFile, beside: Beside): Fields =>
   wholeOf(file, beside, {
     model_type: GEMMA4_UNIFIED,
-    audio_config: { audio_embed_dim: file.dims(LAST)[0] },
+    audio_config: { audio_embed_dim: file.made(LAST, file.dims(LAST)[0]) },
   })
 
 export const samplesNaming: Naming = {
@@ -52,6 +48,11 @@ export const samplesNaming: Naming = {
   },
 }
 
+/** Tensors by whose shapes sizes are known. */
+const CHANNELS = "a.conv1d.0.weight"
+const TAPS = "a.blk.0.conv_dw.weight"
+const OUTPUT = "a.pre_encode.out.weight"
+
 /** @throws where it belongs to another model, or is broken */
 export function conformerFields(file: ClipFile, beside: Beside): Fields {
   const channels = [0, 1].map((index) => file.dims(`a.conv1d.${index}.weight`)[3] ?? 0)
@@ -62,12 +63,12 @@ export function conformerFields(file: ClipFile, beside: Beside): Fields {
       `is ${bands}; only ${channels[0]} is known, as many as channels`,
     )
   const audio_config = {
-    hidden_size: file.count("embedding_length"),
-    num_hidden_layers: file.layers(),
-    num_attention_heads: file.count("attention.head_count"),
-    subsampling_conv_channels: channels,
-    conv_kernel_size: file.dims("a.blk.0.conv_dw.weight")[0],
-    output_proj_dims: file.dims("a.pre_encode.out.weight")[1],
+    hidden_size: file.counted("embedding_length"),
+    num_hidden_layers: file.said("block_count", file.layers()),
+    num_attention_heads: file.counted("attention.head_count"),
+    subsampling_conv_channels: file.made(CHANNELS, channels),
+    conv_kernel_size: file.made(TAPS, file.dims(TAPS)[0]),
+    output_proj_dims: file.made(OUTPUT, file.dims(OUTPUT)[1]),
     use_clipped_linears: file.has("a.blk.0.attn_q.input_max"),
   }
   return wholeOf(file, beside, { model_type: GEMMA4, audio_config })

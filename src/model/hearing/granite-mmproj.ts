@@ -3,9 +3,8 @@
 //
 // Keys and tensors: conversion/granite.py and tools/mtmd/clip.cpp of llama.cpp.
 
-import { Fields } from "../fields.ts"
+import type { Fields } from "../fields.ts"
 import type { Beside, ClipFile } from "../gguf/clip-file.ts"
-import { inOtherWords } from "../gguf/keys.ts"
 import type { Naming, Part } from "../weights/names.ts"
 import type { GraniteConfig } from "./granite-tower.ts"
 
@@ -24,39 +23,44 @@ export function graniteFields(file: ClipFile, beside: Beside): Fields {
   const layers = projectorLayers(file)
   const sees = (layer: number) => file.has(`a.proj_blk.${layer}.cross_attn_q.weight`)
   const next = Array.from({ length: layers }, (_, layer) => layer).find((n) => n > 0 && sees(n))
-  const left = file.keys.has(LEFT) ? { cat_hidden_layers: file.keys.numbersIfThere(LEFT) } : {}
-  const words = {
+  const left = file.keys.has(FED)
+    ? { cat_hidden_layers: file.said(LEFT, file.keys.numbersIfThere(FED)) }
+    : {}
+  const shown = (tensor: string, of: (rows: number) => number = (rows) => rows) =>
+    file.made(tensor, of(rows(tensor)))
+  return file.words({
     model_type: GRANITE,
     encoder_config: {
-      input_dim: file.count("num_mel_bins"),
-      num_layers: file.layers(),
-      hidden_dim: width,
-      feedforward_mult: file.count("feed_forward_length") / width,
-      num_heads: heads,
-      dim_head: rows("a.blk.0.attn_q.weight") / heads,
-      output_dim: rows("a.enc_ctc_out.weight"),
-      context_size: file.count("chunk_size"),
-      max_pos_emb: file.count("max_pos_emb"),
-      conv_kernel_size: file.count("conv_kernel_size"),
-      conv_expansion_factor: rows("a.blk.0.conv_dw.weight") / width,
+      input_dim: file.counted("num_mel_bins"),
+      num_layers: file.said("block_count", file.layers()),
+      hidden_dim: file.said("embedding_length", width),
+      feedforward_mult: file.made(WIDER, file.count("feed_forward_length") / width),
+      num_heads: file.said("attention.head_count", heads),
+      dim_head: shown("a.blk.0.attn_q.weight", (rows) => rows / heads),
+      output_dim: shown("a.enc_ctc_out.weight"),
+      context_size: file.counted("chunk_size"),
+      max_pos_emb: file.counted("max_pos_emb"),
+      conv_kernel_size: file.counted("conv_kernel_size"),
+      conv_expansion_factor: shown("a.blk.0.conv_dw.weight", (rows) => rows / width),
       ...left,
     },
     projector_config: {
-      hidden_size: file.dims("a.proj_query")[0],
+      hidden_size: file.made("a.proj_query", file.dims("a.proj_query")[0]),
       num_hidden_layers: layers,
-      num_attention_heads: file.count("projector.head_count"),
-      intermediate_size: rows("a.proj_blk.0.ffn_up.weight"),
+      num_attention_heads: file.counted("projector.head_count"),
+      intermediate_size: shown("a.proj_blk.0.ffn_up.weight"),
       cross_attention_frequency: next ?? layers,
     },
-    window_size: file.count("projector.window_size"),
-    downsample_rate: file.count("projector.downsample_rate"),
+    window_size: file.counted("projector.window_size"),
+    downsample_rate: file.counted("projector.downsample_rate"),
     audio_token_id: beside.readTokenIds()(SOFT),
     text_config: beside.text.json,
-  }
-  return new Fields(words, inOtherWords(file.broken))
+  })
 }
 
-const LEFT = "clip.audio.feature_layer"
+const WIDER = "clip.audio.feed_forward_length"
+const LEFT = "feature_layer"
+const FED = `clip.audio.${LEFT}`
 
 function projectorLayers(file: ClipFile): number {
   let layers = 0

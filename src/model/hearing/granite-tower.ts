@@ -36,7 +36,7 @@ import type { Shapes } from "../../runtime/manifest.ts"
 import { headsFor } from "../layers.ts"
 import { type Named, named, normed, scaled } from "../tensors.ts"
 import type { Naming } from "../weights/names.ts"
-import { attendByDistance, pairsFor, type Turning } from "./distances.ts"
+import { attendByDistance, onesOf, pairsFor, type Turning } from "./distances.ts"
 
 export interface GraniteConfig {
   architecture: string
@@ -93,10 +93,11 @@ export function graniteTower(config: GraniteConfig): Graph {
   const own = named("", "model.")
   const given = hiddenIn(takenOf(config))
   const there = slice(given, bands + PAIRED_MARKS.there, 1)
+  const same = { there, ones: onesOf(turningOf(config)) }
   let x = projection(own, slice(given, 0, bands), "input_linear", width)
   const kept = left.includes(0) ? [x] : []
   for (let index = 0; index < layers; index++) {
-    x = layer(config, x, there, index)
+    x = layer(config, x, index, same)
     if (index + 1 === layers >> 1) x = add(x, told(own, x, outputs))
     if (left.includes(index + 1)) kept.push(x)
   }
@@ -121,8 +122,10 @@ function projection(own: Named, x: Node, name: string, rows: number, bias = true
   return linear(x, matrix, bias ? own(`${name}_bias`, `${name}.bias`, rows) : undefined)
 }
 
-/** @param there 0 where there is no row, which nobody may see */
-function layer(config: GraniteConfig, x: Node, there: Node, index: number): Node {
+/** What is the same for all layers; `there`: 0 where there is no row, which nobody may see. */
+type Same = Record<"there" | "ones", Node>
+
+function layer(config: GraniteConfig, x: Node, index: number, { there, ones }: Same): Node {
   const own = named(`layers.${index}.`, `model.layers.${index}.`)
   const half = (x: Node, name: string) => {
     const even = normed(x, EVEN, own, `${name}.norm`, `${name}.pre_norm`)
@@ -130,7 +133,7 @@ function layer(config: GraniteConfig, x: Node, there: Node, index: number): Node
     return add(scaled(projection(own, up, `${name}.down_proj`, x.columns), 0.5), x)
   }
   const first = half(x, "ff1")
-  const seen = add(attended(config, own, first), first)
+  const seen = add(attended(config, own, first, ones), first)
   const second = half(add(convolved(config, own, seen, there), seen), "ff2")
   return normed(second, EVEN, own, "post_norm", "post_norm")
 }
@@ -143,7 +146,7 @@ export const turningOf = ({ heads, headDim, block, asked }: GraniteConfig): Turn
   tokens: asked,
 })
 
-function attended(config: GraniteConfig, own: Named, x: Node): Node {
+function attended(config: GraniteConfig, own: Named, x: Node, ones: Node): Node {
   const { heads, headDim } = config
   const turning = turningOf(config)
   const even = normed(x, EVEN, own, "attn.norm", "attn.pre_norm")
@@ -157,7 +160,7 @@ function attended(config: GraniteConfig, own: Named, x: Node): Node {
     exact: true as const,
   }
   const distances = headLinear(q, relative, heads)
-  const values = attendByDistance({ q, k, v, distances }, turning, {
+  const values = attendByDistance({ q, k, v, distances, ones }, turning, {
     ...{ layer: ATTENTION, scale: headDim ** -0.5, cap: undefined, window: undefined, sinks: 0 },
     mutual: true,
   })

@@ -9,7 +9,6 @@ import type { AudioProcessing } from "../../audio/audio.ts"
 import { openWhole } from "../../closing.ts"
 import { Fields } from "../fields.ts"
 import { type Beside, type ClipFile, openClip } from "../gguf/clip-file.ts"
-import { inOtherWords } from "../gguf/keys.ts"
 import type { Naming, Part } from "../weights/names.ts"
 import type { Weights } from "../weights/weights.ts"
 import { chunkParts } from "./chunks.ts"
@@ -263,21 +262,22 @@ function wordsOf(
     throw file.wrong("projector.stack_factor", `is ${factor}; only ${stacked ?? 1} is known of it`)
   const audio_config = {
     model_type: encoderOf(model),
-    hidden_size: file.count("embedding_length"),
-    intermediate_size: file.count("feed_forward_length"),
-    num_hidden_layers: file.layers(),
-    num_attention_heads: file.count("attention.head_count"),
-    num_mel_bins: file.count("num_mel_bins"),
-    ...(file.has(FILTERS) && { downsample_hidden_size: file.dims(FILTERS)[3] }),
+    hidden_size: file.counted("embedding_length"),
+    intermediate_size: file.counted("feed_forward_length"),
+    num_hidden_layers: file.said("block_count", file.layers()),
+    num_attention_heads: file.counted("attention.head_count"),
+    num_mel_bins: file.counted("num_mel_bins"),
+    ...(file.has(FILTERS) && {
+      downsample_hidden_size: file.made(FILTERS, file.dims(FILTERS)[3]),
+    }),
   }
   const audio_token_id = readTokenIds()(soft)
   const words = { model_type: model, audio_config, audio_token_id, text_config: text.json }
-  const wrong = inOtherWords(file.broken)
   if (model === "ultravox") {
-    const hidden_size = file.dims(BETWEEN)[1]
-    return new Fields({ ...words, hidden_size, projector_ln_mid: true }, wrong)
+    const hidden_size = file.made(BETWEEN, file.dims(BETWEEN)[1])
+    return file.words({ ...words, hidden_size, projector_ln_mid: true })
   }
-  return new Fields(words, wrong)
+  return file.words(words)
 }
 
 const PLACES = "position_embd.weight"

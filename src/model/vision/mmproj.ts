@@ -9,7 +9,6 @@ import { openWhole } from "../../closing.ts"
 import type { ImageProcessing } from "../../images/image.ts"
 import { Fields } from "../fields.ts"
 import { ANOTHER, type Beside, type ClipFile, openClip } from "../gguf/clip-file.ts"
-import { inOtherWords } from "../gguf/keys.ts"
 import type { Naming } from "../weights/names.ts"
 import type { Weights } from "../weights/weights.ts"
 import { filters } from "./eyes.ts"
@@ -72,24 +71,25 @@ function wordsOf(
   projector: Projector,
   beside: Beside,
 ): { fields: Fields; image: Fields } {
-  const { keys, broken } = file
+  const { keys } = file
   const { tower } = projector
+  const countIfThere = (rest: string) => file.said(rest, file.countIfThere(rest))
   refuseUnknown(file, projector)
   const vision_config = {
     model_type: typeof tower === "function" ? tower(file) : tower,
-    hidden_size: file.count("embedding_length"),
-    intermediate_size: file.countIfThere("feed_forward_length"),
-    num_hidden_layers: file.layers(),
-    num_attention_heads: file.count("attention.head_count"),
-    image_size: file.countIfThere("image_size"),
-    patch_size: file.count("patch_size"),
+    hidden_size: file.counted("embedding_length"),
+    intermediate_size: countIfThere("feed_forward_length"),
+    num_hidden_layers: file.said("block_count", file.layers()),
+    num_attention_heads: file.counted("attention.head_count"),
+    image_size: countIfThere("image_size"),
+    patch_size: file.counted("patch_size"),
     hidden_act: activationOf(file, projector),
-    layer_norm_eps: file.numberIfThere("attention.layer_norm_epsilon"),
+    layer_norm_eps: file.said(EPSILON, file.numberIfThere(EPSILON)),
     ...projector.vision?.(file),
   }
   const image = {
-    image_mean: keys.numbersIfThere("clip.vision.image_mean"),
-    image_std: keys.numbersIfThere("clip.vision.image_std"),
+    image_mean: file.said("image_mean", keys.numbersIfThere("clip.vision.image_mean")),
+    image_std: file.said("image_std", keys.numbersIfThere("clip.vision.image_std")),
     ...projector.image(file),
   }
   const fields = {
@@ -98,9 +98,10 @@ function wordsOf(
     text_config: textOf(file, projector, beside),
     ...projector.fields(file, beside.text),
   }
-  const wrong = inOtherWords(broken)
-  return { fields: new Fields(fields, wrong), image: new Fields(image, wrong) }
+  return { fields: file.words(fields), image: file.words(image) }
 }
+
+const EPSILON = "attention.layer_norm_epsilon"
 
 /** The text model's own words, which say by what its tokens are turned. */
 function textOf(

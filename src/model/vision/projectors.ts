@@ -50,6 +50,7 @@ export interface Projector {
 }
 
 const SCALE = "projector.scale_factor"
+const LAYERS = "feature_layer"
 const PLACES = "v.position_embd.weight"
 /** MiniCPM-V's. */
 const SLICES = ["<image>", "</image>", "<slice>", "</slice>", "<image_id>", "</image_id>"]
@@ -94,7 +95,7 @@ const projectors = {
     around: [],
     mayBeSwapped: true,
     fields: (file) => ({
-      vision_feature_layer: layersOf(file),
+      vision_feature_layer: file.said(LAYERS, layersOf(file)),
       ...(!hasClass(file) && { vision_feature_select_strategy: "full" }),
       ...gridsOf(file),
     }),
@@ -428,7 +429,8 @@ const projectors = {
     mayBeSwapped: true,
     fields(file) {
       const side = Math.floor(file.count("image_size") / Math.max(1, file.count("patch_size")))
-      return { mm_tokens_per_image: (side / (file.countIfThere(SCALE) ?? 4)) ** 2 }
+      const rows = (side / (file.countIfThere(SCALE) ?? 4)) ** 2
+      return { mm_tokens_per_image: file.made(`clip.vision.${SCALE}`, rows) }
     },
     image: (file) => ({ size: square(file.count("image_size")) }),
     parts: () => ({
@@ -649,7 +651,7 @@ const hasClass = (file: ClipFile) => file.has("v.class_embd")
 
 /** As many as there are: the last one that is not read is not written. The key counts from 1. */
 function layersOf(file: ClipFile): number | readonly number[] {
-  const layers = file.keys.countsIfThere("clip.vision.feature_layer") ?? [file.layers()]
+  const layers = file.keys.countsIfThere(`clip.vision.${LAYERS}`) ?? [file.layers()]
   return layers.length === 1 ? layers[0]! : layers
 }
 
