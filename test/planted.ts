@@ -718,8 +718,8 @@ export const planted: readonly PlantedFault[] = [
     file: "src/compiler/targets/cpu/kernels/driver_types.h",
     text: "loop->by_key + step->starts[run->sequence] * loop->by_key_stride",
     fault: "loop->by_key",
-    test: "test/model/embeddings.test.ts",
-    name: "deberta on cpu",
+    test: "test/model/cpu.test.ts",
+    name: "read both ways",
   },
   {
     what: "on GPUs, a key has for a distance what its query's token has",
