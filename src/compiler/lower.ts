@@ -8,6 +8,7 @@ import {
   type Attention,
   type Graph,
   heavy,
+  isRelative,
   type Node,
   readers,
   stateSize,
@@ -264,7 +265,7 @@ class Lowering {
         break
       }
       case "attention": {
-        const [q, k, third] = node.inputs
+        const [q, k, third, byQuery, byKey] = node.inputs
         const { attention, sinkLogits, biases } = node
         const [v, chosen] = attention.sparse ? [undefined, third] : [third, undefined]
         const place = this.#placeOf(attention.layer)
@@ -278,8 +279,9 @@ class Lowering {
           sinkLogits: sinkLogits && this.#parameters.id(sinkLogits),
           biases: biases && {
             parameter: this.#parameters.id(biases),
-            distances: biases.rows / attention.heads,
+            distances: isRelative(node) ? biases.rows : biases.rows / attention.heads,
           },
+          ...(byQuery && byKey && { relative: { query: at(byQuery), key: at(byKey) } }),
           ...(chosen && { chosen: at(chosen) }),
           place,
           span,

@@ -194,6 +194,11 @@ export type StepOp =
       sinkLogits: ParameterId | undefined
       /** [heads, distances], that of a key where its query stands in the middle. Added to scores when these are scaled and capped. */
       biases: { parameter: ParameterId; distances: number } | undefined
+      /**
+       * Biases are numbers of buckets, the same of all heads: these have for each head a number for each bucket, one of query rows, the
+       * other of keys' tokens, which are all of the step. A score has the sum of both added.
+       */
+      relative?: { query: View; key: View }
       /** Of sparse attention what an indexer has chosen: nothing else is seen, as if it were not there. */
       chosen?: View
       place: Place
@@ -503,7 +508,10 @@ function printStep(plan: Plan, step: Step): string {
       const [seen, direction] = [windowText, directionText].map((of) => spaced(of(step.attention)))
       const sunk = step.sinkLogits === undefined ? "" : ` sinks ${p(step.sinkLogits)}`
       const { biases } = step
-      const biased = biases ? ` biases ${p(biases.parameter)} of ${biases.distances}` : ""
+      const from = step.relative
+        ? ` by ${view(step.relative.query)} and ${view(step.relative.key)}`
+        : ""
+      const biased = biases ? ` biases ${p(biases.parameter)} of ${biases.distances}${from}` : ""
       const chosen = step.chosen ? ` of ${view(step.chosen)}` : ""
       return on(
         `${view(step.output)} = attend ${placeText(step.place)} ${view(step.query)}${chosen} heads ${heads}/${kvHeads} x ${headDim}${value === undefined ? "" : ` + ${value}`}${latent === undefined ? "" : ` values ${latent}`}${cap === undefined ? "" : ` cap ${cap}`}${seen}${sunk}${biased}${direction}${step.arithmetic === "codes" ? " in codes" : ""}${step.span === undefined ? "" : ` span ${step.span}`}`,

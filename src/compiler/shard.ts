@@ -604,7 +604,7 @@ class Sharding {
   }
 
   #attend(step: Extract<StepOp, { op: "attend" }>): StepOp {
-    const { query, attention, sinkLogits, biases, chosen, output } = step
+    const { query, attention, sinkLogits, biases, relative, chosen, output } = step
     const parts = this.#shards
     const { heads, kvHeads } = attention
     const own = this.#heads(query, parts)
@@ -623,8 +623,17 @@ class Sharding {
           : this.#parameter(sinkLogits, [{ length: heads, parts }]),
       biases: biases && {
         ...biases,
-        parameter: this.#parameter(biases.parameter, [{ length: heads * biases.distances, parts }]),
+        parameter: this.#parameter(
+          biases.parameter,
+          relative ? undefined : [{ length: heads * biases.distances, parts }],
+        ),
       },
+      ...(relative && {
+        relative: {
+          query: this.#heads(relative.query, parts),
+          key: this.#heads(relative.key, parts),
+        },
+      }),
       ...(chosen && { chosen: this.#wholeView(chosen) }),
       output: this.#made(output, [{ length: output.columns, parts, madeBy }]),
     }
@@ -945,7 +954,9 @@ function viewsRead(step: Step): View[] {
     case "storeKv":
       return step.value ? [step.key, step.value] : [step.key]
     case "attend":
-      return step.chosen ? [step.query, step.chosen] : [step.query]
+      return [step.query, step.chosen, step.relative?.query, step.relative?.key].filter(
+        (view) => view !== undefined,
+      )
     case "indexer":
       return [step.query, step.weights]
     case "add":

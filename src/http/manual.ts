@@ -152,7 +152,7 @@ refused, and on Ollama's \`/api/embed\` cut unless \`truncate\` is false. A fold
 no text, and need hold no head.
 
 \`POST /v1/rerank\` says how well each of some documents answers a query, as Jina's, vLLM's and llama.cpp's do. It takes a cross-encoder:
-\`BertForSequenceClassification\`, or that of XLM-RoBERTa, RoBERTa, CamemBERT, MPNet, ELECTRA, DistilBERT or ModernBERT, with one label, whose number
+\`BertForSequenceClassification\`, or that of XLM-RoBERTa, RoBERTa, CamemBERT, MPNet, ELECTRA, DistilBERT, DeBERTa 2 and 3 or ModernBERT, with one label, whose number
 becomes one from 0 to 1 (sigmoid).
 Such a model is served for this alone. A pair that is longer than the model reads is refused. \`/rerank\` and \`/v2/rerank\`, where clients
 of vLLM and Cohere's own ask, are the same.

@@ -31,6 +31,7 @@ import {
   readCohereCompass,
 } from "./architectures/cohere2.ts"
 import { dbrxNaming, readDbrx } from "./architectures/dbrx.ts"
+import { debertaNaming, readDeberta } from "./architectures/deberta.ts"
 import {
   deepseekNaming,
   miniCpm3Naming,
@@ -915,6 +916,12 @@ export const architectures = {
     "as `bert`, without types; scores have learned biases by distance",
     readMpnet,
     mpnetNaming,
+  ),
+  "deberta-v2": row(
+    "DeBERTa 2 and 3, mDeBERTa and cross-encoders made of them: mxbai-rerank 1",
+    "as `bert`; scores hang on what query and key make of their distance, near by by its own number, further off by buckets",
+    readDeberta,
+    debertaNaming,
   ),
   nomic_bert: row(
     "Nomic Embed Text 1, 1.5 and 2",

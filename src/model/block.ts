@@ -122,6 +122,8 @@ export interface SelfAttention {
    * a score loses that of its head for each position between; else they are learned.
    */
   biases?: { positions: number; slopes?: readonly number[] }
+  /** Scores have two parts more, which hang on either token and the distance. */
+  relative?: Relative
   /** Values have so many columns each, where these are fewer than a key's, and are multiplied with a number. */
   values?: { columns: number; factor: number }
   /** Values are the keys as they were projected. */
@@ -136,6 +138,24 @@ export interface SelfAttention {
   gate?: "softplus"
   /** Keys and values of all heads are made of one row, which is what is remembered. */
   latent?: Latent
+}
+
+/**
+ * Disentangled attention: for each bucket of distances, `span` of them before a token and as many behind, a row is learned, which a
+ * layer's queries meet by way of one matrix (`position_keys`) and its keys by way of another (`position_queries`).
+ */
+export interface Relative {
+  /** How many positions there are. */
+  positions: number
+  span: number
+  /** From here on distances count as the furthest. */
+  most: number
+  /** Distances further off share a bucket, the more the further (`bucketOf` of weights/biases.ts). */
+  shared?: true
+  /** Rows go through matrices of their own, and not through those of queries and keys. */
+  apart?: true
+  /** Rows have a LayerNorm with this epsilon; absent: none. */
+  epsilon?: number
 }
 
 /**

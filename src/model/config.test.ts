@@ -318,6 +318,12 @@ const laguna = {
   num_experts: 4,
   num_experts_per_tok: 2,
 }
+const deberta = {
+  model_type: "deberta-v2",
+  relative_attention: true,
+  pos_att_type: ["c2p", "p2c"],
+  max_position_embeddings: 128,
+}
 const mimo = { model_type: "mimo_v2_flash", n_routed_experts: 4, num_experts_per_tok: 2 }
 const step = {
   model_type: "step3p5",
@@ -422,6 +428,11 @@ test.each<[Json, string | RegExp]>([
     { model_type: "mpnet", relative_attention_num_buckets: 64 },
     "relative_attention_num_buckets is 64; only 32 are known",
   ],
+  [{ ...deberta, relative_attention: false }, "relative_attention is false; only models whose"],
+  [{ ...deberta, pos_att_type: "c2p" }, 'pos_att_type is "c2p"; known: c2p and p2c, both'],
+  [{ ...deberta, conv_kernel_size: 3 }, "conv_kernel_size is not 0; known: layers without"],
+  [{ ...deberta, attention_head_size: 4 }, "attention_head_size is 4; known: 8"],
+  [{ ...deberta, position_buckets: 256 }, "position_buckets is 256, too many for 128 distances"],
   [{ model_type: "nomic_bert", causal: true }, "causal is true; only false is known"],
   [{ model_type: "nomic_bert", rotary_scaling_factor: 2 }, "rotary_scaling_factor is given"],
   [

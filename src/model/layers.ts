@@ -21,6 +21,7 @@ import {
   linear,
   multiply,
   norm,
+  relativeAttention,
   rope,
   route,
   seenPart,
@@ -34,6 +35,7 @@ import {
   weight,
 } from "../compiler/graph/builder.ts"
 import {
+  type Attention,
   distancesOf,
   type Graph,
   type Node,
@@ -51,6 +53,7 @@ import {
   type Indexer,
   type Latent,
   type Mlp,
+  type Relative,
   type Scan,
   type Selective,
   XIELU_BETA,
@@ -496,7 +499,10 @@ function selfAttention(
   const queries = weighed("q", prepared("q", q, rotation?.query))
   const [keys, values] = reads === undefined ? remembered() : []
   const biases = shape.biases && attentionBiases(heads, shape.biases.positions)
-  const given = attention(queries, keys, values, seen, { sinkLogits: sunk, biases })
+  const given =
+    shape.relative && keys && values
+      ? disentangled([queries, keys, values], shape.relative, layer, seen)
+      : attention(queries, keys, values, seen, { sinkLogits: sunk, biases })
   const open = (opened: Node) => multiply(given, apply(gate ?? "sigmoid", weighed("gate", opened)))
   const width = gated === "heads" ? heads : given.columns
   // The MLP has a gate, too.
@@ -507,6 +513,26 @@ function selfAttention(
     ? normed(mixed, shape.normed, layer, "attention_sub_norm", "self_attn.sub_norm")
     : mixed
   return project("o", even, hidden, bias.o)
+}
+
+/** Queries meet what keys of distances are, and keys what queries of distances are. */
+function disentangled(
+  [q, k, v]: readonly [Node, Node, Node],
+  { positions, span }: Relative,
+  layer: Named,
+  seen: Attention,
+): Node {
+  const { heads, headDim, scale } = seen
+  const met = (x: Node, name: string) =>
+    headLinear(
+      scaled(x, scale),
+      layer(name, `self_attn.${name}.weight`, heads * 2 * span, headDim),
+      heads,
+    )
+  const name = "attention_buckets"
+  const buckets = weight(name, `model.${name}.weight`, distancesOf(positions))
+  const [byQuery, byKey] = [met(q, "position_keys"), met(k, "position_queries")]
+  return relativeAttention([q, k, v], { byQuery, byKey, buckets }, seen)
 }
 
 /** Of all layers. */

@@ -357,6 +357,11 @@ function placedIn(
   const naming = namingOf(source)
   const experts = config.blocks.find((block) => block.experts)?.experts?.count
   const seeing = sees ? undefined : config.seeing
+  const [first] = adapters
+  if (first && config.blocks.some(({ attention }) => attention.relative))
+    throw first.broken(
+      "its model's rows of distances go through matrices of queries and keys, too; merge it into the model",
+    )
   return adapters.map((adapter) =>
     placeAdapter(adapter, { naming, shapes, ggufSources, experts, seeing }),
   )

@@ -31,6 +31,9 @@ const HEADS: Readonly<Record<string, RankingHead>> = {
   RobertaForSequenceClassification: ofRoberta,
   CamembertForSequenceClassification: ofRoberta,
   MPNetForSequenceClassification: ofRoberta,
+  DebertaV2ForSequenceClassification: {
+    ...{ dense: "pooler.dense", out: "classifier", activation: "gelu" },
+  },
   ElectraForSequenceClassification: { ...ofRoberta, activation: "gelu" },
   DistilBertForSequenceClassification: {
     ...{ dense: "pre_classifier", out: "classifier", activation: "relu" },

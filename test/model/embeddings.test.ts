@@ -23,6 +23,7 @@ const models = [
   ["electra", 150, {}],
   ["distilbert", 150, {}],
   ["mpnet", 160, {}],
+  ["deberta", 150, {}],
   ["jina-v2", 150, {}],
   ["jina-v3", 160, {}],
   ["nomic-moe", 2048, {}],
@@ -89,6 +90,7 @@ const others: Readonly<Record<string, readonly ("reference" | "vulkan" | "opencl
   embeddinggemma: ["vulkan"],
   electra: ["reference", "vulkan"],
   mpnet: ["reference", "vulkan", "opencl"],
+  deberta: ["reference"],
   "jina-v2": ["reference", "vulkan"],
   "embedding-gemma2": ["reference", "vulkan"],
   "nomic-moe": ["reference", "vulkan", "opencl"],
@@ -188,6 +190,7 @@ const rankers = [
   "mpnet",
   "electra",
   "distilbert",
+  "deberta",
   "modernbert",
   "jina",
 ]
@@ -227,6 +230,12 @@ test.each([
   const config = JSON.parse(readFileSync(file, "utf8"))
   writeFileSync(file, JSON.stringify({ ...config, ...changes }))
   await expect(openModel(folder)).rejects.toThrow(words)
+})
+
+test("an adapter of a model whose rows of distances it would change, too, is refused", async () => {
+  const adapters = [goldenFolder("adapters", "llama")]
+  const opened = openModel(goldenFolder("embeddings", "deberta"), { adapters })
+  await expect(opened).rejects.toThrow(/rows of distances/)
 })
 
 test("a decoder whose configuration says is_causal: false sees both ways, compiled, too", async () => {

@@ -323,7 +323,8 @@ export function judge({
   test.each(few(["f32", "q8"] as const))(
     "texts that are read both ways, windows in every other layer, companies of 1 to 7, keys and values in %s",
     async (kv) => {
-      const shape = { bidirectional: true, windows: [undefined, 20], layers: 4 } as const
+      const windows = [undefined, 20]
+      const shape = { bidirectional: true, windows, layers: 4, isRelative: true } as const
       const { program, reference } = await both(shape, { kv })
       const text = (length: number, salt: number, first: number) => ({
         tokens: prompt(length, salt),

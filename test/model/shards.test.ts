@@ -156,7 +156,9 @@ const WIDE = {
 
 /** Of a model that embeds, wide enough for two shards. */
 function encoderGraph(architecture: ArchitectureName): Graph {
-  const own = { local_attention: 14, embedding_size: 32 }
+  const relative = { relative_attention: true, pos_att_type: ["c2p", "p2c"], position_buckets: 8 }
+  const narrow = architecture === "electra" && { embedding_size: 32 }
+  const own = { local_attention: 14, ...relative, ...narrow }
   const fields = new Fields({ ...WIDE, ...own }, (what) => new Error(what) as never)
   const config = architectures[architecture].read(fields)
   return decoder(architecture, { ...config, head: { ...config.head, tied: true, bias: false } })
@@ -394,7 +396,7 @@ describe("the reference", () => {
     await model.close()
   })
 
-  test.each(["bert", "modernbert", "electra", "mpnet"] as const)(
+  test.each(["bert", "modernbert", "electra", "mpnet", "deberta-v2"] as const)(
     "reads both ways in two shards: %s",
     async (name) => {
       await judgeEncoder(name, (plan, limits) => openShards(plan, shard(plan, 2)!, limits))

@@ -17,6 +17,7 @@ import {
   linear,
   multiply,
   norm,
+  relativeAttention,
   reorder,
   rope,
   route,
@@ -86,6 +87,8 @@ export interface SmallShape {
   hasOrder?: boolean
   /** Scores have biases by distance. */
   hasBiases?: boolean
+  /** Every fourth layer, from the third on, has scores that hang on what either token has for the bucket of a distance. */
+  isRelative?: true
   /** What attention gives is gated head by head. */
   hasGates?: boolean
   /** And behind those of a `latent` one with a state, whose values are cut into vectors in every way. */
@@ -110,6 +113,7 @@ const grouped: Routing = {
 
 const VOCABULARY = 70
 const CONTEXT = 512
+const BUCKETS = 6
 const [HEADS, KV_HEADS, HEAD_DIM, VALUE_DIM] = [4, 2, 6, 4]
 
 /** Heads keep four of their columns and bring two to those of the key; they end as wide as they began. */
@@ -162,6 +166,7 @@ export function smallGraph(shape: SmallShape = {}): Graph {
     hasExperts,
     hasOrder,
     hasBiases,
+    isRelative,
     hasGates,
     hasStates,
     latent,
@@ -200,18 +205,29 @@ export function smallGraph(shape: SmallShape = {}): Graph {
     }
     const narrow = hasExperts && { value: VALUE_DIM }
     const sparse = layer % 2 === 1 ? { layer: 2 * layers + layer } : undefined
+    const whole = { ...memory, kvHeads: KV_HEADS, headDim: HEAD_DIM, ...(narrow || {}) }
+    const keysAndValues = () =>
+      [
+        rope(linear(h, w("k", KV_HEADS * HEAD_DIM, hidden)), HEAD_DIM, rotation),
+        linear(h, w("v", KV_HEADS * (narrow ? narrow.value : HEAD_DIM), hidden)),
+      ] as const
+    const buckets = (name: string) => linear(h, w(name, HEADS * BUCKETS, hidden))
     const mixed = latent
       ? latentAttention(rope(q, HEAD_DIM, rotation), h, w, { ...memory, latent }, sparse)
-      : attention(
-          rope(q, HEAD_DIM, rotation),
-          rope(linear(h, w("k", KV_HEADS * HEAD_DIM, hidden)), HEAD_DIM, rotation),
-          linear(h, w("v", KV_HEADS * (narrow ? narrow.value : HEAD_DIM), hidden)),
-          { ...memory, kvHeads: KV_HEADS, headDim: HEAD_DIM, ...(narrow || {}) },
-          {
+      : isRelative && layer % 4 === 2
+        ? relativeAttention(
+            [rope(q, HEAD_DIM, rotation), ...keysAndValues()],
+            {
+              byQuery: buckets("by_query"),
+              byKey: buckets("by_key"),
+              buckets: w("the_buckets", distancesOf(CONTEXT)),
+            },
+            whole,
+          )
+        : attention(rope(q, HEAD_DIM, rotation), ...keysAndValues(), whole, {
             ...(hasExperts && layer % 2 === 1 && { sinkLogits: w("sinks", HEADS) }),
             ...(hasBiases && { biases: w("biases", HEADS * distancesOf(CONTEXT)) }),
-          },
-        )
+          })
     const gates = () => apply("softplus", linear(h, w("gates", HEADS, hidden)))
     const given = inOrder(hasGates ? multiply(mixed, gates()) : mixed, "o_order")
     x = add(x, linear(given, w("o", hidden, given.columns)))
@@ -336,6 +352,8 @@ export function withExpertsIn(layers: readonly ExpertCodecs[]): CodecOf {
 export function smallWeights(tensor: string, count: number): Float32Array {
   if (tensor.endsWith("_order"))
     return Float32Array.from({ length: count }, (_, i) => (i * 7 + 3) % count)
+  if (tensor.includes("_buckets"))
+    return Float32Array.from({ length: count }, (_, i) => i % BUCKETS)
   let state = Array.from(tensor).reduce((hash, c) => Math.imul(hash, 31) + c.charCodeAt(0), 7) | 1
   return Float32Array.from({ length: count }, () => {
     state ^= state << 13

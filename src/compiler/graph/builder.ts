@@ -282,6 +282,27 @@ export function attention(
   return { op: "attention", rows: q.rows, columns, inputs, attention, sinkLogits, biases }
 }
 
+/**
+ * Disentangled attention: what a query's row has for the bucket of a distance, and what a key's has, is added to the score.
+ * @param buckets of each distance its number
+ */
+export function relativeAttention(
+  [q, k, v]: readonly [Node, Node, Node],
+  { byQuery, byKey, buckets }: { byQuery: Node; byKey: Node; buckets: Weight },
+  shape: Attention,
+): Node {
+  const plain = attention(q, k, v, shape)
+  check(byQuery.columns === byKey.columns, "attention: what is added does not fit")
+  check(byQuery.columns % shape.heads === 0, "attention: buckets do not fit")
+  check(shape.bidirectional === true && buckets.rows % 2 === 1, `${buckets.name} does not fit`)
+  const rows = sameRows(q, byQuery)
+  return {
+    op: "attention",
+    ...{ rows, columns: plain.columns, inputs: [q, k, v, byQuery, byKey], attention: shape },
+    ...{ sinkLogits: undefined, biases: buckets },
+  }
+}
+
 export function route(x: Node, routing: Routing, bias?: Weight): Node {
   const { active, groups = { count: 1, open: 1 } } = routing
   check(!bias || bias.rows === x.columns, `${bias?.name} does not fit ${x.columns} experts`)

@@ -90,11 +90,17 @@ export type Op =
    * Without v, where the values are columns of k; with q alone, where what another layer remembers is read. Where it is sparse, in the
    * place of v stands what an indexer has chosen. A sink is a score for each head of what is not there: it takes its share of
    * the softmax, and gives no value. `biases`: of each head numbers for how far a key stands from its query (`distancesOf`), which are
-   * added to scores.
+   * added to scores. Where two rows more are read, what is added hangs on the tokens: `biases` has for each distance the number of a
+   * bucket, and of each head a query's row has a number for each bucket, and so has a key's, which is not remembered: the sequence is
+   * whole in its step. Both are added together first.
    */
   | {
       op: "attention"
-      inputs: readonly [Node, Node, Node] | readonly [Node, Node] | readonly [Node]
+      inputs:
+        | readonly [Node, Node, Node, Node, Node]
+        | readonly [Node, Node, Node]
+        | readonly [Node, Node]
+        | readonly [Node]
       attention: Attention
       sinkLogits: Weight | undefined
       biases: Weight | undefined
@@ -254,6 +260,9 @@ export const chosenColumns = (context: number) => 4 * Math.ceil(context / 64)
 /** Whether it sees nothing but what stands before all tokens. */
 export const crosses = ({ cross, media }: Pick<Attention, "cross" | "media">) =>
   cross !== undefined || media === true
+
+/** Whether what is added to scores hangs on the tokens, too. */
+export const isRelative = ({ inputs }: Node & { op: "attention" }) => inputs.length === 5
 
 export const isCross = (node: Node) => node.op === "attention" && crosses(node.attention)
 

@@ -5,7 +5,7 @@
 // wanted all, and of the rows nothing is computed but what cross-attention reads (`Manifest.words`).
 
 import { select } from "../graph/builder.ts"
-import { type Graph, isCross, type Node, rewrite, withInputs } from "../graph/graph.ts"
+import { type Graph, isCross, isRelative, type Node, rewrite, withInputs } from "../graph/graph.ts"
 
 export function selectRows(graph: Graph): Graph {
   const crosses = graph.nodes.some(isCross)
@@ -43,5 +43,6 @@ function rememberedBy(node: Node): readonly Node[] {
   if (node.op === "convolve" || (node.op === "select" && node.joined > 1)) return node.inputs
   const isSparse = node.op === "attention" && node.attention.sparse
   if (node.op === "indexer" || isSparse) return [node.inputs[1]!]
+  if (node.op === "attention" && isRelative(node)) return node.inputs.filter((_, i) => i % 3 !== 0)
   return node.op === "attention" ? node.inputs.slice(1) : []
 }

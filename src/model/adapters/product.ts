@@ -116,7 +116,7 @@ async function leftRows(
  * left [rows, rank] times right, which lies turned [columns, rank]: sums in double precision, in the order of ranks. Two rows and two
  * columns at a time, of an odd one the last again: four sums for each four numbers that are read.
  */
-function addProduct(
+export function addProduct(
   values: Float32Array,
   left: Float32Array,
   right: Float32Array,

@@ -68,8 +68,11 @@ function readTyped(fields: Fields, skipped: number): ModelConfig {
     epsilon: "layer_norm_eps",
     activation: { otherwise: "gelu" },
   })
-  if (!ranks(fields) || fields.count("type_vocab_size", 2) === 1) return config
-  const { shapes, embedding } = config
+  return ranks(fields) && fields.count("type_vocab_size", 2) > 1 ? withPairs(config) : config
+}
+
+/** The table once more, with the second type's row. */
+export function withPairs({ shapes, embedding, ...config }: ModelConfig): ModelConfig {
   return {
     ...config,
     shapes: { ...shapes, vocabulary: 2 * shapes.vocabulary },
@@ -77,7 +80,12 @@ function readTyped(fields: Fields, skipped: number): ModelConfig {
   }
 }
 
-function readEncoder(fields: Fields, skipped: number, differences: Differences): ModelConfig {
+/** @param skipped rows of the table of positions before the first */
+export function readEncoder(
+  fields: Fields,
+  skipped: number,
+  differences: Differences,
+): ModelConfig {
   const config = readDecoder(fields, {
     absent: { epsilon: 1e-12 },
     norm: { kind: "layer", bias: true },
@@ -103,10 +111,12 @@ export function bertNaming(config: ModelConfig): Naming {
   return rotation ? jinaXlmNaming(config) : plainNaming(config)
 }
 
-function plainNaming(config: ModelConfig): Naming {
+export function plainNaming(config: ModelConfig): Naming {
   const wordsOfType = (row: number): NamedPart => ({
     name: "embeddings.word_embeddings",
-    plusRow: { tensor: "embeddings.token_type_embeddings", row },
+    ...(!config.embedding.untyped && {
+      plusRow: { tensor: "embeddings.token_type_embeddings", row },
+    }),
   })
   return {
     roots: ["", "bert.", "roberta.", "electra."].map((root) => ({ root, head: "" })),
@@ -169,7 +179,7 @@ export function distilBertNaming(config: ModelConfig): Naming {
 }
 
 function embeddingParts({ shapes: { context }, embedding: { positions } }: ModelConfig) {
-  const from = positions!.skipped
+  const from = positions?.skipped ?? 0
   const of = from + context
   return {
     embed_tokens: "embeddings.word_embeddings",

@@ -1,6 +1,7 @@
 // What scores have added by how far a key stands from its query, as attention reads it (`distancesOf` of compiler/graph/graph.ts): made
-// of slopes, one for each head, or of a learned table with a row for each bucket of distances. Sources: arXiv 2108.12409 (ALiBi),
-// relative_position_bucket of modeling_mpnet.py of transformers.
+// of slopes, one for each head, or of a learned table with a row for each bucket of distances; or of disentangled attention the buckets'
+// numbers. Sources: arXiv 2108.12409 (ALiBi), relative_position_bucket of modeling_mpnet.py and make_log_bucket_position of
+// modeling_deberta_v2.py of transformers.
 
 import { distancesOf } from "../../compiler/graph/graph.ts"
 import { narrow, widen } from "../../runtime/dtype.ts"
@@ -16,7 +17,16 @@ export type Biases = { positions: number; heads: number } & (
       /** Rows of the stored table [buckets, heads]. */
       buckets: number
     }
+  | { numbers: Numbered }
 )
+
+/** `span` buckets before a token and as many behind; from `most` on distances count as the furthest. */
+interface Numbered {
+  span: number
+  most: number
+  /** Beyond half of the span they share buckets, evenly by their logarithms; else each has its own. */
+  shared: boolean
+}
 
 /** Powers of 2 from 2 ^ (-most / heads) on, and where heads are no power of 2, as many more of those between. */
 export function slopesOf(heads: number, most: number): number[] {
@@ -34,7 +44,11 @@ export function biasesTensor(biases: Biases, table: Tensor | undefined): Tensor 
   const distances = distancesOf(positions)
   const whole = async () => {
     const of =
-      "slopes" in biases ? bySlope(biases.slopes) : byBucket(await read(biases, table!), heads)
+      "slopes" in biases
+        ? bySlope(biases.slopes)
+        : "numbers" in biases
+          ? (_: number, distance: number) => numberOf(-distance, biases.numbers)
+          : byBucket(await read(biases, table!), heads)
     return Float32Array.from({ length: heads * distances }, (_, i) =>
       of(Math.floor(i / distances), (i % distances) - (distances - 1) / 2),
     )
@@ -58,6 +72,17 @@ const bySlope = (slopes: readonly number[]) => (head: number, distance: number) 
 
 const byBucket = (table: Float32Array, heads: number) => (head: number, distance: number) =>
   table[bucketOf(distance, table.length / heads) * heads + head]!
+
+/** @param distance of a query behind its key */
+function numberOf(distance: number, { span, most, shared }: Numbered): number {
+  const [half, away] = [Math.floor(span / 2), Math.abs(distance)]
+  const far = () => {
+    const share = Math.log(away / half) / Math.log((most - 1) / half)
+    return Math.ceil(share * (half - 1)) + half
+  }
+  const place = shared && away > half ? Math.sign(distance) * far() : distance
+  return Math.min(Math.max(place + span, 0), 2 * span - 1)
+}
 
 /** Half of the buckets are of keys behind their query, and of either half again half of one distance each; the last goes on from 128. */
 function bucketOf(distance: number, buckets: number): number {

@@ -70,8 +70,18 @@ export interface Source {
   diagonal?: number
   /** It is not stored: a row is the sines of its place, and behind them the cosines (`sinesOf`). */
   sines?: "closed" | "open"
+  /** Rows of a table have gone through it, and through a bias of its name. */
+  through?: Through
   /** It is made of a table that is stored, or of none: what scores have added by distance. */
   biases?: Biases
+}
+
+/** A table of so many rows, which are normed first where there is a norm. Of each head what comes of all rows, one behind the other. */
+export interface Through {
+  table: string
+  rows: number
+  heads: number
+  norm: { name: string; epsilon: number } | undefined
 }
 
 /** `run` rows from `from` on, and as many again every `every` rows, of the `of` rows that the stored tensor has. */
@@ -321,6 +331,7 @@ export function sourcesOf(
       plus,
       plusRow,
       transposed,
+      through,
       ...rest
     } = partOf(ofHead ?? stem)
     const within = ofTwo ? `${at}${layers}${oneOfTwo(Number(number), ofTwo)}.` : place
@@ -328,6 +339,7 @@ export function sourcesOf(
       tensor: `${within}${own}${of ?? ""}${ending(kind!, bare)}`,
       ...rest,
       ...(constants && { constant: constants[Number(number)]! }),
+      ...(through && { through: { ...through, ...placedAt(at, through) } }),
       ...(kind === "weight" && plus !== undefined ? { plus } : {}),
       ...(kind === "weight" && plusRow !== undefined
         ? { plusRow: { ...plusRow, tensor: `${place}${plusRow.tensor}.weight` } }
@@ -336,6 +348,12 @@ export function sourcesOf(
     }
   }
 }
+
+/** Its table and its norm, which belong to no layer. */
+const placedAt = (root: string, { table, norm }: Through) => ({
+  table: `${root}${table}.weight`,
+  norm: norm && { ...norm, name: root + norm.name },
+})
 
 /** What stands before the parts of a layer, behind the root. */
 function placeOf({ layers, layersBehind: behind }: Naming, number: string): string {

@@ -22,6 +22,7 @@ import { type Naming, type Source, sameNames, sourcesOf } from "./names.ts"
 import { pickled, pickleIn } from "./pickles.ts"
 import { Room } from "./room.ts"
 import { listTensor, madeTensor, rowsOf, type StoredTensor, turnedColumns } from "./rows.ts"
+import { throughMatrix } from "./through.ts"
 import type { Entry, Tensor, Weights } from "./weights.ts"
 
 /** The last part of a matrix's name, plain or as quantisers have it. */
@@ -290,6 +291,8 @@ function find(opened: Opened, source: Source, rows: number, columns: number): Te
   const made = madeTensor(source, columns)
   if (made) return made
   if (source.biases) return biasesOf(opened, source.tensor, source.biases)
+  const { through } = source
+  if (through) return throughMatrix({ ...source, through }, (...of) => find(opened, ...of), columns)
   const packed = findPacked(opened, source, rows, columns)
   if (packed) return rowsOf(packed, source, columns, addendOf(opened, source, columns))
   const tensor = tensors.get(source.tensor)

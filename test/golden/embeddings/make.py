@@ -58,6 +58,24 @@ MODELS = {
         "mean",
         True,
     ),
+    "deberta": (
+        "DebertaV2Model",
+        {
+            **{key: COMMON[key] for key in COMMON if key != "layer_norm_eps"},
+            "model_type": "deberta-v2",
+            "type_vocab_size": 0,
+            "relative_attention": True,
+            "position_buckets": 8,
+            "norm_rel_ebd": "layer_norm",
+            "share_att_key": True,
+            "pos_att_type": "p2c|c2p",
+            "max_relative_positions": -1,
+            "position_biased_input": False,
+        },
+        "bert",
+        "mean",
+        True,
+    ),
     "jina-v2": ("BertModel", {**COMMON, "model_type": "bert", "num_attention_heads": 6}, "bert", "mean", True),
     "jina-v3": (
         "JinaEmbeddingsV3Model",
@@ -385,7 +403,7 @@ def draw(name, shape, generator):
         return 0.8 + 0.1 * normal
     if len(shape) == 1:
         return 0.2 * normal
-    if "relative_attention_bias" in name:
+    if "relative_attention_bias" in name or "rel_embeddings" in name:
         return 1.5 * normal
     if "embeddings." in name:
         return 0.5 * normal

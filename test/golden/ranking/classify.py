@@ -29,6 +29,15 @@ MODELS = {
     "mpnet": {},
     "electra": {},
     "distilbert": {},
+    "deberta": {
+        "share_att_key": False,
+        "norm_rel_ebd": "none",
+        "position_buckets": -1,
+        "max_relative_positions": 8,
+        "position_biased_input": True,
+        "type_vocab_size": 2,
+        "pos_att_type": ["c2p", "p2c"],
+    },
     "modernbert": {"classifier_pooling": "mean", "classifier_bias": True, "norm_bias": False, "sep_token_id": 3},
 }
 

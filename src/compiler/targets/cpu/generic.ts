@@ -91,7 +91,7 @@ function attentionBody(number: string): string[] {
     "  const struct pieces_loop *loop = context;",
     "  struct attention a = *loop->items.attention;",
     `  a.number = ${number};`,
-    "  a.latent = 0;",
+    "  a.latent = 0, a.buckets = 0;",
     "  attention_piece_item(loop, a, index, thread);",
     "}",
     `void indexer_${number}${PARAMETERS} {`,

@@ -265,6 +265,7 @@ export const attention = struct("attention", {
   scale: single,
   cap: single,
   distances: int,
+  buckets: int,
   sparse: int,
 })
 
@@ -406,6 +407,12 @@ export const attentionStep = struct("attention_step", {
   pieces: piecesBody,
   sink_logits: optional,
   biases: optional,
+  by_query: int,
+  by_key: int,
+  by_query_from: int,
+  by_query_stride: int,
+  by_key_from: int,
+  by_key_stride: int,
   chosen: int,
   chosen_stride: int,
   output: int,

@@ -313,9 +313,10 @@ class Code implements StepCode {
   }
 
   #attention(step: Extract<Step, { op: "attend" }>): Entry {
-    const { place, query, output } = step
+    const { place, query, output, relative } = step
     const { distances } = step.biases ?? {}
-    const shape = { ...this.#attentionShape(step.attention, place), distances }
+    const buckets = relative && relative.query.columns / step.attention.heads
+    const shape = { ...this.#attentionShape(step.attention, place), distances, buckets }
     const name = this.#unit("attention", [
       "void NAME(void *context, int64_t index, int32_t thread) {",
       `  const struct attention a = ${attention.c(shape, noNames)};`,
@@ -346,6 +347,12 @@ class Code implements StepCode {
       pieces: pieces === undefined ? undefined : { name: pieces, number: shape.number! },
       sink_logits: step.sinkLogits ?? "NO_WEIGHT",
       biases: step.biases?.parameter ?? "NO_WEIGHT",
+      by_query: relative?.query.buffer,
+      by_key: relative?.key.buffer,
+      by_query_from: relative?.query.from,
+      by_query_stride: relative && strideOf(this.#plan, relative.query),
+      by_key_from: relative?.key.from,
+      by_key_stride: relative && strideOf(this.#plan, relative.key),
       chosen: step.chosen?.buffer,
       chosen_stride: step.chosen && strideOf(this.#plan, step.chosen),
       output: output.buffer,

@@ -422,7 +422,7 @@ export function attend(
   const headOf = shape.arithmetic === "codes" ? headOfCodes : headOfFloats
   for (let head = 0; head < shape.heads; head++) {
     const own = headOf(query, row, head, shape, cache)
-    const biasOf = biases && ofDistance(biases, head)
+    const biasOf = biases && ofDistance(biases, head, shape.heads)
     const softmax = (seen: Seen, sink?: number) => softmaxOf(own, { ...shape, biasOf }, seen, sink)
     const sink = sunk?.[head]
     const first = "slots" in seen ? 0 : seen.findIndex(({ slots }) => slots.length > 0)
@@ -439,14 +439,32 @@ export function attend(
 /** What scores have besides: those of sinks, of each head, and numbers that are added to them. */
 interface Added {
   sunk?: Float32Array | undefined
-  /** [heads, distances], and where the row stands. */
-  biases?: { values: Float32Array; distances: number; from: number } | undefined
+  biases?: ByDistance | undefined
+}
+
+/** [heads, distances], and where the row stands; where they are relative [distances], numbers of buckets. */
+interface ByDistance {
+  values: Float32Array
+  distances: number
+  from: number
+  relative?: { query: Rows; key: Rows; row: number; token: number } | undefined
 }
 
 /** What is added to the score of a position. */
-function ofDistance({ values, distances, from }: NonNullable<Added["biases"]>, head: number) {
-  const middle = head * distances + (distances - 1) / 2
-  return (position: number) => values[middle + position - from]!
+function ofDistance(
+  { values, distances, from, relative }: ByDistance,
+  head: number,
+  heads: number,
+) {
+  const middle = (distances - 1) / 2
+  if (!relative) return (position: number) => values[head * distances + middle + position - from]!
+  const { query, key, row, token } = relative
+  const first = (query.columns / heads) * head
+  return (position: number) => {
+    const bucket = first + values[middle + position - from]!
+    const ofKey = key.data[at(key, token + position - from) + bucket]!
+    return fround(query.data[at(query, row) + bucket]! + ofKey)
+  }
 }
 
 interface Softmax {

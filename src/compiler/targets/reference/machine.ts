@@ -342,6 +342,10 @@ export class Machine {
     const takesTiles = this.#arithmetic === "matrix unit" && isEven && !biases
     const [x, out] = [this.#rows(query), this.#rows(output)]
     const chosen = step.chosen && this.#rows(step.chosen)
+    const relative = step.relative && {
+      query: this.#rows(step.relative.query),
+      key: this.#rows(step.relative.key),
+    }
     const cache = this.#cacheOf(place)
     const tokens = this.#stepRows.tokensOf(rows)
     const { window, chunked, sinks, bidirectional, mutual, cross } = attention
@@ -357,7 +361,8 @@ export class Machine {
         const token = tokens[row]!
         const all = spans.map((number) => this.#seen(token, visible, number))
         const seen = chosen ? all.map((each) => kernels.chosenOf(each, chosen, row)) : all
-        const added = { sunk, biases: biases && { ...biases, from: positions[token]! } }
+        const own = { from: positions[token]!, relative: relative && { ...relative, row, token } }
+        const added = { sunk, biases: biases && { ...biases, ...own } }
         if (span !== undefined) kernels.attend(x, row, shape, cache, seen, out, added)
         else if (takesTiles && kv !== "f32")
           attendTiles(x, row, attention, kv, cache, seen[0]!, out, sunk)

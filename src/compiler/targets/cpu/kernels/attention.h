@@ -29,6 +29,7 @@ struct attention {
   float scale;
   float cap;  // a score s becomes cap * tanh(s / cap); 0: it stays
   int64_t distances;  // a head's biases, which are added to scores: that of a key where its query stands in the middle; 0: none
+  int64_t buckets;    // biases are numbers of so many buckets, and rows have for each head what is added of each; 0: they are added
   int sparse;         // of what it would see it sees what an indexer has chosen
 };
 
@@ -346,7 +347,10 @@ struct attention_item {
   float *out;  // [tokens, out_stride]: head h at h * value_dim
   int64_t out_stride;
   const float *sink_logits;  // [heads] scores that take their share and give nothing; or none
-  const float *biases;       // [heads, distances], where there are any
+  const float *biases;       // [heads, distances], where there are any; of buckets [distances]
+  const float *by_query;     // [tokens, by_query_stride]: head h at h * buckets
+  const float *by_key;       // the same of the sequence's positions
+  int64_t by_query_stride, by_key_stride;
   const float *chosen;       // [tokens, chosen_stride] where it is sparse
   int64_t chosen_stride;
 };
@@ -359,11 +363,24 @@ INLINE int sees_chosen(const struct attention_item *item, int64_t first) {
   return 0;
 }
 
-// What is added to a query's scores of the positions from `first` on.
+// What is added to a query's scores of the positions from `first` on. `room`: for those of a step, where rows have them by bucket.
 INLINE const float *biases_of(const struct attention a, const struct attention_item *item,
-                              int64_t token, int64_t head, int64_t first) {
+                              int64_t token, int64_t head, int64_t first, float *room) {
   if (!a.distances) return NULL;
-  return item->biases + head * a.distances + a.distances / 2 + first - item->positions[token];
+  const int64_t middle = a.distances / 2 + first - item->positions[token];
+  if (!a.buckets) return item->biases + head * a.distances + middle;
+  const float *numbers = item->biases + middle;
+  const float *own = item->by_query + token * item->by_query_stride + head * a.buckets;
+  const float *others = item->by_key + first * item->by_key_stride + head * a.buckets;
+  const int64_t last = item->lasts[token];  // behind it there is no row
+  for (int64_t i = 0; i < STEP; i++, others += item->by_key_stride) {
+    room[i] = 0;
+    if (first + i > last) continue;
+    const uint64_t number = (uint64_t)numbers[i];  // of a file, which may hold anything
+    const int64_t bucket = number < (uint64_t)a.buckets ? (int64_t)number : a.buckets - 1;
+    room[i] = own[bucket] + others[bucket];
+  }
+  return room;
 }
 
 // The largest score of a row of queries before the first step, and the sum of weights that goes with it: those of its sink.
@@ -440,12 +457,13 @@ INLINE void attend(const struct attention a, const struct attention_item *item, 
                                  .largest = largest + row,
                                  .total = total + row,
                                  .next = row == 0 && first + STEP <= last ? next : NULL};
+      float added[ATTENTION_ROWS][STEP];
       int64_t count = rows - row < ATTENTION_ROWS ? rows - row : ATTENTION_ROWS;
       for (int64_t i = 0; i < count; i++) {
         int64_t token = (row + i) / group, head = kv_head * group + (row + i) % group;
         r.query[i] = item->query + token * item->query_stride + head * a.head_dim;
         r.from[i] = item->firsts[token], r.last[i] = item->lasts[token];
-        r.biases[i] = biases_of(a, item, token, head, first);
+        r.biases[i] = biases_of(a, item, token, head, first, added[i]);
         r.chosen[i] = a.sparse ? item->chosen + token * item->chosen_stride + first / BLOCK : NULL;
       }
       switch (count) {

@@ -29,7 +29,7 @@ INLINE struct attention_rows piece_rows(const struct attention a, const struct a
   for (int i = 0; i < count; i++) {
     r.query[i] = item->query + (kv_head * group + row + i) * a.head_dim;
     r.from[i] = item->firsts[0], r.last[i] = item->lasts[0];
-    r.biases[i] = biases_of(a, item, 0, kv_head * group + row + i, first);
+    r.biases[i] = biases_of(a, item, 0, kv_head * group + row + i, first, NULL);  // of no buckets
   }
   return r;
 }

@@ -142,6 +142,8 @@ struct attention_loop {
   int64_t query_stride, out_stride, scratch_stride;
   int tiles;  // whether the matrix unit may be used
   const float *sink_logits, *biases;
+  const float *by_query, *by_key;  // of rows and of tokens, where biases are of buckets
+  int64_t by_query_stride, by_key_stride;
   const float *chosen;  // of rows, where it is sparse
   int64_t chosen_stride;
   const struct attention *attention;  // where it is no constant
@@ -189,6 +191,10 @@ INLINE struct attention_item attention_item_of(const struct attention_loop *loop
       .out_stride = loop->out_stride,
       .sink_logits = loop->sink_logits,
       .biases = loop->biases,
+      .by_query = a.buckets ? loop->by_query + run->row * loop->by_query_stride : NULL,
+      .by_key = a.buckets ? loop->by_key + step->starts[run->sequence] * loop->by_key_stride : NULL,
+      .by_query_stride = loop->by_query_stride,
+      .by_key_stride = loop->by_key_stride,
       .chosen = loop->chosen ? loop->chosen + run->row * loop->chosen_stride : NULL,
       .chosen_stride = loop->chosen_stride,
   };
@@ -330,6 +336,8 @@ struct attention_step {
   int64_t heads_of_kv, vectors;
   void (*pieces)(void *context, int64_t index, int32_t thread);
   int sink_logits, biases;  // or NO_WEIGHT
+  int by_query, by_key;     // buffers, where biases are of buckets
+  int64_t by_query_from, by_query_stride, by_key_from, by_key_stride;
   int chosen;               // a buffer, where it is sparse
   int64_t chosen_stride;
   int output;

@@ -44,6 +44,8 @@ interface Case {
   notNumber?: { of: "keys" | "values"; position: number }
   /** Scores have biases by distance, of a context that is so long. */
   biased?: number
+  /** These are numbers of so many buckets, and rows have what is added of each. */
+  buckets?: number
   /** Of what a row would see, it sees so many of eight positions, which an indexer has chosen. */
   chosen?: number
   /** Of each position; absent: random ones. */
@@ -105,6 +107,8 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
   const random = () => (next() / 2 ** 32 - 0.5) * 4
 
   const distances = distancesOf(given.biased ?? 0)
+  const { buckets = 0 } = given
+  const added = heads * buckets
 
   const shape = { layers: [0], kvHeads, headDim: storedDims(attention) }
   const [queries, columns] = [heads * headDim, heads * valueDim(attention)]
@@ -119,6 +123,7 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
       { capacity: "tokens", columns, dtype: "i8" },
       { capacity: "tokens", columns: columns / GROUP, dtype: "scales" },
       { capacity: "tokens", columns: chosenColumns(16 * BLOCKS), dtype: "f32" },
+      ...["query", "key"].map(() => ({ capacity: "tokens", columns: added + 3, dtype: "f32" })),
     ],
     steps: [] as Step[],
   } as unknown as Plan
@@ -134,6 +139,12 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
     sinkLogits: undefined,
     biases: given.biased ? { parameter: 0, distances } : undefined,
     place: { group: 0, layer: 0 },
+    ...(buckets > 0 && {
+      relative: {
+        query: { buffer: 5, from: 2, columns: added },
+        key: { buffer: 6, from: 3, columns: added },
+      },
+    }),
     ...(given.chosen && { chosen: { buffer: 4, from: 0, columns: chosenColumns(16 * BLOCKS) } }),
     span,
     output,
@@ -179,7 +190,13 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
         }
     }
   const x = Float32Array.from({ length: tokens.length * strideOf(queries + 7) }, random)
-  const biases = given.biased ? Float32Array.from({ length: heads * distances }, random) : undefined
+  const bias = buckets ? () => next() % buckets : random
+  const biases = given.biased ? Float32Array.from({ length: heads * distances }, bias) : undefined
+  const addedRows = (rows: number, from: number) => {
+    const [stride, columns] = [strideOf(added + 3), added]
+    return { data: Float32Array.from({ length: rows * stride }, random), stride, from, columns }
+  }
+  const relative = { query: addedRows(tokens.length, 2), key: addedRows(limits.tokens, 3) }
 
   const bitsOfBlock = () =>
     Array.from({ length: BLOCK }, (_, i) => (next() % 8 < given.chosen! ? 2 ** i : 0))
@@ -220,7 +237,11 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
     count: words([tokens.length]),
   }
   const blocks = onDevice(kv, attention, cache, stored)
-  const buffers = [Memory.of(x), out, codes, scales, Memory.of(chosen.data)]
+  const { query: byQuery, key: byKey } = relative
+  const buffers = [
+    ...[Memory.of(x), out, codes, scales, Memory.of(chosen.data)],
+    ...[Memory.of(byQuery.data), Memory.of(byKey.data)],
+  ]
   const memoryOf = (binding: Launch["operands"][number], chunk: number): Memory | number => {
     if (typeof binding === "number") return binding
     switch (binding.kind) {
@@ -290,9 +311,12 @@ function attended({ kv = "f32", units = "dots", span = 64, rows = "tokens", ...g
         positions: Int32Array.from(positions),
         slots: Int32Array.from(positions, (p) => stepRows.slotOf(0, sequence, p)),
       }))
-    const added = biases && { values: biases, distances, from: position }
-    const own = given.chosen ? seen.map((each) => reference.chosenOf(each, chosen, row)) : seen
-    reference.attend(all, row, { ...attention, arithmetic }, cache, own, wanted, { biases: added })
+    const own = buckets > 0 ? { ...relative, row, token } : undefined
+    const added = biases && { values: biases, distances, from: position, relative: own }
+    const visible = given.chosen ? seen.map((each) => reference.chosenOf(each, chosen, row)) : seen
+    reference.attend(all, row, { ...attention, arithmetic }, cache, visible, wanted, {
+      biases: added,
+    })
     if (given.behind === "gated")
       for (let i = 0; i < columns; i++)
         wanted.data[row * columns + i]! *= x[row * strideOf(queries + 7) + 5 + i]!
@@ -472,8 +496,11 @@ describe("attention has the reference's bits", () => {
     agrees({ ...how, biased: 190, parts, attention: { cap: 0.9, window: 50, sinks: 5 } })
     const whole = [{ tokens: new Int32Array(70), from: 0, blocks: own(0, 70) }]
     agrees({ ...how, biased: 70, span: 128, attention: { bidirectional: true }, parts: whole })
-    // A span that goes on behind the end of the context, where there are no biases any more.
     const short = [{ tokens: [1], from: 0, blocks: own(0, 1) }]
+    const two = [...short, { tokens: new Int32Array(66), from: 0, blocks: own(1, 66) }]
+    const rows = how.units === "tiles" ? "wanted" : "tokens"
+    agrees({ ...how, rows, biased: 70, buckets: 5, attention: { bidirectional: true }, parts: two })
+    // A span that goes on behind the end of the context, where there are no biases any more.
     agrees({ ...how, biased: 40, span: 128, parts: short })
   })
 

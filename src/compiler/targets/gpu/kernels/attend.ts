@@ -213,6 +213,7 @@ function launchesOf(
   const { rows, query, attention, place, output } = step
   const { name, order } = attentionOrder(plan, step, units)
   const { heads, kvHeads, window, chunked, sinks, mutual } = attention
+  const { relative } = step
   const layout = kvLayout(plan.kv, plan.groups[place.group]!)
   const { heads: each, isWide } = together(plan, step, units)
   const ratio = heads / kvHeads
@@ -243,6 +244,10 @@ function launchesOf(
       chosen: step.chosen?.columns,
       sunk: step.sinkLogits !== undefined,
       distances: step.biases?.distances,
+      relative: relative && {
+        buckets: relative.query.columns / heads,
+        strides: { query: strideOf(plan, relative.query), key: strideOf(plan, relative.key) },
+      },
       sinkBlocks: sinkBlocks(plan.sinks),
     })
   const operands = [
@@ -266,12 +271,13 @@ function launchesOf(
           region({ name: "positions" }),
         ]
       : []),
+    ...(relative ? [buffer(relative.query), buffer(relative.key)] : []),
     partials,
     buffer(output),
     chunk,
     strideOf(plan, query),
     strideOf(plan, output),
-    heads,
+    ...(relative ? [] : [heads]),
     floatWord(attention.scale),
     ...(sinks > 0 ? [sinks] : []),
     ...(step.chosen ? [buffer(step.chosen), strideOf(plan, step.chosen)] : []),
@@ -310,6 +316,7 @@ const strideOf = (plan: Plan, { buffer }: View) => Math.ceil(plan.buffers[buffer
  */
 function attendKernel(shape: AttendShape): Kernel {
   const { layout, products, values, span, set, rows: height, ratio, heads, sinkBlocks } = shape
+  const { relative } = shape
   const { kv, headDim, kvHeads } = layout
   const { threads, steps, queries: count } = tilingOf(shape)
   const [part, tiles] = [steps * STEP, Math.ceil(ratio / heads)]
@@ -324,6 +331,9 @@ function attendKernel(shape: AttendShape): Kernel {
     ...(shape.sunk ? ["sunk"] : []),
     ...(shape.chosen === undefined ? [] : [`chosen${shape.chosen}`]),
     ...(shape.distances === undefined ? [] : [`biased${shape.distances}`]),
+    ...(relative
+      ? [`buckets${relative.buckets}of${Object.values(relative.strides).join("and")}`]
+      : []),
     ...(sinkBlocks === 0 ? [] : [`kept${sinkBlocks}`]),
     ...(products === "floats" ? [] : [products]),
     set,
@@ -343,12 +353,14 @@ function attendKernel(shape: AttendShape): Kernel {
     const { distances } = shape
     const biases = distances === undefined ? undefined : k.buffer("biases", "f32", "read")
     const positions = biases && k.buffer("positions", "u32", "read")
+    const byQuery = relative && k.buffer("byQuery", "f32", "read")
+    const byKey = byQuery && k.buffer("byKey", "f32", "read")
     const partials = k.buffer("partials", "f32", "write")
     const output = k.buffer("output", "f32", "write")
     const chunk = k.word("chunk")
     const queryStride = k.word("queryStride")
     const outputStride = k.word("outputStride")
-    const allHeads = k.word("heads")
+    const allHeads = relative ? u32(kvHeads * ratio) : k.word("heads")
     const scale = k.word("scale", "f32")
     const sinks = shape.sinks ? k.word("sinks") : undefined
     const { chosen: columns } = shape
@@ -488,6 +500,27 @@ function attendKernel(shape: AttendShape): Kernel {
                   return biases.load(head.mul(distances).add(at))
                 }
               : undefined
+          const sumOf =
+            biases && relative && byQuery && byKey && standing && distances !== undefined
+              ? (q: Value, within: Value) => {
+                  const head = firstHead.add(q.rem(heads)).min(allHeads.sub(1))
+                  const first = k.let(head.mul(relative.buckets))
+                  // A row that is not there has what the last has, and so has what stands behind the sequence.
+                  const r = k.let(q.div(heads).min(rows.sub(1)))
+                  const position = k.let(standing.load(r))
+                  const p = k.let(from.add(within).min(sight.last.load(r)))
+                  const at = p.add((distances - 1) / 2).sub(position)
+                  const number = biases
+                    .load(at)
+                    .whole()
+                    .bits("u32")
+                    .min(relative.buckets - 1)
+                  const bucket = k.let(first.add(number))
+                  const token = tokenOf(row.add(r)).add(p).sub(position)
+                  const ofKey = byKey.load(token.mul(relative.strides.key).add(bucket))
+                  return byQuery.load(row.add(r).mul(relative.strides.query).add(bucket)).add(ofKey)
+                }
+              : undefined
           // A position that is seen by none has no key. In its place is one that is seen, whose score nobody uses.
           const spotOf = (within: Value) => {
             const p = k.let(from.add(within))
@@ -498,7 +531,8 @@ function attendKernel(shape: AttendShape): Kernel {
             return { from: k.let(from.add(first)), spot: spotAt(first) }
           }
           mixes.add({
-            ...{ stored, scale, biasOf, from, end: rows.mul(heads), some, all, most, sums },
+            ...{ stored, scale, biasOf: sumOf ?? biasOf, from },
+            ...{ end: rows.mul(heads), some, all, most, sums },
             sight: { ...sight, isChosen },
             ...{ spotAt, spotOf, blockOf },
           })

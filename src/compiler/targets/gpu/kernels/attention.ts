@@ -41,6 +41,11 @@ export interface AttendShape {
   sunk: boolean
   /** Of each head so many biases by distance; undefined: none. */
   distances: number | undefined
+  /**
+   * Biases are numbers of so many buckets, the same of all heads, and rows have what is added of each; undefined: they are added. Rows'
+   * strides are of the kernel, as operands take 128 bytes at most.
+   */
+  relative: { buckets: number; strides: Record<"query" | "key", number> } | undefined
   /** Blocks at the beginning of every list that stay there, whatever is given back. */
   sinkBlocks: number
 }
