@@ -131,6 +131,14 @@ export const planted: readonly PlantedFault[] = [
     name: "the tower of granite4-vision on reference",
   },
   {
+    what: "questions of Granite 4 Vision have one head",
+    file: "src/model/vision/granite4.ts",
+    text: "const heads = Math.floor(width / HEAD)",
+    fault: "const heads = Math.min(Math.floor(width / HEAD), 1)",
+    test: "test/model/picture-vision.test.ts",
+    name: "the tower of granite4-vision on reference",
+  },
+  {
     what: "questions of Granite 4 Vision have the tower's place for keys",
     file: "src/model/vision/asking.ts",
     text: "const QUESTIONS = 1",

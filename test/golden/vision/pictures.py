@@ -313,7 +313,7 @@ MODELS = {
         **GRANITE,
         seed=3,
     ),
-    # Four windows of a tile, and projectors that lead to five of six layers.
+    # Four windows of a tile, and projectors of two heads, which have 64 columns, that lead to five of six layers.
     "granite4-vision": dict(
         config={
             "architectures": ["Granite4VisionForConditionalGeneration"],
@@ -345,6 +345,7 @@ MODELS = {
             "vision_config": {**SIGLIP, "hidden_size": 64, "intermediate_size": 24, "num_hidden_layers": 2, "image_size": 32, "patch_size": 4},
         },
         **{**GRANITE4, "processor": {**GRANITE4["processor"], "processor_class": "Granite4VisionProcessor"}},
+        quiet=True,
     ),
     "llama4": dict(
         config={
@@ -643,7 +644,9 @@ MODELS = {
 def draw_part(name, shape, generator):
     """Weights of a tower that mix enough for every part to show; else as of any model."""
     normal = torch.randn(*shape, generator=generator)
-    if any(part in name for part in ("patch_conv", "patch_embedding", "patch_embed.proj")):
+    if "_projectors" in name:  # many, of few different numbers, of which little is kept
+        normal = torch.round(normal)
+    if any(part in name for part in ("patch_conv", "patch_embedding", "patch_embed.proj", "patch_embed.weight")):
         return normal * 1.2 / shape[1:].numel() ** 0.5 if len(shape) > 1 else normal * 0.3
     if any(part in name for part in ("position_embedding", "positional_embedding", "class_embedding", "cls_token", "image_newline", "pos_emb")):
         return normal * 0.5
@@ -695,7 +698,7 @@ def make(name, folder):
     made = MODELS[name]
     seed = made.get("seed", 1)
     config = made["config"]
-    pictured.make_weights(config, seed, folder, draw_part)
+    pictured.make_weights(config, seed, folder, draw_quiet if made.get("quiet") else draw_part)
     bring_texts(folder, made)
     model = pictured.opened(folder)
     tensors, notes = prompts_for(model, folder, made["sizes"], np.random.default_rng(seed))
@@ -715,3 +718,11 @@ def bring_texts(folder, made):
 
 if __name__ == "__main__":
     pictured.make_each(MODELS, make)
+def draw_quiet(name, shape, generator):
+    """The same, of a model whose tokens of its own are never the likeliest, so that replies are soon found that have none."""
+    drawn = draw_part(name, shape, generator)
+    if name.endswith(("embed_tokens.weight", "lm_head.weight")):
+        drawn[pictured.OWN :] *= 0.25
+    return drawn
+
+
