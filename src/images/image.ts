@@ -152,6 +152,8 @@ export interface ImageProcessing {
   skipped: number
   /** Patches a side of a window, which lie behind one another; absent: there are no windows. */
   window?: number
+  /** A patch sees the lines of squares around its own, and its own. */
+  isNear?: true
   /** Of a square, so many a side, that positions are learned for; absent: a patch has a place of its own, or none. */
   places?: number
   /** Patches a side that become one row between layers, and there see each other: they lie one behind the other. */

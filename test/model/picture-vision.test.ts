@@ -30,7 +30,7 @@ test.each(others)("the tower of %s on reference", async (name) => {
 test.each([
   ...["lfm2-vl", "lighton-ocr", "llava-onevision", "minicpm-v", "minicpm-v-4-6", "mistral3"],
   ...["hunyuan-ocr", "paddleocr-vl", "glm-ocr", "granite-docling", "minicpm-ocr", "qianfan-ocr"],
-  ...["granite4-vision", "paligemma"],
+  ...["granite4-vision", "lfm3-vl", "paligemma"],
 ])("the tower of %s, compiled", async (name) => {
   const model = await openModel(goldenFolder("vision", name), { sees: true })
   onTestFinished(() => model.close())
@@ -42,8 +42,8 @@ test.each([
 
 const { isSkipped, why } = lackOf("vulkan")
 
-/** Rows that ask, and do not see themselves; patches that are merged between layers. */
-test.skipIf(isSkipped).each(["minicpm-v", "minicpm-v-4-6", "granite-docling"])(
+/** Rows that ask, and do not see themselves; patches that are merged between layers; neighbours that are found. */
+test.skipIf(isSkipped).each(["minicpm-v", "minicpm-v-4-6", "granite-docling", "lfm3-vl"])(
   `the tower of %s on vulkan${why}`,
   async (name) => {
     await judgeTower(name, opening.vulkan, { sums: traitsOf("vulkan").sums })
@@ -201,6 +201,29 @@ test.each<[string, string, (vision: Json, config: Json) => void]>([
     (_, config) => (config.projection_dim = 44),
   ],
   [
+  ...(
+    [
+      ["conv_kernel_size is 5; known: 3", { conv_kernel_size: 5 }],
+      ["temporal_patch_size is 1; known: 2", { temporal_patch_size: 1 }],
+      ["layer_types is about 2 layers of 3", { layer_types: ["conv", "full_attention"] }],
+      ["layer_types names no layer of full_attention", { layer_types: Array(3).fill("conv") }],
+      [
+        'layer_types holds "mamba"; known: conv, full_attention',
+        { layer_types: ["full_attention", "mamba", "conv"] },
+      ],
+      [
+        "hidden_size is 48; patches find each other by 64 columns",
+        { hidden_size: 48, num_attention_heads: 4 },
+      ],
+    ] as const
+  ).map(
+    ([what, said]) =>
+      ["lfm3-vl", what, (vision: Json) => void Object.assign(vision, said)] as [
+        string,
+        string,
+        (vision: Json, config: Json) => void,
+      ],
+  ),
     "paligemma2",
     "sliding_window is 17, and a prompt whose image alone has 16 rows is seen whole",
     (_, config) => ((config.text_config as Json).sliding_window = 17),

@@ -30,6 +30,7 @@ import {
   readHunyuanPatches,
 } from "./hunyuan.ts"
 import { kimiKernel } from "./kimi.ts"
+import { LFM3, readLfm3Tower } from "./lfm3.ts"
 import {
   checkMerging,
   MARKS,
@@ -94,6 +95,7 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
     readQwen(fields, text) ??
     readGemma4Tower(fields, text) ??
     readGlm4vTower(fields, text) ??
+    readLfm3Tower(fields, text) ??
     readMllamaTower(fields, text)
   if (own) return own
   const type = fields.text("model_type")
@@ -136,6 +138,7 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
 export const readsImages = (type: string) =>
   isQwen(type) ||
   type === GEMMA4 ||
+  type === LFM3 ||
   type === MLLAMA ||
   isGlm4v(type) ||
   Object.hasOwn(families, type)

@@ -342,7 +342,7 @@ MODELS = {
                 "logits_scaling": 4.0,
                 "tie_word_embeddings": False,
             },
-            "vision_config": {**SIGLIP, "hidden_size": 64, "intermediate_size": 24, "num_hidden_layers": 2, "image_size": 32, "patch_size": 4},
+            "vision_config": {**SIGLIP, "hidden_size": 128, "intermediate_size": 24, "num_hidden_layers": 2, "image_size": 32, "patch_size": 4},
         },
         **{**GRANITE4, "processor": {**GRANITE4["processor"], "processor_class": "Granite4VisionProcessor"}},
         quiet=True,
@@ -556,6 +556,37 @@ MODELS = {
         beside={"video_preprocessor_config.json": dict(video_processor_type="Qwen2VLVideoProcessor", patch_size=4)},
         sizes=[[(41, 27)], [(90, 30), (23, 22)]],
     ),
+    # Convolutions over lines and columns, and between them a layer in which all patches see each other.
+    "lfm3-vl": dict(
+        config={
+            "architectures": ["Lfm3VlForConditionalGeneration"],
+            "model_type": "lfm3_vl",
+            "image_token_id": FIRST + 2,
+            "video_token_id": FIRST + 3,
+            "projector_hidden_size": 48,
+            "text_config": {
+                **json.loads((GOLDEN / "models/lfm3/config.json").read_text()),
+                "vocab_size": 336,
+                "bos_token_id": None,
+                "eos_token_id": FIRST + 1,
+            },
+            "vision_config": dict(
+                **dict(model_type="lfm3_vl_vision", hidden_size=64, intermediate_size=40, num_hidden_layers=3, num_attention_heads=4),
+                **dict(num_key_value_heads=2, patch_size=4, spatial_merge_size=2, temporal_patch_size=2, norm_eps=1e-5),
+                **dict(conv_kernel_size=3, layer_types=["conv", "full_attention", "conv"]),
+                rope_parameters=dict(rope_type="axial", rope_theta=100.0),
+            ),
+        },
+        tokens=["<|image_pad|>", "<|video_pad|>", "<|vision_start|>", "<|vision_end|>"],
+        image=dict(
+            **dict(image_processor_type="Qwen2VLImageProcessor", patch_size=4, merge_size=2, temporal_patch_size=2),
+            **dict(min_pixels=256, max_pixels=2048, **CLIP),
+        ),
+        processor=dict(processor_class="Lfm3VlProcessor"),
+        beside={"video_preprocessor_config.json": dict(video_processor_type="Qwen2VLVideoProcessor", patch_size=4)},
+        quiet=True,
+        sizes=[[(41, 27)], [(90, 30), (23, 22)]],
+    ),
     "minicpm-v-4-6": dict(
         config={
             "architectures": ["MiniCPMV4_6ForConditionalGeneration"],
@@ -693,6 +724,14 @@ def prompts_for(model, folder, sizes, random):
 
     return pictured.prompts_for(model, folder, sizes, random, read, features_of, processor.decode)
 
+def draw_quiet(name, shape, generator):
+    """The same, of a model whose tokens of its own are never the likeliest, so that replies are soon found that have none."""
+    drawn = draw_part(name, shape, generator)
+    if name.endswith(("embed_tokens.weight", "lm_head.weight")):
+        drawn[pictured.OWN :] *= 0.25
+    return drawn
+
+
 
 def make(name, folder):
     made = MODELS[name]
@@ -718,11 +757,3 @@ def bring_texts(folder, made):
 
 if __name__ == "__main__":
     pictured.make_each(MODELS, make)
-def draw_quiet(name, shape, generator):
-    """The same, of a model whose tokens of its own are never the likeliest, so that replies are soon found that have none."""
-    drawn = draw_part(name, shape, generator)
-    if name.endswith(("embed_tokens.weight", "lm_head.weight")):
-        drawn[pictured.OWN :] *= 0.25
-    return drawn
-
-
