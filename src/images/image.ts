@@ -180,6 +180,8 @@ export interface ImageProcessing {
   isFramed?: true
   /** The text model turns rows by where they lie in their image. */
   isPlaced?: true
+  /** The same of slices and what they are of; and these tokens belong to an image where they follow it. */
+  canvas?: { marks: readonly number[] }
   /** What the chat template writes in the place of an image. */
   mark: string
   /** The text of the token that stands for each row that comes out. */
@@ -201,6 +203,12 @@ export interface SeenImage {
   arrangement?: Arrangement
   /** How these lie in the image, line by line, where the text model turns them by that. */
   grid?: Size & { isFramed?: true }
+  /** How they lie in the whole and in slices that lie over it. */
+  canvas?: {
+    whole: Size
+    slices?: { columns: number; lines: number; each: Size }
+    marks: readonly number[]
+  }
 }
 
 /** Each row of the prompt is a sum of so many rows of tiles, in which each has its share. */

@@ -3,7 +3,7 @@
 // or refused.
 //
 // Sources: configuration_*.py and modeling_*.py of transformers (aya_vision, cohere2_vision, deepseek_vl, gemma3, granite4_vision, granite_docling, hunyuan_vl, idefics3, internvl,
-// janus, lfm2_vl, lighton_ocr, llama4, llava, llava_next, llava_onevision, minicpm_ocr, minicpmv4_6, mistral3, muse_glimmer, paddleocr_vl, paligemma, qianfan_ocr, smolvlm,
+// janus, lfm2_vl, lighton_ocr, llama4, llava, llava_next, llava_onevision, minicpm_ocr, minicpmv4_6, minicpmv4_7, mistral3, muse_glimmer, paddleocr_vl, paligemma, qianfan_ocr, smolvlm,
 // vipllava).
 
 import { type ModelConfig, readActivation } from "../config.ts"
@@ -344,6 +344,11 @@ const families = {
   },
   minicpm_ocr: { ...minicpm46, towers: ["minicpm_ocr_vision"] },
   minicpmv4_6: minicpm46,
+  minicpmv4_7: {
+    ...minicpm46,
+    towers: ["minicpmv4_7_vision"],
+    axes: (fields, text) => axesOf(fields, { sections: [11, 11, 10], interleaved: true }, text),
+  },
   mistral3: {
     towers: ["pixtral"],
     ending: mistral3Ending,

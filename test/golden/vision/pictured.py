@@ -57,7 +57,7 @@ def make_weights(config, seed, folder, draw, buffer=lambda name, shape, generato
         cap = getattr(model.config.get_text_config(), "final_logit_softcapping", None)
         deviation = (cap * torch.atanh(logits / cap) if cap else logits).std().item()
         norm = last_norm(model)
-        plus = 1 if config["model_type"] in ("qwen3_5", "minicpmv4_6", "minicpm_ocr", "paligemma") else 0
+        plus = 1 if config["model_type"] in ("qwen3_5", "minicpmv4_6", "minicpmv4_7", "minicpm_ocr", "paligemma") else 0
         norm.weight.copy_(((norm.weight + plus) * 3 / deviation - plus).bfloat16().float())
     model.bfloat16().save_pretrained(folder)
 

@@ -617,6 +617,42 @@ MODELS = {
         sizes=[[(41, 27)], [(61, 58), (13, 22)]],
         seed=2,
     ),
+    "minicpm-v-4-7": dict(
+        config={
+            "architectures": ["MiniCPMV4_7ForConditionalGeneration"],
+            "model_type": "minicpmv4_7",
+            "image_token_id": FIRST + 2,
+            "video_token_id": FIRST + 3,
+            **{f"{name}_id": FIRST + 4 + i for i, name in enumerate(["image_start", "image_end", "slice_start", "slice_end"])},
+            "newline_id": 198,
+            "insert_layer_id": 0,
+            "image_size": 32,
+            "downsample_mode": "4x",
+            "tie_word_embeddings": False,
+            "text_config": {
+                **json.loads((GOLDEN / "vision/qwen3-5/config.json").read_text())["text_config"],
+                "vocab_size": 336,
+                "bos_token_id": None,
+                "eos_token_id": FIRST + 1,
+            },
+            "vision_config": {
+                **dict(model_type="minicpmv4_7_vision", hidden_size=32, intermediate_size=40, num_hidden_layers=1),
+                **dict(num_attention_heads=2, image_size=28, patch_size=4, hidden_act="gelu_pytorch_tanh"),
+            },
+        },
+        tokens=MINICPM_TOKENS,
+        names=MINICPM_NAMES,
+        image=dict(
+            **dict(image_processor_type="MiniCPMV4_6ImageProcessor", patch_size=4, scale_resolution=32, max_slice_nums=4),
+            **dict(downsample_mode="4x", use_image_id=False),
+        ),
+        processor=dict(processor_class="MiniCPMV4_7Processor"),
+        beside={"video_preprocessor_config.json": dict(video_processor_type="MiniCPMV4_6VideoProcessor", patch_size=4)},
+        # Beside its whole two slices side by side; then four of a square, and a small one that is not cut.
+        sizes=[[(41, 27)], [(61, 58), (13, 22)]],
+        quiet=True,
+        left=["model.vision_tower.vit_merger."],
+    ),
     "minicpm-ocr": dict(
         config={
             "architectures": ["MiniCPMOcrForConditionalGeneration"],
@@ -688,6 +724,14 @@ def draw_part(name, shape, generator):
     return draw(name, shape, generator)
 
 
+def draw_quiet(name, shape, generator):
+    """The same, of a model whose tokens of its own are never the likeliest, so that replies are soon found that have none."""
+    drawn = draw_part(name, shape, generator)
+    if name.endswith(("embed_tokens.weight", "lm_head.weight")):
+        drawn[pictured.OWN :] *= 0.25
+    return drawn
+
+
 def features_of(model, given):
     """Rows that stand in the place of soft tokens."""
     if model.config.model_type == "llama4":
@@ -724,13 +768,41 @@ def prompts_for(model, folder, sizes, random):
 
     return pictured.prompts_for(model, folder, sizes, random, read, features_of, processor.decode)
 
-def draw_quiet(name, shape, generator):
-    """The same, of a model whose tokens of its own are never the likeliest, so that replies are soon found that have none."""
-    drawn = draw_part(name, shape, generator)
-    if name.endswith(("embed_tokens.weight", "lm_head.weight")):
-        drawn[pictured.OWN :] *= 0.25
-    return drawn
 
+# Sizes of a whole, in tokens, and how many slices of which size lie over it, and words: an image behind another, one before all words and one
+# behind them, wholes that lie between the tokens of their slices.
+CANVASES = [
+    [[5, 6], ((3, 2), (3, 2), (2, 1)), [3], [11]],
+    [[8], ((3, 3), (3, 2), (2, 3)), "newline", ((2, 5), None), [9, 10]],
+    [((3, 5), None), "newline", "newline", ((4, 2), (4, 1), (1, 2)), [7], ((1, 3), (5, 4), (1, 3))],
+]
+
+
+def canvases_of(model):
+    """Where tokens of prompts lie that nobody wrote: as the model has it. A prompt is words, images and what lies between them."""
+    config, made = model.config, []
+    for parts in CANVASES:
+        ids, sizes, canvases = [], [], []
+        for part in parts:
+            if part == "newline" or isinstance(part, list):
+                ids += [config.newline_id] if part == "newline" else part
+                continue
+            whole, *slices = part
+            rows = lambda size, start, end: [start] + [config.image_token_id] * (size[0] * size[1]) + [end]
+            ids += rows(whole, config.image_start_id, config.image_end_id)
+            sizes.append(whole)
+            canvases.append(dict(whole=whole))
+            if len(slices) == 2:
+                each, (columns, lines) = slices
+                line = rows(each, config.slice_start_id, config.slice_end_id) * columns
+                ids += [token for i in range(lines) for token in ([config.newline_id] if i else []) + line]
+                sizes += [each] * columns * lines
+                canvases[-1] |= dict(each=each, columns=columns, lines=lines)
+        given = torch.tensor([ids])
+        grids = torch.tensor([[2 * height, 2 * width] for width, height in sizes])
+        places, behind = model.model.get_rope_index(given, (given == config.image_token_id).int(), grids, downsample_mode="4x")
+        made.append(dict(ids=ids, canvases=canvases, coordinates=places.flatten().tolist(), behind=-behind.item()))
+    return made
 
 
 def make(name, folder):
@@ -740,6 +812,8 @@ def make(name, folder):
     pictured.make_weights(config, seed, folder, draw_quiet if made.get("quiet") else draw_part)
     bring_texts(folder, made)
     model = pictured.opened(folder)
+    if config["model_type"] == "minicpmv4_7":
+        write(folder, "canvases.json", canvases_of(model))
     tensors, notes = prompts_for(model, folder, made["sizes"], np.random.default_rng(seed))
     pictured.close(folder, model, tensors, notes, config, made.get("renamed", {}), tuple(made.get("left", ())))
 
