@@ -239,14 +239,6 @@ export const planted: readonly PlantedFault[] = [
     name: "the tower of lfm3-vl on reference",
   },
   {
-    what: "what patches of LFM3-VL find has attention's place for keys",
-    file: "src/model/plane.ts",
-    text: "const KEPT = 1",
-    fault: "const KEPT = 0",
-    test: "test/model/picture-vision.test.ts",
-    name: "the tower of lfm3-vl on reference",
-  },
-  {
     what: "digits of LFM3-VL's neighbours begin below 0",
     file: "src/model/weights/rows.ts",
     text: "if (number < 0) return ones",
