@@ -163,6 +163,14 @@ export const planted: readonly PlantedFault[] = [
     name: "the tower of granite4-vision on reference",
   },
   {
+    what: "questions of Granite 4 Vision have one head",
+    file: "src/model/vision/granite4.ts",
+    text: "const heads = Math.floor(width / HEAD)",
+    fault: "const heads = Math.min(Math.floor(width / HEAD), 1)",
+    test: "test/model/picture-vision.test.ts",
+    name: "the tower of granite4-vision on reference",
+  },
+  {
     what: "questions of Granite 4 Vision have the tower's place for keys",
     file: "src/model/vision/asking.ts",
     text: "const QUESTIONS = 1",
@@ -201,6 +209,74 @@ export const planted: readonly PlantedFault[] = [
     fault: "1 + number + 0 * all.length)",
     test: "test/model/mmproj.test.ts",
     name: "granite4-vision image and texts",
+  },
+
+  // ---- MiniCPM-V 4.7
+  {
+    what: "wholes of MiniCPM-V 4.7 are not stretched over their canvas",
+    file: "src/chat/canvas.ts",
+    text: "spread(canvas.width, whole.width)",
+    fault: "spread(whole.width, whole.width)",
+    test: "test/model/picture-vision.test.ts",
+    name: "tokens of 4.7's prompts stand",
+  },
+  {
+    what: "halves between tokens of MiniCPM-V 4.7's slices are rounded up",
+    file: "src/chat/canvas.ts",
+    text: "rest === 0.5 ?",
+    fault: "rest === 2 ?",
+    test: "test/model/picture-vision.test.ts",
+    name: "tokens of 4.7's prompts stand",
+  },
+  {
+    what: "what follows an image of MiniCPM-V 4.7 is none of its marks",
+    file: "src/chat/canvas.ts",
+    text: "marks.includes(tokens[end]!)) end++",
+    fault: "marks.includes(tokens[end]!) && false) end++",
+    test: "test/model/picture-vision.test.ts",
+    name: "tokens of 4.7's prompts stand",
+  },
+  {
+    what: "a canvas of MiniCPM-V 4.7 is as wide as one slice",
+    file: "src/images/images.ts",
+    text: "columns: width, lines: height, each",
+    fault: "columns: height, lines: width, each",
+    test: "test/model/picture-vision.test.ts",
+    name: "minicpm-v-4-7 answers",
+  },
+
+  // ---- LFM3-VL
+  {
+    what: "patches of LFM3-VL have the neighbours of the other side",
+    file: "src/model/plane.ts",
+    text: "const three = [left(x), x, right(x)]",
+    fault: "const three = [right(x), x, left(x)]",
+    test: "test/model/picture-vision.test.ts",
+    name: "the tower of lfm3-vl on reference",
+  },
+  {
+    what: "patches of LFM3-VL find others beyond the edges",
+    file: "src/model/plane.ts",
+    text: "const NOTHING = (DIGITS + 0.5)",
+    fault: "const NOTHING = (DIGITS - 0.5)",
+    test: "test/model/picture-vision.test.ts",
+    name: "the tower of lfm3-vl on reference",
+  },
+  {
+    what: "patches of LFM3-VL do not see the line of squares above theirs",
+    file: "src/images/patches.ts",
+    text: "Math.max(first(row) - line, 0)",
+    fault: "first(row)",
+    test: "test/model/picture-vision.test.ts",
+    name: "the tower of lfm3-vl on reference",
+  },
+  {
+    what: "digits of LFM3-VL's neighbours begin below 0",
+    file: "src/model/weights/rows.ts",
+    text: "if (number < 0) return ones",
+    fault: "if (number < 0) return ones.fill(1)",
+    test: "test/model/picture-vision.test.ts",
+    name: "the tower of lfm3-vl on reference",
   },
 
   // ---- DeepSeek Sparse Attention

@@ -272,12 +272,13 @@ export function preparing(
         const features = arrangement ? await arranged(coming, arrangement, apart, signal) : coming
         return known.put(hash, { ...told, features }).features
       })
-    const { text, rows, isInFront, grid, arrangement } = await alone(
+    const { text, rows, isInFront, grid, canvas, arrangement } = await alone(
       hash,
       caller,
       async () => known.get(hash) ?? cut.get(hash) ?? (await see(caller)),
     )
-    const image = { text, rows, ...(isInFront && { isInFront }), ...(grid && { grid }) }
+    const placed = { ...(grid && { grid }), ...(canvas && { canvas }) }
+    const image = { text, rows, ...(isInFront && { isInFront }), ...placed }
     const told = { ...image, ...(arrangement && { arrangement }) }
     return { hash, ...image, encode: async (caller) => widened(await encode(caller), wider) }
   }

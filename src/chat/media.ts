@@ -7,6 +7,7 @@ import type { GenerationMedia, PromptCoordinates, Sight } from "../engine/genera
 import { type Problem, problem } from "../errors.ts"
 import { LruMap } from "../lru.ts"
 import type { Caller } from "../worker/lane.ts"
+import { type Canvas, layCanvas } from "./canvas.ts"
 import type { AudioPart, ChatMessage, ImagePart, MediumKind } from "./conversation.ts"
 import { Text, TextBuilder } from "./jinja/text.ts"
 import type { Marks } from "./rendering.ts"
@@ -35,6 +36,8 @@ export interface PreparedMedium {
   isInFront?: true
   /** How these lie in the image, where the model turns them by height and width: one line after the other. */
   grid?: Grid
+  /** The same of a whole and its slices. */
+  canvas?: Canvas
   /** The tower's rows [rows, taken]; computed once, kept for a while. */
   encode(caller: Caller): Promise<Float32Array>
 }
@@ -243,7 +246,7 @@ export class Media {
     const heard = media.flatMap(({ kind, rows }) =>
       Array<number>(rows).fill(Number(kind === "audio")),
     )
-    const coordinates = coordinatesOf(tokens.length, places, media)
+    const coordinates = coordinatesOf(tokens, places, media)
     const isWhole = media.some(({ kind }) => this.#senses.of(kind).isPromptMutual)
     return {
       tokens,
@@ -334,11 +337,12 @@ function sightsOf(marks: Int32Array, media: readonly PreparedMedium[]): Sight[] 
  * @returns nothing where no image has a grid
  */
 function coordinatesOf(
-  length: number,
+  tokens: Int32Array,
   at: Int32Array,
   media: readonly PreparedMedium[],
 ): PromptCoordinates | undefined {
-  if (media.every(({ grid }) => !grid)) return undefined
+  if (media.every(({ grid, canvas }) => !grid && !canvas)) return undefined
+  const { length } = tokens
   const ofPrompt = new Int32Array(3 * length)
   const set = (position: number, ...places: readonly [number, number, number]) => {
     for (const [axis, place] of places.entries()) ofPrompt[axis * length + position] = place
@@ -347,7 +351,13 @@ function coordinatesOf(
   const textTo = (end: number) => {
     for (; position < end; position++, next++) set(position, next, next, next)
   }
-  for (const { grid, rows } of media) {
+  for (const { grid, canvas, rows } of media) {
+    if (canvas) {
+      textTo(at[row]! - 1)
+      const softs = at.subarray(row, row + rows)
+      const laid = layCanvas(canvas, { tokens, softs, origin: next, set })
+      ;[position, next] = [laid.end, laid.next]
+    }
     if (grid) {
       const { width, height, isFramed } = grid
       textTo(at[row]! + Number(isFramed ?? false))

@@ -152,6 +152,8 @@ export interface ImageProcessing {
   skipped: number
   /** Patches a side of a window, which lie behind one another; absent: there are no windows. */
   window?: number
+  /** A patch sees the lines of squares around its own, and its own. */
+  isNear?: true
   /** Of a square, so many a side, that positions are learned for; absent: a patch has a place of its own, or none. */
   places?: number
   /** Patches a side that become one row between layers, and there see each other: they lie one behind the other. */
@@ -178,6 +180,8 @@ export interface ImageProcessing {
   isFramed?: true
   /** The text model turns rows by where they lie in their image. */
   isPlaced?: true
+  /** The same of slices and what they are of; and these tokens belong to an image where they follow it. */
+  canvas?: { marks: readonly number[] }
   /** What the chat template writes in the place of an image. */
   mark: string
   /** The text of the token that stands for each row that comes out. */
@@ -199,6 +203,12 @@ export interface SeenImage {
   arrangement?: Arrangement
   /** How these lie in the image, line by line, where the text model turns them by that. */
   grid?: Size & { isFramed?: true }
+  /** How they lie in the whole and in slices that lie over it. */
+  canvas?: {
+    whole: Size
+    slices?: { columns: number; lines: number; each: Size }
+    marks: readonly number[]
+  }
 }
 
 /** Each row of the prompt is a sum of so many rows of tiles, in which each has its share. */

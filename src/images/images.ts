@@ -106,7 +106,7 @@ function toldOf(
   processing: ImageProcessing,
   { grid, tiles, picture }: Extract<Answer, { grid: Grid }>,
 ): Omit<SeenImage, "tiles"> {
-  const { cutting, mark, soft, isFramed, isPlaced, isInFront } = processing
+  const { cutting, mark, soft, isFramed, isPlaced, isInFront, canvas } = processing
   const layout = layoutOf(processing, tiles[0]!)
   const ofTiles = tiles.map((size) => wantedOf(layoutOf(processing, size)).length)
   const [first, last] = [ofTiles[0]!, ofTiles.at(-1)!]
@@ -129,5 +129,13 @@ function toldOf(
     text: textOf(processing, grid, rows, own?.width, ofWhole),
     rows: ofTiles.reduce((sum, each) => sum + each, 0),
     ...(own && isPlaced && { grid: own }),
+    ...(canvas && { canvas: { ...canvas, ...canvasOf(processing, grid, tiles) } }),
   }
+}
+
+/** The whole is the first tile; slices of it are of one size. */
+function canvasOf(processing: ImageProcessing, { width, height }: Grid, tiles: readonly Size[]) {
+  const [whole, ...slices] = tiles.map((size) => gridOf(layoutOf(processing, size)))
+  const lying = { columns: width, lines: height, each: slices[0]! }
+  return { whole: whole!, ...(slices.length > 0 && { slices: lying }) }
 }

@@ -31,6 +31,7 @@ export type Layout = Pick<
   | "isLined"
   | "skipped"
   | "window"
+  | "isNear"
   | "places"
   | "nearest"
   | "inner"
@@ -268,7 +269,11 @@ export function tileOf(pixels: Float32Array, layout: Layout): Tile {
   if (layout.places) shareOut(pixels, layout, layout.places)
   if (layout.queries) return { ...plain, ...asking(layout, layout.queries) }
   if (layout.inner) return { ...plain, ...merging(layout, layout.inner) }
-  const windows = layout.window ? windowsOf(layout, layout.window) : {}
+  const windows = layout.window
+    ? windowsOf(layout, layout.window)
+    : layout.isNear
+      ? linesAround(layout)
+      : {}
   return { ...plain, coordinates: coordinatesOf(layout), ...windows }
 }
 
@@ -329,6 +334,20 @@ function windowsOf(layout: Layout, window: number): { seenFrom: Int32Array; seen
     seenTo.fill(end - 1, from, end)
   }
   return { seenFrom, seenTo }
+}
+
+/** Of each patch the first row of the line of squares above its own, and the last of the one below. */
+function linesAround(layout: Layout): { seenFrom: Int32Array; seenTo: Int32Array } {
+  const rows = rowsOf(layout)
+  const line = sides(layout).columns * layout.joined
+  const first = (row: number) => Math.floor(row / line) * line
+  return {
+    seenFrom: Int32Array.from({ length: rows }, (_, row) => Math.max(first(row) - line, 0)),
+    seenTo: Int32Array.from(
+      { length: rows },
+      (_, row) => Math.min(first(row) + 2 * line, rows) - 1,
+    ),
+  }
 }
 
 /**

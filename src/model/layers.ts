@@ -262,6 +262,8 @@ export interface LayerPlace {
   chosen?: Map<number, Node>
   /** What attention reads in the place of the row. */
   read?: Node
+  /** A convolution over the plane of an image's patches, where it is none over the tokens before. */
+  inPlane?: ((x: Node, layer: Named) => Node) | undefined
 }
 
 /** Each layer computes the first row of several; of what it has left, its own input changes the others. */
@@ -723,7 +725,7 @@ function convolution(
   { taps: count }: { taps: number },
   layer: Named,
   x: Node,
-  { index, hidden }: LayerPlace,
+  { index, hidden, inPlane }: LayerPlace,
 ): Node {
   const all = linear(x, layer("conv_in", "conv.in_proj.weight", 3 * hidden, hidden))
   const [before, behind, value] = [0, 1, 2].map((third) => slice(all, third * hidden, hidden)) as [
@@ -731,9 +733,12 @@ function convolution(
     Node,
     Node,
   ]
-  const taps = layer("conv_taps", "conv.conv.weight", count * hidden)
-  const place = { layer: index, count, heads: headsFor(hidden) }
-  const mixed = multiply(behind, convolve(multiply(before, value), taps, place))
+  const through = multiply(before, value)
+  const along = () => {
+    const taps = layer("conv_taps", "conv.conv.weight", count * hidden)
+    return convolve(through, taps, { layer: index, count, heads: headsFor(hidden) })
+  }
+  const mixed = multiply(behind, inPlane ? inPlane(through, layer) : along())
   return linear(mixed, layer("conv_out", "conv.out_proj.weight", hidden, hidden))
 }
 

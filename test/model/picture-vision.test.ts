@@ -6,6 +6,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, describe, expect, onTestFinished, test } from "vitest"
 import { createApp } from "../../src/app.ts"
+import { Media, Senses } from "../../src/chat/media.ts"
 import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { compileFolder } from "../../src/model/compile-folder.ts"
 import { openModel } from "../../src/model/model.ts"
@@ -30,7 +31,7 @@ test.each(others)("the tower of %s on reference", async (name) => {
 test.each([
   ...["lfm2-vl", "lighton-ocr", "llava-onevision", "minicpm-v", "minicpm-v-4-6", "mistral3"],
   ...["hunyuan-ocr", "paddleocr-vl", "glm-ocr", "granite-docling", "minicpm-ocr", "qianfan-ocr"],
-  ...["granite4-vision", "paligemma"],
+  ...["granite4-vision", "lfm3-vl", "paligemma"],
 ])("the tower of %s, compiled", async (name) => {
   const model = await openModel(goldenFolder("vision", name), { sees: true })
   onTestFinished(() => model.close())
@@ -61,6 +62,15 @@ function slicedBy(image: Json, change: (config: Json) => void = () => {}): strin
   const own = JSON.parse(readFileSync(file, "utf8"))
   writeFileSync(file, JSON.stringify({ ...own, ...image }))
   return folder
+}
+
+type Side = [width: number, height: number]
+
+interface CanvasPrompt {
+  ids: number[]
+  canvases: { whole: Side; each?: Side; columns?: number; lines?: number }[]
+  coordinates: number[]
+  behind: number
 }
 
 describe("MiniCPM-V", () => {
@@ -112,6 +122,40 @@ describe("MiniCPM-V", () => {
     expect(await blindBy("minicpm-ocr", () => {}, change)).toContain(what)
   })
 
+  test.each<[string, (config: Json) => void]>([
+    ["newline_id is missing", (config) => delete config.newline_id],
+    [
+      'a tower that is not known: "minicpmv4_7", of type "other"',
+      (config) => (config.vision_config = { model_type: "other" }),
+    ],
+  ])("4.7 is served blind where %s", async (what, change) => {
+    expect(await blindBy("minicpm-v-4-7", (_, config) => change(config))).toContain(what)
+  })
+
+  test("tokens of 4.7's prompts stand where transformers has them", async () => {
+    const folder = goldenFolder("vision", "minicpm-v-4-7")
+    const model = await openModel(folder, { sees: true })
+    onTestFinished(() => model.close())
+    const { marks } = model.vision!.images.canvas!
+    const soft = { text: "<|image_pad|>", id: model.vision!.config.softToken }
+    const prepare = () => Promise.reject(new Error("nothing is prepared"))
+    const senses = new Senses([{ kind: "image", mark: soft.text, soft, prepare }])
+    const sight = new Media(senses, [], undefined)
+    const sizeOf = ([width, height]: Side) => ({ width, height })
+    const prompts: CanvasPrompt[] = JSON.parse(readFileSync(join(folder, "canvases.json"), "utf8"))
+    for (const prompt of prompts) {
+      const images = prompt.canvases.map(({ whole, each = [0, 0], columns = 0, lines = 0 }) => {
+        const slices = columns > 0 && { columns, lines, each: sizeOf(each) }
+        const rows = whole[0] * whole[1] + columns * lines * each[0] * each[1]
+        const canvas = { whole: sizeOf(whole), ...(slices && { slices }), marks }
+        return { kind: "image" as const, hash: "", text: "", rows, canvas, encode: prepare }
+      })
+      const { placed } = sight.found(Int32Array.from(prompt.ids), images)
+      const ofPrompt = Int32Array.from(prompt.coordinates)
+      expect(placed.coordinates).toEqual({ ofPrompt, behind: prompt.behind })
+    }
+  })
+
   test("its text model is of a version that is known", async () => {
     const opened = openModel(slicedBy({}, (config) => (config.version = 2.5)))
     await expect(opened).rejects.toThrow("version is 2.5; known: 2.6, 4, 4.5")
@@ -157,6 +201,29 @@ test.each<[string, string, (vision: Json, config: Json) => void]>([
     'projector_hidden_act is "mish"',
     (_, config) => (config.projector_hidden_act = "mish"),
   ],
+  ...(
+    [
+      ["conv_kernel_size is 5; known: 3", { conv_kernel_size: 5 }],
+      ["temporal_patch_size is 1; known: 2", { temporal_patch_size: 1 }],
+      ["layer_types is about 2 layers of 3", { layer_types: ["conv", "full_attention"] }],
+      ["layer_types names no layer of full_attention", { layer_types: Array(3).fill("conv") }],
+      [
+        'layer_types holds "mamba"; known: conv, full_attention',
+        { layer_types: ["full_attention", "mamba", "conv"] },
+      ],
+      [
+        "hidden_size is 48; patches find each other by 64 columns",
+        { hidden_size: 48, num_attention_heads: 4 },
+      ],
+    ] as const
+  ).map(
+    ([what, said]) =>
+      ["lfm3-vl", what, (vision: Json) => void Object.assign(vision, said)] as [
+        string,
+        string,
+        (vision: Json, config: Json) => void,
+      ],
+  ),
   [
     "granite-docling",
     "out_hidden_size is 44, and rows of the text model have 40",

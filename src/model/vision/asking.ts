@@ -1,6 +1,7 @@
 // The graph of what asks of windows of patches: BLIP-2's questions, one for each square of patches, in a projector for each of several layers of
 // the tower. A question has no row of its own: it stands in that of each of its patches, so that keys and values of one that are there four times
-// count four times less, and what is seen is the same. Rows know by `time` which patch of its window each is, by `height` in which square
+// count four times less, and what is seen is the same. Only these are computed for each: what asks and what is made of it behind is computed of
+// rows that come out, one of each square (passes/select-rows.ts). Rows know by `time` which patch of its window each is, by `height` in which square
 // it lies and by `width` at which corner. Windows are what rows see of each other.
 //
 // What a square has in the mean, or at one corner, rows find by attention, too: scores of those of one square are far above all others.

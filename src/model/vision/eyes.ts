@@ -74,6 +74,7 @@ export const eyes = {
   llama4_vision_model: llama4,
   minicpm_ocr_vision: slicing,
   minicpmv4_6_vision: slicing,
+  minicpmv4_7_vision: slicing,
   moonvit: moonVit,
   muse_glimmer_vision: museGlimmer,
   paddleocr_vl: paddleOcr,

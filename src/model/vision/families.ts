@@ -3,7 +3,7 @@
 // or refused.
 //
 // Sources: configuration_*.py and modeling_*.py of transformers (aya_vision, cohere2_vision, deepseek_vl, gemma3, granite4_vision, granite_docling, hunyuan_vl, idefics3, internvl,
-// janus, lfm2_vl, lighton_ocr, llama4, llava, llava_next, llava_onevision, minicpm_ocr, minicpmv4_6, mistral3, muse_glimmer, paddleocr_vl, paligemma, qianfan_ocr, smolvlm,
+// janus, lfm2_vl, lighton_ocr, llama4, llava, llava_next, llava_onevision, minicpm_ocr, minicpmv4_6, minicpmv4_7, mistral3, muse_glimmer, paddleocr_vl, paligemma, qianfan_ocr, smolvlm,
 // vipllava).
 
 import { type ModelConfig, readActivation } from "../config.ts"
@@ -30,6 +30,7 @@ import {
   readHunyuanPatches,
 } from "./hunyuan.ts"
 import { kimiKernel } from "./kimi.ts"
+import { LFM3, readLfm3Tower } from "./lfm3.ts"
 import {
   checkMerging,
   MARKS,
@@ -94,6 +95,7 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
     readQwen(fields, text) ??
     readGemma4Tower(fields, text) ??
     readGlm4vTower(fields, text) ??
+    readLfm3Tower(fields, text) ??
     readMllamaTower(fields, text)
   if (own) return own
   const type = fields.text("model_type")
@@ -136,6 +138,7 @@ export function readTower(fields: Fields, text: ModelConfig): TowerConfig | unde
 export const readsImages = (type: string) =>
   isQwen(type) ||
   type === GEMMA4 ||
+  type === LFM3 ||
   type === MLLAMA ||
   isGlm4v(type) ||
   Object.hasOwn(families, type)
@@ -341,6 +344,11 @@ const families = {
   },
   minicpm_ocr: { ...minicpm46, towers: ["minicpm_ocr_vision"] },
   minicpmv4_6: minicpm46,
+  minicpmv4_7: {
+    ...minicpm46,
+    towers: ["minicpmv4_7_vision"],
+    axes: (fields, text) => axesOf(fields, { sections: [11, 11, 10], interleaved: true }, text),
+  },
   mistral3: {
     towers: ["pixtral"],
     ending: mistral3Ending,

@@ -6,6 +6,7 @@ import type { Fields } from "../fields.ts"
 import { type Gemma4Patches, readGemma4Patches } from "./gemma4.ts"
 import { type Glm4vPatches, readGlm4vPatches } from "./glm4v.ts"
 import { type HunyuanPatches, readHunyuanPatches } from "./hunyuan.ts"
+import { readLfm3Patches } from "./lfm3.ts"
 import { type MuseGlimmerPatches, readMuseGlimmerPatches } from "./muse-glimmer.ts"
 import { type PaddleOcrPatches, readPaddleOcrPatches } from "./paddleocr.ts"
 import type { ProcessorName } from "./processors.ts"
@@ -30,7 +31,10 @@ export const plain: Wording = {
 export interface Fitting {
   /** Classes of image processors that do it, the first where none is named. */
   processors: readonly [ProcessorName, ...ProcessorName[]]
-  patches: Pick<ImageProcessing, "patch" | "joined" | "window" | "places" | "spread" | "isNamed">
+  patches: Pick<
+    ImageProcessing,
+    "patch" | "joined" | "window" | "isNear" | "places" | "spread" | "isNamed"
+  >
   /** Heights and widths, in patches, that the tower has a row for; absent: all. */
   lines?: number
   /** Fields of the image processor that repeat what the tower's configuration says: what that is, and what holds where they are not there. */
@@ -45,6 +49,8 @@ export interface Fitting {
 export function fittingFamily(config: Fields): Fitting | undefined {
   const qwen = readQwenPatches(config)
   if (qwen) return asQwen(qwen)
+  const lfm3 = readLfm3Patches(config)
+  if (lfm3) return asQwen(lfm3)
   const paddleOcr = readPaddleOcrPatches(config)
   if (paddleOcr) return asPaddleOcr(paddleOcr)
   const hunyuan = readHunyuanPatches(config)

@@ -1,9 +1,9 @@
 // What configurations of MiniCPM-V say of what they see with: SigLIP, whose patches take the nearest of its places. Behind it 2.6, 4.0 and
 // 4.5, as they were published, have a resampler, in which learned queries see all patches of a slice; 4.6 merges patches between
-// two layers and behind the last one. MiniCPM-OCR is 4.6 without the first of these, and either may be told to be the other.
+// two layers and behind the last one; 4.7 is the same before another text model's positions (chat/canvas.ts). MiniCPM-OCR is 4.6 without the first of these, and either may be told to be the other.
 //
 // Sources: configuration_minicpm.py, modeling_minicpmv.py, resampler.py, image_processing_minicpmv.py and processing_minicpmv.py, as they
-// were published with the models; configuration_*.py and modeling_*.py of transformers (minicpmv4_6, minicpm_ocr); minicpmv-convert-image-encoder-to-gguf.py of llama.cpp.
+// were published with the models; configuration_*.py and modeling_*.py of transformers (minicpmv4_6, minicpmv4_7, minicpm_ocr); minicpmv-convert-image-encoder-to-gguf.py of llama.cpp.
 
 import type { ModelConfig } from "../config.ts"
 import type { Fields } from "../fields.ts"
@@ -124,7 +124,13 @@ export const MERGED = { inner: 2, all: 4 } as const
 export const modes: Readonly<Record<string, Merged>> = { "4x": { all: 2 }, "16x": MERGED }
 
 /** By the `model_type` of the whole, what `downsample_mode` is where it is not said. */
-const MODES = { minicpmv4_6: "16x", minicpm_ocr: "4x" } as const
+const MODES = { minicpmv4_6: "16x", minicpmv4_7: "16x", minicpm_ocr: "4x" } as const
+
+/** Tokens that belong to an image of 4.7 where they follow it. */
+export function canvasMarks(config: Fields): readonly number[] {
+  const marks = ["image_start", "image_end", "slice_start", "slice_end", "newline"]
+  return marks.map((name) => config.count(`${name}_id`, undefined, 0))
+}
 
 /** @param image the image processor's fields, which repeat it */
 export function mergedOf(config: Fields, image?: Fields): Merged {

@@ -15,6 +15,7 @@ import { GRANITE_DOCLING, graniteDoclingScale } from "./granite-docling.ts"
 import { GRANITE4, graniteWindow, JOINED } from "./granite4.ts"
 import { kimiImage, kimiKernel, kimiPlaces } from "./kimi.ts"
 import {
+  canvasMarks,
   MINICPM,
   MINICPM_SOFT,
   mergedOf,
@@ -78,7 +79,9 @@ interface Family {
   most?(sources: Sources): number
   /** Patches a side that become one row. */
   joined(sources: Sources): number
-  words(sources: Sources): Pick<ImageProcessing, "mark" | "soft" | "wording" | "isInFront">
+  words(
+    sources: Sources,
+  ): Pick<ImageProcessing, "mark" | "soft" | "wording" | "isInFront" | "canvas">
 }
 
 const idefics: Family = {
@@ -260,6 +263,14 @@ const families: Readonly<Record<string, Family>> = {
     tower: "minicpm_ocr_vision",
   },
   minicpmv4_6: minicpm46,
+  minicpmv4_7: {
+    ...minicpm46,
+    tower: "minicpmv4_7_vision",
+    words: (sources) => ({
+      ...minicpm46.words(sources),
+      canvas: { marks: canvasMarks(sources.config) },
+    }),
+  },
   llava_next: { ...llava, instead: {}, processors: ["LlavaNextImageProcessor"], grids: NEXT },
   llava_onevision: {
     ...llava,
@@ -441,6 +452,7 @@ const towers: Readonly<Record<string, Tower>> = {
   granite_docling_vision: { hasClassRow: false, image: 512, patch: 16 },
   minicpm_ocr_vision: { ...slicing, image: 224, patch: 16 },
   minicpmv4_6_vision: { ...slicing, image: 224, patch: 16 },
+  minicpmv4_7_vision: { ...slicing, image: 224, patch: 16 },
   idefics3_vision: { hasClassRow: false, image: 224, patch: 32 },
   smolvlm_vision: { hasClassRow: false, image: 224, patch: 32 },
   siglip2_vision_model: {

@@ -38,6 +38,7 @@ import type { Axis, Rotation } from "../../runtime/rotation.ts"
 import { type Block, type NormKind, withAttention, withBlocks } from "../block.ts"
 import type { ModelConfig } from "../config.ts"
 import { decoderLayer } from "../layers.ts"
+import { planeOf } from "../plane.ts"
 import { type Named, named, normed, scaled } from "../tensors.ts"
 import type { Naming } from "../weights/names.ts"
 import { type Asking, asked } from "./asking.ts"
@@ -263,7 +264,9 @@ export function tower(config: TowerConfig): Graph {
   const even = firstNorm ? normed(seen, firstNorm, own, "embed_norm", "embed_norm") : seen
   let x = places && isBehind ? add(even, places) : even
   // A tile is whole in a step, so nobody reads a layer's keys and values behind it: all have one place, layer after layer.
-  const place = { layers: blocks.length, prefix: "model.", hidden: width, sinks: 0, keptBy: 0 }
+  const inPlane = blocks.some(({ convolution }) => convolution) ? planeOf(width) : undefined
+  const all = { layers: blocks.length, prefix: "model.", hidden: width, sinks: 0, keptBy: 0 }
+  const place = { ...all, inPlane }
   const left = blocks.map((block, index) => {
     x = decoderLayer(block, x, { ...place, index })
     if (config.between?.layer === index) x = mergedBetween(x, config.between, block)
@@ -275,8 +278,9 @@ export function tower(config: TowerConfig): Graph {
     ? asked(config.asking, left, projector)
     : projectedRows(config, read, left)
   const { heads, headDim } = blocks[0]!.attention
+  const layer = `layers.${blocks.findIndex(({ convolution }) => !convolution)}`
   const head =
-    table ?? weight("layers.0.o", "model.layers.0.self_attn.o_proj.weight", width, heads * headDim)
+    table ?? weight(`${layer}.o`, `model.${layer}.self_attn.o_proj.weight`, width, heads * headDim)
   const shapes = towerShapes(config)
   return finish({ architecture, shapes, window: undefined, sinks: 0 }, last, head, { hidden })
 }

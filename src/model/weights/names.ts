@@ -68,6 +68,8 @@ export interface Source {
   constant?: number
   /** It is not stored: this is on its diagonal, and zeros beside it. */
   diagonal?: number
+  /** It is not stored: so many digits of a row's number and `shift`, each a one among as many zeros as there are others; below 0 there are none. */
+  digits?: { base: number; count: number; shift: number }
   /** It is not stored: a row is the sines of its place, and behind them the cosines (`sinesOf`). */
   sines?: "closed" | "open"
   /** Rows of a table have gone through it, and through a bias of its name. */

@@ -36,13 +36,28 @@ export function madeTensor(source: Source, columns: number): Tensor | undefined 
 }
 
 function madeRows(
-  { constant, diagonal, sines }: Source,
+  { constant, diagonal, sines, digits }: Source,
   columns: number,
 ): ((row: number) => Float32Array) | undefined {
+  if (digits) return (row) => digitsOf(row, columns, digits)
   if (sines) return (row) => sinesOf(row, columns, sines === "open")
   if (constant !== undefined) return () => new Float32Array(columns).fill(constant)
   if (diagonal === undefined) return undefined
   return (row) => Float32Array.from({ length: columns }, (_, i) => (i === row ? diagonal : 0))
+}
+
+/** The lowest first. */
+function digitsOf(
+  row: number,
+  columns: number,
+  { base, count, shift }: NonNullable<Source["digits"]>,
+): Float32Array {
+  const ones = new Float32Array(columns)
+  const number = row + shift
+  if (number < 0) return ones
+  for (let digit = 0, rest = number; digit < count; digit++, rest = Math.floor(rest / base))
+    ones[digit * base + (rest % base)] = 1
+  return ones
 }
 
 /** A tensor as it is stored: `read` gives rows, or in a transposed one columns first to first + count - 1 of each row. */

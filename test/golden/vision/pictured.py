@@ -22,6 +22,7 @@ sys.path.insert(0, str(GOLDEN / "models"))
 from make import DISTINCT, GREEDY, MARGIN, Float64  # noqa: E402
 
 FIRST = 320  # of the tokens that a model brings
+OWN = 314  # from here on none is a text's
 EAGER = dict(attn_implementation="eager", experts_implementation="eager")
 
 
@@ -56,7 +57,7 @@ def make_weights(config, seed, folder, draw, buffer=lambda name, shape, generato
         cap = getattr(model.config.get_text_config(), "final_logit_softcapping", None)
         deviation = (cap * torch.atanh(logits / cap) if cap else logits).std().item()
         norm = last_norm(model)
-        plus = 1 if config["model_type"] in ("qwen3_5", "minicpmv4_6", "minicpm_ocr", "paligemma") else 0
+        plus = 1 if config["model_type"] in ("qwen3_5", "minicpmv4_6", "minicpmv4_7", "minicpm_ocr", "paligemma") else 0
         norm.weight.copy_(((norm.weight + plus) * 3 / deviation - plus).bfloat16().float())
     model.bfloat16().save_pretrained(folder)
 
@@ -101,7 +102,7 @@ def greedy_of(model, ids, given, most=GREEDY, logits_of=logits_of):
     while len(tokens) < most:
         (best, second), (token, _) = (each.tolist() for each in logits_of(model, ids, given)[-1].topk(2))
         leads.append(best - second)
-        if leads[-1] < MARGIN or token >= 314:
+        if leads[-1] < MARGIN or token >= OWN:
             break
         tokens.append(token)
         ids = torch.cat([ids, torch.tensor([[token]])], 1)

@@ -313,7 +313,7 @@ MODELS = {
         **GRANITE,
         seed=3,
     ),
-    # Four windows of a tile, and projectors that lead to five of six layers.
+    # Four windows of a tile, and projectors of two heads, which have 64 columns, that lead to five of six layers.
     "granite4-vision": dict(
         config={
             "architectures": ["Granite4VisionForConditionalGeneration"],
@@ -342,9 +342,10 @@ MODELS = {
                 "logits_scaling": 4.0,
                 "tie_word_embeddings": False,
             },
-            "vision_config": {**SIGLIP, "hidden_size": 64, "intermediate_size": 24, "num_hidden_layers": 2, "image_size": 32, "patch_size": 4},
+            "vision_config": {**SIGLIP, "hidden_size": 128, "intermediate_size": 24, "num_hidden_layers": 2, "image_size": 32, "patch_size": 4},
         },
         **{**GRANITE4, "processor": {**GRANITE4["processor"], "processor_class": "Granite4VisionProcessor"}},
+        quiet=True,
     ),
     "llama4": dict(
         config={
@@ -555,6 +556,37 @@ MODELS = {
         beside={"video_preprocessor_config.json": dict(video_processor_type="Qwen2VLVideoProcessor", patch_size=4)},
         sizes=[[(41, 27)], [(90, 30), (23, 22)]],
     ),
+    # Convolutions over lines and columns, and between them a layer in which all patches see each other.
+    "lfm3-vl": dict(
+        config={
+            "architectures": ["Lfm3VlForConditionalGeneration"],
+            "model_type": "lfm3_vl",
+            "image_token_id": FIRST + 2,
+            "video_token_id": FIRST + 3,
+            "projector_hidden_size": 48,
+            "text_config": {
+                **json.loads((GOLDEN / "models/lfm3/config.json").read_text()),
+                "vocab_size": 336,
+                "bos_token_id": None,
+                "eos_token_id": FIRST + 1,
+            },
+            "vision_config": dict(
+                **dict(model_type="lfm3_vl_vision", hidden_size=64, intermediate_size=40, num_hidden_layers=3, num_attention_heads=4),
+                **dict(num_key_value_heads=2, patch_size=4, spatial_merge_size=2, temporal_patch_size=2, norm_eps=1e-5),
+                **dict(conv_kernel_size=3, layer_types=["conv", "full_attention", "conv"]),
+                rope_parameters=dict(rope_type="axial", rope_theta=100.0),
+            ),
+        },
+        tokens=["<|image_pad|>", "<|video_pad|>", "<|vision_start|>", "<|vision_end|>"],
+        image=dict(
+            **dict(image_processor_type="Qwen2VLImageProcessor", patch_size=4, merge_size=2, temporal_patch_size=2),
+            **dict(min_pixels=256, max_pixels=2048, **CLIP),
+        ),
+        processor=dict(processor_class="Lfm3VlProcessor"),
+        beside={"video_preprocessor_config.json": dict(video_processor_type="Qwen2VLVideoProcessor", patch_size=4)},
+        quiet=True,
+        sizes=[[(41, 27)], [(90, 30), (23, 22)]],
+    ),
     "minicpm-v-4-6": dict(
         config={
             "architectures": ["MiniCPMV4_6ForConditionalGeneration"],
@@ -584,6 +616,42 @@ MODELS = {
         # Beside its whole two slices side by side; then four of a square, and a small one that is not cut.
         sizes=[[(41, 27)], [(61, 58), (13, 22)]],
         seed=2,
+    ),
+    "minicpm-v-4-7": dict(
+        config={
+            "architectures": ["MiniCPMV4_7ForConditionalGeneration"],
+            "model_type": "minicpmv4_7",
+            "image_token_id": FIRST + 2,
+            "video_token_id": FIRST + 3,
+            **{f"{name}_id": FIRST + 4 + i for i, name in enumerate(["image_start", "image_end", "slice_start", "slice_end"])},
+            "newline_id": 198,
+            "insert_layer_id": 0,
+            "image_size": 32,
+            "downsample_mode": "4x",
+            "tie_word_embeddings": False,
+            "text_config": {
+                **json.loads((GOLDEN / "vision/qwen3-5/config.json").read_text())["text_config"],
+                "vocab_size": 336,
+                "bos_token_id": None,
+                "eos_token_id": FIRST + 1,
+            },
+            "vision_config": {
+                **dict(model_type="minicpmv4_7_vision", hidden_size=32, intermediate_size=40, num_hidden_layers=1),
+                **dict(num_attention_heads=2, image_size=28, patch_size=4, hidden_act="gelu_pytorch_tanh"),
+            },
+        },
+        tokens=MINICPM_TOKENS,
+        names=MINICPM_NAMES,
+        image=dict(
+            **dict(image_processor_type="MiniCPMV4_6ImageProcessor", patch_size=4, scale_resolution=32, max_slice_nums=4),
+            **dict(downsample_mode="4x", use_image_id=False),
+        ),
+        processor=dict(processor_class="MiniCPMV4_7Processor"),
+        beside={"video_preprocessor_config.json": dict(video_processor_type="MiniCPMV4_6VideoProcessor", patch_size=4)},
+        # Beside its whole two slices side by side; then four of a square, and a small one that is not cut.
+        sizes=[[(41, 27)], [(61, 58), (13, 22)]],
+        quiet=True,
+        left=["model.vision_tower.vit_merger."],
     ),
     "minicpm-ocr": dict(
         config={
@@ -643,7 +711,9 @@ MODELS = {
 def draw_part(name, shape, generator):
     """Weights of a tower that mix enough for every part to show; else as of any model."""
     normal = torch.randn(*shape, generator=generator)
-    if any(part in name for part in ("patch_conv", "patch_embedding", "patch_embed.proj")):
+    if "_projectors" in name:  # many, of few different numbers, of which little is kept
+        normal = torch.round(normal)
+    if any(part in name for part in ("patch_conv", "patch_embedding", "patch_embed.proj", "patch_embed.weight")):
         return normal * 1.2 / shape[1:].numel() ** 0.5 if len(shape) > 1 else normal * 0.3
     if any(part in name for part in ("position_embedding", "positional_embedding", "class_embedding", "cls_token", "image_newline", "pos_emb")):
         return normal * 0.5
@@ -652,6 +722,14 @@ def draw_part(name, shape, generator):
     if "lambda_" in name:
         return 0.8 + 0.3 * normal
     return draw(name, shape, generator)
+
+
+def draw_quiet(name, shape, generator):
+    """The same, of a model whose tokens of its own are never the likeliest, so that replies are soon found that have none."""
+    drawn = draw_part(name, shape, generator)
+    if name.endswith(("embed_tokens.weight", "lm_head.weight")):
+        drawn[pictured.OWN :] *= 0.25
+    return drawn
 
 
 def features_of(model, given):
@@ -691,13 +769,51 @@ def prompts_for(model, folder, sizes, random):
     return pictured.prompts_for(model, folder, sizes, random, read, features_of, processor.decode)
 
 
+# Sizes of a whole, in tokens, and how many slices of which size lie over it, and words: an image behind another, one before all words and one
+# behind them, wholes that lie between the tokens of their slices.
+CANVASES = [
+    [[5, 6], ((3, 2), (3, 2), (2, 1)), [3], [11]],
+    [[8], ((3, 3), (3, 2), (2, 3)), "newline", ((2, 5), None), [9, 10]],
+    [((3, 5), None), "newline", "newline", ((4, 2), (4, 1), (1, 2)), [7], ((1, 3), (5, 4), (1, 3))],
+]
+
+
+def canvases_of(model):
+    """Where tokens of prompts lie that nobody wrote: as the model has it. A prompt is words, images and what lies between them."""
+    config, made = model.config, []
+    for parts in CANVASES:
+        ids, sizes, canvases = [], [], []
+        for part in parts:
+            if part == "newline" or isinstance(part, list):
+                ids += [config.newline_id] if part == "newline" else part
+                continue
+            whole, *slices = part
+            rows = lambda size, start, end: [start] + [config.image_token_id] * (size[0] * size[1]) + [end]
+            ids += rows(whole, config.image_start_id, config.image_end_id)
+            sizes.append(whole)
+            canvases.append(dict(whole=whole))
+            if len(slices) == 2:
+                each, (columns, lines) = slices
+                line = rows(each, config.slice_start_id, config.slice_end_id) * columns
+                ids += [token for i in range(lines) for token in ([config.newline_id] if i else []) + line]
+                sizes += [each] * columns * lines
+                canvases[-1] |= dict(each=each, columns=columns, lines=lines)
+        given = torch.tensor([ids])
+        grids = torch.tensor([[2 * height, 2 * width] for width, height in sizes])
+        places, behind = model.model.get_rope_index(given, (given == config.image_token_id).int(), grids, downsample_mode="4x")
+        made.append(dict(ids=ids, canvases=canvases, coordinates=places.flatten().tolist(), behind=-behind.item()))
+    return made
+
+
 def make(name, folder):
     made = MODELS[name]
     seed = made.get("seed", 1)
     config = made["config"]
-    pictured.make_weights(config, seed, folder, draw_part)
+    pictured.make_weights(config, seed, folder, draw_quiet if made.get("quiet") else draw_part)
     bring_texts(folder, made)
     model = pictured.opened(folder)
+    if config["model_type"] == "minicpmv4_7":
+        write(folder, "canvases.json", canvases_of(model))
     tensors, notes = prompts_for(model, folder, made["sizes"], np.random.default_rng(seed))
     pictured.close(folder, model, tensors, notes, config, made.get("renamed", {}), tuple(made.get("left", ())))
 
