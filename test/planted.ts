@@ -2063,6 +2063,21 @@ export const planted: readonly PlantedFault[] = [
     test: "src/chat/formats/formats.test.ts",
   },
   {
+    what: "DeepSeek V3.2's texts are what a schema says they are",
+    file: "src/chat/formats/parameters.ts",
+    text: "const [own, kind] = value.told ?",
+    fault: "const [own] = value.told ?",
+    test: "src/chat/formats/arguments.test.ts",
+    name: "where a call says itself",
+  },
+  {
+    what: "DeepSeek V3.2 is shown thinking of earlier turns",
+    file: "src/model/deepseek-template.ts",
+    text: "if thinks and loop.index0 > turn.last",
+    fault: "if thinks",
+    test: "test/model/deepseek-template.test.ts",
+  },
+  {
     what: "Apertus may give a tool any value",
     file: "src/chat/formats/apertus.ts",
     text: 'if ((yield* input.peek()) !== "{") throw new NotACall()',
