@@ -158,7 +158,7 @@ export const formats = {
     ...qwen3Coder,
   },
   glm45: {
-    models: "GLM-4.5, 4.6 and 4.7",
+    models: "GLM-4.5 to 4.7, GLM 5 and 5.1",
     marks: [...TOOL_CALL, "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"],
     shownBy: /<arg_key>/,
     opening: {
