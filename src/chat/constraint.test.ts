@@ -203,6 +203,7 @@ const OPENINGS: Record<FormatName, string> = {
   olmo3: "Well: <function_calls>",
   deepseek: "Well: <｜tool▁calls▁begin｜>",
   deepseek_v31: "Well: <｜tool▁calls▁begin｜>",
+  deepseek_v32: "Well: <｜DSML｜function_calls>",
   kimi_k2: "Well: <|tool_calls_section_begin|>",
   solar_open: "Well: <|tool_calls|>",
   cohere: "Well: <|START_ACTION|>",

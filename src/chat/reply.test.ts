@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
 import { describe, expect, test } from "vitest"
 import type { Generation, GenerationEvent } from "../engine/generation.ts"
 import { channels } from "./channels.ts"
@@ -389,6 +391,37 @@ describe("however the bytes are cut into tokens", () => {
           content,
           reason,
         })
+      }
+  })
+
+  test("DeepSeek V3.2's, as its own reader reads them, wherever they are cut", async () => {
+    interface Golden {
+      replies: {
+        mode: string
+        text: string
+        content: string
+        reasoning: string
+        calls: { name: string; arguments: string }[]
+      }[]
+    }
+    const file = join(import.meta.dirname, "../../test/golden/deepseek/golden.json")
+    const { replies }: Golden = JSON.parse(readFileSync(file, "utf8"))
+    const tools = new Map(["get_weather", "now"].map((name) => [name, undefined]))
+    const calls = { format: formats.deepseek_v32, tools, most: 9, id: () => "id" }
+    const random = generator(43)
+    for (const { mode, text, content, reasoning: thought, calls: own } of replies)
+      for (let round = 0; round < 5; round++) {
+        const inside = mode === "thinking"
+        const reasoning = { markers: THINK, inside, over: !inside, inline: false }
+        const pieces = cutAtRandom(new TextEncoder().encode(text), random)
+        const events = await read(pieces, { reasoning, calls })
+        expect(summary(events)).toMatchObject({ content, reasoning: thought })
+        const made: { name: string; arguments: string }[] = []
+        for (const event of events) {
+          if (event.kind === "call") made.push({ name: event.name, arguments: "" })
+          if (event.kind === "arguments") made.at(-1)!.arguments += event.text
+        }
+        expect(made).toEqual(own)
       }
   })
 

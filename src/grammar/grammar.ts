@@ -6,7 +6,7 @@ import { Literals } from "./expand.ts"
 import { advance, Context, End, EndFrame, type Frame } from "./frames.ts"
 import { Goals } from "./goals.ts"
 import { fromValue, type Json, JsonFault, parseJson } from "./json.ts"
-import { GrammarFault, partOfDfa } from "./languages/rules.ts"
+import { GrammarFault, NoText, partOfDfa } from "./languages/rules.ts"
 import { type Masks, masksOf } from "./masks.ts"
 import { begin, literal, type Part, sequence, TextFrame, until } from "./parts.ts"
 import { type PlainForm, plainLanguage } from "./plain.ts"
@@ -121,9 +121,10 @@ function faultOf(error: unknown): Fault {
 
 /**
  * The texts that a compiled schema allows, as they are and without quotes, and null where it has a form, up to and with an end mark
- * that none of them holds. Of any text, and of texts that would take too much to keep apart from the mark, only the mark is held to.
+ * that none of them holds; undefined: there is none. Of any text, and of texts that would take too much to keep apart from the mark,
+ * only the mark is held to.
  */
-export function plainText(part: Part, form: PlainForm): Part {
+export function plainText(part: Part, form: PlainForm): Part | undefined {
   const free = until(form.end, literal(""))
   if (part.kind !== "value") return free
   const { cases } = part.goal
@@ -135,6 +136,7 @@ export function plainText(part: Part, form: PlainForm): Part {
       return kept ? sequence(partOfDfa(kept, "plain"), literal(form.end)) : free
     })
   } catch (error) {
+    if (error instanceof NoText) return undefined
     if (error instanceof TooLarge || error instanceof SchemaFault || error instanceof GrammarFault)
       return free
     throw error

@@ -38,6 +38,8 @@ export function modelsPage(): string {
     "Without a `tokenizer.json`, Mistral's `tekken.json` is read, SentencePiece's `tokenizer.model`, BPE and Unigram, or Moonshot's `tiktoken.model`.",
     "A folder with a `tekken.json` alone and no chat template has the conversation that its version stands for (v3, v7, v11, v13): the tokens",
     "that mistral-common makes. A `SYSTEM_PROMPT.txt` is yours to send, and thinking in it is text.",
+    "DeepSeek V3.2 is published with an encoder in Python and no template: its prompts are the same to the character. It thinks where",
+    "`chat_template_kwargs` say `thinking` or `enable_thinking`, or a request has a `reasoning_effort`.",
     "What stands around a text is `tokenizer.json`'s to say; of Llama's, Code Llama's and Gemma's classes of tokenizers `add_bos_token` and",
     "`add_eos_token` in `tokenizer_config.json` decide it.",
     "Added tokens that the embedding has no row for (Gemma 3's `<image_soft_token>`) are left out, with a line in the log.",

@@ -29,12 +29,14 @@ interface Place {
 const places: Partial<Record<ArchitectureName, Place>> = {
   bailing_moe: { names: behind },
   deepseek_v3: { names: behind },
+  deepseek_v32: { names: behind },
   ernie4_5_moe: { names: ernie, blocks: first },
   exaone4: { names: beside, blocks: first },
   exaone_moe: { names: beside, blocks: exaoneMoe },
   glm4: { names: behind },
   glm4_moe: { names: behind },
   glm4_moe_lite: { names: behind },
+  glm_moe_dsa: { names: behind, blocks: choosing },
   hy_v3: { names: behind },
   nemotron_h: { names: nemotron, blocks: attentionAndExperts },
   qwen3_5_moe_text: { names: beside },
@@ -118,6 +120,11 @@ function exaoneMoe(model: Model): readonly Block[] {
   if (!alike || (!slides && kind !== "full_attention"))
     throw fields.wrong("mtp_layer_types", `begins with "${kind}", which no layer of the model is`)
   return [{ ...block, attention: alike.attention }]
+}
+
+/** The last that chooses what it sees, as this one does whatever the layers before it share. */
+function choosing({ config: { blocks } }: Model): readonly Block[] {
+  return [blocks.findLast(({ attention }) => typeof attention.latent?.indexer === "object")!]
 }
 
 function attentionAndExperts(model: Model): readonly Block[] {

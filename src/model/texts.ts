@@ -4,6 +4,7 @@
 import { readdirSync, statSync } from "node:fs"
 import { basename, join } from "node:path"
 import { conversationPrefix, conversationStops, conversationTemplate } from "./conversation.ts"
+import { DEEPSEEK_V32, DEEPSEEK_V32_TEMPLATE } from "./deepseek-template.ts"
 import { Fields } from "./fields.ts"
 import { type Folder, isObject, type Json } from "./folder.ts"
 import { MLC } from "./mlc-config.ts"
@@ -298,14 +299,21 @@ async function readTemplates(
   return templates
 }
 
-/** The conversation that a tekken.json's version stands for, or that a processor writes which has no template. */
+/** Of models that are published without a template: what a program of their makers writes instead. */
+export const unwrittenTemplates: ReadonlyMap<string, string> = new Map([
+  [PALIGEMMA, PALIGEMMA_TEMPLATE],
+  [DEEPSEEK_V32, DEEPSEEK_V32_TEMPLATE],
+])
+
+/** The conversation that a tekken.json's version stands for, or that the model's own program writes. */
 function unwritten(
   { path }: Folder,
   type: string,
   tekken: Tekken | undefined,
 ): TextFile | undefined {
   if (tekken) return { file: `${path}/${TEKKEN}`, text: tekken.template() }
-  return type === PALIGEMMA ? { file: `${path}/${PLAIN}`, text: PALIGEMMA_TEMPLATE } : undefined
+  const text = unwrittenTemplates.get(type)
+  return text === undefined ? undefined : { file: `${path}/${PLAIN}`, text }
 }
 
 /** A special token is spelled as a text, or as an object with its `content`. */

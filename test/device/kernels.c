@@ -748,8 +748,66 @@ static void attention_case(struct attention a, int with_tiles, int64_t length, i
       free(values), free(whole), free(again), free(scratch), free(weights), free(sunk);
 }
 
+// What an indexer has chosen, of keys that hold their values: packed, token by token, it has the bits that it has in its place, and what
+// is not chosen may be no number.
+static void chosen_case(enum number number, int64_t heads, int64_t dim, int64_t latent) {
+  enum { LENGTH = 333, TOKENS = 5, BLOCKS = (LENGTH + BLOCK - 1) / BLOCK, STRIDE = BLOCKS + 3 };
+  const struct attention a = {.heads = heads,
+                              .kv_heads = 1,
+                              .head_dim = dim,
+                              .layers = 2,
+                              .layer = 1,
+                              .latent = latent,
+                              .number = number,
+                              .scale = 0.3f,
+                              .sparse = 1};
+  const int64_t stride = heads * dim, out_stride = heads * latent;
+  uint8_t *cache = memory(BLOCKS * block_bytes(a));
+  float *key = memory((size_t)head_width(dim) * 4), *q = memory((size_t)(TOKENS * stride) * 4),
+        *chosen = memory(TOKENS * STRIDE * 4), *out = memory((size_t)(TOKENS * out_stride) * 4),
+        *own = memory((size_t)(TOKENS * out_stride) * 4),
+        *scratch = memory((size_t)item_scratch(a) * 4);
+  int32_t ids[BLOCKS + 1] = {0}, firsts[TOKENS] = {0}, lasts[TOKENS];
+  for (int32_t b = 0; b < BLOCKS; b++) ids[b] = BLOCKS - 1 - b;
+  for (int64_t i = 0; i < TOKENS * stride; i++) q[i] = uniform() * 2;
+  // Of the second 64 positions none, of the third all, of others every fifth or so.
+  for (int64_t t = 0; t < TOKENS; t++) {
+    lasts[t] = (int32_t)(LENGTH - TOKENS + t);
+    for (int64_t i = 0; i <= lasts[t]; i++)
+      if (i / STEP == 2 || (i / STEP != 1 && (i * 7 + t * 3 + i / 9) % 5 == 0))
+        chosen[t * STRIDE + i / BLOCK] += (float)(1 << i % BLOCK);
+  }
+  for (int64_t i = 0; i < LENGTH; i++) {
+    int seen = 0;
+    for (int64_t t = 0; t < TOKENS; t++)
+      seen |= (uint32_t)chosen[t * STRIDE + i / BLOCK] >> i % BLOCK & 1;
+    for (int64_t d = 0; d < dim; d++) key[d] = seen ? uniform() * 2 : NAN;
+    write_one(a, block_head(a, cache, ids[i / BLOCK], 0), i % BLOCK, key, key);
+  }
+  struct attention_item item = {.cache = cache,
+                                .blocks = ids,
+                                .firsts = firsts,
+                                .lasts = lasts,
+                                .positions = lasts,
+                                .tokens = TOKENS,
+                                .query = q,
+                                .query_stride = stride,
+                                .out = out,
+                                .out_stride = out_stride,
+                                .chosen = chosen,
+                                .chosen_stride = STRIDE};
+  expect(!sees_most(a, &item), "chosen positions are few", 0, 0);
+  attend(a, &item, 0, scratch);
+  item.out = own;
+  attend_sparse(a, &item, 0, scratch);
+  expect(!memcmp(out, own, (size_t)(TOKENS * out_stride) * 4), "bits of what is packed", number, 0);
+  for (int64_t i = 0; i < TOKENS * out_stride; i++) expect(own[i] == own[i], "a number", own[i], 0);
+  free(cache), free(key), free(q), free(chosen), free(out), free(own), free(scratch);
+}
+
 static void attentions(void) {
   part = "attention";
+  for (enum number n = F32; n <= Q8; n++) chosen_case(n, n == F32 ? 7 : 5, 44, 34);
   static const int64_t dims[] = {12, 16, 64, 80, 128}, kv[] = {1, 2, 2, 1, 1},
                        groups[] = {6, 1, 4, 5, 2};
   for (int i = 0; i < 5; i++)

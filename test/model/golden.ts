@@ -122,6 +122,8 @@ export const mtpModels = [
   "exaone4",
   "ernie4-5-moe",
   "nemotron-h-moe",
+  "deepseek-v32",
+  "glm-moe-dsa",
 ] as const
 
 export function readGoldenMtp(name: (typeof mtpModels)[number]): GoldenDrafts[] {

@@ -97,6 +97,11 @@ const SHOWN: Record<string, [FormatName, Show]> = {
     (members) =>
       `\n<minimax:tool_call>\n<invoke name="f">\n${members.map(([name, value]) => `<parameter name="${name}">${asText(value)}</parameter>\n`).join("")}</invoke>\n</minimax:tool_call>`,
   ],
+  dsml: [
+    "deepseek_v32",
+    (members) =>
+      `\n<｜DSML｜function_calls>\n<｜DSML｜invoke name="f">\n${members.map(([name, value]) => `<｜DSML｜parameter name="${name}" string="${typeof value === "string"}">${asText(value)}</｜DSML｜parameter>\n`).join("")}</｜DSML｜invoke>\n</｜DSML｜function_calls>`,
+  ],
   hy: [
     "hy3",
     (members) =>
@@ -196,7 +201,7 @@ describe.each(Object.entries(SHOWN))("as %s's template shows calls", (_, [format
     const matcher = matcherOf(format, parameters)
     // Of marks that stand around all of them.
     const around =
-      /<\/minimax:tool_call>\n*<minimax:tool_call>\n|<\/tool_calls:opensource>\n*<tool_calls:opensource>\n/
+      /<\/(minimax:tool_call|｜DSML｜function_calls)>\n*<\1>\n|<\/tool_calls:opensource>\n*<tool_calls:opensource>\n/
     for (const between of ["", "\n"]) {
       const reply = (call + (call.startsWith("\n") ? "" : between) + call).replace(around, "")
       expect(lets(matcher, reply)).toBe(true)
@@ -350,6 +355,13 @@ test.each([
   ],
   ["glm45", "<tool_call>f<arg_key>input</arg_key><arg_value>", "", "</arg_value>", "</tool_call>"],
   [
+    "deepseek_v32",
+    '<｜DSML｜function_calls><｜DSML｜invoke name="f"><｜DSML｜parameter name="input" string="true">',
+    "",
+    "</｜DSML｜parameter>",
+    "</｜DSML｜invoke></｜DSML｜function_calls>",
+  ],
+  [
     "minimax_m2",
     '<minimax:tool_call><invoke name="f"><parameter name="input">',
     "",
@@ -420,6 +432,13 @@ const ONE: [FormatName, (name: string, text: string) => string, string, string, 
     "<tool_calls:opensource><tool_call:opensource>f<tool_sep:opensource>",
     "",
     "</tool_call:opensource></tool_calls:opensource>",
+  ],
+  [
+    "deepseek_v32",
+    (n, t) => `<｜DSML｜parameter name="${n}" string="true">${t}</｜DSML｜parameter>`,
+    '<｜DSML｜function_calls><｜DSML｜invoke name="f">',
+    "",
+    "</｜DSML｜invoke></｜DSML｜function_calls>",
   ],
   [
     "minimax_m2",
@@ -505,6 +524,59 @@ describe.each(ONE)("%s", (format, member, before, between, behind) => {
       lets(matcher, call(...Array.from(names, (name): [string, string] => [name, "x"])))
     expect(["ab", "ba", "c", "bc", "cb"].filter((names) => !isLet(names))).toEqual([])
     expect(["", "a", "b", "ac", "abc", "cab"].filter(isLet)).toEqual([])
+  })
+})
+
+describe("where a call says itself whether a value is a text", () => {
+  const told = (isText: boolean, value: string) =>
+    `<｜DSML｜function_calls><｜DSML｜invoke name="f"><｜DSML｜parameter name="t" string="${isText}">${value}</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜function_calls>`
+  const isLet = (t: unknown, text: string) =>
+    lets(matcherOf("deepseek_v32", { properties: { t } }), text)
+
+  test.each<[string, unknown, [boolean, string, Json][], [boolean, string][]]>([
+    ["a text", string, [[true, "5", "5"]], [[false, "5"]]],
+    ["none", { type: "integer" }, [[false, "5", 5]], [[true, "5"]]],
+    [
+      "a text or null",
+      { type: ["string", "null"] },
+      [
+        [true, "null", "null"],
+        [false, "null", null],
+      ],
+      [[false, "5"]],
+    ],
+    [
+      "a text or a number",
+      { type: ["string", "integer"], maxLength: 2 },
+      [
+        [true, "5", "5"],
+        [false, "5", 5],
+      ],
+      [[true, "555"]],
+    ],
+    [
+      "what may be a text, but cannot",
+      { enum: ["</｜DSML｜parameter>", 5] },
+      [[false, "5", 5]],
+      [[true, "5"]],
+    ],
+    [
+      "anything",
+      {},
+      [
+        [true, "[5", "[5"],
+        [false, "[5]", [5]],
+      ],
+      [],
+    ],
+  ])("%s", (_, t, taken, refused) => {
+    for (const [isText, written, value] of taken)
+      expectCall("deepseek_v32", { properties: { t } }, told(isText, written), { t: value })
+    for (const [isText, written] of refused) expect(isLet(t, told(isText, written))).toBe(false)
+  })
+
+  test("what is no JSON is a text all the same", () => {
+    expect(read("deepseek_v32", {}, [told(false, "[5")])).toEqual([{ t: "[5" }])
   })
 })
 

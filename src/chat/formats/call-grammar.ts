@@ -51,8 +51,8 @@ export interface ArgumentForm extends Pick<MembersForm, "before" | "between" | "
 export interface ArgumentValue {
   /** It as JSON. */
   readonly json: Part
-  /** It as it is, up to and with an end mark, where it is a text or null. */
-  readonly plain: (form: PlainForm) => Part
+  /** It as it is, up to and with an end mark, where it is a text or null; undefined: it is never one. */
+  readonly plain: (form: PlainForm) => Part | undefined
 }
 
 /** The number of a call; it may go on from those of calls before. */

@@ -516,6 +516,22 @@ const cases: [FormatName, string, string, Partial<Read>][] = [
     { text: "Let me see.Done.", calls: [weather, now] },
   ],
   [
+    "deepseek_v32",
+    "text, two calls and text",
+    `Let me see.\n\n<｜DSML｜function_calls>\n<｜DSML｜invoke name="get_weather">\n<｜DSML｜parameter name="place" string="true">Köln 🙂 "x" <tool_call></｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name="now">\n\n</｜DSML｜invoke></｜DSML｜function_calls> Done.`,
+    { text: "Let me see.Done.", calls: [weather, now] },
+  ],
+  [
+    "deepseek_v32",
+    "a value that nothing is said of",
+    `<｜DSML｜function_calls><｜DSML｜invoke name="now"></｜DSML｜invoke><｜DSML｜invoke name="get_weather"><｜DSML｜parameter name="place">x</｜DSML｜parameter>`,
+    {
+      calls: [now, { ...weather, arguments: "", ended: false }],
+      text: "x</｜DSML｜parameter>",
+      broken: true,
+    },
+  ],
+  [
     "hy3",
     "text, two calls and text",
     `Let me see.\n<tool_calls:opensource>\n<tool_call:opensource>get_weather<tool_sep:opensource>\n<arg_key:opensource>place</arg_key:opensource>\n<arg_value:opensource>Köln 🙂 "x" <tool_call></arg_value:opensource>\n</tool_call:opensource>\n<tool_call:opensource>now<tool_sep:opensource></tool_call:opensource></tool_calls:opensource> Done.`,
@@ -609,6 +625,10 @@ const NAMED: [FormatName, string][] = [
     "deepseek_v31",
     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>NAME<｜tool▁sep｜>{}<｜tool▁call▁end｜>",
   ],
+  [
+    "deepseek_v32",
+    `<｜DSML｜function_calls><｜DSML｜invoke name="NAME"></｜DSML｜invoke></｜DSML｜function_calls>`,
+  ],
   ["kimi_k2", "<|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>{}<|tool_call_end|>"],
   [
     "solar_open",
@@ -675,6 +695,14 @@ test.each([
   [
     "'<｜tool▁call▁begin｜>' + n + '<｜tool▁sep｜>' + tool['function']['arguments']",
     "deepseek_v31",
+  ],
+  [
+    "'<' + '｜DSML｜' + 'invoke name=\"' + n + '\">' + '</' + '｜DSML｜' + 'function_calls>'",
+    "deepseek_v32",
+  ],
+  [
+    "'<' + '｜DSML｜' + 'invoke name=\"' + n + '\">' + '</' + '｜DSML｜' + 'tool_calls>'",
+    undefined,
   ],
   ["{%- macro render_toolcalls(message) -%}\n  <|tool_calls_section_begin|>", "kimi_k2"],
   ["{{ '<|im_system|>tool_declare<|im_middle|>' -}}", "kimi_k2"],

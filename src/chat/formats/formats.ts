@@ -17,7 +17,7 @@ import { hunyuan } from "./hunyuan.ts"
 import { type CallPiece, Input, type Reading, type Tools } from "./input.ts"
 import { kimi } from "./kimi.ts"
 import { COMMA, heads, listBehind, markedJson, NAME, named, spelled } from "./marked-json.ts"
-import { glm45, hy3, minimaxM2, qwen3Coder, seedOss } from "./parameters.ts"
+import { deepseek32, glm45, hy3, minimaxM2, qwen3Coder, seedOss } from "./parameters.ts"
 import { expressions, lfm2, olmo3 } from "./python-calls.ts"
 import { solar } from "./solar.ts"
 
@@ -84,6 +84,11 @@ export const formats = {
     models: "DeepSeek V3.1",
     shownBy: /<｜tool▁call▁begin｜>/,
     ...deepseek31,
+  },
+  deepseek_v32: {
+    models: "DeepSeek V3.2",
+    shownBy: /｜DSML｜[\s\S]*function_calls>/,
+    ...deepseek32,
   },
   kimi_k2: {
     models: "Kimi K2, K2 Thinking, K2.5 and K2.6",
@@ -157,7 +162,7 @@ export const formats = {
     ...qwen3Coder,
   },
   glm45: {
-    models: "GLM-4.5, 4.6 and 4.7",
+    models: "GLM-4.5 to 4.7, GLM 5 and 5.1",
     marks: [...TOOL_CALL, "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"],
     shownBy: /<arg_key>/,
     opening: {

@@ -32,13 +32,13 @@ export const gemma4 = {
       between: ",",
       nameEnd: ":",
       names: namesWithout(':,{}"<>'),
-      value: (kind, { json, plain }) =>
-        sequence(
+      value: (kind, { json, plain }) => {
+        const marked = kind === "text" ? plain({ end: QUOTE }) : undefined
+        return sequence(
           literal(":"),
-          kind === "text"
-            ? sequence(literal(QUOTE), plain({ end: QUOTE }))
-            : inNotation("marked", json),
-        ),
+          marked ? sequence(literal(QUOTE), marked) : inNotation("marked", json),
+        )
+      },
     },
     calls: (tools, most) => list(sequence(literal(OPEN), rests(tools)), literal(""), 1, most),
     // biome-ignore lint/suspicious/noThenProperty: nobody awaits a trigger

@@ -1,8 +1,8 @@
 // Calls whose arguments stand one by one between marks: Qwen3-Coder's XML, which Seed-OSS marks otherwise, GLM's keys and values,
 // MiniMax's XML, which Muse Glimmer writes in tags of its own (atem.ts), and Hy 3's keys and values, where marks stand around all
 // calls. A text stands there as it is, without quotes, so that only the tool's schema says whether 5 is a text or a number; all else is JSON.
-// The forms are those of the chat templates that Qwen3-Coder, Seed-OSS, GLM-4.5, GLM-4.7, which breaks no lines, MiniMax M2 and
-// Hy 3 are published with. Qwen's and Seed's show words as Python has them, and Seed's lists, too.
+// DeepSeek V3.2 says of each value whether it is a text. The forms are those of the chat templates that Qwen3-Coder, Seed-OSS, GLM-4.5,
+// GLM-4.7, which breaks no lines, MiniMax M2 and Hy 3 are published with, and of DeepSeek's encoder. Qwen's and Seed's show words as Python has them, and Seed's lists, too.
 
 import {
   choice,
@@ -43,6 +43,8 @@ export interface Spelling {
 }
 
 interface ValueSpelling {
+  /** The attribute that says whether the value is a text, before the tag's end; absent: its schema says it. */
+  told?: string
   /** What ends it, wherever it stands. */
   end: string
   /** Whether it stands in lines of its own: a line break on either side is not part of it. */
@@ -104,6 +106,15 @@ export const invokes = (prefix: string, mark: string, end: string) =>
 
 const minimax = invokes("", "<minimax:tool_call>", "</minimax:tool_call>")
 
+const DSML = "｜DSML｜"
+const invoked = invokes(DSML, `<${DSML}function_calls>`, `</${DSML}function_calls>`)
+
+const dsml = {
+  ...invoked,
+  member: [invoked.member[0], '"', invoked.member[2]],
+  value: { ...invoked.value, told: "string" },
+} as const satisfies Spelling
+
 /** What all of Hy 3's marks end with. */
 const HY = ":opensource"
 
@@ -121,6 +132,7 @@ export const qwen3Coder = parameters(qwen, readTags("/tool_call", qwen.value))
 export const seedOss = parameters(seed, readTags("/seed:tool_call", seed.value))
 export const glm45 = parameters(glm, readGlm)
 export const minimaxM2 = parameters(minimax, readInvokes("", minimax))
+export const deepseek32 = { marks: [DSML], ...parameters(dsml, readInvokes(DSML, dsml)) }
 export const hy3 = parameters(hy, readHy)
 
 function parameters(spelling: Spelling, read: (input: Input, tools: Tools) => Reading<void>) {
@@ -200,27 +212,47 @@ export function formOf({ member, value }: Spelling): ArgumentForm {
 }
 
 /** A value up to and with its end mark. */
-function valuePart(
-  kind: ArgumentKind,
-  { json, plain }: ArgumentValue,
-  { end, inLines, nulls, inPython: asPython }: ValueSpelling,
-): Part {
-  if (kind === "text") return plain({ end, inLines })
-  if (kind === "text or null") return plain({ end, inLines, nulls })
+function valuePart(kind: ArgumentKind, each: ArgumentValue, spelling: ValueSpelling): Part {
+  const { end, inLines, nulls, inPython: asPython, told } = spelling
+  if (told) return toldPart(kind, each, end, told)
+  const { json, plain } = each
+  const own = kind === "text" ? plain({ end, inLines }) : undefined
+  const text = kind === "text or null" ? plain({ end, inLines, nulls }) : own
+  if (text) return text
   const value = asPython && kind === "no text" ? choice(json, inPython(json)) : json
   return sequence(BREAK, value, BREAK, literal(end))
 }
 
+/** The same where the value's tag says whether it is a text. */
+function toldPart(
+  kind: ArgumentKind,
+  { json, plain }: ArgumentValue,
+  end: string,
+  told: string,
+): Part {
+  const texts = kind === "no text" ? undefined : plain({ end })
+  const textPart = texts && sequence(literal(telling(told, true)), texts)
+  if (textPart && kind === "text") return textPart
+  const jsonPart = sequence(literal(telling(told, false)), json, literal(end))
+  return textPart ? choice(textPart, jsonPart) : jsonPart
+}
+
+function telling(told: string, isText: boolean): string {
+  return ` ${told}="${isText}">`
+}
+
 export function written(
   { name, arguments: json }: CallText,
-  { open, named, member, close, value: { inLines } }: Spelling,
+  { open, named, member, close, value: { inLines, told } }: Spelling,
 ): string {
   const [before, after, end] = member
   const lineBreak = inLines ? "\n" : ""
   const members = Object.entries(JSON.parse(json) as object).map(
     ([key, value]: [string, unknown]) => {
-      const text = typeof value === "string" ? value : JSON.stringify(value)
-      return before + key + after + lineBreak + text + lineBreak + end
+      const isText = typeof value === "string"
+      const text = isText ? value : JSON.stringify(value)
+      const says = told ? telling(told, isText) : ""
+      return before + key + after + says + lineBreak + text + lineBreak + end
     },
   )
   return open + name + named + members.join("") + close
@@ -283,19 +315,33 @@ function* readKeys(input: Input, values: Values, suffix = ""): Reading<void> {
 }
 
 /** Behind the mark. */
-export function readInvokes(prefix: string, { all, value }: ReturnType<typeof invokes>) {
+export function readInvokes(
+  prefix: string,
+  { all, value }: Pick<ReturnType<typeof invokes>, "all"> & Pick<Spelling, "value">,
+) {
   const [invoke, parameter] = [`${prefix}invoke`, `${prefix}parameter`]
   return function* (input: Input, tools: Tools): Reading<void> {
     let next = yield* tag(input)
     do {
       const values = announced(input, tools, quoted(next, invoke), value)
-      for (next = yield* tag(input, ANY); next !== `/${invoke}`; next = yield* tag(input, ANY))
-        yield* values.read(quoted(next, parameter))
+      for (next = yield* tag(input, ANY); next !== `/${invoke}`; next = yield* tag(input, ANY)) {
+        const [own, kind] = value.told ? told(next, value.told) : [next]
+        yield* values.read(quoted(own, parameter), kind)
+      }
       values.end()
       next = yield* tag(input)
     } while (`<${next}>` !== all[1])
     yield* afterwards(input)
   }
+}
+
+/** A tag without its last attribute, `string="true"`, which says whether the value is a text. */
+function told(tag: string, attribute: string): [tag: string, kind: ArgumentKind] {
+  for (const isText of [true, false]) {
+    const end = telling(attribute, isText).slice(0, -1)
+    if (tag.endsWith(end)) return [tag.slice(0, -end.length), isText ? "text" : "no text"]
+  }
+  throw new NotACall()
 }
 
 /** The name in a tag, `invoke name="NAME"`. */
@@ -352,11 +398,10 @@ class Values {
   }
 
   /** A value up to its end mark. */
-  *read(key: string): Reading<void> {
+  *read(key: string, kind = kindOfArgument(this.#schema, key)): Reading<void> {
     if (this.#seen.has(key)) throw new NotACall()
     this.#input.argue(`${this.#seen.size === 0 ? "{" : ", "}${JSON.stringify(key)}: `)
     this.#seen.add(key)
-    const kind = kindOfArgument(this.#schema, key)
     if (kind === "text" || kind === "text or null") return yield* this.#readText(kind)
     let text = ""
     yield* this.#readUntilEnd((piece) => {

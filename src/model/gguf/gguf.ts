@@ -9,7 +9,12 @@ import type { ModelConfig } from "../config.ts"
 import { Fields } from "../fields.ts"
 import { type Folder, readExactly } from "../folder.ts"
 import { type Dense, type Pooling, readMatrix } from "../pooling.ts"
-import type { AdvisedSampling, ModelTexts, TextFile } from "../texts.ts"
+import {
+  type AdvisedSampling,
+  type ModelTexts,
+  type TextFile,
+  unwrittenTemplates,
+} from "../texts.ts"
 import { type Sources, sourcesOf } from "../weights/names.ts"
 import type { Weights } from "../weights/weights.ts"
 import { ggufArchitectures, ggufNaming } from "./architectures.ts"
@@ -58,15 +63,17 @@ export async function openGguf(folder: Folder, file: string): Promise<GgufModel>
     })
     const namesFor = (config: ModelConfig) =>
       sourcesOf(ggufNaming(architecture, config, its), (tensor) => tensors.get(tensor)?.dims)
+    const config = configOf(its, architecture)
+    const unwritten = unwrittenTemplates.get(String(config.model_type))
     return {
-      fields: new Fields(configOf(its, architecture), inOtherWords(broken)),
+      fields: new Fields(config, inOtherWords(broken)),
       sources: namesFor,
       weights: (config) => {
         const sources = byHead(namesFor(config), config)
         const isRead = readOf(architecture, config)
         return ggufWeights({ folder, file, tensors, sources, isRead, close })
       },
-      texts: ({ shapes }) => textsOf(folder, file, keys, readableTokens(shapes)),
+      texts: ({ shapes }) => textsOf(folder, file, keys, readableTokens(shapes), unwritten),
       readTokenIds: () => addedTokensIn(keys, embedding.dims[1] ?? 0),
       tower: towerIn(name, tensors.keys()),
       pooling: poolingOf(its),
@@ -211,11 +218,18 @@ function byHead(sources: Sources, { shapes }: ModelConfig): Sources {
   }
 }
 
-function textsOf(folder: Folder, file: string, keys: Keys, vocabulary: number): ModelTexts {
+/** @param unwritten the template of a file that has none */
+function textsOf(
+  folder: Folder,
+  file: string,
+  keys: Keys,
+  vocabulary: number,
+  unwritten: string | undefined,
+): ModelTexts {
   const path = `${folder.path}/${basename(file)}`
   const tokenizer = readTokenizer(keys, vocabulary)
   const templates = new Map<string, TextFile>()
-  const main = keys.textIfThere("tokenizer.chat_template")
+  const main = keys.textIfThere("tokenizer.chat_template") ?? unwritten
   if (main !== undefined) templates.set("default", { file: path, text: main })
   const PREFIX = "tokenizer.chat_template."
   for (const key of keys.names)

@@ -20,11 +20,13 @@ from speculators.models.mtp.model_definitions import Qwen35MoeMTPLayer, Qwen35MT
 from torch import nn
 from transformers import AutoModelForCausalLM
 from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3DecoderLayer, DeepseekV3RMSNorm
+from transformers.models.deepseek_v32.modeling_deepseek_v32 import DeepseekV32DecoderLayer, DeepseekV32RMSNorm
 from transformers.models.ernie4_5_moe.modeling_ernie4_5_moe import Ernie4_5_MoeDecoderLayer, Ernie4_5_MoeRMSNorm
 from transformers.models.exaone4.modeling_exaone4 import Exaone4DecoderLayer, Exaone4RMSNorm
 from transformers.models.exaone_moe.modeling_exaone_moe import ExaoneMoeDecoderLayer, ExaoneMoeRMSNorm
 from transformers.models.glm4.modeling_glm4 import Glm4DecoderLayer, Glm4RMSNorm
 from transformers.models.glm4_moe.modeling_glm4_moe import Glm4MoeDecoderLayer, Glm4MoeRMSNorm
+from transformers.models.glm_moe_dsa.modeling_glm_moe_dsa import GlmMoeDsaDecoderLayer, GlmMoeDsaRMSNorm
 from transformers.models.hy_v3.modeling_hy_v3 import HYV3DecoderLayer, HYV3RMSNorm
 from transformers.models.nemotron_h.modeling_nemotron_h import NemotronHBlock, NemotronHRMSNorm
 
@@ -49,6 +51,7 @@ class Joined(nn.Module):
         x = self.eh_proj(torch.cat([self.enorm(token_embeddings), self.hnorm(hidden_states)], -1))
         for layer in self.layers:
             x = layer(x, **beside)
+            x = x[0] if isinstance(x, tuple) else x  # GLM 5's says what it chose as well
         return (self.last_norm or self.shared[0])(x)
 
 
@@ -215,6 +218,8 @@ MAKERS = {
     "exaone4": exaone(Exaone4DecoderLayer, Exaone4RMSNorm),
     "ernie4-5-moe": ernie,
     "nemotron-h-moe": nemotron,
+    "deepseek-v32": glm_like(DeepseekV32DecoderLayer, DeepseekV32RMSNorm),
+    "glm-moe-dsa": glm_like(GlmMoeDsaDecoderLayer, GlmMoeDsaRMSNorm, at=1),  # which has an indexer
 }
 PUBLISHED = {"bailing-moe-v2": as_ling, "hy-v3": as_hunyuan}
 

@@ -198,6 +198,7 @@ export function widestAttention(plan: Plan) {
     value: Math.max(0, ...all.map(({ value }) => value ?? 0)) || undefined,
     number: plan.kv.toUpperCase() as "F32",
     distances: Math.max(0, ...plan.steps.map(distancesIn)) || undefined,
+    sparse: all.some(({ sparse }) => sparse) ? 1 : undefined,
   }
 }
 

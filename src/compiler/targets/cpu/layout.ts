@@ -303,7 +303,7 @@ function blockBytes(group: KvShape, kv: KvType): number {
 
 /**
  * item_scratch of attention_tiles.h, enough for any layer and for either way: in vectors sums, largest and total of 12
- * positions of one KV head's queries; on the matrix unit tiles of 1 KiB, for eight tiles of rows.
+ * positions of one KV head's queries, and what is packed where it is sparse; on the matrix unit tiles of 1 KiB, for eight tiles of rows.
  */
 function scratchBytes(plan: Plan): number {
   return Math.max(0, ...attentions(plan).map((attention) => itemBytes(attention, plan.kv)))
@@ -329,11 +329,12 @@ function scoreBytes(plan: Plan): number {
 }
 
 function itemBytes(attention: Attention, kv: Plan["kv"]): number {
-  const { heads, kvHeads, headDim, latent, value } = attention
+  const { heads, kvHeads, headDim, latent, value, sparse } = attention
   const group = heads / kvHeads
   const width = upTo(valueDim(attention), 16)
   const turned = latent === undefined ? 0 : 64 * width
-  const vectors = upTo((12 * group * (width + 2) + turned) * 4, LINE)
+  const packed = sparse ? 64 * (headDim + 1 + group) : 0
+  const vectors = upTo((12 * group * (width + 2) + turned + packed) * 4, LINE)
   if (kv === "f32" || latent !== undefined || value !== undefined) return vectors
   const rows = Math.ceil((group < 128 ? Math.floor(128 / group) * group : group) / 16)
   const [pairs, columns] = [Math.ceil(headDim / 32), Math.ceil(headDim / 16)]

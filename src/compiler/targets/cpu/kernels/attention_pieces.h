@@ -6,7 +6,7 @@
 #ifndef SINTER_ATTENTION_PIECES_H
 #define SINTER_ATTENTION_PIECES_H
 
-#include "attention.h"
+#include "attention_token.h"
 
 // A part of an item of one token.
 struct attention_piece {
@@ -14,40 +14,6 @@ struct attention_piece {
   int64_t stride;  // positions
   int64_t from, to;  // positions, of scores, whole steps; or vectors of the values' columns
 };
-
-// Rows `row` and behind of the item's in the step from `first` on, with room for what softmax has weighed of all.
-INLINE struct attention_rows piece_rows(const struct attention a, const struct attention_item *item,
-                                        int64_t kv_head, int64_t row, const int count,
-                                        int64_t first, uint8_t *const *next, float *scratch) {
-  const int64_t group = a.heads / a.kv_heads, width = value_width(a);
-  struct attention_rows r = {.next = next};
-  if (scratch) {
-    r.sum = scratch + row * width;
-    r.largest = scratch + group * width + row;
-    r.total = r.largest + group;
-  }
-  for (int i = 0; i < count; i++) {
-    r.query[i] = item->query + (kv_head * group + row + i) * a.head_dim;
-    r.from[i] = item->firsts[0], r.last[i] = item->lasts[0];
-    r.biases[i] = biases_of(a, item, 0, kv_head * group + row + i, first, NULL);  // of no buckets
-  }
-  return r;
-}
-
-// As many rows at once as attention.h takes, and the rest.
-#define EACH_ROWS(TAKE)                                  \
-  do {                                                   \
-    int64_t row = 0;                                     \
-    for (; row + ATTENTION_ROWS <= group; row += 4) TAKE(4) \
-    switch (group % ATTENTION_ROWS) {                    \
-      case 3:                                            \
-        TAKE(3) break;                                   \
-      case 2:                                            \
-        TAKE(2) break;                                   \
-      case 1:                                            \
-        TAKE(1) break;                                   \
-    }                                                    \
-  } while (0)
 
 INLINE void score_piece(const struct attention a, const struct attention_item *item,
                         int64_t kv_head, const struct attention_piece p) {
@@ -61,7 +27,7 @@ INLINE void score_piece(const struct attention a, const struct attention_item *i
   {                                                                                               \
     vec scores[ATTENTION_ROWS][4];                                                                \
     struct attention_rows r =                                                                     \
-        piece_rows(a, item, kv_head, row, n, first, row == 0 && fetches ? next : NULL, NULL);     \
+        token_rows(a, item, kv_head, row, n, first, row == 0 && fetches ? next : NULL, NULL);     \
     score_step(a, n, 1, heads, &r, scores);                                                       \
     for (int i = 0; i < n; i++)                                                                   \
       for (int b = 0; b < 4; b++)                                                                 \
@@ -75,13 +41,8 @@ INLINE void score_piece(const struct attention a, const struct attention_item *i
 // `scratch`: attention_scratch floats.
 INLINE void weigh_piece(const struct attention a, const struct attention_item *item,
                         int64_t kv_head, const struct attention_piece p, float *scratch) {
-  const int64_t group = a.heads / a.kv_heads, width = value_width(a), last = item_end(item);
-  float *largest = scratch + group * width, *total = largest + group;
-  for (int64_t i = 0; i < group; i++) {
-    for (int64_t d = 16 * p.from; d < 16 * p.to; d++) scratch[i * width + d] = 0;
-    largest[i] = first_largest(item, kv_head * group + i);
-    total[i] = first_total(item, kv_head * group + i);
-  }
+  const int64_t group = a.heads / a.kv_heads, last = item_end(item);
+  begin_token(a, item, kv_head, p.from, p.to, scratch);
   for (int64_t first = 0; first <= last; first += STEP) {
     uint8_t *heads[4], *ahead[4];
     const uint8_t *values[4], *next[4];
@@ -101,24 +62,14 @@ INLINE void weigh_piece(const struct attention a, const struct attention_item *i
     for (int i = 0; i < n; i++)                                                                   \
       for (int b = 0; b < 4; b++)                                                                 \
         scores[i][b] = vec_load(p.scores + (row + i) * p.stride + first + b * BLOCK);             \
-    struct attention_rows r = piece_rows(a, item, kv_head, row, n, first, NULL, scratch);         \
+    struct attention_rows r = token_rows(a, item, kv_head, row, n, first, NULL, scratch);         \
     weigh_rows(a, n, (int)p.from, (int)p.to, heads, values,                                       \
                row == 0 && first + STEP <= last ? next : NULL, bits, seen, scores, &r);           \
   }
     EACH_ROWS(WEIGH);
 #undef WEIGH
   }
-  for (int64_t i = 0; i < group; i++) {
-    const int64_t dim = value_dim(a);
-    float *out = item->out + (kv_head * group + i) * dim;
-    vec inverse = vec_set(1.0f / total[i]);
-    float lanes[16];
-    for (int64_t d = 16 * p.from; d < dim && d < 16 * p.to; d += 16) {
-      vec_store(lanes, vec_mul(vec_load(scratch + i * width + d), inverse));
-      memcpy(out + d, lanes, (size_t)(dim - d < 16 ? dim - d : 16) * 4);
-    }
-  }
+  end_token(a, item, kv_head, p.from, p.to, scratch);
 }
-#undef EACH_ROWS
 
 #endif

@@ -11,7 +11,7 @@
 #ifndef SINTER_ATTENTION_TILES_H
 #define SINTER_ATTENTION_TILES_H
 
-#include "attention.h"
+#include "attention_chosen.h"
 #include "matrix_unit.h"
 
 enum { TILES_TOGETHER = 4, TILES_AN_ITEM = 8 };
@@ -419,9 +419,9 @@ INLINE void attend_tiles(const struct attention a, const struct attention_item *
 
 // ------------------------------------------------------------------ either way
 
-// Keys that hold their values, or are wider, are read by vectors alone, and so are those whose scores have biases.
+// Keys that hold their values, or are wider, are read by vectors alone, and so are those whose scores have biases or that are chosen.
 INLINE int takes_tiles(const struct attention a, int tiles) {
-  return !a.latent && !a.value && !a.distances && takes_planes(a.number, tiles);
+  return !a.latent && !a.value && !a.distances && !a.sparse && takes_planes(a.number, tiles);
 }
 // Neighbouring positions of an item at most, and the floats of scratch that layout.ts must keep for it: enough for either way,
 // whole lines.
@@ -429,7 +429,7 @@ INLINE int64_t item_positions(const struct attention a, int tiles) {
   return takes_tiles(a, tiles) ? tiles_positions(a.heads / a.kv_heads) : ATTENTION_POSITIONS;
 }
 INLINE int64_t item_scratch(const struct attention a) {
-  int64_t floats = round_up(attention_scratch(a), LINE / 4), tiles = tiles_scratch(a);
+  int64_t floats = round_up(attention_scratch(a) + packed_floats(a), LINE / 4), tiles = tiles_scratch(a);
   return a.number != F32 && !a.latent && !a.value && tiles > floats ? tiles : floats;
 }
 INLINE void attend_item(const struct attention a, int tiles, const struct attention_item *item,
@@ -440,7 +440,10 @@ INLINE void attend_item(const struct attention a, int tiles, const struct attent
     return;
   }
 #endif
-  attend(a, item, kv_head, scratch);
+  if (a.sparse)
+    attend_sparse(a, item, kv_head, scratch);
+  else
+    attend(a, item, kv_head, scratch);
 }
 
 #endif

@@ -2,6 +2,8 @@
 #ifndef SINTER_DRIVER_TYPES_H
 #define SINTER_DRIVER_TYPES_H
 
+#include <math.h>
+
 #include "abi.h"
 #include "attention_pieces.h"
 #include "attention_tiles.h"
@@ -277,6 +279,8 @@ INLINE void indexer_item(const struct indexer_loop *loop, const struct attention
     step_heads(a, &item, 0, first, blocks);
     index_step(a, blocks, items->query + row * items->query_stride,
                loop->weights + row * loop->weights_stride, scores + first);
+    // What is not held any more, or never was, is chosen last.
+    for (int64_t i = first; i < first + STEP && i < item.kept; i++) scores[i] = NAN;
   }
 }
 

@@ -29,7 +29,7 @@ interface Case {
 }
 
 const parts: readonly Part[] = [
-  { tokens: [1], from: 530, blocks: Array.from({ length: 34 }, (_, i) => 33 - i) },
+  { tokens: [1], from: 530, visibleFrom: 15, blocks: Array.from({ length: 34 }, (_, i) => 33 - i) },
   { tokens: new Int32Array(4), from: 18, blocks: [40, 50] }, // of which the last sees more than are chosen
   { tokens: [1, 2], from: 254, blocks: Array.from({ length: 16 }, (_, i) => 41 + i) }, // at the end of a span
 ]
@@ -102,9 +102,11 @@ function chosen({ kv, heads, headDim, rows, random }: Case, parts: readonly Part
   const laid = new AttentionWork({ ...order, slots: 3 }, 0)
   laid.take(stepRows, input)
   const words = (array: ArrayLike<number>) => Memory.of(Uint32Array.from(array))
+  const firsts = Array.from(input.tokens, (_, token) => stepRows.firstSeen(token, order.visible))
   const regions: Record<string, Memory> = {
     ...{ positions: words(input.positions), tokensOf: words(tokens) },
     ...{ blocks: words(input.blocks), items: words(laid.items) },
+    firstSeen: words(firsts),
     chunkStarts: words(laid.chunkStarts),
   }
   const out = new Memory(4 * tokens.length * columns)
@@ -134,7 +136,9 @@ function chosen({ kv, heads, headDim, rows, random }: Case, parts: readonly Part
     columns,
   }
   for (const [row, token] of tokens.entries()) {
-    const positions = Int32Array.from({ length: input.positions[token]! + 1 }, (_, p) => p)
+    const first = firsts[token]!
+    const length = input.positions[token]! + 1 - first
+    const positions = Int32Array.from({ length }, (_, p) => first + p)
     const sequence = stepRows.sequences[token]!
     reference.indexer(
       { data: x, stride: strideOf(queries + 3), from: 2, columns: queries },

@@ -74,6 +74,7 @@ export function indexerChoices(plan: Plan, step: IndexerStep): Choice[] {
     }),
     operands: [
       ...work,
+      region({ name: "firstSeen", group: place.group, window: undefined }),
       region({ name: "blocks" }),
       { kind: "kv", place },
       ...[buffer(query), stride(query)],
@@ -114,17 +115,16 @@ function itemsOf(k: Builder, set: Scoring["set"]) {
       k.groups(0),
       body,
     )
-  const countOf = (row: Value) => {
-    const token = tokensOf?.load(row) ?? row
-    return k.let(positions.load(token).add(1))
-  }
-  return { items, each, countOf }
+  const tokenOf = (row: Value) => tokensOf?.load(row) ?? row
+  const countOf = (row: Value) => k.let(positions.load(tokenOf(row)).add(1))
+  return { items, each, tokenOf, countOf }
 }
 
 function scoreKernel({ layout, heads, headDim, set }: Scoring): Kernel {
   const { kv, chunk } = layout
   return kernel(`index_scores_${kv}_${heads}x${headDim}_${set}`, SPAN, (k) => {
-    const { items, each, countOf } = itemsOf(k, set)
+    const { items, each, tokenOf, countOf } = itemsOf(k, set)
+    const firstSeen = k.buffer("firstSeen", "u32", "read")
     const blocks = k.buffer("blocks", "u32", "read")
     const stored = k.buffer("kv", kvReads[kv].element, "read")
     const query = k.buffer("query", "f32", "read")
@@ -169,7 +169,10 @@ function scoreKernel({ layout, heads, headDim, set }: Scoring): Kernel {
         const rest = heads % HEADS_AT_ONCE
         k.for(0, heads - rest, HEADS_AT_ONCE, (head) => add(head, HEADS_AT_ONCE))
         if (rest > 0) add(u32(heads - rest), rest)
-        scores.store(numberOf("slot").mul(SPAN).add(k.lane), score.now)
+        // What is not held any more, or never was, is chosen last.
+        const isHeld = position.ge(firstSeen.load(tokenOf(row)))
+        const kept = select(isHeld, score.now, Number.NEGATIVE_INFINITY)
+        scores.store(numberOf("slot").mul(SPAN).add(k.lane), kept)
       })
     })
   })
