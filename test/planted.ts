@@ -412,6 +412,14 @@ export const planted: readonly PlantedFault[] = [
     name: "multilingual hears",
   },
   {
+    what: "keys of cross-attention are computed of words, too",
+    file: "src/compiler/passes/select-rows.ts",
+    text: "const taken = neededOfTaken(graph)",
+    fault: "const taken = new Set(neededOfTaken(graph).keys().take(0))",
+    test: "test/model/whisper.test.ts",
+    name: "keys and values",
+  },
+  {
     what: "the same where the reference computes",
     file: "src/runtime/step-rows.ts",
     text: "if (id < SEEN) rows[token] = 0",

@@ -356,7 +356,7 @@ function attended(block: Block, layer: Named, x: Node, place: LayerPlace): Node 
   return selfAttention(block, layer, x, place)
 }
 
-/** Keys and values are of every token, though those of words are seen by nobody. */
+/** Keys and values are of rows that are taken in: of words nobody sees any, and so none are computed (`select-rows.ts`). */
 function withHeard(
   { norm }: Block,
   { rows, heads, headDim, scale }: Cross,
@@ -380,7 +380,6 @@ function withHeard(
   return add(x, project("o", attention(project("q", read, width), k, v, own), hidden))
 }
 
-/** Keys and values are of every token here, too. */
 function mediaAttention(
   { attention: shape, norm: { epsilon } }: Block,
   layer: Named,
