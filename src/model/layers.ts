@@ -376,7 +376,8 @@ function withHeard(
   queries?.set(index, project("q", select(read, "hidden"), width))
   const [k, v] = [project("k", heard!, width), project("v", heard!, width)]
   const seen = { heads, kvHeads: heads, headDim, scale, cap: undefined, window: undefined, sinks }
-  const own = { ...seen, layer: layers + index, cross: rows } // behind those of self-attention
+  const which = rows === undefined ? ({ mutual: true, media: true } as const) : { cross: rows }
+  const own = { ...seen, layer: layers + index, ...which } // behind those of self-attention
   return add(x, project("o", attention(project("q", read, width), k, v, own), hidden))
 }
 
