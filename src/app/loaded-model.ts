@@ -7,6 +7,7 @@ import type { Transcripts } from "../chat/conversation.ts"
 import type { EmbeddingModel } from "../chat/embedding.ts"
 import type { Tokenizer } from "../chat/tokenizer.ts"
 import { createAcousticTranscriber } from "../chat/transcripts/acoustic.ts"
+import { createPieceWriter } from "../chat/transcripts/piecewise.ts"
 import { createTranscriber } from "../chat/transcripts/transcriber.ts"
 import { Closing, openWhole } from "../closing.ts"
 import { createEngine, type Engine, type EngineOptions } from "../engine/engine.ts"
@@ -88,10 +89,10 @@ async function load(loading: Loading): Promise<LoadedModel> {
   const { settings, files, summary, reasoning, now, closing } = loading
   const templates = closing.add(openTemplates(files, now))
   const [tokenizer, running] = await openBoth(loading)
-  const { engine, weights, program, towers, frames } = closing.add(running)
+  const { engine, weights, program, towers } = closing.add(running)
   const endTokens = endsOf(files, tokenizer)
   const chat = closing.add(chatOver({ engine, towers }, tokenizer, templates, endTokens, loading))
-  const transcripts = await transcriberOver({ engine, towers, frames }, tokenizer, loading)
+  const transcripts = await transcriberOver(running, tokenizer, loading, endTokens)
   if (transcripts) closing.add(transcripts)
   closing.add(running) // before the chat, which it asks for masks
   const defaults = settings.generationDefaults === "model" ? files.texts.sampling : {}
@@ -348,10 +349,15 @@ async function transcriberOver(
   { engine, towers, frames }: Pick<Running, "engine" | "towers" | "frames">,
   tokenizer: Tokenizer,
   { files, summary }: Loading,
+  ends: ReadonlySet<number>,
 ): Promise<Transcripts | undefined> {
   const pieces = towers.find((tower) => tower.pieces)?.pieces
   if (frames && pieces)
     return createAcousticTranscriber({ decoder: frames, tokenizer, listener: pieces })
+  const asking = files.hearing?.pieces
+  if (asking && pieces) {
+    return createPieceWriter({ engine, tokenizer, listener: pieces, ends, ...asking })
+  }
   const advice = files.hearing?.speech
   const listener = towers.find((tower) => tower.listener)?.listener
   if (!advice || !listener) return undefined

@@ -1,6 +1,7 @@
 // A model that is known to fit: found, its headers read, compiled for the device, its limits chosen. Nothing has been read of
 // its weights, and no program is open. Whatever can be known to be wrong is refused here, before the port opens.
 
+import { mostRows } from "../audio/tiles.ts"
 import { Encoder, tokenizersIn } from "../chat/encoder.ts"
 import { openTokenizer, type Tokenizer } from "../chat/tokenizer.ts"
 import { openWhole } from "../closing.ts"
@@ -16,7 +17,7 @@ import { chooseLimits, type EngineLimits, type Mode, type Overrides } from "../e
 import { Problem, problem } from "../errors.ts"
 import type { Log } from "../log.ts"
 import { checkFormat } from "../model/compile-folder.ts"
-import type { Hearing } from "../model/hearing/open-hearing.ts"
+import { type Hearing, onlyTranscribes } from "../model/hearing/open-hearing.ts"
 import { type Model, openModel } from "../model/model.ts"
 import { type SenseName, senseFolder, sensesOf } from "../model/sense.ts"
 import type { Sight } from "../model/vision/open-vision.ts"
@@ -277,9 +278,12 @@ function checkRoom(
 /** Tokens that ask a Whisper: to begin, the language, the task, no times. */
 const ASKING = 4
 
-/** A Whisper's prompts begin with all rows of a window: with less room it would refuse every recording. */
-function checkSpeech({ config }: Model, { context: { value, bound } }: EngineLimits): void {
-  const rows = config.embedding.positions?.heard
+/** Prompts begin with all rows of a Whisper's window, or of a piece: with less room long recordings would be refused, or all. */
+function checkSpeech(
+  { config, hearing }: Model,
+  { context: { value, bound } }: EngineLimits,
+): void {
+  const rows = config.embedding.positions?.heard ?? (hearing?.pieces && mostRows(hearing.audio))
   if (!rows || bound === "model" || bound === "memory") return
   const least = rows + ASKING + 1
   if (value >= least) return
@@ -291,7 +295,7 @@ function checkSpeech({ config }: Model, { context: { value, bound } }: EngineLim
 
 /** What transcribes has prompts of its own, and no names for what they choose. */
 function checkChoices({ choices, hearing, path }: Model): void {
-  if (choices.length === 0 || !hearing?.speech) return
+  if (choices.length === 0 || !onlyTranscribes(hearing)) return
   const words = `is for models that write or embed, and ${path} transcribes; --lora changes it for all requests.`
   throw problem("option_invalid", { option: "--lora-modules", problem: words })
 }

@@ -2,6 +2,7 @@
 // (src/images, src/audio). Rows of images and recordings that came last are kept, since a conversation brings them again with each turn.
 
 import { availableParallelism } from "node:os"
+import { isInPieces } from "../audio/audio.ts"
 import { openRecordings, type Recordings } from "../audio/recordings.ts"
 import { mostRecordingRows, mostRows as mostWindowRows } from "../audio/tiles.ts"
 import type { ChatMedium } from "../chat/media.ts"
@@ -193,7 +194,7 @@ export async function openTower(
     return {
       ...("speech" in sense && seek && { listener: listening({ seek }, tower, medium.tileRows) }),
       ...("audio" in sense &&
-        sense.audio.cutting === "eighths" &&
+        isInPieces(sense.audio) &&
         cut && { pieces: inPieces({ cut }, tower) }),
       kind,
       mark,
@@ -302,12 +303,13 @@ function listening(source: Pick<Recordings, "seek">, tower: Tower, rows: number)
 function inPieces(source: Pick<Recordings, "cut">, tower: Tower): PieceListener {
   return {
     listen: async (bytes, field, caller) => {
+      const hash = await hashOf(bytes)
       const { samples, pieces } = await source.cut(bytes, field, caller)
       const reading = pieces.map(({ rows, tile }) => ({
         rows,
         read: (caller: Caller) => tower.read(rows, async () => [tile()], caller),
       }))
-      return { samples, pieces: reading }
+      return { hash, samples, pieces: reading }
     },
   }
 }

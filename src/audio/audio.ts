@@ -102,6 +102,13 @@ export interface EighthsProcessing extends Preparing {
   emphasis: number
 }
 
+/** A row of samples as they are, which are convolved, of a piece of a recording at a time: strided.ts. */
+export interface StridedProcessing extends Preparing {
+  cutting: "strided"
+  /** Seconds of a piece; a longer recording is cut where it is quietest. */
+  window: number
+}
+
 export type AudioProcessing =
   | WhisperProcessing
   | ChunkProcessing
@@ -110,6 +117,11 @@ export type AudioProcessing =
   | SamplesProcessing
   | PairedProcessing
   | EighthsProcessing
+  | StridedProcessing
+
+/** Whether a recording is heard piece by piece, none of which another waits for. */
+export const isInPieces = ({ cutting }: AudioProcessing) =>
+  cutting === "eighths" || cutting === "strided"
 
 /** Of a conformer: what of a sound is transformed, and what becomes of that. */
 export interface Spectrum {
@@ -147,7 +159,7 @@ export interface Tile {
    * What a tower's convolutions see of each row. Two of three taps: where the second has stride 2 five frames, and whether there is a row
    * before, [rows, 5 * bands + 1]; of pieces, whether there is one behind, too, [rows, 5 * bands + 2]; and where rows are filled up, whether
    * it is one itself, [rows, 5 * bands + 3]. Those of chunks are told in chunks.ts, of pairs in paired.ts, of eights in eighths.ts, of four
-   * frames in subsampled.ts and ended.ts; samples are as they are, [rows, samples].
+   * frames in subsampled.ts and ended.ts, of samples that are convolved in strided.ts; others are as they are, [rows, samples].
    */
   given: Float32Array
   places: Int32Array // [rows] 0, 1, 2, …; zeros where nobody looks them up

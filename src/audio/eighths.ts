@@ -3,18 +3,17 @@
 // numbers, nothing beyond the edges, powers in bands of Slaney's scale, natural logarithms over a floor; then each band has its mean taken off and is
 // divided by its deviation. Float64 inside, where transformers has float32.
 //
-// A tower sees all rows of a tile at once, whose attention would grow with the square of a recording. A longer one is cut where it is quietest, near the end
-// of each 40 seconds, and every piece is heard as a recording by itself. Pieces begin where rows do, so that rows of all of them are of one clock.
+// A recording of more than 40 seconds is cut (cuts.ts). Pieces begin where rows do, so that rows of all of them are of one clock.
 
 import type { EighthsProcessing, Tile } from "./audio.ts"
+import { piecesOf } from "./cuts.ts"
 import { HOP, LENGTH, RATE, slaneyFilters } from "./features.ts"
 import { Fourier } from "./fourier.ts"
 import { powerOf } from "./spectrum.ts"
 import { eachRow } from "./subsampled.ts"
 
-/** Frames of a row, and samples. */
+/** Frames of a row. */
 const JOINED = 8
-export const ROW_SAMPLES = JOINED * HOP
 const TRANSFORM = 512
 const FLOOR = 2 ** -24
 const EPSILON = 1e-5
@@ -24,8 +23,6 @@ export const LEAST_EIGHTHS = 2 * HOP
 /** Of a piece. */
 export const PIECE_SECONDS = 40 // what goes on at once of a row has 1.5 MB, and models are trained on as much
 const PIECE = PIECE_SECONDS * RATE
-const SOUGHT = 15 * RATE // samples at the end of a piece among which the quietest place is looked for
-const AROUND = 2 * ROW_SAMPLES // samples to either side of a place, which tell how quiet it is
 
 /** What a row sees of frames, and of what the first and the second of three convolutions of stride 2 make of them. */
 export const SEEN = { frames: 15, firsts: 7, seconds: 3 } as const
@@ -49,33 +46,10 @@ export function eighthsWindows(
   samples: Float32Array,
   processing: Pick<EighthsProcessing, "bands" | "emphasis">,
 ): EighthsWindow[] {
-  const places = [...cutsOf(samples), samples.length]
-  return places.flatMap((end, piece) => {
-    const own = samples.subarray(places[piece - 1] ?? 0, end)
-    if (own.length < LEAST_EIGHTHS) return []
+  return piecesOf(samples, { most: PIECE, least: LEAST_EIGHTHS }).map((own) => {
     const rows = eighthsRows(own.length)
-    return [{ rows, own: rows, frames: loudnessOf(own, processing) }]
+    return { rows, own: rows, frames: loudnessOf(own, processing) }
   })
-}
-
-/** Where pieces end but the last. */
-export function cutsOf(samples: Float32Array): number[] {
-  const cuts: number[] = []
-  for (let from = 0; samples.length - from > PIECE; from = cuts.at(-1)!) {
-    let [quietest, least] = [from + PIECE, Number.POSITIVE_INFINITY]
-    for (let place = from + PIECE; place > from + PIECE - SOUGHT; place -= ROW_SAMPLES) {
-      const power = powerAround(samples, place)
-      if (power < least) [quietest, least] = [place, power]
-    }
-    cuts.push(quietest)
-  }
-  return cuts
-}
-
-function powerAround(samples: Float32Array, place: number): number {
-  let sum = 0
-  for (const sample of samples.subarray(place - AROUND, place + AROUND)) sum += sample * sample
-  return sum
 }
 
 /** @returns [frames, bands] */

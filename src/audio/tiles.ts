@@ -10,6 +10,7 @@ import { endedTile, endedWindow, endingRows } from "./ended.ts"
 import { featuresOf, HOP, LENGTH, RATE } from "./features.ts"
 import { LEAST_PAIRED, pairedRows, pairedTile, pairedWindow } from "./paired.ts"
 import { leastOf } from "./spectrum.ts"
+import { LEAST_STRIDED, stridedRows, stridedTile, stridedWindows } from "./strided.ts"
 import { eachRow, rowsIn, subsampledTile, subsampledWindow } from "./subsampled.ts"
 
 const WINDOW = 30 // seconds
@@ -44,6 +45,8 @@ export function mostRows(processing: AudioProcessing): number {
       return pairedRows(processing.most * RATE, processing).rows
     case "eighths":
       return eighthsRows(processing.window * RATE)
+    case "strided":
+      return stridedRows(processing.window * RATE)
     default: {
       if (processing.cutting === "pieces") return ownRows(windowSeconds(processing) * RATE)
       if (processing.cutting === "filled") return filledRows(rowsOf(FRAMES), processing)
@@ -99,6 +102,8 @@ export function leastSamples(processing: AudioProcessing): number {
       return LEAST_PAIRED
     case "eighths":
       return LEAST_EIGHTHS
+    case "strided":
+      return LEAST_STRIDED
     default: {
       const frames = 2 * processing.joined - 1
       return processing.isLate ? frames * HOP : (frames - 1) * HOP + 1
@@ -121,6 +126,8 @@ export function windowsOf(samples: Float32Array, processing: AudioProcessing): W
       return [pairedWindow(samples, processing)]
     case "eighths":
       return eighthsWindows(samples, processing)
+    case "strided":
+      return stridedWindows(samples, processing)
     case "pieces":
       return pieceWindows(samples, processing)
     case "sought":
@@ -270,6 +277,8 @@ export function tileOf(span: Span, frames: Float32Array, processing: AudioProces
       return pairedTile(span, frames, processing)
     case "eighths":
       return eighthsTile(span.rows, frames, processing)
+    case "strided":
+      return stridedTile(span.rows, frames)
     default:
       return whisperTile(span, frames, processing)
   }

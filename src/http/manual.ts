@@ -121,7 +121,7 @@ With a \`language\` and a \`prompt\` there stands behind it
 
 > ${moreOf({ language: "en", prompt: "PROMPT" }).join(" ")}
 
-A [Whisper](audio.md#whisper) was made for this and nothing else, and answers as OpenAI's \`whisper-1\`: told below; so does a [Parakeet](audio.md#parakeet). Two families were taught a form of their own, and are asked by it, with no words at all:
+A [Whisper](audio.md#whisper) was made for this and nothing else, and answers as OpenAI's \`whisper-1\`: told below; so does a [Parakeet](audio.md#parakeet), and, without times, a [Moonshine](audio.md#moonshine). Two families were taught a form of their own, and are asked by it, with no words at all:
 
 - Qwen3-ASR: \`prompt\` is the system's message, and with a \`language\` the reply begins with \`language English<asr_text>\`, which is no part
   of the answer. Without one the model says so itself, which is left out. It knows 30 languages; another is 400.
@@ -139,6 +139,7 @@ A [Whisper](audio.md#whisper) was made for this and nothing else, and answers as
   \`timestamp_granularities\`, and answers in English; of other models it is refused.
 - A Parakeet's \`response_format\` may be any of these, too. It takes no \`language\`, no \`prompt\` and no \`temperature\` above 0, and translates nothing. A stream has a delta
   for each token.
+- A Moonshine's \`response_format\` is \`json\` or \`text\`, and it takes no \`language\` and no \`prompt\`. A stream has a delta for each token.
 - A field's text is what its type says: \`0.5\`, \`true\`; an empty one is absent. Lists are parts of one name, with or without \`[]\`.
 - A web page may send one from this server's own origin, or from one that may post by the [options of CORS](#who-may-call); any other is 403.
 

@@ -141,6 +141,7 @@ import { readMinistral3, readMistral } from "./architectures/mistral.ts"
 import { mixtralNaming, readMixtral } from "./architectures/mixtral.ts"
 import { mllamaNaming, readMllama } from "./architectures/mllama.ts"
 import { modernBertNaming, readModernBert } from "./architectures/modernbert.ts"
+import { moonshineNaming, readMoonshine } from "./architectures/moonshine.ts"
 import { museGlimmerNaming, readMuseGlimmer } from "./architectures/muse-glimmer.ts"
 import { nanochatNaming, readNanochat } from "./architectures/nanochat.ts"
 import { nemotronNaming, readJais2, readNemotron } from "./architectures/nemotron.ts"
@@ -545,6 +546,12 @@ export const architectures = {
     "as `parakeet_rnnt`, and it tells how many rows a token goes on",
     readParakeetTdt,
     parakeetNaming,
+  ),
+  moonshine: row(
+    "Moonshine tiny and base",
+    "attention over what its encoder makes of samples, behind attention over tokens; neighbours of most of a head turned; LayerNorm",
+    readMoonshine,
+    moonshineNaming,
   ),
   starcoder2: row(
     "StarCoder2",

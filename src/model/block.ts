@@ -25,7 +25,7 @@ export interface Block {
    */
   interpolated?: number
   attention: SelfAttention
-  /** Behind it, under a norm of its own: attention over the first so many positions, which are a recording's rows as its tower left them. */
+  /** Behind it, under a norm of its own: attention over the first positions, which are a recording's rows as its tower left them. */
   cross?: Cross
   /**
    * Attention reads keys and values of rows of images alone, by the shapes of `attention` and under norms of queries and keys; where a token
@@ -55,7 +55,8 @@ export interface Block {
 
 /** Every head has keys of its own, and every matrix a bias. */
 export interface Cross extends Pick<SelfAttention, "heads" | "headDim" | "scale"> {
-  rows: number
+  /** How many there are; absent: each recording has its own number, and the step says which a token sees. */
+  rows?: number
 }
 
 /** One of a decoder's. */

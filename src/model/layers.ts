@@ -361,7 +361,7 @@ function attended(block: Block, layer: Named, x: Node, place: LayerPlace): Node 
   return selfAttention(block, layer, x, place)
 }
 
-/** Keys and values are of every token, though those of words are seen by nobody. */
+/** Keys and values are of rows that are taken in: of words nobody sees any, and so none are computed (`select-rows.ts`). */
 function withHeard(
   { norm }: Block,
   { rows, heads, headDim, scale }: Cross,
@@ -381,11 +381,11 @@ function withHeard(
   queries?.set(index, project("q", select(read, "hidden"), width))
   const [k, v] = [project("k", heard!, width), project("v", heard!, width)]
   const seen = { heads, kvHeads: heads, headDim, scale, cap: undefined, window: undefined, sinks }
-  const own = { ...seen, layer: layers + index, cross: rows } // behind those of self-attention
+  const which = rows === undefined ? ({ mutual: true, media: true } as const) : { cross: rows }
+  const own = { ...seen, layer: layers + index, ...which } // behind those of self-attention
   return add(x, project("o", attention(project("q", read, width), k, v, own), hidden))
 }
 
-/** Keys and values are of every token here, too. */
 function mediaAttention(
   { attention: shape, norm: { epsilon } }: Block,
   layer: Named,

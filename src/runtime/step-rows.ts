@@ -11,8 +11,11 @@ import { BLOCK, blockIndex, type ProgramLimits, SEEN, type StepInput } from "./p
  *            such rows are read by cross-attention alone (`Manifest.words`)
  *   logits   `logitRows`, in their order
  *   hidden   `hiddenRows`, in their order
+ *   taken    tokens that stand for a row that is taken in, each once, in order: those whose keys cross-attention reads; none where
+ *            nothing does
  */
-export type RowSet = "tokens" | "wanted" | "logits" | "hidden"
+export const rowSets = ["tokens", "wanted", "logits", "hidden", "taken"] as const
+export type RowSet = (typeof rowSets)[number]
 
 /** What a row of attention sees, and how its work is divided. */
 export interface Visible {
@@ -45,6 +48,8 @@ export class StepRows {
   readonly #wanted: Int32Array // [limits.tokens]
   readonly #wantedRows: Int32Array // [limits.tokens]
   #wantedCount = 0
+  readonly #taken: Int32Array // [limits.tokens]
+  #takenCount = 0
   #items = new Int32Array(ITEM)
   #itemsEnd = 0
   #input!: StepInput
@@ -62,6 +67,7 @@ export class StepRows {
     this.#slots = blocks.map(() => new Int32Array(tokens))
     this.#wanted = new Int32Array(tokens)
     this.#wantedRows = new Int32Array(tokens)
+    this.#taken = new Int32Array(words ? tokens : 0)
   }
 
   /** Takes a step's input that has been checked. Arrays that were handed out for the last one change. */
@@ -77,7 +83,11 @@ export class StepRows {
     const rows = this.#wantedRows.fill(NOT_WANTED, 0, tokens.length)
     for (const token of logitRows) rows[token] = 0
     for (const token of hiddenRows) rows[token] = 0
-    if (this.#words) for (const [token, id] of tokens.entries()) if (id < SEEN) rows[token] = 0
+    this.#takenCount = 0
+    if (this.#words)
+      for (const [token, id] of tokens.entries())
+        if (id < SEEN) rows[token] = 0
+        else this.#taken[this.#takenCount++] = token
     this.#wantedCount = 0
     for (let token = 0; token < tokens.length; token++) {
       if (rows[token] === NOT_WANTED) continue
@@ -97,6 +107,8 @@ export class StepRows {
         return this.#input.logitRows
       case "hidden":
         return this.#input.hiddenRows
+      case "taken":
+        return this.#taken.subarray(0, this.#takenCount)
     }
   }
 

@@ -21,6 +21,7 @@ type Kind =
   | "hearing"
   | "whisper"
   | "parakeet"
+  | "attending"
 
 /** Golden models that are compiled: between them every operation. The others the generic library computes (generic.test.ts). */
 export const compiledModels = [

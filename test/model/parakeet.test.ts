@@ -5,7 +5,8 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { expect, onTestFinished, test } from "vitest"
-import { cutsOf, PIECE_SECONDS, ROW_SAMPLES } from "../../src/audio/eighths.ts"
+import { cutsOf, STEP } from "../../src/audio/cuts.ts"
+import { PIECE_SECONDS } from "../../src/audio/eighths.ts"
 import { openRecordings } from "../../src/audio/recordings.ts"
 import { mostRows } from "../../src/audio/tiles.ts"
 import { compile } from "../../src/compiler/compile.ts"
@@ -119,12 +120,13 @@ test("a long recording is cut where it is quietest, and pieces begin where rows 
   const samples = Float32Array.from({ length: 70 * second }, (_, at) => (at % 2) - 0.5)
   const silent = [20, 32].map((at) => at * second) // the first is not near an end of a piece
   for (const at of silent) samples.fill(0, at, at + second)
-  const cuts = cutsOf(samples)
-  for (const cut of cuts) expect(cut % ROW_SAMPLES).toBe(0)
+  const most = PIECE_SECONDS * second
+  const cuts = cutsOf(samples, most)
+  for (const cut of cuts) expect(cut % STEP).toBe(0)
   expect(cuts).toHaveLength(1)
   expect(cuts[0]).toBeGreaterThan(32 * second)
   expect(cuts[0]).toBeLessThan(33 * second)
-  expect(cutsOf(samples.subarray(0, PIECE_SECONDS * second))).toEqual([])
+  expect(cutsOf(samples.subarray(0, most), most)).toEqual([])
 })
 
 test.each<[string, object, RegExp]>([

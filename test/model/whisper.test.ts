@@ -153,15 +153,26 @@ test.each([
   240_000,
 )
 
+function planOf(decoder_layers: number) {
+  const fields = new Fields({ ...WHISPER, decoder_layers }, (what) => {
+    throw new Error(what)
+  })
+  const graph = decoder("whisper", readWhisper(fields))
+  return compile(graph, { format: "q0f16", activations: "float", kv: "f16" })
+}
+
 test("buffers are as many whatever the layers: cross keys wait for the layer before", () => {
-  const buffersOf = (decoder_layers: number) => {
-    const fields = new Fields({ ...WHISPER, decoder_layers }, (what) => {
-      throw new Error(what)
-    })
-    const graph = decoder("whisper", readWhisper(fields))
-    return compile(graph, { format: "q0f16", activations: "float", kv: "f16" }).buffers
-  }
-  expect(buffersOf(12)).toEqual(buffersOf(3))
+  expect(planOf(12).buffers).toEqual(planOf(3).buffers)
+})
+
+test("of a recording's rows keys and values of cross-attention are computed, and of words all else", () => {
+  const { steps } = planOf(2)
+  const ofRows = steps.flatMap(({ rows, op }) => (rows === "taken" ? [op] : []))
+  expect(ofRows).toEqual(["select", "matmul", "storeKv", "matmul", "storeKv"])
+  const layers = steps.map((step) => step.op === "storeKv" && [step.rows, step.place.layer])
+  expect(new Set(layers.filter(Boolean).map(String))).toEqual(
+    new Set(["wanted,0", "taken,0", "wanted,1", "taken,1"]),
+  )
 })
 
 const { isSkipped, why } = lackOf("vulkan")

@@ -27,6 +27,8 @@ export interface PieceListener {
 }
 
 export interface Pieces {
+  /** Of the recording's bytes. */
+  hash: string
   samples: number // at 16 kHz
   /** Each begins where the one before it ends. */
   pieces: readonly { rows: number; read(caller: Caller): Promise<Float32Array> }[]

@@ -14,16 +14,21 @@ export async function* replyOf(
   texts: AsyncIterable<string>,
   usage: CountedUsage,
 ): AsyncGenerator<ReplyEvent> {
+  for await (const text of trimmed(texts)) yield { kind: "content", choice: 0, text, logprobs: [] }
+  yield { kind: "finish", choice: 0, reason: "stop" }
+  yield { kind: "usage", usage: { ...usage, reasoningTokens: 0 } }
+}
+
+/** A text in parts, as they come, without blanks around all of it. */
+export async function* trimmed(parts: AsyncIterable<string>): AsyncGenerator<string> {
   let held = "" // blanks that may be the last
   let isBegun = false
-  for await (const piece of texts) {
-    const whole = isBegun ? held + piece : piece.trimStart()
+  for await (const part of parts) {
+    const whole = isBegun ? held + part : part.trimStart()
     const text = whole.trimEnd()
     held = whole.slice(text.length)
     if (text === "") continue
     isBegun = true
-    yield { kind: "content", choice: 0, text, logprobs: [] }
+    yield text
   }
-  yield { kind: "finish", choice: 0, reason: "stop" }
-  yield { kind: "usage", usage: { ...usage, reasoningTokens: 0 } }
 }

@@ -5,13 +5,7 @@
 // No window is told what the one before it said. One whose words are doubtful is tried again (tries.ts), but where they have been told as
 // they came.
 
-import {
-  type Constraint,
-  type EndEvent,
-  plainSampling,
-  type SamplingParams,
-  type TokenEvent,
-} from "../../engine/generation.ts"
+import { type Constraint, plainSampling, type SamplingParams } from "../../engine/generation.ts"
 import { problem } from "../../errors.ts"
 import { languages } from "../../languages.ts"
 import type { Caller } from "../../worker/lane.ts"
@@ -30,6 +24,7 @@ import { FROM_REQUEST } from "../rendering.ts"
 import type { Tokenizer } from "../tokenizer.ts"
 import { AlignThread } from "./align-thread.ts"
 import type { AlignmentHeads } from "./alignment.ts"
+import { asked, type Drawn } from "./asked.ts"
 import { type CountedUsage, replyOf } from "./reply.ts"
 import { oneOf, TimedWords, Words } from "./rules.ts"
 import { type Cut, segmentsIn } from "./segments.ts"
@@ -107,9 +102,6 @@ interface Asked {
   readGiven?: (given: Float32Array, from: number) => void
 }
 
-/** A token, and the one that ends a reply. */
-type Drawn = TokenEvent | EndEvent
-
 interface Attempt extends Judged {
   said: readonly number[]
   temperature: number
@@ -139,7 +131,7 @@ export function createTranscriber(options: TranscriberOptions, file: string): Tr
     const { audio, field, task, prompt } = request
     if (audio.length > MAX_AUDIO) throw tooManyBytes(field, audio.length, "audio")
     if (request.worded && "why" in alignment) throw wordless(alignment.why)
-    const asked =
+    const named =
       request.language === undefined ? undefined : knownLanguage(request.language, tokens)
     if (task === "translate" && tokens.translate === undefined) {
       const words =
@@ -152,7 +144,7 @@ export function createTranscriber(options: TranscriberOptions, file: string): Tr
     const usage = { promptTokens: 0, cachedTokens: 0, completionTokens: 0 }
     const hearing = { request, recording, caller, came, before, behind: [], usage }
     const first = await recording.rowsAt(0, caller)
-    const language = asked ?? (tokens.languages.size > 0 ? await spoken(first, hearing) : undefined)
+    const language = named ?? (tokens.languages.size > 0 ? await spoken(first, hearing) : undefined)
     const isTimed = request.timed || recording.samples > 30 * RATE
     const behind = language === undefined ? [] : [tokens.languages.get(language)!, tokens[task]!]
     const own = { ...hearing, behind: isTimed ? behind : [...behind, tokens.noTimes] }
@@ -192,8 +184,7 @@ export function createTranscriber(options: TranscriberOptions, file: string): Tr
     return event ? Math.exp(event.logprob!) : 0
   }
 
-  /** A reply's tokens as they come, and the one that ends it. Leaving ends it. */
-  async function* ask(
+  function ask(
     { request, recording, caller: { client, signal }, came, before, behind, usage }: Hearing,
     { frame, rows }: Window,
     { sampling, constraint, maxTokens, readGiven }: Asked,
@@ -202,7 +193,8 @@ export function createTranscriber(options: TranscriberOptions, file: string): Tr
     const soft = new Int32Array(listener.rows).fill(tokens.end) // rows stand in their place
     const prompt = Int32Array.from([...soft, ...before, tokens.start, ...behind])
     const hash = `${recording.hash} ${frame}`
-    const generation = await engine.generate(
+    return asked(
+      engine,
       {
         ...{ id, scope, client, prompt, field, sampling, maxTokens },
         media: {
@@ -217,22 +209,8 @@ export function createTranscriber(options: TranscriberOptions, file: string): Tr
         constraint,
         ...(readGiven && { readGiven: (given, from) => readGiven(given, from - prompt.length) }),
       },
-      signal,
+      { usage, signal },
     )
-    usage.promptTokens += generation.promptTokens
-    for await (const event of generation.choices[0]!) {
-      if (event.kind === "token") {
-        usage.completionTokens++
-        yield event
-        continue
-      }
-      usage.cachedTokens += generation.cachedTokens
-      if (event.problem) throw event.problem
-      signal.throwIfAborted()
-      if (event.token !== undefined) yield event
-      return
-    }
-    signal.throwIfAborted()
   }
 
   async function drawn(hearing: Hearing, window: Window, asked: Asked): Promise<Drawn[]> {
@@ -304,8 +282,8 @@ export function createTranscriber(options: TranscriberOptions, file: string): Tr
       return
     }
     const text = new Detokenizer(tokenizer, true)
-    const asked = { sampling, constraint: () => new Words(tokens) }
-    for await (const { token } of ask(hearing, window, asked)) {
+    const words = { sampling, constraint: () => new Words(tokens) }
+    for await (const { token } of ask(hearing, window, words)) {
       const piece = token! < tokens.end ? text.push(token!) : ""
       if (piece !== "") yield piece
     }

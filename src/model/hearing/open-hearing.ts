@@ -1,6 +1,6 @@
 // Opens what a model hears with, which lies in the folder that the model was opened from, or in a file beside a GGUF model.
 
-import type { AudioProcessing } from "../../audio/audio.ts"
+import { type AudioProcessing, isInPieces } from "../../audio/audio.ts"
 import { openWhole } from "../../closing.ts"
 import { PARAMS } from "../../hub/selection.ts"
 import type { ModelConfig } from "../config.ts"
@@ -39,25 +39,42 @@ import { GRANITE_TRANSCRIPTION, readGraniteAudio, readGraniteHearing } from "./g
 import { type GraniteConfig, graniteShapes, graniteTower } from "./granite-tower.ts"
 import { withGraniteComputed } from "./granite-weights.ts"
 import { openHearingMmproj } from "./mmproj.ts"
+import {
+  type MoonshineConfig,
+  moonshineShapes,
+  moonshineTower,
+  readMoonshineAdvice,
+  readMoonshineAudio,
+  readMoonshineHearing,
+} from "./moonshine.ts"
 import { readParakeetAudio, readParakeetHearing } from "./parakeet.ts"
 import { type ParakeetConfig, parakeetShapes, parakeetTower } from "./parakeet-tower.ts"
 import { withParakeetComputed } from "./parakeet-weights.ts"
+import type { PieceAdvice } from "./pieces.ts"
 import { readSpeechAdvice, type SpeechAdvice } from "./speech.ts"
 import { type HearingConfig, hearingShapes, hearingTower } from "./tower.ts"
 import type { OpenedTranscription } from "./transcripts.ts"
 
 export interface Hearing extends Sense {
-  config: HearingConfig | ConformerConfig | SamplesConfig | GraniteConfig | ParakeetConfig
+  config:
+    | HearingConfig
+    | ConformerConfig
+    | SamplesConfig
+    | GraniteConfig
+    | ParakeetConfig
+    | MoonshineConfig
   audio: AudioProcessing
   /** How it is asked for a transcription; absent: its processor knows no words for that. */
   transcription?: string | OpenedTranscription | undefined
   /** Of a Whisper, which does nothing else: what is advised on how it writes. */
   speech?: SpeechAdvice | undefined
+  /** Of another whose decoder attends to it, and does nothing else: how it is asked. */
+  pieces?: PieceAdvice | undefined
 }
 
 /** Whether such a model writes down what it hears, and nothing else. */
 export const onlyTranscribes = (hearing: Hearing | undefined): boolean =>
-  hearing?.speech !== undefined || hearing?.audio.cutting === "eighths"
+  hearing !== undefined && (hearing.speech !== undefined || isInPieces(hearing.audio))
 
 const EXTRACTOR = "preprocessor_config.json"
 const PROCESSOR = "processor_config.json"
@@ -85,7 +102,7 @@ export async function openHearing(
     const extractor = told ?? (await read(EXTRACTOR))
     const prepared = ear.prepared({ extractor, processor, tokens: await read(TOKENIZER) })
     const files = place.extractor && { [PLAIN]: fields.json, [EXTRACTOR]: extractor.json }
-    const isWhisper = "blocks" in ear.config && ear.config.projector === undefined
+    const isWhisper = "hasPlaces" in ear.config && ear.config.projector === undefined
     const speech = isWhisper && (await readSpeechAdvice(model, fields))
     const hearing = { ...sense, config: ear.config, ...prepared, close: () => closing.close() }
     return { ...hearing, ...(files && { files }), ...(speech && { speech }) }
@@ -124,7 +141,7 @@ export function hearingInside(
 interface Ear extends Reading {
   config: Hearing["config"]
   /** By what files of its processor say. */
-  prepared(files: AudioFiles): Pick<Hearing, "audio" | "transcription">
+  prepared(files: AudioFiles): Pick<Hearing, "audio" | "transcription" | "pieces">
 }
 
 /** In MLC's layout nothing of a tower is joined. */
@@ -175,6 +192,17 @@ function earOf({ fields, told }: Told, text: ModelConfig): Ear | undefined {
       ...parakeetReading(eighths),
       prepared: (files) => ({ audio: readParakeetAudio(fields, files) }),
     }
+  const strided = readMoonshineHearing(fields)
+  if (strided)
+    return {
+      config: strided,
+      naming: strided.naming,
+      ...moonshineReading(strided),
+      prepared: (files) => ({
+        audio: readMoonshineAudio(files),
+        pieces: readMoonshineAdvice(fields),
+      }),
+    }
   const config = readHearing(fields, text)
   return (
     config && {
@@ -193,6 +221,7 @@ function readingOf(config: Hearing["config"]): Omit<Reading, "naming"> {
   if ("asked" in config) return graniteReading(config)
   if ("subsampled" in config) return parakeetReading(config)
   if ("taps" in config) return conformerReading(config)
+  if ("strided" in config) return moonshineReading(config)
   return "samples" in config ? samplesReading(config) : whisperReading(config)
 }
 
@@ -228,6 +257,14 @@ function parakeetReading(config: ParakeetConfig): Omit<Reading, "naming"> {
     layers: { count: config.layers, field: "encoder_config.num_hidden_layers" },
     graph: () => parakeetTower(config),
     computed: (stored) => withParakeetComputed(stored, config),
+  }
+}
+
+function moonshineReading(config: MoonshineConfig): Omit<Reading, "naming"> {
+  return {
+    names: { shapes: moonshineShapes(config), ...APART },
+    layers: { count: config.blocks.length, field: "encoder_num_hidden_layers" },
+    graph: () => moonshineTower(config),
   }
 }
 

@@ -19,7 +19,7 @@ import {
   text,
 } from "../shape.ts"
 import { type Cut, cutIsSound, type Segment, type Slice } from "../slices.ts"
-import type { RowSet } from "../step-rows.ts"
+import { type RowSet, rowSets } from "../step-rows.ts"
 import type { AttentionOrder, WorkCount } from "./attention-work.ts"
 import type { KernelCode, OperandKind } from "./device.ts"
 import type { AskedName, ItemsName, Region, SamplingArray } from "./regions.ts"
@@ -80,8 +80,7 @@ function parseTape(json: string): Tape {
   return tape
 }
 
-const sets: readonly string[] = ["tokens", "wanted", "logits", "hidden"] satisfies RowSet[]
-const set = oneOf(sets)
+const set = oneOf(rowSets)
 const works: readonly string[] = [
   "chunks",
   "singles",
@@ -330,7 +329,7 @@ function checkTape(tape: Tape, manifest: Manifest, codeBytes: number): void {
   }
   const isAsked = (name: string) => name.startsWith("asked ") && asked.includes(name.slice(6))
   const isCounted = (name: string) =>
-    sets.includes(name) || name === "sequences" || isWork(name) || isAsked(name)
+    rowSets.some((rows) => rows === name) || name === "sequences" || isWork(name) || isAsked(name)
   for (const region of regions) {
     if ("group" in region) require(region.group < kvGroups.length, "a region's KV group")
     if (region.name === "states")

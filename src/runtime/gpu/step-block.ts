@@ -21,7 +21,7 @@ import {
 import { axisOf, coordinatesAlong, coordinatesOf, type Rotation, writeTurns } from "../rotation.ts"
 import { logOfShares, partOf } from "../sampling.ts"
 import { settled } from "../single.ts"
-import { type RowSet, StepRows } from "../step-rows.ts"
+import { type RowSet, rowSets, StepRows } from "../step-rows.ts"
 import { AttentionWork, WORK, type WorkCount } from "./attention-work.ts"
 import {
   type AskedName,
@@ -317,7 +317,7 @@ export class StepBlock {
 }
 
 function isRowSet(of: RowSet | CountName): of is RowSet {
-  return of === "tokens" || of === "wanted" || of === "logits" || of === "hidden"
+  return rowSets.some((set) => set === of)
 }
 
 /** Where results lie, in this step's block or in that of the one before. */

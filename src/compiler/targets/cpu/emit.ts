@@ -3,7 +3,7 @@
 // under kernels/ with literal shapes; the compiler unfolds them.
 
 import { type Manifest, readableTokens } from "../../../runtime/manifest.ts"
-import type { RowSet } from "../../../runtime/step-rows.ts"
+import { type RowSet, rowSets } from "../../../runtime/step-rows.ts"
 import { STEP_WORDS, stepFields } from "../../../runtime/step-words.ts"
 import { type Buffer, joinedBy, type Plan, readsWords, type Step, takenBy } from "../../plan.ts"
 import type { Source } from "../target.ts"
@@ -25,7 +25,6 @@ import {
   paddedColumns,
   ROWS_BEHIND,
   regionOf,
-  rowSets,
   rowTables,
   SAMPLERS,
   SCORES,

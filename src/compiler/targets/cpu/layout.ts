@@ -15,7 +15,7 @@ import {
   stateBytes,
 } from "../../../runtime/manifest.ts"
 import { BLOCK } from "../../../runtime/program.ts"
-import type { RowSet } from "../../../runtime/step-rows.ts"
+import { type RowSet, rowSets } from "../../../runtime/step-rows.ts"
 import { type Attention, valueDim } from "../../graph/graph.ts"
 import type { Codes, ParameterId, Plan, ProductInput, View } from "../../plan.ts"
 import { isHalves, keptBytes, keptParameters } from "./kept.ts"
@@ -67,7 +67,6 @@ export const expertTables = ["starts", "used", "row_of", "of_row"] as const
 export const expertName = (what: string) => `experts.${what}`
 
 export const bufferName = (id: number) => `b${id}`
-export const rowSets = ["tokens", "wanted", "logits", "hidden"] as const satisfies RowSet[]
 /** What the driver knows of every row of a set, and in how many bytes: see struct row_set. */
 export const rowTables = { token: 4, wanted: 4, runs: 12 } as const
 export const tableName = (rows: RowSet, table: keyof typeof rowTables) => `${rows}.${table}`

@@ -6,6 +6,7 @@
 
 import { createHash } from "node:crypto"
 import type { GroupCodecName } from "../../../runtime/format.ts"
+import { rowSets } from "../../../runtime/step-rows.ts"
 import type { Activation } from "../../graph/elementwise.ts"
 import { type Attention, valueDim } from "../../graph/graph.ts"
 import {
@@ -49,7 +50,7 @@ import { callText, callWords, rowCallOf, storageOf } from "./row-calls.ts"
  */
 const FAR = 1024
 
-/** In the order of enum step_kind and enum rows. */
+/** In the order of enum step_kind. */
 const stepKinds = [
   "ROW_BY_ROW",
   "PRODUCT",
@@ -59,7 +60,6 @@ const stepKinds = [
   "DELTA",
   "INDEX",
 ] as const
-const rowSets = ["tokens", "wanted", "logits", "hidden"] as const
 
 export interface StepCode {
   /** Lines: the functions that belong into the driver, and declarations of the others. */

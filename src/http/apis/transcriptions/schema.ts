@@ -25,7 +25,7 @@ export const TranscriptionRequest = Type.Object(
     }),
     language: optional(
       text,
-      "The language that is spoken, as a code (ISO 639-1): en. Told to the model; Whisper finds it out where it is left out, and Parakeet always.",
+      "The language that is spoken, as a code (ISO 639-1): en. Told to the model; Whisper finds it out where it is left out, and Parakeet always; Moonshine knows one.",
     ),
     prompt,
     response_format: optional(
@@ -104,7 +104,8 @@ const ofTokens = Type.Object({
 })
 
 const usage = Type.Union([ofTokens, duration], {
-  description: "Of a Whisper or a Parakeet the recording's seconds, of other models tokens.",
+  description:
+    "Of a Whisper, a Parakeet or a Moonshine the recording's seconds, of other models tokens.",
 })
 
 const seconds = Type.Number({ description: "In seconds." })

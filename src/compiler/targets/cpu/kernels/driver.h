@@ -167,16 +167,18 @@ static void make_runs(sinter_model *m, const sinter_step_arrays *s, struct row_s
 
 static void find_rows(sinter_model *m, const sinter_step_arrays *s) {
   struct row_set *tokens = &m->sets[TOKENS], *wanted = &m->sets[WANTED], *logits = &m->sets[LOGITS],
-                 *hidden = &m->sets[HIDDEN];
+                 *hidden = &m->sets[HIDDEN], *taken = &m->sets[TAKEN];
   for (int64_t i = 0; i < s->sequences; i++)
     for (int64_t t = s->starts[i]; t < s->starts[i + 1]; t++) m->sequence_of[t] = (int32_t)i;
   for (int64_t t = 0; t < s->total; t++) tokens->token[t] = (int32_t)t, m->wanted_of[t] = -1;
   for (int64_t i = 0; i < s->rows; i++) m->wanted_of[s->logit_rows[i]] = 0;
   for (int64_t i = 0; i < s->hidden_rows; i++) m->wanted_of[s->hidden_rows_of[i]] = 0;
   // What rows that are taken in become behind their keys and values nobody reads: see Manifest.words.
+  taken->count = 0;
   if (WORDS)
     for (int64_t t = 0; t < s->total; t++)
       if (s->tokens[t] < SEEN) m->wanted_of[t] = 0;
+      else taken->token[taken->count++] = (int32_t)t;
   tokens->count = s->total, wanted->count = 0, logits->count = s->rows,
   hidden->count = s->hidden_rows;
   for (int64_t t = 0; t < s->total; t++)

@@ -36,7 +36,7 @@ struct row_set {
   } *runs;  // tokens and wanted only
   int64_t run_count;
 };
-enum rows { TOKENS, WANTED, LOGITS, HIDDEN, ROW_SETS };
+enum rows { TOKENS, WANTED, LOGITS, HIDDEN, TAKEN, ROW_SETS };
 
 struct row_set_places {
   struct extent token, wanted, runs;
