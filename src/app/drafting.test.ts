@@ -311,7 +311,7 @@ describe("a layer of the model's own that guesses ahead", () => {
   test.each([
     [
       "llama-odd",
-      "llama-odd is of architecture llama; known: bailing_moe, deepseek_v3, ernie4_5_moe, exaone4",
+      "llama-odd is of architecture llama; known: bailing_moe, deepseek_v3, deepseek_v32, ernie4_5_moe, exaone4",
     ],
     ["qwen3-5", "guesses ahead, and qwen3-5 holds none that is known; choose another mode"],
   ])("%s has none", async (name, sentence) => {

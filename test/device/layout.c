@@ -56,7 +56,7 @@ int main(int count, char **values) {
   SAY(rows), SAY(hidden), SAY(rounded), SAY(made);
   SAY(starts), SAY(used), SAY(row_of), SAY(of_row);
 #undef SAY
-  const char *sets[ROW_SETS] = {"tokens", "wanted", "logits", "hidden"};
+  const char *sets[ROW_SETS] = {"tokens", "wanted", "logits", "hidden", "taken"};
   for (int set = 0; set < ROW_SETS; set++) {
     char name[32];
     const void *tables[] = {m->sets[set].token, m->sets[set].wanted, m->sets[set].runs};

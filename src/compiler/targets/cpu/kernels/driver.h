@@ -176,9 +176,10 @@ static void find_rows(sinter_model *m, const sinter_step_arrays *s) {
   // What rows that are taken in become behind their keys and values nobody reads: see Manifest.words.
   taken->count = 0;
   if (WORDS)
-    for (int64_t t = 0; t < s->total; t++)
+    for (int64_t t = 0; t < s->total; t++) {
       if (s->tokens[t] < SEEN) m->wanted_of[t] = 0;
       else taken->token[taken->count++] = (int32_t)t;
+    }
   tokens->count = s->total, wanted->count = 0, logits->count = s->rows,
   hidden->count = s->hidden_rows;
   for (int64_t t = 0; t < s->total; t++)
