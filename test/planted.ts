@@ -3507,8 +3507,24 @@ export const planted: readonly PlantedFault[] = [
 
   // ---- templates, calls, grammars
   {
+    what: "what spells a mark opens a call that nobody reads",
+    file: "src/chat/constraint.ts",
+    text: "marks: new Set(marks),",
+    fault: "marks: new Set(),",
+    test: "src/chat/constraint.test.ts",
+    name: "harmony",
+  },
+  {
+    what: "a byte that no text has begins a mark",
+    file: "src/chat/constraint.ts",
+    text: "return own.includes(NO_TEXT) ? nothing : own",
+    fault: "return own",
+    test: "src/chat/constraint.test.ts",
+    name: "atem",
+  },
+  {
     what: "what spells a mark counts as one beside the token",
-    file: "src/chat/reply.ts",
+    file: "src/chat/markers.ts",
     text: "tokens.length > 0 ? asTokens : asSpelled",
     fault: "tokens.length > 9 ? asTokens : asSpelled",
     test: "src/chat/reply.test.ts",

@@ -8,7 +8,7 @@ import type { Constraint } from "../engine/generation.ts"
 import { LruMap } from "../lru.ts"
 import type { Caller } from "../worker/lane.ts"
 import { type CompileLimits, CompileThread } from "./compile-thread.ts"
-import type { ConstraintHandle, ConstraintOptions } from "./constraint.ts"
+import { type ConstraintHandle, type ConstraintOptions, grammarOptions } from "./constraint.ts"
 import type { ResponseFormat, SchemaVerdict } from "./conversation.ts"
 import { type Arguments, type ConstraintSpec, keyOf } from "./grammars.ts"
 import {
@@ -50,11 +50,9 @@ export class ConstraintThreads {
   #sequences = 0
 
   constructor(options: ConstraintOptions, limits: Partial<ConstraintLimits> = {}) {
-    const { toolFormat, tokens } = options
-    const { stripsLeadingSpace } = tokens
-    this.#words = Math.ceil(tokens.size / 32)
+    this.#words = Math.ceil(options.tokens.size / 32)
     this.#compiledMilliseconds = limits.compiledMilliseconds ?? QUICKLY_COMPILED
-    this.#compiler = new CompileThread({ toolFormat, stripsLeadingSpace }, limits.compiling)
+    this.#compiler = new CompileThread(grammarOptions(options), limits.compiling)
     this.#threads = {
       quick: maskThread(options, { ...QUICK, ...limits.quick }),
       slow: maskThread(options, { ...SLOW, ...limits.slow }),

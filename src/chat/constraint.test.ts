@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest"
 import type { Constraint, GenerationEvent } from "../engine/generation.ts"
 import { createChat } from "./chat.ts"
 import type { ChatRequest, ReplyEvent, Tool } from "./conversation.ts"
-import { type FormatName, formats, openingOf } from "./formats/formats.ts"
+import { type Format, type FormatName, formats, openingOf } from "./formats/formats.ts"
 import { Text } from "./jinja/text.ts"
 import { openTemplate } from "./template.ts"
 import { openTokenizer, type Tokenizer } from "./tokenizer.ts"
@@ -43,8 +43,8 @@ async function openModel(format: FormatName) {
   const name = { hermes: "qwen", llama3: "llama3", mistral: "mistral" }[format as string] ?? "qwen"
   const read = (file: string) => readFileSync(`${folder}/${name}/${file}`, "utf8")
   const { bos_token, eos_token, chat_template } = JSON.parse(read("tokenizer_config.json"))
-  const mark = openingOf(formats[format], [""])?.mark
-  const tokens = withToken(JSON.parse(read("tokenizer.json")), mark)
+  const marks = [openingOf(formats[format], [""])?.mark ?? [], controlOf(format)].flat()
+  const tokens = marks.reduce(withToken, JSON.parse(read("tokenizer.json")))
   const tokenizer = await openTokenizer(JSON.stringify(tokens), "tokenizer.json", 1000)
   const source = ["hermes", "llama3", "mistral"].includes(format) ? chat_template : "{{ tools }}"
   const specialTokens = { ...(bos_token && { bos_token }), eos_token }
@@ -55,10 +55,16 @@ async function openModel(format: FormatName) {
   }
 }
 
-/** The tokenizer with a token that opens calls, which only the models that write it have. */
-function withToken(tokenizer: { added_tokens: { id: number; content: string }[] }, mark?: string) {
+/** Marks of which only the tokens count. */
+function controlOf(format: FormatName): readonly string[] {
+  const { byTokens, marks }: Format = formats[format]
+  return byTokens ? marks.filter((mark) => mark.startsWith("<|")) : []
+}
+
+/** The tokenizer with a token that only the models have which write it. */
+function withToken(tokenizer: { added_tokens: { id: number; content: string }[] }, mark: string) {
   const { added_tokens: added } = tokenizer
-  if (mark === undefined || added.some(({ content }) => content === mark)) return tokenizer
+  if (added.some(({ content }) => content === mark)) return tokenizer
   const last = added.reduce((one, other) => (one.id > other.id ? one : other))
   return { ...tokenizer, added_tokens: [...added, { ...last, id: last.id + 1, content: mark }] }
 }
@@ -484,7 +490,7 @@ test("in channels an answer and a call are messages, behind thinking or not", as
   }
   const toolChoice = { mode: "required", names: ["get_weather"] } as const
   const more = { tools: TOOLS, toolChoice, format: { schema } }
-  for (const begun of ["<|channel|>c", `${thinking}<|`]) {
+  for (const begun of ["<|channel|>c", `${thinking}<|channel|>`]) {
     const { calls, reason, content } = await ask(more, begun)
     expect([content, calls.length, reason]).toEqual(["", 1, "tool_calls"])
     assertValid(calls)

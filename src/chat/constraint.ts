@@ -1,13 +1,13 @@
 // What a reply is held to, where it is made: a grammar and the model's vocabulary make a constraint.
 
 import type { Constraint } from "../engine/generation.ts"
-import { Vocabulary } from "../grammar/grammar.ts"
+import { bytesOf, NO_TEXT, Vocabulary } from "../grammar/grammar.ts"
 import type { ResponseFormat, SchemaVerdict } from "./conversation.ts"
 import type { TokenTexts } from "./detokenizer.ts"
 import { type FormatName, formats } from "./formats/formats.ts"
-import { type Arguments, type ConstraintSpec, Grammars } from "./grammars.ts"
+import { type Arguments, type ConstraintSpec, type GrammarOptions, Grammars } from "./grammars.ts"
 import { Lookahead } from "./lookahead.ts"
-import type { Markers } from "./markers.ts"
+import { asTokens, type Markers, tokensOf } from "./markers.ts"
 import { marksOf } from "./reasoning.ts"
 import type { Tokenizer } from "./tokenizer.ts"
 
@@ -22,6 +22,8 @@ export interface ConstraintOptions {
   tokens: TokenTexts & { readonly size: number }
   /** Special tokens that may be written, because they mark calls or thinking. */
   visible: ReadonlySet<number>
+  /** Those of them whose spelling is none of theirs. */
+  marks?: ReadonlySet<number>
   ends: readonly number[]
   toolFormat: FormatName
 }
@@ -33,9 +35,7 @@ export class Constraints {
 
   /** @param grammars where they are not those of the tools' format */
   constructor(options: ConstraintOptions, grammars?: Grammars) {
-    const { toolFormat, tokens } = options
-    const { stripsLeadingSpace } = tokens
-    this.#grammars = grammars ?? new Grammars({ toolFormat, stripsLeadingSpace })
+    this.#grammars = grammars ?? new Grammars(grammarOptions(options))
     this.#vocabulary = readVocabulary(options)
   }
 
@@ -55,14 +55,26 @@ export class Constraints {
   close(): void {}
 }
 
-function readVocabulary({ tokens, visible, ends }: ConstraintOptions): Vocabulary {
+/** What grammars need to know of it. */
+export function grammarOptions({ toolFormat, tokens, marks }: ConstraintOptions): GrammarOptions {
+  const { stripsLeadingSpace } = tokens
+  return { toolFormat, stripsLeadingSpace, byTokens: marks !== undefined && marks.size > 0 }
+}
+
+function readVocabulary({ tokens, visible, marks, ends }: ConstraintOptions): Vocabulary {
   const { size, bytes, special } = tokens
   const nothing = new Uint8Array(0)
-  const texts = Array.from({ length: size }, (_, id) =>
-    special.has(id) && !visible.has(id) ? nothing : bytes.of(id),
-  )
+  const texts = Array.from({ length: size }, (_, id) => {
+    if (special.has(id) && !visible.has(id)) return nothing
+    const own = bytes.of(id)
+    if (!marks || marks.size === 0) return own
+    if (marks.has(id)) return bytesOf(asTokens(UTF8.decode(own)))
+    return own.includes(NO_TEXT) ? nothing : own // a byte alone would begin a mark
+  })
   return new Vocabulary(texts, ends, visible)
 }
+
+const UTF8 = new TextDecoder()
 
 /** What a tokenizer and a way to write calls and thinking say together. */
 export function constraintOptions(
@@ -73,12 +85,14 @@ export function constraintOptions(
 ): ConstraintOptions {
   const { bytes, special, stripsLeadingSpace } = tokenizer
   const size = Math.min(tokenizer.size, vocabulary) // tokens behind it are read and never drawn
-  const { marks } = formats[toolFormat]
+  const format = formats[toolFormat]
   const thinking = markers ? marksOf(markers) : []
-  const visible = [...marks, ...thinking].flatMap((mark) => tokenizer.control(mark) ?? [])
+  const visible = [...format.marks, ...thinking].flatMap((mark) => tokenizer.control(mark) ?? [])
+  const marks = [markers, format].flatMap((of) => tokensOf(tokenizer, of))
   return {
     tokens: { size, bytes, special, stripsLeadingSpace },
     visible: new Set(visible),
+    marks: new Set(marks),
     ends: [...ends],
     toolFormat,
   }

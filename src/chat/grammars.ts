@@ -26,8 +26,9 @@ import { argumentsSchema, CompiledSchemas, formatSchema, textOf } from "./compil
 import type { LanguageFormat, ResponseFormat, SchemaVerdict, Tool } from "./conversation.ts"
 import { type ArgumentKind, kindOfArgument, namesOfArguments } from "./formats/argument-kinds.ts"
 import type { ArgumentForm, CallableTool, CallGrammar } from "./formats/call-grammar.ts"
-import { type FormatName, formats, openingOf } from "./formats/formats.ts"
-import type { Markers } from "./markers.ts"
+import { type Format, type FormatName, formats, openingOf } from "./formats/formats.ts"
+import { asSpelled, asTokens, type Markers, type Spelling } from "./markers.ts"
+import { wordsOf } from "./reasoning.ts"
 
 /** What of a tool its arguments are held to. */
 export type Arguments = Pick<Tool, "name" | "parameters" | "input" | "strict" | "field">
@@ -52,6 +53,8 @@ export interface CompiledGrammar {
 export interface GrammarOptions {
   /** How calls are written. */
   toolFormat: FormatName
+  /** How marks of which tokens alone count are written. */
+  byTokens?: boolean
   /** Whether decoding drops one blank at the very start of a text. */
   stripsLeadingSpace: boolean
 }
@@ -68,7 +71,8 @@ export class Grammars {
   constructor(options: GrammarOptions, schemas = new CompiledSchemas()) {
     this.#options = options
     this.#schemas = schemas
-    this.#calls = formats[options.toolFormat].grammar
+    const { grammar, byTokens = grammar }: Format = formats[options.toolFormat]
+    this.#calls = options.byTokens ? byTokens : grammar
   }
 
   /** Throws the problem that refuses a schema. */
@@ -132,7 +136,9 @@ export class Grammars {
 
   /** The reply without its thinking. */
   #answerPart({ calls, format, reasoning }: ConstraintSpec, unenforced: string[]): Part {
-    const value = format && answering(formatPart(format, this.#schemas), reasoning)
+    const value =
+      format &&
+      answering(formatPart(format, this.#schemas), reasoning?.markers, this.#spelling(reasoning))
     if (!calls) return value ?? text([], false)
     const tools = this.#callable(calls.tools, unenforced)
     const must = this.#calls.calls(tools, calls.most)
@@ -143,11 +149,13 @@ export class Grammars {
   /** A model may think first, between its markers, and writes line breaks after them; a call ends its thinking as well. */
   #afterThinking(answer: Part, { calls, format, reasoning }: ConstraintSpec): Part {
     if (!reasoning || reasoning.over) return answer
-    const { open, close, begins, lead, inChannels } = reasoning.markers
+    const { lead, inChannels } = reasoning.markers
+    const spelling = this.#spelling(reasoning)
+    const { open, close, begins } = wordsOf(reasoning.markers, spelling)
     const mustAnswer = calls?.required || format !== undefined
     if (inChannels) {
       if (!mustAnswer) return answer // free text, and its thinking is
-      const thinking = until(close, sequence(literal(START), answer))
+      const thinking = until(close, sequence(literal(spelling(START)), answer))
       return reasoning.inside ? thinking : choice(answer, sequence(literal(open), thinking))
     }
     const between = begins ? [begins] : ["\n", "\n\n"]
@@ -159,6 +167,10 @@ export class Grammars {
     if (reasoning.inside) return thinking
     const first = choice(then, sequence(literal(open), thinking))
     return lead === undefined ? first : sequence(literal(lead), first)
+  }
+
+  #spelling(reasoning: ConstraintSpec["reasoning"]): Spelling {
+    return this.#options.byTokens && reasoning?.markers.byTokens ? asTokens : asSpelled
   }
 
   #callIn(answer: Part, calls: ConstraintSpec["calls"]): TokenTriggers | undefined {
@@ -185,11 +197,11 @@ export function keyOf({ calls, format, reasoning, continues = false }: Constrain
 }
 
 /** The message that an answer is, where replies are messages; between marks, where the model knows some, or without. */
-function answering(answer: Part, reasoning: ConstraintSpec["reasoning"]): Part {
-  if (reasoning?.markers.inChannels) return sequence(literal(ANSWER), answer)
-  if (!reasoning?.markers.answer) return answer
-  const { begins } = reasoning.markers
-  const [open, close] = reasoning.markers.answer
+function answering(answer: Part, markers: Markers | undefined, spelling: Spelling): Part {
+  if (markers?.inChannels) return sequence(literal(spelling(ANSWER)), answer)
+  if (!markers?.answer) return answer
+  const { begins } = markers
+  const [open, close] = wordsOf(markers, spelling).answer!
   if (begins) return choice(answer, sequence(literal(open), answer)) // a token ends it
   const between = (blank: string) => sequence(literal(open + blank), answer, literal(blank + close))
   return choice(answer, between(""), between("\n"))

@@ -1,6 +1,9 @@
 // What tells thinking from the answer, and what text becomes that is read for it: the words that reasoning.ts and channels.ts
 // share.
 
+import { HALF } from "../grammar/grammar.ts"
+import type { Tokenizer } from "./tokenizer.ts"
+
 export interface Markers {
   open: string
   close: string
@@ -20,14 +23,25 @@ export interface Markers {
   byTokens?: true
 }
 
-/** In the place of the "<" of such a token, in texts that are read: half a character, which no tokens spell. */
-const HALF = "\udc3c"
-
-/** How texts that are read have the words of marks: as tokens alone may write them, or as they are spelled. */
+/** How texts that are read, and grammars, have the words of marks: as tokens alone may write them, or as they are spelled. */
 export type Spelling = (words: string) => string
 
 export const asTokens: Spelling = (words) => words.replaceAll("<|", `${HALF}|`)
 export const asSpelled: Spelling = (words) => words
+
+/** Tokens that marks of thinking or of calls are, where no spelling counts; none where the tokenizer lacks one of them. */
+export function tokensOf(
+  tokenizer: Pick<Tokenizer, "control">,
+  { byTokens, marks = [] }: { byTokens?: unknown; marks?: readonly string[] } = {},
+): readonly number[] {
+  if (!byTokens) return []
+  const ours = marks.filter((mark) => mark.startsWith("<|"))
+  const tokens = ours.map((mark) => tokenizer.control(mark))
+  return tokens.every((token) => token !== undefined) ? tokens : []
+}
+
+export const spellingOf = (tokens: readonly number[]): Spelling =>
+  tokens.length > 0 ? asTokens : asSpelled
 
 /** A text that has been read, as it is sent: of the same length. */
 export const unread = (text: string): string => text.replaceAll(HALF, "<")

@@ -100,10 +100,10 @@ export function splitterFor(
     : new ReasoningSplitter(wordsOf(markers, spelling), at, opening)
 }
 
-/** What is looked for in a text. */
-type Words = Pick<Markers, "open" | "close" | "answer" | "begins">
+/** What is looked for in a text, and held to. */
+export type Words = Pick<Markers, "open" | "close" | "answer" | "begins">
 
-const wordsOf = ({ open, close, answer, begins }: Words, spelling: Spelling): Words => ({
+export const wordsOf = ({ open, close, answer, begins }: Words, spelling: Spelling): Words => ({
   open: spelling(open),
   close: spelling(close),
   ...(answer && { answer: [spelling(answer[0]), spelling(answer[1])] }),

@@ -14,7 +14,15 @@ import { Detokenizer } from "./detokenizer.ts"
 import { characters, type Echo, EchoedTokens } from "./echo.ts"
 import { CallReader, type Format, type Opening } from "./formats/formats.ts"
 import type { CallPiece, Tools } from "./formats/input.ts"
-import { asSpelled, asTokens, type Markers, type Piece, type Splitter, unread } from "./markers.ts"
+import {
+  asTokens,
+  type Markers,
+  type Piece,
+  type Splitter,
+  spellingOf,
+  tokensOf,
+  unread,
+} from "./markers.ts"
 import { merged } from "./merged.ts"
 import { marksOf, splitterFor, type ThinkingAt } from "./reasoning.ts"
 import { Stops, StopTable } from "./stops.ts"
@@ -114,7 +122,6 @@ class ChoiceReader {
       tokensOf(tokenizer, calls?.format),
     ]
     this.#marks = new Set([...ofThinking, ...ofCalls])
-    const spellingOf = (tokens: readonly number[]) => (tokens.length > 0 ? asTokens : asSpelled)
     this.#thinking =
       reasoning &&
       splitterFor(reasoning.markers, placeOf(reasoning), opening, spellingOf(ofThinking))
@@ -293,17 +300,6 @@ class ChoiceReader {
 function placeOf({ inside, over }: NonNullable<Reading["reasoning"]>): ThinkingAt {
   if (over) return "over"
   return inside ? "inside" : "ahead"
-}
-
-/** Tokens that marks are, where no spelling counts; none where the tokenizer lacks one of them. */
-function tokensOf(
-  tokenizer: Tokenizer,
-  { byTokens, marks = [] }: Pick<Markers, "byTokens" | "marks"> = {},
-): readonly number[] {
-  if (!byTokens) return []
-  const ours = marks.filter((mark) => mark.startsWith("<|"))
-  const tokens = ours.map((mark) => tokenizer.control(mark))
-  return tokens.every((token) => token !== undefined) ? tokens : []
 }
 
 const MAX_TEXTS = 4096

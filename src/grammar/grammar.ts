@@ -25,13 +25,16 @@ import { bounded, MAX_WORK, MAX_WORK_IN_ALL, TooLarge, worked } from "./work.ts"
 
 export { compileLanguage, type Language, LanguageRefusal } from "./languages/languages.ts"
 export {
+  bytesOf,
   choice,
+  HALF,
   inNotation,
   inPython,
   list,
   literal,
   type MembersForm,
   members,
+  NO_TEXT,
   type Part,
   remainder,
   sequence,

@@ -28,9 +28,19 @@ export interface Rule {
   part: Part
 }
 
+/** Stands in texts for the first character of a mark that only a token can write: half a character, which no text has. */
+export const HALF = "\udc3c"
+export const NO_TEXT = 0xff // a byte of no character
+
+/** A text as grammars read it. */
+export function bytesOf(text: string): Buffer {
+  const parts = text.split(HALF).map((part) => Buffer.from(part))
+  return Buffer.concat(parts.flatMap((part, i) => (i === 0 ? [part] : [Buffer.of(NO_TEXT), part])))
+}
+
 /** Exactly this text. */
 export function literal(text: string): Part {
-  return { kind: "literal", bytes: Buffer.from(text) }
+  return { kind: "literal", bytes: bytesOf(text) }
 }
 
 /** One after the other. */
@@ -450,7 +460,7 @@ export class Text {
   private add(root: number, { open, then }: Trigger): void {
     if (open === "") throw new Error("internal: a trigger without bytes")
     let state = root
-    for (const byte of Buffer.from(open)) {
+    for (const byte of bytesOf(open)) {
       let to = this.moves[state]!.get(byte)
       if (to === undefined) {
         to = this.state()

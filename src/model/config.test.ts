@@ -432,6 +432,8 @@ test.each<[Json, string | RegExp]>([
   [{ ...deberta, pos_att_type: "c2p" }, 'pos_att_type is "c2p"; known: c2p and p2c, both'],
   [{ ...deberta, conv_kernel_size: 3 }, "conv_kernel_size is not 0; known: layers without"],
   [{ ...deberta, attention_head_size: 4 }, "attention_head_size is 4; known: 8"],
+  [{ ...deberta, position_buckets: 1 }, "position_buckets is 1, too few for a half"],
+  [{ ...deberta, max_position_embeddings: 1e7 }, "is 10000000; 1048576 are the most"],
   [{ ...deberta, position_buckets: 256 }, "position_buckets is 256, too many for 128 distances"],
   [{ model_type: "nomic_bert", causal: true }, "causal is true; only false is known"],
   [{ model_type: "nomic_bert", rotary_scaling_factor: 2 }, "rotary_scaling_factor is given"],

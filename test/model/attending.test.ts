@@ -143,6 +143,12 @@ test.each<[string, string, object, RegExp]>([
     /decoder_num_key_value_heads is 1; only 2/,
   ],
   [
+    "a beginning that is no token",
+    "config.json",
+    { decoder_start_token_id: 23 },
+    /decoder_start_token_id is 23, not between 0 and 22/,
+  ],
+  [
     "loudness made even",
     "preprocessor_config.json",
     { do_normalize: true },

@@ -9,6 +9,7 @@
 //     </atem:function_calls><|eom|>
 
 import { choice, list, literal, type Part, sequence, text } from "../../grammar/grammar.ts"
+import { asSpelled, asTokens, type Spelling } from "../markers.ts"
 import type { CallableTool, CallGrammar, CallText } from "./call-grammar.ts"
 import { type Input, NotACall, type Reading, type Tools } from "./input.ts"
 import { formOf, invokes, marks, readInvokes, rest, upTo, written } from "./parameters.ts"
@@ -29,18 +30,23 @@ const USER = "user"
 export const atem = {
   family,
   marks: ["<|start|>", MESSAGE, END, CALLS, spelling.all[1]],
-  grammar: {
+  grammar: grammarBy(asSpelled),
+  byTokens: grammarBy(asTokens),
+  written: (calls: readonly CallText[]) => calls.map(message).join(NEXT),
+}
+
+function grammarBy(marked: Spelling): CallGrammar {
+  return {
     form: formOf(spelling),
     calls: (tools, most) => {
       const messages = tools.map((tool) =>
-        sequence(literal(TO + tool.name + MESSAGE + CALLS), callPart([tool])),
+        sequence(literal(TO + tool.name + marked(MESSAGE) + CALLS), callPart([tool])),
       )
-      return list(choice(...messages), literal(NEXT), 1, most)
+      return list(choice(...messages), literal(marked(NEXT)), 1, most)
     },
     // biome-ignore lint/suspicious/noThenProperty: nobody awaits a trigger
     text: (tools, most) => text([{ open: CALLS, then: callPart(tools) }], most > 1),
-  } satisfies CallGrammar,
-  written: (calls: readonly CallText[]) => calls.map(message).join(NEXT),
+  }
 }
 
 /** Behind the mark. */

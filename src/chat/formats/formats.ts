@@ -28,8 +28,8 @@ export interface Format {
   family: families.Family
   /** Marks that may be special tokens, which show as nothing unless they are asked for. */
   marks: readonly string[]
-  /** Where those that begin with <| are tokens, their spelling is text like any other. */
-  byTokens?: true
+  /** What it is held to where those that begin with <| are tokens, whose spelling is text like any other; absent: it counts. */
+  byTokens?: CallGrammar
   /** What in a chat template shows that the model writes calls this way; undefined: nothing does. */
   shownBy: RegExp | undefined
   /** What the model is held to where it writes calls: of what the family reads, one form. */
@@ -53,7 +53,6 @@ export const formats = {
   harmony: {
     models: "gpt-oss",
     marks: channels.marks!,
-    byTokens: true,
     shownBy: /<\|channel\|>/,
     ...harmony,
   },
@@ -183,7 +182,6 @@ export const formats = {
   },
   atem: {
     models: "Muse Glimmer",
-    byTokens: true,
     shownBy: /<atem:function_calls>/,
     ...atem,
   },

@@ -6,6 +6,7 @@
 
 import { choice, literal, type Part, sequence, type Trigger, text } from "../../grammar/grammar.ts"
 import { CHANNEL, START } from "../channels.ts"
+import { asSpelled, asTokens, type Spelling } from "../markers.ts"
 import type { CallableTool, CallGrammar, CallText } from "./call-grammar.ts"
 import { type Input, NotACall, type Reading, type Tools } from "./input.ts"
 import { readValue } from "./json.ts"
@@ -26,10 +27,24 @@ const MAX_HEADER = 256 // characters
 
 export const harmony = {
   family,
-  grammar: {
+  grammar: grammarBy(asSpelled),
+  byTokens: grammarBy(asTokens),
+  written: (calls: readonly CallText[]) =>
+    calls.map(({ name, arguments: json }) => OPEN + name + NAMED + json).join("\n"),
+}
+
+function grammarBy(spelling: Spelling): CallGrammar {
+  // biome-ignore lint/suspicious/noThenProperty: nobody awaits a trigger
+  const opens = (open: string, part: Part): Trigger => ({ open: spelling(open), then: part })
+  /** A call from its name on. */
+  const rests = (tools: readonly CallableTool[], headers: readonly string[] = [NAMED]): Part => {
+    const header = choice(...headers.map((each) => literal(spelling(each))))
+    return choice(...tools.map(({ name, json }) => sequence(literal(name), header, json)))
+  }
+  return {
     calls: (tools) =>
       choice(
-        sequence(literal(OPEN), rests(tools)),
+        sequence(literal(spelling(OPEN)), rests(tools)),
         sequence(literal(CALL), rests(tools, CHANNELS)),
       ),
     text: (tools) => {
@@ -39,20 +54,7 @@ export const harmony = {
       // The prompt ends with the role, and the reply begins behind it.
       return text(anywhere, false, [opens(CALL, namedFirst)])
     },
-  } satisfies CallGrammar,
-  written: (calls: readonly CallText[]) =>
-    calls.map(({ name, arguments: json }) => OPEN + name + NAMED + json).join("\n"),
-}
-
-function opens(open: string, part: Part): Trigger {
-  // biome-ignore lint/suspicious/noThenProperty: nobody awaits a trigger
-  return { open, then: part }
-}
-
-/** A call from its name on. */
-function rests(tools: readonly CallableTool[], headers: readonly string[] = [NAMED]): Part {
-  const header = choice(...headers.map(literal))
-  return choice(...tools.map(({ name, json }) => sequence(literal(name), header, json)))
+  }
 }
 
 function* family(input: Input, tools: Tools): Reading<void> {

@@ -54,9 +54,15 @@ function refuseOthers(fields: Fields): void {
       throw fields.wrong(name, `is ${JSON.stringify(fields.json[name])}; known: ${known}`)
 }
 
+/** A table has two numbers for each. */
+const MAX_POSITIONS = 2 ** 20
+
 function readRelative(fields: Fields, positions: number): Relative {
+  if (positions > MAX_POSITIONS)
+    throw fields.wrong("max_position_embeddings", `is ${positions}; ${MAX_POSITIONS} are the most`)
   const most = unlessNegative(fields, "max_relative_positions") ?? positions
   const span = unlessNegative(fields, "position_buckets")
+  if (span === 1) throw fields.wrong("position_buckets", "is 1, too few for a half that is shared")
   if (span !== undefined && most - 1 <= Math.floor(span / 2))
     throw fields.wrong("position_buckets", `is ${span}, too many for ${most} distances`)
   const norms = fields.text("norm_rel_ebd", "none").toLowerCase().split("|")

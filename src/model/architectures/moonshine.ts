@@ -64,6 +64,10 @@ export function readMoonshineLayers(
 export const readMoonshineTokens = (fields: Fields) =>
   fields.count("max_position_embeddings", MOONSHINE.max_position_embeddings, 2)
 
+/** The one that asks. */
+export const readMoonshineBegin = (fields: Fields) =>
+  fields.count("decoder_start_token_id", 1, 0, fields.count("vocab_size", MOONSHINE.vocab_size) - 1)
+
 export function readMoonshine(fields: Fields): ModelConfig {
   const config = readMoonshineLayers(fields, "decoder", PIECE_ROWS + readMoonshineTokens(fields))
   return {

@@ -24,6 +24,7 @@ import { neighboursOf } from "../architectures/glm4.ts"
 import {
   PIECE_ROWS,
   PIECE_SECONDS,
+  readMoonshineBegin,
   readMoonshineLayers,
   readMoonshineTokens,
 } from "../architectures/moonshine.ts"
@@ -130,7 +131,7 @@ export function readMoonshineAudio({ extractor }: AudioFiles): StridedProcessing
 }
 
 export const readMoonshineAdvice = (fields: Fields): PieceAdvice => ({
-  begin: fields.count("decoder_start_token_id", 1, 0),
+  begin: readMoonshineBegin(fields),
   most: readMoonshineTokens(fields),
 })
 
