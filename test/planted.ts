@@ -2193,6 +2193,14 @@ export const planted: readonly PlantedFault[] = [
     test: "test/model/cpu.test.ts",
   },
   {
+    what: "each thread's share of a latent key's query heads leaves its rows where the first one does",
+    file: "src/compiler/targets/cpu/kernels/driver_types.h",
+    text: "item->out += from * value_dim(a)",
+    fault: "item->out += 0 * value_dim(a)",
+    test: "test/model/cpu.test.ts",
+    name: "or its queries",
+  },
+  {
     what: "halves are rounded up where MLC rounds them to even",
     file: "src/model/weights/convert.ts",
     text: "Math.max(0, nearestEven(centred))",
