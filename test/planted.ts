@@ -2201,6 +2201,14 @@ export const planted: readonly PlantedFault[] = [
     name: "or its queries",
   },
   {
+    what: "a square of a latent key's columns is turned with two of its rows in each other's places",
+    file: "src/compiler/targets/cpu/kernels/turning.h",
+    text: "HIGH_8 4, 12, 5, 13,",
+    fault: "HIGH_8 5, 13, 4, 12,",
+    test: "test/model/cpu.test.ts",
+    name: "q0bf16 with activations in float",
+  },
+  {
     what: "halves are rounded up where MLC rounds them to even",
     file: "src/model/weights/convert.ts",
     text: "Math.max(0, nearestEven(centred))",
