@@ -2193,6 +2193,22 @@ export const planted: readonly PlantedFault[] = [
     test: "test/model/cpu.test.ts",
   },
   {
+    what: "each thread's share of a latent key's query heads leaves its rows where the first one does",
+    file: "src/compiler/targets/cpu/kernels/driver_types.h",
+    text: "item->out += from * value_dim(a)",
+    fault: "item->out += 0 * value_dim(a)",
+    test: "test/model/cpu.test.ts",
+    name: "or its queries",
+  },
+  {
+    what: "a square of a latent key's columns is turned with two of its rows in each other's places",
+    file: "src/compiler/targets/cpu/kernels/turning.h",
+    text: "HIGH_8 4, 12, 5, 13,",
+    fault: "HIGH_8 5, 13, 4, 12,",
+    test: "test/model/cpu.test.ts",
+    name: "q0bf16 with activations in float",
+  },
+  {
     what: "halves are rounded up where MLC rounds them to even",
     file: "src/model/weights/convert.ts",
     text: "Math.max(0, nearestEven(centred))",

@@ -98,15 +98,25 @@ describe.skipIf(isLeftOut(compiler))(needsCompiler, () => {
     BUILD,
   )
 
-  test.each(["f32", "f16", "q8"] as const)(
-    "one thread or several that share a KV head's context (%s): the same bits",
-    async (kv) => {
-      const plan = compile(smallGraph(), { format: "q0f32", activations: "float", kv })
+  const plain = { format: "q0f32", activations: "float" } as const
+  const inKeys = { hidden: 72, intermediate: 100, hasOrder: true, latent: 14, hasStates: true }
+  test.each([
+    ["f32", {}, plain],
+    ["f16", {}, plain],
+    ["q8", {}, plain],
+    // A plan that is judged above.
+    ["q8", inKeys, { format: "q4f16_1", activations: "int8" }],
+  ] as const)(
+    "one thread or several that share a KV head's context or its queries (%s, %o): the same bits",
+    async (kv, shape, options) => {
+      const plan = compile(smallGraph(shape), { ...options, kv })
       const { path } = await shelvedCpu(plan)
+      const limits = limitsFor(plan, { blocks: 50, tokens: 511, sequences: 1, rows: 1 })
+      const program = [join(import.meta.dirname, "pieces.ts"), path]
       const bits = [1, 3, 7].map((threads) =>
         execFileSync(
           process.execPath,
-          ["--import", "tsx", join(import.meta.dirname, "pieces.ts"), path, String(threads)],
+          ["--import", "tsx", ...program, String(threads), JSON.stringify(limits)],
           { encoding: "utf8" },
         ),
       )

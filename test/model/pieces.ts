@@ -1,15 +1,14 @@
-// Prints a hash of the logits that a library computes with so many threads for one token behind a long context, which it takes in
-// pieces where there are more threads than heads of keys. A process for each count: see bits.ts.
+// Prints a hash of the logits that a library of these limits (JSON) computes with so many threads for one token behind a long context,
+// which it takes in pieces where there are more threads than heads of keys, or in shares of heads. A process for each count: see bits.ts.
 
 import { createHash } from "node:crypto"
 import { openLibrary } from "../../src/runtime/library.ts"
 import { loadSmall } from "./small.ts"
 import { batch, blocksFor, take } from "./steps.ts"
 
-const [, , path, threads] = process.argv
+const [, , path, threads, limits] = process.argv
 const CONTEXT = 511
-const limits = { blocks: [50], tokens: CONTEXT, sequences: 1, rows: 1 }
-const program = await openLibrary(path!, limits, Number(threads))
+const program = await openLibrary(path!, JSON.parse(limits!), Number(threads))
 await loadSmall(program)
 const blocks = blocksFor(CONTEXT + 1)
 const tokens = Int32Array.from({ length: CONTEXT }, (_, i) => (i * 7) % 70)

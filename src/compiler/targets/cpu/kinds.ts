@@ -402,6 +402,7 @@ export const attentionStep = struct("attention_step", {
   kv_heads: int,
   group: int,
   layer: int,
+  most_shares: int,
   heads_of_kv: int,
   vectors: int,
   pieces: piecesBody,

@@ -317,6 +317,9 @@ const MAX_SCORES = 4 << 20
 export const isInPieces = ({ latent, bidirectional, window }: Attention) =>
   latent === undefined && window === undefined && !bidirectional
 
+/** Whether threads may share one KV head's query heads (attention_loop): where values lie in keys, so that pieces of a context cannot. */
+export const isInShares = ({ latent, kvHeads }: Attention) => latent !== undefined && kvHeads === 1
+
 /** As much for each thread as one KV head's queries have scores of a whole context; for an indexer as much as a row has. */
 function scoreBytes(plan: Plan): number {
   const positions = upTo(plan.shapes.context, 64)

@@ -39,7 +39,14 @@ import {
   productStep,
   type ValueOf,
 } from "./kinds.ts"
-import { isInPieces, paddedColumns, quantizedBytes, roundedBytes, strideOf } from "./layout.ts"
+import {
+  isInPieces,
+  isInShares,
+  paddedColumns,
+  quantizedBytes,
+  roundedBytes,
+  strideOf,
+} from "./layout.ts"
 import { double, longInitialiser, type StructFields } from "./literals.ts"
 import { productBody, productNumber } from "./products.ts"
 import { callText, callWords, rowCallOf, storageOf } from "./row-calls.ts"
@@ -342,6 +349,7 @@ class Code implements StepCode {
       kv_heads: step.attention.kvHeads,
       group: place.group,
       layer: place.layer,
+      most_shares: isInShares(step.attention) && !step.biases ? step.attention.heads : 1,
       heads_of_kv: step.attention.heads / step.attention.kvHeads,
       vectors: Math.ceil(valueDim(step.attention) / 16),
       pieces: pieces === undefined ? undefined : { name: pieces, number: shape.number! },

@@ -12,6 +12,7 @@
 
 #include "functions.h"
 #include "panels.h"
+#include "turning.h"
 
 enum { BLOCK = 16, STEP = 64, ATTENTION_ROWS = 4, ATTENTION_POSITIONS = 12 };
 
@@ -422,10 +423,7 @@ INLINE void turn_keys(const struct attention a, uint8_t *const heads[4], uint8_t
   const size_t size = number_size(a.number), row = (size_t)value_width(a) * size;
   for (int b = 0; b < 4; b++, turned += BLOCK * row) {
     values[b] = turned;
-    for (int64_t d = 0; d < a.latent; d++)
-      for (int64_t i = 0; i < BLOCK; i++)
-        memcpy(turned + (size_t)i * row + (size_t)d * size,
-               heads[b] + (size_t)(d * BLOCK + i) * size, size);
+    turn_columns(heads[b], a.latent, BLOCK, size, turned, row);
   }
 }
 

@@ -217,16 +217,28 @@ static void rows_step(sinter_model *m, const struct step *s) {
   m->host->parallel_for(m->host, (set->count + grain - 1) / grain, s->body, &loop);
 }
 
+// Whether a fifth of the threads' time or more is left without work. With less, parts of items bring less than they cost.
+static int leave_threads_idle(int64_t items, int64_t threads) {
+  const int64_t rounds = (items + threads - 1) / threads;
+  return 4 * rounds * threads >= 5 * items;
+}
+
+// Into how many shares the query heads of so many items fall: as few as give every thread the same.
+static int64_t shares_of_items(int64_t items, int64_t most, int64_t threads) {
+  int64_t shares = 1;
+  if (leave_threads_idle(items, threads))
+    while (shares < most && items * shares % threads) shares++;
+  return shares;
+}
+
 // Positions from which on pieces are worth a second loop.
 enum { LONG_CONTEXT = 512 };
 
 // How many positions the longest of the runs sees where items leave threads without work and may be taken in pieces; else 0.
 static int64_t positions_in_pieces(const sinter_model *m, const struct attention_step *a,
                                    const struct row_set *set) {
-  const int64_t items = set->run_count * a->kv_heads, threads = m->host->threads,
-                rounds = (items + threads - 1) / threads;
-  // With fewer than a fifth of the threads' time idle, pieces bring less than they cost.
-  if (!a->pieces || m->tiles || !items || 4 * rounds * threads < 5 * items) return 0;
+  const int64_t items = set->run_count * a->kv_heads, threads = m->host->threads;
+  if (!a->pieces || m->tiles || !items || !leave_threads_idle(items, threads)) return 0;
   int64_t most = 0;
   for (int64_t i = 0; i < set->run_count; i++) {
     if (set->runs[i].count > 1) return 0;
@@ -256,9 +268,11 @@ static void attention_in_pieces(sinter_model *m, const struct attention_step *a,
 
 static void attention_step(sinter_model *m, const struct step *s) {
   const struct attention_step *a = &s->attention;
+  const struct row_set *set = &m->sets[s->rows];
+  const int64_t items = set->run_count * a->kv_heads;
   struct attention_loop loop = {
       .step = m->step,
-      .set = &m->sets[s->rows],
+      .set = set,
       .cache = m->kv[a->group],
       .lists = a->group * m->step->sequences,
       .layer = a->layer,
@@ -277,13 +291,14 @@ static void attention_step(sinter_model *m, const struct step *s) {
       .by_key_stride = a->by_key_stride,
       .chosen = a->chosen_stride ? (float *)m->buffers[a->chosen] : NULL,
       .chosen_stride = a->chosen_stride,
+      .shares = shares_of_items(items, a->most_shares, m->host->threads),
       .attention = &a->attention,
   };
-  const int64_t positions = positions_in_pieces(m, a, loop.set);
+  const int64_t positions = positions_in_pieces(m, a, set);
   if (positions)
     attention_in_pieces(m, a, loop, positions);
   else
-    m->host->parallel_for(m->host, loop.set->run_count * a->kv_heads, s->body, &loop);
+    m->host->parallel_for(m->host, items * loop.shares, s->body, &loop);
 }
 
 // ------------------------------------------------------------------ single rows, as the emitted loops call them

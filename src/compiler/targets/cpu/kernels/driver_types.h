@@ -148,6 +148,7 @@ struct attention_loop {
   int64_t by_query_stride, by_key_stride;
   const float *chosen;  // of rows, where it is sparse
   int64_t chosen_stride;
+  int64_t shares;  // into which an item's query heads fall where keys hold values; of others one
   const struct attention *attention;  // where it is no constant
 };
 
@@ -201,12 +202,26 @@ INLINE struct attention_item attention_item_of(const struct attention_loop *loop
       .chosen_stride = loop->chosen_stride,
   };
 }
+// One of the shares of an item's query heads. What a head comes to hangs on no other head, so shares change no bit.
+INLINE struct attention own_heads(struct attention a, struct attention_item *item, int64_t share,
+                                 int64_t shares) {
+  const int64_t from = a.heads * share / shares;
+  item->query += from * a.head_dim, item->out += from * value_dim(a);
+  if (item->sink_logits) item->sink_logits += from;
+  a.heads = a.heads * (share + 1) / shares - from;
+  return a;
+}
 INLINE void attention_item(const struct attention_loop *loop, const struct attention a,
                            int64_t index, int64_t thread) {
   if (is_set(loop->step->cancel)) return;
   int32_t firsts[MAX_POSITIONS], lasts[MAX_POSITIONS], positions[MAX_POSITIONS];
-  const struct attention_item item = attention_item_of(loop, a, index, firsts, lasts, positions);
-  attend_item(a, loop->tiles, &item, index % a.kv_heads, loop->scratch + thread * loop->scratch_stride);
+  const int64_t number = index / loop->shares;
+  struct attention_item item = attention_item_of(loop, a, number, firsts, lasts, positions);
+  // Elsewhere the number of heads stays a constant.
+  const struct attention own =
+      a.latent ? own_heads(a, &item, index % loop->shares, loop->shares) : a;
+  attend_item(own, loop->tiles, &item, number % a.kv_heads,
+              loop->scratch + thread * loop->scratch_stride);
 }
 
 // The same of runs of one token, whose items are so many pieces each: scores first, then columns of values.
@@ -336,6 +351,7 @@ struct attention_step {
   int query;
   int64_t from, query_stride;
   int64_t kv_heads, group, layer;
+  int64_t most_shares;  // see attention_loop
   // Of those that may be taken in pieces, see attention_pieces.h: query heads of a KV head, vectors of a value, and the function; or none.
   int64_t heads_of_kv, vectors;
   void (*pieces)(void *context, int64_t index, int32_t thread);
