@@ -28,7 +28,7 @@ test("soak: every stream whole and as it is alone, nothing left behind, memory f
 
     server.child.kill("SIGUSR2")
     // A server that shares its processors with other tests is warm later, and its garbage swings further.
-    const told = await load({ ...common, seconds: 40, warmUp: 30, seed: 2, mix: usualMix })
+    const told = await load({ ...common, seconds: 40, warmUp: 45, seed: 2, mix: usualMix })
     expect(told.faults).toEqual({})
     expect(told.left).toEqual({ sinter_running: 0, sinter_waiting: 0, sinter_blocks_used: 0 })
     expect(told.outcomes.answered).toBeGreaterThan(50)
