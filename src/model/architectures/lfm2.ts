@@ -130,18 +130,23 @@ function readTypes(fields: Fields, layers: number, known: readonly string[]): st
   return types
 }
 
+/** What layers are made of, in the tower of LFM3-VL as well. */
+export const lfm2Parts = {
+  input_layernorm: "operator_norm",
+  post_attention_layernorm: "ffn_norm",
+  "self_attn.q_norm": "self_attn.q_layernorm",
+  "self_attn.k_norm": "self_attn.k_layernorm",
+  "self_attn.o_proj": "self_attn.out_proj",
+  "mlp.gate_proj": "feed_forward.w1",
+  "mlp.up_proj": "feed_forward.w3",
+  "mlp.down_proj": "feed_forward.w2",
+} as const
+
 export function lfm2Naming({ blocks }: ModelConfig): Naming {
   const taps = blocks.find(({ convolution }) => convolution)?.convolution?.taps
   return withParts(llamaNaming, {
     norm: "embedding_norm",
-    input_layernorm: "operator_norm",
-    post_attention_layernorm: "ffn_norm",
-    "self_attn.q_norm": "self_attn.q_layernorm",
-    "self_attn.k_norm": "self_attn.k_layernorm",
-    "self_attn.o_proj": "self_attn.out_proj",
-    "mlp.gate_proj": "feed_forward.w1",
-    "mlp.up_proj": "feed_forward.w3",
-    "mlp.down_proj": "feed_forward.w2",
+    ...lfm2Parts,
     "mlp.gate": "feed_forward.gate",
     "mlp.gate.e_score_correction_bias": "feed_forward.expert_bias",
     ...expertNames({

@@ -4,6 +4,7 @@
 //
 // Source: configuration_lfm3_vl.py and modeling_lfm3_vl.py of transformers.
 
+import { lfm2Parts } from "../architectures/lfm2.ts"
 import { NORMS, withAttention, withBlocks } from "../block.ts"
 import { type ModelConfig, readActivation, readDecoder, seeingBothWays } from "../config.ts"
 import type { Fields } from "../fields.ts"
@@ -114,14 +115,7 @@ export function readLfm3Tower(fields: Fields, text: ModelConfig): TowerConfig | 
         embed_tokens: "patchifier", // by which the tower is found
         patch_embedding: "patchifier",
         embed_norm: "embedding_norm",
-        input_layernorm: "operator_norm",
-        post_attention_layernorm: "ffn_norm",
-        "self_attn.q_norm": "self_attn.q_layernorm",
-        "self_attn.k_norm": "self_attn.k_layernorm",
-        "self_attn.o_proj": "self_attn.out_proj",
-        "mlp.gate_proj": "feed_forward.w1",
-        "mlp.up_proj": "feed_forward.w3",
-        "mlp.down_proj": "feed_forward.w2",
+        ...lfm2Parts,
         merging_norm: "layer_norm",
         ...planeParts("conv.spatial_conv", width),
       },
