@@ -84,12 +84,16 @@ for (const [i, command] of named.entries()) {
   )
 }
 
-/** All of a plan's sources as one: headers are what takes time. */
+/** All of a plan's sources as one: headers are what takes time. They have read what the first source told them. */
 function inOne(plan: Plan, folder: string): string {
   mkdirSync(folder)
   const sources = emit(plan)
   for (const { name, text } of sources) writeFileSync(join(folder, name), text)
   const all = join(folder, "all.c")
-  writeFileSync(all, sources.map(({ name }) => `#include "${name}"\n`).join(""))
+  const lines = sources.flatMap(({ name, text }) => [
+    ...Array.from(text.matchAll(/^#define (\w+)/gm), ([, known]) => `#undef ${known}`),
+    `#include "${name}"`,
+  ])
+  writeFileSync(all, `${lines.join("\n")}\n`)
   return all
 }

@@ -799,7 +799,7 @@ static void chosen_case(enum number number, int64_t heads, int64_t dim, int64_t 
   expect(!sees_most(a, &item), "chosen positions are few", 0, 0);
   attend(a, &item, 0, scratch);
   item.out = own;
-  attend_sparse(a, &item, 0, scratch);
+  attend_few(a, &item, 0, scratch);
   expect(!memcmp(out, own, (size_t)(TOKENS * out_stride) * 4), "bits of what is packed", number, 0);
   for (int64_t i = 0; i < TOKENS * out_stride; i++) expect(own[i] == own[i], "a number", own[i], 0);
   free(cache), free(key), free(q), free(chosen), free(out), free(own), free(scratch);

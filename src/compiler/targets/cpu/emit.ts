@@ -33,7 +33,7 @@ import {
   tableName,
   tokenTables,
 } from "./layout.ts"
-import { initialiser, longInitialiser } from "./literals.ts"
+import { defines, initialiser, longInitialiser } from "./literals.ts"
 import { DRIVER } from "./objects.ts"
 import { stepCode } from "./steps.ts"
 
@@ -66,10 +66,7 @@ export function emit(plan: Plan, layout: Layout = layoutOf(plan)): Emitted[] {
     "};",
     "",
   ]
-  const units = [...code.units].map(([name, body]) => ({
-    name: `${name}.c`,
-    text: ['#include "driver_types.h"', "", body, ""].join("\n"),
-  }))
+  const units = [...code.units].map(([name, text]) => ({ name: `${name}.c`, text }))
   return [{ name: DRIVER, text: driver.join("\n") }, ...shared, ...units]
 }
 
@@ -214,7 +211,7 @@ function constants(plan: Plan, layout: Layout, steps: number): string[] {
     HAS_INDEXERS: has("indexer"),
     ATTENTION: `((struct attention)${initialiser(widestAttention(plan))})`,
   }
-  return Object.entries(values).map(([name, value]) => `#define ${name} ${value}`)
+  return defines(values)
 }
 
 const tablesOf = (rows: RowSet) =>

@@ -13,7 +13,7 @@ import { constantNames, fixedExtents, layoutAssertions, shared, stepAssertions }
 import { attention, extent, numbers, parameter, reader, routing, structs } from "./kinds.ts"
 import { type Level, plain } from "./levels.ts"
 import { DRIVER } from "./objects.ts"
-import { codecNames, genericProducts, productNumber } from "./products.ts"
+import { codecNames, genericProducts, productNumber, type Unit, unitText } from "./products.ts"
 import { callCases } from "./row-calls.ts"
 import { build, type Compiler, runtime, shippedSources } from "./toolchain.ts"
 
@@ -59,15 +59,15 @@ export function buildProcessor(compiler: Compiler): Promise<Buffer> {
 
 /** @param wanted numbers of products */
 function genericSources(wanted: ReadonlySet<number>): Source[] {
-  const file = (name: string, lines: readonly string[]) => ({
+  const file = (name: string, { known, body }: Unit) => ({
     name: `${name}.c`,
-    text: ["#define GENERIC", '#include "driver_types.h"', "", ...lines, ""].join("\n"),
+    text: unitText({ known: { GENERIC: 1, ...known }, body }, name),
   })
-  const attentions = numbers.map((number) => file(`attention_${number}`, attentionBody(number)))
-  const products = genericProducts.filter((_, i) => wanted.has(i))
-  const productFiles = products.map(({ name, body }) =>
-    file(name, [body.join("\n").replace("NAME", name)]),
+  const attentions = numbers.map((number) =>
+    file(`attention_${number}`, { body: attentionBody(number) }),
   )
+  const products = genericProducts.filter((_, i) => wanted.has(i))
+  const productFiles = products.map(({ name, unit }) => file(name, unit))
   return [
     { name: DRIVER, text: driver(wanted) },
     ...shared,

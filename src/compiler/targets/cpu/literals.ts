@@ -20,6 +20,12 @@ export function longInitialiser(fields: StructFields, indent: string): string {
   return `{${lines.join(`,\n${indent} `)}}`
 }
 
+/** Lines: what the preprocessor knows. */
+export function defines(values: StructFields): string[] {
+  const given = Object.entries(values).filter(([, value]) => value !== undefined)
+  return given.map(([name, value]) => `#define ${name} ${value}`)
+}
+
 function fieldTexts(fields: StructFields): string[] {
   const given = Object.entries(fields).filter(([, value]) => value !== undefined)
   return given.length > 0 ? given.map(([name, value]) => `.${name} = ${value}`) : ["0"]

@@ -8,10 +8,11 @@ import {
   isIntegerCodec,
 } from "../../../runtime/format.ts"
 import { codecFields } from "./kinds.ts"
-import { initialiser, longInitialiser, type StructFields } from "./literals.ts"
+import { defines, initialiser, longInitialiser, type StructFields } from "./literals.ts"
 
 interface GenericProduct {
   name: string
+  codec: CodecName
   /** In C, with no name in front. */
   weights: string
   isRounded: boolean
@@ -25,6 +26,7 @@ const weightsText = (codec: CodecName) =>
 const products: readonly GenericProduct[] = codecNames
   .map((codec) => ({
     name: `product_${codec}`,
+    codec,
     weights: weightsText(codec),
     isRounded: isIntegerCodec(codec),
   }))
@@ -36,9 +38,9 @@ export function productNumber(codec: CodecName): number {
   return products.findIndex((product) => product.weights === weights)
 }
 
-export const genericProducts = products.map(({ name, weights, isRounded }) => ({
+export const genericProducts = products.map(({ name, codec, weights, isRounded }) => ({
   name,
-  body: productBody({
+  unit: productUnit(codec, {
     quantized: isRounded ? 1 : 0,
     far: "loop->far",
     in_stride: "loop->in_stride",
@@ -46,13 +48,44 @@ export const genericProducts = products.map(({ name, weights, isRounded }) => ({
   }),
 }))
 
-/** Lines of a function of products, with NAME for its name. Where sums go and how they end is told when it is run. */
-export function productBody(kind: StructFields): string[] {
-  return [
-    "void NAME(void *context, int64_t index, int32_t thread) {",
-    "  const struct product_loop *loop = context;",
-    `  const struct product_kind kind = ${longInitialiser(kind, "  ")};`,
-    "  product_item(loop, kind, index);",
-    "}",
-  ]
+/** A function that is compiled in a file of its own. */
+export interface Unit {
+  /** What its headers are told before: see PRODUCT_CODES of panels.h. */
+  known?: StructFields
+  /** Lines, with NAME for its name. */
+  body: readonly string[]
+}
+
+/** The text of its file. */
+export function unitText({ known = {}, body }: Unit, name: string): string {
+  const lines = [...defines(known), '#include "driver_types.h"', "", ...body, ""]
+  return lines.join("\n").replaceAll("NAME", name)
+}
+
+/** A struct product_kind. */
+interface ProductKind extends StructFields {
+  quantized: number
+  far: number | "loop->far"
+  in_stride: number | string
+  weights: string
+}
+
+/** Products of weights in a codec. Where sums go and how they end is told when the function is run. */
+export function productUnit(codec: CodecName, kind: ProductKind): Unit {
+  const { codes, block } = { codes: 0, block: 0, ...codecFields(codec) }
+  return {
+    known: {
+      PRODUCT_CODES: codes,
+      PRODUCT_IN_BLOCKS: block ? 1 : 0,
+      PRODUCT_QUANTIZED: kind.quantized,
+      PRODUCT_FAR: kind.far === "loop->far" ? undefined : kind.far,
+    },
+    body: [
+      "void NAME(void *context, int64_t index, int32_t thread) {",
+      "  const struct product_loop *loop = context;",
+      `  const struct product_kind kind = ${longInitialiser(kind, "  ")};`,
+      "  product_item(loop, kind, index);",
+      "}",
+    ],
+  }
 }

@@ -48,7 +48,7 @@ import {
   strideOf,
 } from "./layout.ts"
 import { double, longInitialiser, type StructFields } from "./literals.ts"
-import { productBody, productNumber } from "./products.ts"
+import { productNumber, productUnit, type Unit, unitText } from "./products.ts"
 import { callText, callWords, rowCallOf, storageOf } from "./row-calls.ts"
 
 /**
@@ -76,7 +76,7 @@ export interface StepCode {
   count: number
   /** The entries as words of a tape: of each how many, its kind, its rows, and what it says. */
   words: readonly number[]
-  /** By their names, functions that take long to compile and that other models can have as well: each is compiled once. */
+  /** The files, by their names, of functions that take long to compile and that other models can have as well: each is compiled once. */
   units: ReadonlyMap<string, string>
 }
 
@@ -144,15 +144,27 @@ class Code implements StepCode {
     return run.map((i) => `${indent}//${stepLine(this.#plan, i)}`)
   }
 
-  /** The name of the function with this body, in a file beside the driver: it is the same in every model. */
-  #unit(kind: string, body: readonly string[]): string {
-    const text = body.join("\n")
+  /** The name of a function that has a file beside the driver: it is the same in every model. */
+  #unit(kind: string, unit: Unit): string {
+    const text = unitText(unit, "NAME")
     const name = `${kind}_${createHash("sha256").update(text).digest("hex").slice(0, 8)}`
     if (!this.units.has(name)) {
-      this.units.set(name, text.replaceAll("NAME", name))
+      this.units.set(name, unitText(unit, name))
       this.functions.push(`void ${name}(void *context, int64_t index, int32_t thread);`, "")
     }
     return name
+  }
+
+  #attentionUnit(kind: string, shape: ValueOf<typeof attention.fields>, call: string): string {
+    return this.#unit(kind, {
+      known: { ATTENTION_SPARSE: shape.sparse ?? 0 },
+      body: [
+        "void NAME(void *context, int64_t index, int32_t thread) {",
+        `  const struct attention a = ${attention.c(shape, noNames)};`,
+        `  ${call};`,
+        "}",
+      ],
+    })
   }
 
   /** A struct of an entry, in both ways. */
@@ -200,7 +212,7 @@ class Code implements StepCode {
     }
     const name = this.#unit(
       ["product", codec, ...(isRounded ? ["int8"] : []), far ? columns : "near"].join("_"),
-      productBody(kind),
+      productUnit(codec, kind),
     )
     const fields = {
       input: rows.buffer,
@@ -302,12 +314,14 @@ class Code implements StepCode {
       in_stride: strideOf(this.#plan, input),
       out_stride: strideOf(this.#plan, output),
     }
-    const name = this.#unit("heads", [
-      "void NAME(void *context, int64_t index, int32_t thread) {",
-      `  const struct head_kind kind = ${headKind.c(kind, noNames)};`,
-      "  head_item(context, kind, index);",
-      "}",
-    ])
+    const name = this.#unit("heads", {
+      body: [
+        "void NAME(void *context, int64_t index, int32_t thread) {",
+        `  const struct head_kind kind = ${headKind.c(kind, noNames)};`,
+        "  head_item(context, kind, index);",
+        "}",
+      ],
+    })
     const { text, words } = this.#said(headStep, {
       input: input.buffer,
       from: input.from,
@@ -324,19 +338,13 @@ class Code implements StepCode {
     const { distances } = step.biases ?? {}
     const buckets = relative && relative.query.columns / step.attention.heads
     const shape = { ...this.#attentionShape(step.attention, place), distances, buckets }
-    const name = this.#unit("attention", [
-      "void NAME(void *context, int64_t index, int32_t thread) {",
-      `  const struct attention a = ${attention.c(shape, noNames)};`,
-      "  attention_item(context, a, index, thread);",
-      "}",
-    ])
+    const name = this.#attentionUnit(
+      "attention",
+      shape,
+      "attention_item(context, a, index, thread)",
+    )
     const pieces = isInPieces(step.attention)
-      ? this.#unit("pieces", [
-          "void NAME(void *context, int64_t index, int32_t thread) {",
-          `  const struct attention a = ${attention.c(shape, noNames)};`,
-          "  attention_piece_item(context, a, index, thread);",
-          "}",
-        ])
+      ? this.#attentionUnit("pieces", shape, "attention_piece_item(context, a, index, thread)")
       : undefined
     if (output.from !== 0) throw new Error("internal: attention into some columns of a buffer")
     if (step.span !== undefined) throw new Error("internal: attention in spans")
@@ -376,12 +384,7 @@ class Code implements StepCode {
     const { heads, headDim, top } = indexer
     // Without values: they might be columns of keys.
     const shape = { heads, ...storageOf(this.#plan, place), latent: headDim, scale: 1 }
-    const name = this.#unit("indexer", [
-      "void NAME(void *context, int64_t index, int32_t thread) {",
-      `  const struct attention a = ${attention.c(shape, noNames)};`,
-      "  indexer_item(context, a, index);",
-      "}",
-    ])
+    const name = this.#attentionUnit("indexer", shape, "indexer_item(context, a, index)")
     const { text, words } = this.#said(indexerStep, {
       query: query.buffer,
       from: query.from,

@@ -34,6 +34,11 @@ struct attention {
   int sparse;         // of what it would see it sees what an indexer has chosen
 };
 
+// Of attention `a`, likewise: see PRODUCT_CODES.
+#ifndef ATTENTION_SPARSE
+#define ATTENTION_SPARSE a.sparse
+#endif
+
 INLINE int64_t head_width(int64_t head_dim) { return round_up(head_dim, 16); }
 INLINE int64_t value_dim(struct attention a) {
   return a.latent ? a.latent : a.value ? a.value : a.head_dim;

@@ -149,13 +149,9 @@ INLINE void attend_chosen(const struct attention a, const struct attention_item 
   end_token(a, item, kv_head, 0, width / 16, scratch);
 }
 
-// As attend.
-INLINE void attend_sparse(const struct attention a, const struct attention_item *item,
-                          int64_t kv_head, float *scratch) {
-  if (sees_most(a, item)) {
-    attend(a, item, kv_head, scratch);
-    return;
-  }
+// As attend, where a token sees few of its positions.
+INLINE void attend_few(const struct attention a, const struct attention_item *item,
+                       int64_t kv_head, float *scratch) {
   for (int64_t token = 0; token < item->tokens; token++) {
     struct attention_item own = *item;
     own.tokens = 1;

@@ -440,8 +440,8 @@ INLINE void attend_item(const struct attention a, int tiles, const struct attent
     return;
   }
 #endif
-  if (a.sparse)
-    attend_sparse(a, item, kv_head, scratch);
+  if (ATTENTION_SPARSE && !sees_most(a, item))
+    attend_few(a, item, kv_head, scratch);
   else
     attend(a, item, kv_head, scratch);
 }

@@ -81,6 +81,18 @@ struct panels {
   enum number number;  // of the scales and minimums, or of the floats
 };
 
+// What a file knows of its products before anything is inlined, whose weights are `w`: products.ts says it. A branch on a parameter
+// goes, too, but not before all that it leads to has been inlined and optimised, which is half of the compiler's time. What a file
+// does not say is asked for.
+#ifndef PRODUCT_CODES
+#define PRODUCT_CODES w.codes
+#define PRODUCT_IN_BLOCKS w.block
+#define PRODUCT_QUANTIZED quantized
+#endif
+#ifndef PRODUCT_FAR
+#define PRODUCT_FAR far
+#endif
+
 INLINE int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 INLINE size_t number_size(enum number n) { return n == F32 ? 4 : n == Q8 ? 1 : 2; }
 INLINE int64_t panels_groups(struct panels p) { return (p.columns + p.group - 1) / p.group; }

@@ -65,7 +65,7 @@ INLINE void tile_codes(const struct panels w, const int tile, const int across, 
     // the second of these. One row takes 0.97 of the time.
     const int64_t all = (int64_t)panels_panel_bytes(w),
                   jump = across == 2 && panel - begin + ahead >= all - group_bytes ? 2 * all : 0;
-    if (w.block && g % w.block == 0) {
+    if (PRODUCT_IN_BLOCKS && g % w.block == 0) {
       front = panel;
       for (int64_t at = 0; ahead && at < (int64_t)panels_front_bytes(w); at += LINE)
 #pragma GCC unroll 2
@@ -82,18 +82,18 @@ INLINE void tile_codes(const struct panels w, const int tile, const int across, 
     ivec upper[4];  // of 6 bits
 #pragma GCC unroll 10
     for (int64_t j = 0; j < lines; j++) {
-      if (w.codes == CODES_6 && j % 3 == 2) continue;
+      if (PRODUCT_CODES == CODES_6 && j % 3 == 2) continue;
       ivec codes[4];
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; v++) {
         const uint8_t *line = LINE_OF(v, j * 2 * LINE);
         if (ahead) __builtin_prefetch(line + ahead + (v < 2 ? jump : 0), 0, NEARNESS);
         codes[v] = ivec_load(line);
-        if (w.codes != CODES_6 || j % 3) continue;
+        if (PRODUCT_CODES != CODES_6 || j % 3) continue;
         if (ahead) __builtin_prefetch(line + 4 * LINE + ahead + (v < 2 ? jump : 0), 0, NEARNESS);
         upper[v] = ivec_load(line + 4 * LINE);
       }
-      if (w.codes == CODES_8) {
+      if (PRODUCT_CODES == CODES_8) {
         const uint8_t *a = rows + g * w.group + 4 * j;
 #pragma GCC unroll 6
         for (int r = 0; r < tile; r++) {
@@ -102,7 +102,7 @@ INLINE void tile_codes(const struct panels w, const int tile, const int across, 
           for (int v = 0; v < vectors; v++) sum[r][v] = ivec_dot_bytes(sum[r][v], codes[v], four);
         }
       } else {
-        const int64_t eight = w.codes == CODES_6 ? j - j / 3 : j;
+        const int64_t eight = PRODUCT_CODES == CODES_6 ? j - j / 3 : j;
         const uint8_t *a = rows + g * w.group + 8 * eight;
 #pragma GCC unroll 2
         for (int half = 0; half < 2; half++) {
@@ -110,7 +110,7 @@ INLINE void tile_codes(const struct panels w, const int tile, const int across, 
 #pragma GCC unroll 4
           for (int v = 0; v < vectors; v++) {
             nibbles[v] = half ? ivec_high_nibbles(codes[v]) : ivec_low_nibbles(codes[v]);
-            if (w.codes == CODES_6)
+            if (PRODUCT_CODES == CODES_6)
               nibbles[v] = ivec_with_upper(nibbles[v], upper[v], 2 * (int)(eight % 2) + half);
             if (has_table(w.codes)) nibbles[v] = ivec_look_up(table_of(w.codes), nibbles[v]);
           }
@@ -135,7 +135,7 @@ INLINE void tile_codes(const struct panels w, const int tile, const int across, 
         if (w.minimums) minimum[v] = vec_load(of + PANEL);
         continue;
       }
-      if (w.block) {
+      if (PRODUCT_IN_BLOCKS) {
         const uint8_t *of = front + (size_t)(v / 2) * panels_panel_bytes(w);
         scale[v] = load_multiples(w, of, g % w.block, 0, v % 2);
         if (w.minimums) minimum[v] = load_multiples(w, of, g % w.block, 1, v % 2);
@@ -181,25 +181,25 @@ INLINE void narrow_codes(const struct panels w, const int tile, const int vector
   const uint8_t *panel = chunk.panel, *kept = rows + 4 * chunk.first;
   rows += chunk.first * w.group;
   for (int64_t g = 0; g < chunk.groups; g++, panel += panels_group_bytes(w)) {
-    if (w.block && g % w.block == 0) panel += panels_front_bytes(w);
+    if (PRODUCT_IN_BLOCKS && g % w.block == 0) panel += panels_front_bytes(w);
     ivec sum[NARROW_ROWS][2], pairs[NARROW_ROWS][2], upper[2];
 // Of row r the sixteen bytes among which lie the four of number `four`.
 #define SIXTEEN(r, four) (rows + (r) * stride + g * w.group + (four) / 4 * 16)
 #define START(r) ivec_set(sum_start(w, kept + (r) * stride + starts + 4 * g))
     const int most = MOST_OF_PAIRS / largest_code(w.codes);
-    const int64_t last = w.codes == CODES_6 ? lines - 2 : lines - 1;
+    const int64_t last = PRODUCT_CODES == CODES_6 ? lines - 2 : lines - 1;
     int steps = 0, settled = 0;  // constants, since loops are unrolled
 #pragma GCC unroll 10
     for (int64_t j = 0; j < lines; j++) {
-      if (w.codes == CODES_6 && j % 3 == 2) continue;
+      if (PRODUCT_CODES == CODES_6 && j % 3 == 2) continue;
       const uint8_t *line = panel + (2 * j + first) * LINE;
       ivec codes[2];
 #pragma GCC unroll 2
       for (int v = 0; v < vectors; v++) {
         codes[v] = ivec_load(line + v * LINE);
-        if (w.codes == CODES_6 && j % 3 == 0) upper[v] = ivec_load(line + (4 + v) * LINE);
+        if (PRODUCT_CODES == CODES_6 && j % 3 == 0) upper[v] = ivec_load(line + (4 + v) * LINE);
       }
-      if (w.codes == CODES_8) {
+      if (PRODUCT_CODES == CODES_8) {
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++)
 #pragma GCC unroll 4
@@ -208,7 +208,7 @@ INLINE void narrow_codes(const struct panels w, const int tile, const int vector
                 ivec_dot_bytes_of(j ? sum[r][v] : START(r), codes[v], SIXTEEN(r, j), j % 4);
         continue;
       }
-      const int64_t eight = w.codes == CODES_6 ? j - j / 3 : j;
+      const int64_t eight = PRODUCT_CODES == CODES_6 ? j - j / 3 : j;
 #pragma GCC unroll 2
       for (int half = 0; half < 2; half++) {
         const int64_t four = 2 * eight + half;
@@ -216,7 +216,7 @@ INLINE void narrow_codes(const struct panels w, const int tile, const int vector
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++) {
           nibbles[v] = half ? ivec_high_nibbles(codes[v]) : ivec_low_nibbles(codes[v]);
-          if (w.codes == CODES_6)
+          if (PRODUCT_CODES == CODES_6)
             nibbles[v] = ivec_with_upper(nibbles[v], upper[v], 2 * (int)(eight % 2) + half);
           if (has_table(w.codes)) nibbles[v] = ivec_look_up(table_of(w.codes), nibbles[v]);
         }
@@ -252,9 +252,9 @@ INLINE void narrow_codes(const struct panels w, const int tile, const int vector
     for (int v = 0; v < vectors; v++) {
       const float *of = chunk.scales + g * kinds * PANEL + 16 * (first + v);
       vec minimum = vec_zero();
-      const vec scale = w.block ? vec_load(of) : load_scales(w, panel, 0, 0, first + v);
+      const vec scale = PRODUCT_IN_BLOCKS ? vec_load(of) : load_scales(w, panel, 0, 0, first + v);
       if (w.minimums)
-        minimum = w.block ? vec_load(of + PANEL) : load_scales(w, panel, 0, 1, first + v);
+        minimum = PRODUCT_IN_BLOCKS ? vec_load(of + PANEL) : load_scales(w, panel, 0, 1, first + v);
 #pragma GCC unroll 4
       for (int r = 0; r < tile; r++) {
         float *to = totals[r] + 16 * (first + v);
@@ -359,7 +359,7 @@ INLINE void tile_e4m3(const struct panels w, const int tile, const int ahead, st
 INLINE void tile_unrounded(const struct panels w, const int tile, const int ahead,
                            struct fetch *behind, const uint8_t *panel, const float *rows,
                            const int64_t stride, float (*sums)[PANEL]) {
-  if (w.codes == CODES_E4M3)
+  if (PRODUCT_CODES == CODES_E4M3)
     tile_e4m3(w, tile, ahead, behind, panel, rows, stride, sums);
   else
     tile_floats(w, tile, ahead, behind, panel, rows, stride, sums);
@@ -370,7 +370,7 @@ INLINE void product_tile(const struct panels w, const int quantized, const int t
                          const int64_t in_stride, const struct product *p, int64_t index,
                          int64_t row) {
   const uint8_t *panel = p->panels + (size_t)index * panels_panel_bytes(w);
-  if (!quantized) {
+  if (!PRODUCT_QUANTIZED) {
     float sums[FLOAT_ROWS][PANEL];
     tile_unrounded(w, tile, ahead, behind, panel, (const float *)p->rows + row * in_stride,
                    in_stride, sums);
@@ -455,12 +455,12 @@ INLINE void chunks_pass(const struct panels w, const int far, const struct produ
   const int64_t all = panels_groups(w), most = TILES_FETCH ? all : CHUNK_COLUMNS / w.group,
                 tiles = (count + CHUNK_ROWS - 1) / CHUNK_ROWS,
                 shared = TILES_FETCH || tiles <= FETCHING_TILES ? tiles : 1,
-                fetching = far && count >= LEAST_FETCHED ? shared : 0;
+                fetching = PRODUCT_FAR && count >= LEAST_FETCHED ? shared : 0;
   struct chunk chunk = {.panel = p->panels + (size_t)index * panels_panel_bytes(w)};
   for (; chunk.first < all; chunk.first += most) {
     chunk.groups = all - chunk.first < most ? all - chunk.first : most;
     const size_t bytes = panels_groups_bytes(w, chunk.groups);
-    if (w.block && !TILES_FETCH) widen_scales(w, chunk, scales), chunk.scales = scales;
+    if (PRODUCT_IN_BLOCKS && !TILES_FETCH) widen_scales(w, chunk, scales), chunk.scales = scales;
     struct fetch behind = NO_FETCH;
     if (fetching)
       behind = fetch_shares(chunk.panel + (TILES_FETCH ? (int64_t)bytes : AHEAD), bytes,
@@ -499,7 +499,7 @@ INLINE int product_panel(const struct panels w, const int quantized, const int f
     product_tile(w, quantized, n, across, ahead, &behind, in_stride, p, index, row);               \
     break;
 #ifdef __AMX_BF16__
-  if (!quantized && takes_planes(w.number, p->tiles))
+  if (!PRODUCT_QUANTIZED && takes_planes(w.number, p->tiles))
     return float_tiles_panels(w, p, index, end);
 #endif
   int64_t row = p->first, count = p->count;
@@ -510,25 +510,25 @@ INLINE int product_panel(const struct panels w, const int quantized, const int f
   TILE(6, across, ahead)          \
   TILE(5, across, ahead)          \
   TILE(4, across, ahead) TILE(3, across, ahead) LOW_TILES(across, ahead)
-  if (quantized && far && count <= TILE_ROWS && index + 1 < end) {
+  if (PRODUCT_QUANTIZED && PRODUCT_FAR && count <= TILE_ROWS && index + 1 < end) {
     switch (count) { EVERY_TILE(2, AHEAD) }
     return 2;
   }
 #endif
 #ifdef __AMX_INT8__
-  if (quantized && p->tiles && tiles_count(count)) {
+  if (PRODUCT_QUANTIZED && p->tiles && tiles_count(count)) {
     tiles_panel(w, p, index, tiles_count(count));
     row += tiles_count(count), count -= tiles_count(count);
   }
 #endif
-  const int64_t most = quantized ? TILE_ROWS : FLOAT_ROWS, tiles = (count + most - 1) / most;
+  const int64_t most = PRODUCT_QUANTIZED ? TILE_ROWS : FLOAT_ROWS, tiles = (count + most - 1) / most;
 #ifdef CHUNK_ROWS
 #ifdef NARROW_ROWS
   const int chunked = count >= LEAST_CHUNKED;
 #else
-  const int chunked = count > 2 && (far || (w.block && tiles > 1));
+  const int chunked = count > 2 && (PRODUCT_FAR || (PRODUCT_IN_BLOCKS && tiles > 1));
 #endif
-  if (quantized && chunked) {
+  if (PRODUCT_QUANTIZED && chunked) {
     const int64_t passes = (count + MAX_PASS - 1) / MAX_PASS;
     for (int64_t pass = 0, done = 0; pass < passes; pass++) {
       const int64_t height = count / passes + (pass < count % passes);
@@ -539,14 +539,14 @@ INLINE int product_panel(const struct panels w, const int quantized, const int f
   }
 #endif
 #if TILE_ROWS == 6
-  if (quantized && far) {
+  if (PRODUCT_QUANTIZED && PRODUCT_FAR) {
     switch (count) { LOW_TILES(1, AHEAD) }
     return 1;
   }
 #endif
 #if TILE_ROWS != 6
   // While a panel is gone through for several rows once more, memory would rest: they share in fetching the next one.
-  if (!quantized && far && count > 2 && index + 1 < end) {
+  if (!PRODUCT_QUANTIZED && PRODUCT_FAR && count > 2 && index + 1 < end) {
     const size_t bytes = panels_panel_bytes(w);
     const int64_t shares = 2 * tiles * (w.columns / FETCH_COLUMNS);
     behind = fetch_shares(p->panels + (size_t)(index + 1) * bytes, bytes, shares > 1 ? shares : 1);
@@ -555,13 +555,13 @@ INLINE int product_panel(const struct panels w, const int quantized, const int f
   for (int64_t t = 0; t < tiles; t++) {
     int64_t height = count / tiles + (t < count % tiles);
 #if TILE_ROWS == 6
-    if (far && t == 0 && TILES_FETCH) switch (height) {
+    if (TILES_FETCH && PRODUCT_FAR && t == 0) switch (height) {
         EVERY_TILE(1, AHEAD)
       }
     else
       switch (height) { EVERY_TILE(1, 0) }
 #else
-    switch (quantized ? 1 : height) { TILE(4, 1, 0) TILE(3, 1, 0) TILE(2, 1, 0) TILE(1, 1, 0) }
+    switch (PRODUCT_QUANTIZED ? 1 : height) { TILE(4, 1, 0) TILE(3, 1, 0) TILE(2, 1, 0) TILE(1, 1, 0) }
 #endif
     row += height;
   }
