@@ -907,7 +907,7 @@ export const planted: readonly PlantedFault[] = [
   },
   {
     what: "a selective state takes away what its key reads",
-    file: "src/compiler/targets/cpu/kernels/driver_delta.h",
+    file: "src/compiler/targets/cpu/kernels/delta.h",
     text: "!p->selective && i < p->key_dim",
     fault: "i < p->key_dim",
     test: "test/model/cpu.test.ts",
@@ -915,7 +915,7 @@ export const planted: readonly PlantedFault[] = [
   },
   {
     what: "columns of a state by number have the rates of the first",
-    file: "src/compiler/targets/cpu/kernels/driver_delta.h",
+    file: "src/compiler/targets/cpu/kernels/delta.h",
     text: "p->rates[(j + c) * p->key_dim + i]",
     fault: "p->rates[j * p->key_dim + i]",
     test: "test/model/cpu.test.ts",

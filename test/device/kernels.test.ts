@@ -42,7 +42,7 @@ test.skipIf(here.isSkipped)(`every header opens alone${here.note}`, () => {
     .filter(
       (name) =>
         name.endsWith(".h") &&
-        !/^(driver(_model|_products|_experts|_delta|_indexer)?|generic)\.h$/.test(name),
+        !/^(driver(_model|_products|_experts|_indexer)?|generic)\.h$/.test(name),
     )
     .map((name) => join(kernels, name))
   const flags = [...flagsOf(level, cc), "-fsyntax-only", "-x", "c"]

@@ -8,7 +8,7 @@ import { join } from "node:path"
 import { afterAll, expect, test } from "vitest"
 import { compile } from "../../src/compiler/compile.ts"
 import type { Plan } from "../../src/compiler/plan.ts"
-import { emit } from "../../src/compiler/targets/cpu/emit.ts"
+import { emit, ofStates, shared } from "../../src/compiler/targets/cpu/emit.ts"
 import {
   type Amounts,
   bytesOf,
@@ -20,6 +20,7 @@ import {
   type Region,
   regionOf,
 } from "../../src/compiler/targets/cpu/layout.ts"
+import { DRIVER } from "../../src/compiler/targets/cpu/objects.ts"
 import { flagsOf, identify } from "../../src/compiler/targets/cpu/toolchain.ts"
 import type { FormatName } from "../../src/runtime/format.ts"
 import { bufferBytes, type KvType } from "../../src/runtime/manifest.ts"
@@ -84,18 +85,17 @@ afterAll(() => rmSync(scratch, { recursive: true }))
 function built(plan: Plan, folder: string): string {
   if (!cc) throw new Error("no C compiler: cc")
   mkdirSync(folder)
-  const textOf = (file: string) => emit(plan).find(({ name }) => name === file)!.text
-  const text = textOf("driver.c")
+  const { text } = emit(plan).find(({ name }) => name === DRIVER)!
   const beside = text.matchAll(/^(void \w+\(void \*context, int64_t index, int32_t thread\));$/gm)
-  writeFileSync(join(folder, "driver.c"), text)
+  writeFileSync(join(folder, DRIVER), text)
   writeFileSync(
     join(folder, "stubs.c"),
     ["#include <stdint.h>", ...Array.from(beside, ([, head]) => `${head} {}`)].join("\n"),
   )
   const program = join(folder, "layout")
-  const shared = ["sampler.c", "loading.c"]
-  for (const name of shared) writeFileSync(join(folder, name), textOf(name))
-  const own = ["stubs.c", ...shared].map((name) => join(folder, name))
+  const constant = [...shared, ofStates]
+  for (const { name, text } of constant) writeFileSync(join(folder, name), text)
+  const own = ["stubs.c", ...constant.map(({ name }) => name)].map((name) => join(folder, name))
   const sources = [join(import.meta.dirname, "layout.c"), ...own]
   const flags = [...flagsOf(best, cc), "-O0", "-Werror", `-I${folder}`]
   execFileSync(cc.command, [...flags, ...sources, "-o", program, "-lm"], { stdio: "pipe" })

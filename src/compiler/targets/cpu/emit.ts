@@ -67,7 +67,8 @@ export function emit(plan: Plan, layout: Layout = layoutOf(plan)): Emitted[] {
     "",
   ]
   const units = [...code.units].map(([name, text]) => ({ name: `${name}.c`, text }))
-  return [{ name: DRIVER, text: driver.join("\n") }, ...shared, ...units]
+  const states = plan.steps.some(({ op }) => op === "delta") ? [ofStates] : []
+  return [{ name: DRIVER, text: driver.join("\n") }, ...shared, ...states, ...units]
 }
 
 /** What draws a row's token, and what brings weights to their places: the same in every library. */
@@ -94,6 +95,17 @@ export const shared: readonly Emitted[] = [
     ].join("\n"),
   },
 ]
+
+/** What takes states from position to position: the same in every library that has them. */
+export const ofStates: Emitted = {
+  name: "delta.c",
+  text: [
+    '#include "delta.h"',
+    "",
+    "void delta_heads(void *context, int64_t index, int32_t thread) { delta_item(context, index); }",
+    "",
+  ].join("\n"),
+}
 
 // ------------------------------------------------------------------ parameters
 

@@ -9,7 +9,14 @@ import { codeRoot } from "../../../code-root.ts"
 import type { CodecName } from "../../../runtime/format.ts"
 import { type System, systemName, thisSystem } from "../../../runtime/system.ts"
 import type { Source } from "../target.ts"
-import { constantNames, fixedExtents, layoutAssertions, shared, stepAssertions } from "./emit.ts"
+import {
+  constantNames,
+  fixedExtents,
+  layoutAssertions,
+  ofStates,
+  shared,
+  stepAssertions,
+} from "./emit.ts"
 import { attention, extent, numbers, parameter, reader, routing, structs } from "./kinds.ts"
 import { type Level, plain } from "./levels.ts"
 import { DRIVER } from "./objects.ts"
@@ -71,6 +78,7 @@ function genericSources(wanted: ReadonlySet<number>): Source[] {
   return [
     { name: DRIVER, text: driver(wanted) },
     ...shared,
+    ofStates,
     ...productFiles,
     ...attentions,
     ...shippedSources,

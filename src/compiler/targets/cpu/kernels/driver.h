@@ -5,7 +5,6 @@
 #ifndef SINTER_DRIVER_H
 #define SINTER_DRIVER_H
 
-#include "driver_delta.h"
 #include "driver_experts.h"
 #include "driver_indexer.h"
 #include "driver_model.h"
@@ -299,6 +298,20 @@ static void attention_step(sinter_model *m, const struct step *s) {
     attention_in_pieces(m, a, loop, positions);
   else
     m->host->parallel_for(m->host, items * loop.shares, s->body, &loop);
+}
+
+// In a file of its own, which the libraries of several models have in common.
+void delta_heads(void *context, int64_t index, int32_t thread);
+
+static void delta_step(sinter_model *m, const struct step *s) {
+  const struct delta_step *d = &s->delta;
+  struct delta_loop loop = {.arrays = m->step,
+                            .step = d,
+                            .states = m->kv[d->group],
+                            .bytes = kv_block_bytes[d->group],
+                            .weights = m->weights,
+                            .buffers = m->buffers};
+  m->host->parallel_for(m->host, m->step->sequences * d->value_heads, delta_heads, &loop);
 }
 
 // ------------------------------------------------------------------ single rows, as the emitted loops call them

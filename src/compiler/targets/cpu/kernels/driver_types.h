@@ -377,7 +377,7 @@ struct indexer_step {
   struct attention attention;  // a generic library's: how keys lie, and how many heads meet them
 };
 
-// See driver_delta.h.
+// See delta.h.
 struct delta_step {
   int input;
   int64_t from, in_stride;
@@ -395,6 +395,14 @@ struct delta_step {
   int64_t group, layer;
   int output;
   int64_t out_stride;
+};
+
+struct delta_loop {
+  const sinter_step_arrays *arrays;
+  const struct delta_step *step;
+  uint8_t *states;  // of the group
+  size_t bytes;     // from one state to the next
+  uint8_t *const *weights, *const *buffers;
 };
 
 struct step {

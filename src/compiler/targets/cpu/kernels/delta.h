@@ -1,10 +1,12 @@
 // The gated delta rule, and selective state spaces: a head's state goes on position by position, and each position reads it.
 // Columns of a value depend on nothing of each other, so a vector holds sixteen of them and every sum runs over the key, in its
 // order. What a position is to a state does not depend on the step that it comes in: neither chunks nor company show in the bits.
-#ifndef SINTER_DRIVER_DELTA_H
-#define SINTER_DRIVER_DELTA_H
+//
+// No model's constants are known here, so one object serves the libraries of all that have states; the driver hands out the heads.
+#ifndef SINTER_DELTA_H
+#define SINTER_DELTA_H
 
-#include "driver_model.h"
+#include "driver_types.h"
 #include "functions.h"
 #include "rows.h"
 #include "single.h"
@@ -117,24 +119,16 @@ static float decay_of(const float decay, const float input, const float bias) {
   return exp_of(-(exp_of(decay) * softplus(x))) + x * 0;
 }
 
-struct delta_loop {
-  sinter_model *model;
-  const struct delta_step *step;
-};
-
 // One head of one sequence.
-static void delta_item(void *context, int64_t index, int32_t thread) {
-  const struct delta_loop *loop = context;
-  sinter_model *m = loop->model;
-  const sinter_step_arrays *s = m->step;
+INLINE void delta_item(const struct delta_loop *loop, int64_t index) {
+  const sinter_step_arrays *s = loop->arrays;
   const struct delta_step *d = loop->step;
   const int64_t sequence = index / d->value_heads, head = index % d->value_heads;
   const int64_t size = d->key_dim * d->value_dim;
   const int32_t *states = s->blocks + s->block_starts[d->group * s->sequences + sequence];
-  uint8_t *layer = m->kv[d->group] + (size_t)(d->layer * d->value_heads + head) * size * 4;
-  const size_t bytes = kv_block_bytes[d->group];
-  float *state = (float *)(layer + (size_t)states[1] * bytes);
-  const float *before = (const float *)(layer + (size_t)states[0] * bytes);
+  uint8_t *layer = loop->states + (size_t)(d->layer * d->value_heads + head) * size * 4;
+  float *state = (float *)(layer + (size_t)states[1] * loop->bytes);
+  const float *before = (const float *)(layer + (size_t)states[0] * loop->bytes);
   const int64_t first = s->starts[sequence];
   if (s->positions[first] == 0) {
     memset(state, 0, (size_t)size * 4);
@@ -149,19 +143,19 @@ static void delta_item(void *context, int64_t index, int32_t thread) {
                 query_at = (d->selective ? before_keys + keys : 0) + key,
                 key_at = (d->selective ? before_keys : keys) + key,
                 value_at = (d->selective ? 0 : 2 * keys) + head * d->value_dim;
-  const float *rates = (const float *)m->weights[d->decay],
-              *skips = (const float *)m->weights[d->skip];
+  const float *rates = (const float *)loop->weights[d->decay],
+              *skips = (const float *)loop->weights[d->skip];
   const int64_t is_common = !d->given && !d->by_number;
   const float decay = is_common ? rates[head] : 0,
-              bias = is_common ? ((float *)m->weights[d->bias])[head] : 0,
+              bias = is_common ? ((float *)loop->weights[d->bias])[head] : 0,
               skip = d->selective && !d->by_number ? skips[head] : 0;
   for (int64_t t = first; t < s->starts[sequence + 1]; t++, before = state) {
     if (is_set(s->cancel)) return;
-    const float *row = (float *)m->buffers[d->input] + d->from + t * d->in_stride;
-    const float *keyed = (float *)m->buffers[d->keys] + d->keys_from + t * d->keys_stride;
-    const float *decays = (float *)m->buffers[d->decays] + d->decays_from + t * d->decays_stride;
-    const float *shares = (float *)m->buffers[d->shares] + d->shares_from + t * d->shares_stride;
-    float *out = (float *)m->buffers[d->output] + t * d->out_stride + head * d->value_dim;
+    const float *row = (float *)loop->buffers[d->input] + d->from + t * d->in_stride;
+    const float *keyed = (float *)loop->buffers[d->keys] + d->keys_from + t * d->keys_stride;
+    const float *decays = (float *)loop->buffers[d->decays] + d->decays_from + t * d->decays_stride;
+    const float *shares = (float *)loop->buffers[d->shares] + d->shares_from + t * d->shares_stride;
+    float *out = (float *)loop->buffers[d->output] + t * d->out_stride + head * d->value_dim;
     if (d->by_number) {
       const struct scan_position position = {
           .key_dim = d->key_dim,
@@ -198,11 +192,6 @@ static void delta_item(void *context, int64_t index, int32_t thread) {
     };
     delta_position(&position);
   }
-}
-
-static void delta_step(sinter_model *m, const struct step *s) {
-  struct delta_loop loop = {m, &s->delta};
-  m->host->parallel_for(m->host, m->step->sequences * s->delta.value_heads, delta_item, &loop);
 }
 
 #endif
