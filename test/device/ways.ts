@@ -58,7 +58,7 @@ async function wayOf(level: Level): Promise<Way | Want> {
     if (lacking.length > 0 && !isInSoftware)
       return unable(`this processor lacks ${lacking.join(", ")}`)
     // One set of sanitizers is enough: all but vector.h is shared, and instrumented code compiles slowly.
-    const flags = level.name === best.name ? sanitizers : brief
+    const flags = level.name === best.name ? sanitizers : [...brief, "-DKERNELS_ALONE"]
     const cc = await identify("cc")
     if (!cc) return missing("cc")
     return { level, cc, flags: isInSoftware ? [...flags, softwareUnit] : flags, emulator: [] }
