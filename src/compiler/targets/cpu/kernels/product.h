@@ -521,7 +521,8 @@ INLINE int product_panel(const struct panels w, const int quantized, const int f
     row += tiles_count(count), count -= tiles_count(count);
   }
 #endif
-  const int64_t most = PRODUCT_QUANTIZED ? TILE_ROWS : FLOAT_ROWS, tiles = (count + most - 1) / most;
+  const int64_t most = PRODUCT_QUANTIZED ? TILE_ROWS : FLOAT_ROWS,
+                tiles = (count + most - 1) / most;
 #ifdef CHUNK_ROWS
 #ifdef NARROW_ROWS
   const int chunked = count >= LEAST_CHUNKED;
@@ -561,7 +562,9 @@ INLINE int product_panel(const struct panels w, const int quantized, const int f
     else
       switch (height) { EVERY_TILE(1, 0) }
 #else
-    switch (PRODUCT_QUANTIZED ? 1 : height) { TILE(4, 1, 0) TILE(3, 1, 0) TILE(2, 1, 0) TILE(1, 1, 0) }
+    switch (PRODUCT_QUANTIZED ? 1 : height) {
+      TILE(4, 1, 0) TILE(3, 1, 0) TILE(2, 1, 0) TILE(1, 1, 0)
+    }
 #endif
     row += height;
   }
