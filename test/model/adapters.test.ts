@@ -230,7 +230,7 @@ test.each(models)("a change of every matrix is that of the files: %s", async (na
   const copy = mkdtempSync(join(scratch, "model-"))
   cpSync(folder, copy, { recursive: true })
   writeFileSync(join(copy, "model.safetensors"), written(tensors))
-  const adapter = adapterOf({ ...PLAIN, lora_alpha: 2 }, changes)
+  const adapter = adapterOf({ ...PLAIN, r: 2, lora_alpha: 2 }, changes)
   const [ours, theirs] = [await openModel(folder, { adapters: [adapter] }), await openModel(copy)]
   for (const { sources, columns } of weightsOf(ours.graph))
     for (const { tensor, rows } of sources) {
@@ -313,8 +313,8 @@ test("tensors are found behind any root, and those of what sees are left out", a
 const loraOf = (matrices: Record<string, [number, number]>) =>
   new Map(
     Object.entries(matrices).flatMap(([name, [rows, columns]]) => [
-      [`base_model.model.${name}.lora_A.weight`, floats(2, columns)],
-      [`base_model.model.${name}.lora_B.weight`, floats(rows, 2)],
+      [`base_model.model.${name}.lora_A.weight`, floats(4, columns)],
+      [`base_model.model.${name}.lora_B.weight`, floats(rows, 4)],
     ]),
   ) as Tensors
 
@@ -351,12 +351,12 @@ test("what it changes in layers that attend to images alone says nothing to a te
   const factors = (layer: number, attention: string, seed: number): Tensors => {
     const at = `base_model.model.language_model.model.layers.${layer}.${attention}.q_proj`
     const tensor = (shape: number[]) => {
-      const values = Float32Array.from({ length: 48 }, (_, i) => Math.sin(seed + i))
+      const values = Float32Array.from({ length: 96 }, (_, i) => Math.sin(seed + i))
       return { dtype: "F32", shape, bytes: new Uint8Array(values.buffer) }
     }
     return new Map([
-      [`${at}.lora_A.weight`, tensor([2, 24])],
-      [`${at}.lora_B.weight`, tensor([24, 2])],
+      [`${at}.lora_A.weight`, tensor([4, 24])],
+      [`${at}.lora_B.weight`, tensor([24, 4])],
     ])
   }
   const logitsWith = async (...tensors: Tensors[]) => {
@@ -510,10 +510,10 @@ test.each<[string, RegExp, string, Tensors]>([
     /it changes model.layers.1.mlp.experts.3.down_proj.weight by itself and with its layer's/,
     "qwen3-moe",
     new Map([
-      ["model.layers.1.mlp.experts.lora_A.weight", floats(16, 14)],
-      ["model.layers.1.mlp.experts.lora_B.weight", floats(32, 16)],
-      ["model.layers.1.mlp.experts.3.down_proj.lora_A.weight", floats(2, 14)],
-      ["model.layers.1.mlp.experts.3.down_proj.lora_B.weight", floats(32, 2)],
+      ["model.layers.1.mlp.experts.lora_A.weight", floats(32, 14)],
+      ["model.layers.1.mlp.experts.lora_B.weight", floats(32, 32)],
+      ["model.layers.1.mlp.experts.3.down_proj.lora_A.weight", floats(4, 14)],
+      ["model.layers.1.mlp.experts.3.down_proj.lora_B.weight", floats(32, 4)],
     ]),
   ],
   ["nothing", /it changes nothing that is served/, "qwen3-moe", new Map()],
@@ -549,6 +549,16 @@ test.each<[string, RegExp, object, ((tensors: Tensors) => void)?]>([
   ["a field of tomorrow", /spin is 2, which is not known of a LoRA/, { spin: 2 }],
   ["DoRA without lengths", /it has no lengths of .*, and use_dora is true/, { use_dora: true }],
   ["no strength", /lora_alpha is missing/, { lora_alpha: null }],
+  [
+    "a rank that no factor has",
+    /r says rank 5 of model.layers.0.\S+, whose factors have 6/,
+    { r: 5 },
+  ],
+  [
+    "a rank that the factors of one module do not have",
+    /r says rank 5 of model.layers.0.mlp.down_proj, whose factors have 6/,
+    { rank_pattern: { "layers.0.mlp.down_proj": 5 } },
+  ],
   [
     "a pattern that is none",
     /alpha_pattern has "\(", which is no plain pattern/,

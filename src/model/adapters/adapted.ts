@@ -184,6 +184,7 @@ export function checkShapes(
     )
   if (low && low.left.height !== height) throw unfit(low.left, `${height} rows`)
   if (low && low.right.width !== width) throw unfit(low.right, `${width} columns`)
+  low?.factor(low.left.width) // throws where the configuration has another rank
   if (lengths) {
     const isVector = lengths.shape.length === 1 && lengths.shape[0] === height
     if (!isVector) throw wrong(lengths, [height])

@@ -90,30 +90,42 @@ function isEmpty(value: unknown): boolean {
 
 /** What the product of a module's factors is multiplied with. */
 function readFactors(fields: Fields): (module: string, rank: number) => number {
-  const alpha = fields.finite("lora_alpha")
+  const alphas = ofModules(fields, "alpha_pattern", fields.finite("lora_alpha"))
+  const ranks = ofModules(fields, "rank_pattern", fields.count("r"))
   const isStabilised = fields.flag("use_rslora", false) // https://arxiv.org/abs/2312.03732
-  const own = fields.object("alpha_pattern")
-  const patterns = Object.keys(own?.json ?? {}).map((pattern) => ({
-    modules: patternOf(fields, pattern),
-    alpha: own!.finite(pattern),
-  }))
   return (module, rank) => {
-    const its = patterns.find(({ modules }) => modules.test(module))?.alpha ?? alpha
-    return its / (isStabilised ? Math.sqrt(rank) : rank)
+    const told = ranks(module)
+    if (told !== rank)
+      throw fields.wrong("r", `says rank ${told} of ${module}, whose factors have ${rank}`)
+    return alphas(module) / (isStabilised ? Math.sqrt(rank) : rank)
   }
+}
+
+/** A number of a module: that of the first pattern that its name fits, or the usual one. */
+function ofModules(
+  fields: Fields,
+  name: "alpha_pattern" | "rank_pattern",
+  usual: number,
+): (module: string) => number {
+  const own = fields.object(name)
+  const patterns = Object.keys(own?.json ?? {}).map((pattern) => ({
+    modules: patternOf(fields, name, pattern),
+    value: own!.finite(pattern),
+  }))
+  return (module) => patterns.find(({ modules }) => modules.test(module))?.value ?? usual
 }
 
 const MAX_REPEATS = 2
 
 /** Of module names. It is a stranger's: one that could be matched in many ways would take for ever. */
-function patternOf(fields: Fields, pattern: string): RegExp {
+function patternOf(fields: Fields, name: string, pattern: string): RegExp {
   const repeats = pattern.match(/[*+{]/g)?.length ?? 0
   try {
     if (repeats <= MAX_REPEATS && !/\)[*+{?]/.test(pattern))
       return new RegExp(`^(?:.*\\.)?(?:${pattern})$`)
   } catch {}
   throw fields.wrong(
-    "alpha_pattern",
+    name,
     `has ${JSON.stringify(pattern).slice(0, 60)}, which is no plain pattern of names`,
   )
 }
