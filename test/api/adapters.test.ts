@@ -69,6 +69,18 @@ test("each is a model of the list, and says whose it is", async () => {
     ["other", base],
     ["tuned", base],
   ])
+  // biome-ignore lint/suspicious/noExplicitAny: tests look wherever they like
+  const { models }: any = await (await fetch(`${here.url}/api/tags`)).json()
+  const parents = models.map(
+    ({ name, details }: { name: string; details: { parent_model: string } }) => [
+      name,
+      details.parent_model,
+    ],
+  )
+  expect(parents.slice(-2)).toEqual([
+    ["other:latest", `${base}:latest`],
+    ["tuned:latest", `${base}:latest`],
+  ])
   const page = await (await fetch(`${here.url}/metrics`)).text()
   expect(page).toContain(
     'max_lora="2",running_lora_adapters="other,tuned",waiting_lora_adapters=""',

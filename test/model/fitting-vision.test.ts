@@ -193,7 +193,7 @@ test.each<[string, string, (vision: Json, config: Json) => void]>([
   ],
   [
     "hunyuan-ocr",
-    "rope_scaling.mrope_section is not there",
+    "rope_scaling.xdrope_section is not there, and neither is mrope_section",
     (_, config) => (config.rope_scaling = { type: "xdrope", alpha: 3 }),
   ],
   ["muse-glimmer", "out_hidden_size is 96", (_, config) => (config.out_hidden_size = 96)],

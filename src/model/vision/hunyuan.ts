@@ -86,7 +86,7 @@ export function hunyuanAxes(fields: Fields, { blocks }: ModelConfig): readonly A
   const text = textFields(fields)
   const scaling = text.object("rope_parameters") ?? text.object("rope_scaling") ?? text
   const name = ["mrope_section", "xdrope_section"].find((each) => scaling.has(each))
-  if (!name) throw scaling.wrong("mrope_section", "is not there")
+  if (!name) throw scaling.wrong("xdrope_section", "is not there, and neither is mrope_section")
   const sections = scaling.counts(name)
   const pairs = blocks[0]!.attention.rotation?.query.frequencies.length ?? 0
   const sum = sections.reduce((all, each) => all + each, 0)

@@ -232,10 +232,10 @@ async function nameIn(exchange: Exchange): Promise<string> {
 function entriesOf(models: readonly ServedModel[]) {
   const cards = models.flatMap(({ card }) => card.names.map((name) => ({ name, card })))
   return cards.map(({ name, card }) => {
-    const tagged = /:[^/]+$/.test(name) ? name : `${name}:latest`
+    const model = tagged(name)
     return {
-      name: tagged,
-      model: tagged,
+      name: model,
+      model,
       modified_at: timeOf(card.created),
       size: 0, // of files, which HTTP knows nothing of
       digest: createHash("sha256").update(identityOf(card)).digest("hex"),
@@ -244,16 +244,18 @@ function entriesOf(models: readonly ServedModel[]) {
   })
 }
 
+const tagged = (name: string) => (/:[^/]+$/.test(name) ? name : `${name}:latest`)
+
 /** What is known of a model before it is loaded. */
 function identityOf({ names, contextLength, details }: ModelCard): string {
   return JSON.stringify({ names, contextLength, details })
 }
 
-function detailsOf({ details }: ModelCard): Json {
+function detailsOf({ details, parent }: ModelCard): Json {
   const family = String(details.architecture ?? "unknown")
   const { parameters } = details
   return {
-    parent_model: "",
+    parent_model: parent === undefined ? "" : tagged(parent), // of an adapter
     format: "sinter",
     family,
     families: [family],
