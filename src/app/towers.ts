@@ -185,8 +185,9 @@ export async function openTower(
   return openWhole(async (closing) => {
     const program = closing.add(await prepared.open(limits, signal))
     const { sense, part, kind, mark, soft, isPromptMutual, mostRows } = medium
-    const { path, configuration, format, weights } = sense
-    const hash = await load({ path, name, configuration, format, weights, part }, program)
+    const { path, configuration, format, weights, adapters } = sense
+    const own = { path, name, configuration, format, weights, part }
+    const hash = await load({ ...own, ...(adapters && { adapters }) }, program)
     const tower = closing.add(createTower(program, { log, onLost }))
     const source = closing.add(medium.open(log))
     const { hidden } = program.manifest.shapes

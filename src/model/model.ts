@@ -39,7 +39,7 @@ import { floatsOf, packingOf } from "./packed/packing.ts"
 import { type Pooling, readMatrix, readPooling } from "./pooling.ts"
 import { ranks, readRanking } from "./ranking.ts"
 import { architectureOf, textFields, wholeFields } from "./seeing.ts"
-import { orWhy } from "./sense.ts"
+import { orWhy, type SenseName } from "./sense.ts"
 import { storedFormat } from "./stored-format.ts"
 import { bringsTokenizer, type ModelTexts, readMlcTexts, readTexts } from "./texts.ts"
 import {
@@ -140,14 +140,16 @@ export async function openModel(
     const opened = changedBy(adapters, source, stored, sees)
     const alone = pooling ? withoutHead(source.config) : await withOwnHead(source.config, opened)
     checkLayers(fields, alone, opened)
-    const within = { config: alone, pooling }
+    const within = { config: alone, pooling, adapters }
     const found = sees ? await sensesOf(folder, source, { ...within, ...mmproj }) : {}
     for (const each of [found.vision, found.hearing]) if (each) closing.add(each)
     if (sees && !found.hearing && mustHear(source.config))
       throw folder.broken(configuration, "the folder does not hold what the model hears with")
-    const senses = asPublished(found, source, [...adapters, ...chosen])
+    const senses = asPublished(found, source, { adapters, chosen })
     const { vision, hearing } = senses
-    const changed = sees && !vision ? changedBy(adapters, source, stored, false) : opened
+    const changed = sees
+      ? changedBy(besidesTowers(adapters, source, senses), source, stored, vision !== undefined)
+      : opened
     const { weights, beside } = chosenFrom(chosen, source, changed, vision !== undefined)
     const seeing =
       vision || hearing ? seeingImages(alone, { ...hearing?.config, ...vision?.config }) : alone
@@ -210,8 +212,11 @@ function alignedBy(speech: SpeechAdvice | undefined): Pick<ModelConfig, "aligned
 const NONE = "none"
 
 /** The model that a tower is opened for. */
-type Within = Pick<OpenOptions, "mmproj" | "ownMmproj" | "mostPatches"> &
-  Pick<Model, "config" | "pooling">
+interface Within
+  extends Pick<OpenOptions, "mmproj" | "ownMmproj" | "mostPatches">,
+    Pick<Model, "config" | "pooling"> {
+  adapters: readonly Adapter[]
+}
 
 /** A GGUF file that a GGUF model sees or hears with. */
 interface Mmproj {
@@ -251,13 +256,14 @@ async function sensesOf(
   within: Within,
 ): Promise<Sightedness & Hearingness> {
   const { configuration, fields: text, readTokenIds } = source
-  const { config, pooling, mmproj, mostPatches } = within
+  const { config, pooling, mmproj, mostPatches, adapters } = within
   if (mmproj === NONE) return {}
   const place = mmprojOf(folder, source, within)
   if (pooling) return {}
   if (source.hear) return asHeard(source.hear())
   if (!readTokenIds) {
-    const model = { path: folder.path, configuration, config, mostPatches }
+    const changedBy = { adapters, naming: namingOf(source) }
+    const model = { path: folder.path, configuration, config, mostPatches, changedBy }
     const sight = await openSight(() => sightInside(model))
     const hear = () => openHearing(model)
     return { ...sight, ...(mustHear(config) ? asHeard(await hear()) : await openEars(hear)) }
@@ -286,21 +292,29 @@ async function openEars(open: () => Promise<Hearing | undefined>): Promise<Heari
 
 const asHeard = (hearing: Hearing | undefined): Hearingness => (hearing ? { hearing } : {})
 
-/** Adapters change no tower: where one would, images or recordings are refused. @throws where the model does nothing but hear */
+/**
+ * Adapters change towers of published folders, for all requests. Where one would change another, or a request would choose what changes
+ * it, images or recordings are refused. @throws where the model does nothing but hear
+ */
 function asPublished(
   { vision, hearing, ...others }: Sightedness & Hearingness,
   source: Source,
-  adapters: readonly Adapter[],
+  { adapters, chosen }: Record<"adapters" | "chosen", readonly Adapter[]>,
 ): Sightedness & Hearingness {
   const naming = namingOf(source)
-  const changed = (sense: "vision" | "hearing") =>
-    adapters.flatMap(({ changes, broken }) =>
+  const changed = (name: SenseName) => {
+    const applied = { vision, hearing }[name]?.adapters ?? []
+    const others = [...adapters.filter((one) => !applied.includes(one)), ...chosen]
+    return others.flatMap(({ changes, broken }) =>
       [...changes.keys()]
-        .filter((tensor) => isOfSense(tensor, sense, naming))
+        .filter((tensor) => isOfSense(tensor, name, naming))
         .map((tensor) =>
-          broken(`it changes ${tensor}, and what a model sees or hears with cannot be changed`),
+          broken(
+            `it changes ${tensor}, and what a model sees or hears with is changed by --lora alone, in the folder that was published`,
+          ),
         ),
     )[0]
+  }
   const [blind, deaf] = [vision && changed("vision"), hearing && changed("hearing")]
   if (deaf && mustHear(source.config)) throw deaf
   return {
@@ -308,6 +322,21 @@ function asPublished(
     ...(blind ? { blind: blind.message } : vision && { vision }),
     ...(deaf ? { deaf: deaf.message } : hearing && { hearing }),
   }
+}
+
+/** Those that change something beside the towers that they change. */
+function besidesTowers(
+  adapters: readonly Adapter[],
+  source: Source,
+  { vision, hearing }: Sightedness & Hearingness,
+): readonly Adapter[] {
+  const naming = namingOf(source)
+  const applied = [vision, hearing].flatMap((sense) => sense?.adapters ?? [])
+  const isOfTower = (tensor: string) =>
+    isOfSense(tensor, "vision", naming) || isOfSense(tensor, "hearing", naming)
+  return adapters.filter(
+    (one) => !applied.includes(one) || ![...one.changes.keys()].every(isOfTower),
+  )
 }
 
 const namingOf = ({ architecture, config }: Source) => architectures[architecture].naming(config)

@@ -15,6 +15,7 @@ import type { Manifest } from "../runtime/manifest.ts"
 import type { LoadableProgram, PackedWeights, ShownFile } from "../runtime/program.ts"
 import { type Shelf, shelfKey } from "../runtime/shelf.ts"
 import { packageWeightWork } from "../runtime/weight-work.ts"
+import type { Adapter } from "./adapters/adapter.ts"
 import type { Model } from "./model.ts"
 import { allDone, bytesOf, loadParameters } from "./weights/weights.ts"
 import { newWeightsHash } from "./weights/weights-hash.ts"
@@ -42,8 +43,10 @@ export interface Loaded {
 }
 
 /** What lies in one folder, and the adapters that change it. */
-type Files = Pick<Model, "path" | "configuration" | "weights"> &
-  Partial<Pick<Model, "adapters" | "choices">>
+interface Files extends Pick<Model, "path" | "configuration" | "weights"> {
+  adapters?: readonly Pick<Adapter, "folder" | "files">[]
+  choices?: readonly Pick<Adapter, "folder" | "files">[]
+}
 
 /** A model's part in this. */
 export interface WeightSource extends Files, Pick<Model, "name" | "format"> {

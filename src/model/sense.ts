@@ -11,6 +11,8 @@ import type { Graph, Weight } from "../compiler/graph/graph.ts"
 import { Problem } from "../errors.ts"
 import { CONSOLIDATED, PARAMS } from "../hub/selection.ts"
 import { type FormatName, isMixed } from "../runtime/format.ts"
+import type { Adapter } from "./adapters/adapter.ts"
+import { changedTower, type TowerAdapters } from "./adapters/place.ts"
 import { Fields } from "./fields.ts"
 import { Folder, type Json } from "./folder.ts"
 import type { Beside } from "./gguf/clip-file.ts"
@@ -35,6 +37,8 @@ export interface Sense {
   /** What each weight is kept in, where the files mix codecs. */
   codecOf?: CodecOf
   weights: Weights
+  /** What these were changed by. */
+  adapters?: readonly Pick<Adapter, "folder" | "files">[]
   /** What these are called in MLC's layout. */
   names: MlcNames
   /** What is read beside the graph. */
@@ -106,21 +110,29 @@ export async function toldIn({ path, configuration }: Place): Promise<Told | und
   return TELLING.includes(configuration) ? readTold(path, configuration) : undefined
 }
 
-type Place = Pick<Sense, "path" | "configuration">
+export interface Place extends Pick<Sense, "path" | "configuration"> {
+  /** Absent: it is as it was published. */
+  changedBy?: TowerAdapters
+}
+
+/** A tower in its folder. */
+interface SensePlace extends Told {
+  name: SenseName
+  isCompiled: boolean
+  changedBy: TowerAdapters | undefined
+}
 
 /** Where a folder, published or compiled, has a tower's configuration; nothing where it has none. */
-export async function placeOfSense(
-  place: Place,
-  name: SenseName,
-): Promise<(Told & { isCompiled: boolean }) | undefined> {
+export async function placeOfSense(place: Place, name: SenseName): Promise<SensePlace | undefined> {
   const isCompiled = place.configuration === MLC
+  const own = { name, isCompiled, changedBy: place.changedBy }
   if (!isCompiled) {
     const told = await toldIn(place)
-    return told && { ...told, isCompiled }
+    return told && { ...told, ...own }
   }
   const path = senseFolder(place.path, name)
   if (!(await new Folder(path).has(PLAIN))) return undefined
-  return { ...(await readTold(path, PLAIN)), isCompiled }
+  return { ...(await readTold(path, PLAIN)), ...own }
 }
 
 /** What its weights are read by. */
@@ -140,7 +152,7 @@ export interface Reading {
  * @throws `model_broken`, naming the file and what is wrong with it.
  */
 export async function openSense(
-  { folder, told, fields, isCompiled }: Told & { isCompiled: boolean },
+  { folder, told, fields, name, isCompiled, changedBy }: SensePlace,
   { naming, names, layers, graph: make, computed = (stored) => stored }: Reading,
 ): Promise<Sense | undefined> {
   const packing = isCompiled ? undefined : await packingOf(folder, [fields, textFields(fields)])
@@ -159,13 +171,18 @@ export async function openSense(
       await closing.close()
       return undefined
     }
-    const weights = isCompiled ? stored : computed(stored)
+    const changed =
+      changedBy && !isCompiled
+        ? changedTower(stored, name, naming, changedBy)
+        : { weights: stored, adapters: [] }
+    const weights = isCompiled ? stored : computed(changed.weights)
     checkLayers(fields, layers, weights)
     const broken = (what: string) => folder.broken(told, what)
     const graph = graphOf(make, broken)
-    readTensors(graph, weights)
+    const read = readTensors(graph, weights)
+    if (changed.adapters.length > 0) changed.weights.refuseOthers?.(read)
     const format = storedFormat(graph, weights, packing?.method ?? "q0f32", broken)
-    const place = { path: folder.path, configuration: told }
+    const place = { path: folder.path, configuration: told, adapters: changed.adapters }
     return { ...place, graph, ...format, weights, names, close: () => closing.close() }
   })
 }

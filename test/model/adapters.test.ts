@@ -310,7 +310,7 @@ test("tensors are found behind any root, and those of what sees are left out", a
   )
 })
 
-const loraOf = (matrices: Record<string, [number, number]>) =>
+const loraOf = (matrices: Record<string, readonly [number, number]>) =>
   new Map(
     Object.entries(matrices).flatMap(([name, [rows, columns]]) => [
       [`base_model.model.${name}.lora_A.weight`, floats(4, columns)],
@@ -318,31 +318,49 @@ const loraOf = (matrices: Record<string, [number, number]>) =>
     ]),
   ) as Tensors
 
-test("what is trained for another tower is served without it, and an encoder is not taken for the decoder", async () => {
-  for (const name of ["adapters", "choices"] as const) {
-    const path = adapterOf(
-      PLAIN,
-      loraOf({
-        "model.layers.0.self_attn.q_proj": [48, 48],
-        "visual.blocks.0.attn.proj": [32, 32],
-      }),
-    )
-    const seeing = await openModel(goldenFolder("vision", "qwen2-vl"), {
-      sees: true,
-      [name]: [path],
-    })
-    expect(seeing.vision).toBeUndefined()
-    expect(seeing.blind).toMatch(
-      /it changes visual\.blocks\.0\.attn\.proj\.weight, and what a model sees/,
-    )
+test("what requests would choose for a tower leaves a model blind, as does what a tower does not have", async () => {
+  const blindBy = async (name: "adapters" | "choices", tensor: string) => {
+    const layer = { "model.layers.0.self_attn.q_proj": [48, 48], [tensor]: [32, 32] } as const
+    const path = adapterOf(PLAIN, loraOf(layer))
+    const folder = goldenFolder("vision", "qwen2-vl")
+    const seeing = await openModel(folder, { sees: true, [name]: [path] })
     await seeing.close()
+    expect(seeing.vision).toBeUndefined()
+    return seeing.blind
   }
-  const encoder = adapterOf(PLAIN, loraOf({ "model.encoder.layers.0.fc1": [48, 32] }))
-  await expect(
-    openModel(goldenFolder("whisper", "english"), { sees: true, adapters: [encoder] }),
-  ).rejects.toThrow(
-    /it changes model\.encoder\.layers\.0\.fc1\.weight, and what a model sees or hears/,
+  expect(await blindBy("choices", "visual.blocks.0.attn.proj")).toMatch(
+    /it changes visual\.blocks\.0\.attn\.proj\.weight, and what a model sees or hears with is changed by --lora alone/,
   )
+  expect(await blindBy("adapters", "visual.blocks.7.attn.proj")).toMatch(
+    /it changes blocks\.7\.attn\.proj\.weight, which this model does not have under that name/,
+  )
+})
+
+test("an encoder is not taken for the decoder", async () => {
+  const encoder = adapterOf(PLAIN, loraOf({ "model.encoder.layers.0.fc1": [48, 32] }))
+  const [changed, plain] = await Promise.all(
+    [[encoder], []].map((adapters) =>
+      openModel(goldenFolder("whisper", "english"), { sees: true, adapters }),
+    ),
+  )
+  const differing = async (of: (model: Model) => Pick<Model, "graph" | "weights">) => {
+    const names: string[] = []
+    const [mine, theirs] = [of(changed!), of(plain!)]
+    for (const { sources, columns } of weightsOf(mine.graph))
+      for (const { tensor, rows } of sources) {
+        const [own, its] = [mine, theirs].map(({ weights }) =>
+          weights.tensor(tensor, rows, columns),
+        )
+        const values = [await own!.read(0, rows), await its!.read(0, rows)].map(
+          (read) => read.values,
+        )
+        if (Buffer.compare(values[0]!, values[1]!) !== 0) names.push(tensor)
+      }
+    return names
+  }
+  expect(await differing((model) => model)).toEqual([])
+  expect(await differing(({ hearing }) => hearing!)).toEqual(["model.layers.0.mlp.up_proj.weight"])
+  for (const model of [changed, plain]) await model!.close()
 })
 
 test("what it changes in layers that attend to images alone says nothing to a text", async () => {

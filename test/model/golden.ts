@@ -19,6 +19,7 @@ type Kind =
   | "gguf"
   | "vision"
   | "hearing"
+  | "towers"
   | "whisper"
   | "parakeet"
   | "attending"

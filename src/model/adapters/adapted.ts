@@ -25,6 +25,8 @@ export interface Placed {
   keyOf: (tensor: string) => string | undefined
   /** In a layer; undefined: it has none. */
   experts: number | undefined
+  /** Whether the model's files hold what stands so behind the root, which need not be read; absent: all of it is. */
+  holds?: (key: string) => boolean
 }
 
 /** "model.layers.0.mlp.up_proj.weight" → its factors' names. */
@@ -135,10 +137,12 @@ export function withAdapters(
     },
     refuseOthers(names) {
       base.refuseOthers?.(names.filter((name) => !FACTOR.test(name)))
-      for (const { adapter, changes } of lists) {
+      for (const { adapter, changes, sources, keyOf, holds } of lists) {
         if (changes.size === 0) throw adapter.broken("it changes nothing that is served")
+        const read = holds && new Set(names.flatMap((name) => tensorsIn(sources(name)).map(keyOf)))
+        const isUnread = (key: string) => holds?.(key) && !read!.has(key)
         for (const [key, change] of changes)
-          if (!used.has(change))
+          if (!used.has(change) && !isUnread(key))
             throw adapter.broken(
               `it changes ${key}, which this model does not have under that name`,
             )
@@ -148,6 +152,13 @@ export function withAdapters(
     close: () => base.close(),
   }
 }
+
+/** Also what is added to its rows, and what stands between them. */
+const tensorsIn = ({ tensor, plusRow, woven }: Source): string[] => [
+  tensor,
+  ...(plusRow ? [plusRow.tensor] : []),
+  ...(woven?.others ?? []),
+]
 
 /** What it changes, by what stands behind the root of all names. */
 export function byKey({ adapter, keyOf }: Placed): Map<string, Change> {

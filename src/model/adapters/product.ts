@@ -3,7 +3,7 @@
 
 import { narrow, widen } from "../../runtime/dtype.ts"
 import type { Source } from "../weights/names.ts"
-import { rowsOf } from "../weights/rows.ts"
+import { rowsOf, turnedColumns } from "../weights/rows.ts"
 import type { Tensor } from "../weights/weights.ts"
 import type { LowRank } from "./adapter.ts"
 import { type Factor, turned } from "./factors.ts"
@@ -54,8 +54,8 @@ export class Product {
   async #readRight(): Promise<Float32Array> {
     const values = new Float32Array(this.rank * this.#columns)
     let from = 0
-    for (const { low } of this.#added) {
-      const its = await low.right.read(0, low.right.height)
+    for (const { source, low } of this.#added) {
+      const its = await rightRows(low, source)
       values.set(its, from)
       from += its.length
     }
@@ -109,6 +109,17 @@ async function leftRows(
     (await left.read(from, rows)).map((value) => value * by),
   )
   const { values } = await rowsOf(stored, placeOf(source), left.width).read(first, count)
+  return widen(values, "f32")
+}
+
+/** All of them, with their columns where the matrix has them. */
+async function rightRows(
+  { right }: LowRank,
+  { turnedColumns: channels, turnedFrom }: Partial<Source> = {},
+): Promise<Float32Array> {
+  const { read, height } = right
+  if (channels === undefined) return read(0, height)
+  const { values } = await turnedColumns(tensorOf(read), channels, turnedFrom).read(0, height)
   return widen(values, "f32")
 }
 

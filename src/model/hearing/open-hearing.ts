@@ -11,6 +11,7 @@ import { paramsHearingNaming } from "../mistral-params.ts"
 import {
   openSense,
   PLAIN,
+  type Place,
   placeOfSense,
   type Reading,
   type Sense,
@@ -85,7 +86,7 @@ const TOKENIZER = "tokenizer_config.json"
  * @throws `model_broken`, naming the file and what is wrong with it
  */
 export async function openHearing(
-  model: Pick<Sense, "path" | "configuration"> & { config: ModelConfig },
+  model: Place & { config: ModelConfig },
 ): Promise<Hearing | undefined> {
   const place = await placeOfSense(model, "hearing")
   const ear = place && earOf(place, model.config)

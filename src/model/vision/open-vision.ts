@@ -12,6 +12,7 @@ import {
   openSense,
   orWhy,
   PLAIN,
+  type Place,
   placeOfSense,
   readTold,
   type Sense,
@@ -34,10 +35,7 @@ export interface Vision extends Sense {
 }
 
 /** What of a model is known before its graph is made. */
-interface Seeing {
-  path: string
-  /** The file that the configuration is in. */
-  configuration: string
+interface Seeing extends Place {
   config: ModelConfig
   /** Patches of an image at the most, where somebody says so. */
   mostPatches?: number | undefined
