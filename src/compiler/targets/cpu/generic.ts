@@ -9,6 +9,7 @@ import { codeRoot } from "../../../code-root.ts"
 import type { CodecName } from "../../../runtime/format.ts"
 import { type System, systemName, thisSystem } from "../../../runtime/system.ts"
 import type { Source } from "../target.ts"
+import { attentionUnits, toldUnit } from "./attentions.ts"
 import {
   constantNames,
   fixedExtents,
@@ -70,8 +71,8 @@ function genericSources(wanted: ReadonlySet<number>): Source[] {
     name: `${name}.c`,
     text: unitText({ known: { GENERIC: 1, ...known }, body }, name),
   })
-  const attentions = numbers.map((number) =>
-    file(`attention_${number}`, { body: attentionBody(number) }),
+  const attentions = attentionUnits.flatMap((unit) =>
+    numbers.map((number) => file(`${unit}_${number}`, toldUnit(unit, number))),
   )
   const products = genericProducts.filter((_, i) => wanted.has(i))
   const productFiles = products.map(({ name, unit }) => file(name, unit))
@@ -86,30 +87,6 @@ function genericSources(wanted: ReadonlySet<number>): Source[] {
 }
 
 const PARAMETERS = "(void *context, int64_t index, int32_t thread)"
-
-function attentionBody(number: string): string[] {
-  return [
-    `void attention_${number}${PARAMETERS} {`,
-    "  const struct attention_loop *loop = context;",
-    "  struct attention a = *loop->attention;",
-    `  a.number = ${number};`,
-    "  attention_item(loop, a, index, thread);",
-    "}",
-    `void pieces_${number}${PARAMETERS} {`,
-    "  const struct pieces_loop *loop = context;",
-    "  struct attention a = *loop->items.attention;",
-    `  a.number = ${number};`,
-    "  a.latent = 0, a.buckets = 0;",
-    "  attention_piece_item(loop, a, index, thread);",
-    "}",
-    `void indexer_${number}${PARAMETERS} {`,
-    "  const struct indexer_loop *loop = context;",
-    "  struct attention a = *loop->items.attention;",
-    `  a.number = ${number};`,
-    "  indexer_item(loop, a, index);",
-    "}",
-  ]
-}
 
 function headBody(number: string): string[] {
   return [
@@ -127,9 +104,10 @@ function driver(wanted: ReadonlySet<number>): string {
   const bodies = (kind: string, names: readonly string[]) =>
     `static void (*const ${kind}_bodies[])${PARAMETERS} = {${names.join(", ")}};`
   const products = genericProducts.map(({ name }, i) => (wanted.has(i) ? name : "NULL"))
-  const attentions = numbers.map((number) => `attention_${number}`)
-  const pieces = numbers.map((number) => `pieces_${number}`)
-  const indexers = numbers.map((number) => `indexer_${number}`)
+  const ofAttention = attentionUnits.map((unit) => ({
+    unit,
+    names: numbers.map((number) => `${unit}_${number}`),
+  }))
   const floats = numbers.filter((number) => number !== "Q8")
   return [
     "#define GENERIC",
@@ -138,16 +116,14 @@ function driver(wanted: ReadonlySet<number>): string {
     ...stepAssertions(),
     ...layoutAssertions,
     "",
-    ...[...products, ...attentions, ...pieces, ...indexers]
+    ...[...products, ...ofAttention.flatMap(({ names }) => names)]
       .filter((name) => name !== "NULL")
       .map((name) => `void ${name}${PARAMETERS};`),
     ...floats.flatMap(headBody),
     `static void generic_rows${PARAMETERS};`,
     "static void round_generic(const struct experts_step *step, const float *input, uint8_t *output);",
     bodies("product", products),
-    bodies("attention", attentions),
-    bodies("pieces", pieces),
-    bodies("indexer", indexers),
+    ...ofAttention.map(({ unit, names }) => bodies(unit, names)),
     bodies(
       "head",
       floats.map((number) => `head_${number}`),

@@ -45,6 +45,12 @@ const oneOf = <Name extends string>(...names: readonly Name[]): Kind<Name> =>
     (at) => `((const int[]){${names.join(", ")}})[(int)w[${at}]]`,
   )
 
+/** What is told when it is run, or is known before. */
+export interface Shape<T> {
+  shape: T
+  isTold: boolean
+}
+
 /** What only a generic library asks for. */
 const onTape = <T>(kind: Kind<T>): Kind<T> => ({ ...kind, c: () => undefined })
 
@@ -395,6 +401,13 @@ const piecesBody: Kind<{ name: string; number: (typeof numbers)[number] }> = wor
   (at) => `w[${at}] ? pieces_bodies[(int)w[${at}] - 1] : NULL`,
 )
 
+/** Of a compiled library only what is told. */
+const attentionShape: Kind<Shape<ValueOf<typeof attention.fields>>> = {
+  ...attention,
+  c: ({ shape, isTold }, names) => (isTold ? attention.c(shape, names) : undefined),
+  tape: ({ shape }, lists) => attention.tape(shape, lists),
+}
+
 export const attentionStep = struct("attention_step", {
   query: int,
   from: int,
@@ -418,7 +431,7 @@ export const attentionStep = struct("attention_step", {
   chosen_stride: int,
   output: int,
   out_stride: int,
-  attention: onTape(attention),
+  attention: attentionShape,
 })
 
 export const indexerStep = struct("indexer_step", {
@@ -434,7 +447,7 @@ export const indexerStep = struct("indexer_step", {
   output: int,
   out_stride: int,
   blocks: int,
-  attention: onTape(attention),
+  attention: attentionShape,
 })
 
 export const deltaStep = struct("delta_step", {

@@ -20,6 +20,7 @@ import {
   stepLine,
 } from "../../plan.ts"
 import { runs } from "../runs.ts"
+import { type AttentionUnit, toldUnit } from "./attentions.ts"
 import { isHalves, type Kept, matrixBytes, panelsCount } from "./kept.ts"
 import {
   attention,
@@ -37,6 +38,7 @@ import {
   type Names,
   panelsText,
   productStep,
+  type Shape,
   type ValueOf,
 } from "./kinds.ts"
 import {
@@ -56,6 +58,11 @@ import { callText, callWords, rowCallOf, storageOf } from "./row-calls.ts"
  * once for all shapes, for models that are quick in any case; others once for each number of columns.
  */
 const FAR = 1024
+
+/** Likewise heads with fewer columns: whatever attends with them is compiled once for all shapes. */
+const NARROW = 32
+
+type AttentionShape = Shape<ValueOf<typeof attention.fields>>
 
 /** In the order of enum step_kind. */
 const stepKinds = [
@@ -155,13 +162,15 @@ class Code implements StepCode {
     return name
   }
 
-  #attentionUnit(kind: string, shape: ValueOf<typeof attention.fields>, call: string): string {
-    return this.#unit(kind, {
-      known: { ATTENTION_SPARSE: shape.sparse ?? 0 },
+  #attentionUnit(unit: AttentionUnit, { shape, isTold }: AttentionShape): string {
+    const known = { ATTENTION_SPARSE: shape.sparse ?? 0 }
+    if (isTold) return this.#unit(unit, { known, ...toldUnit(unit, shape.number!) })
+    return this.#unit(unit, {
+      known,
       body: [
         "void NAME(void *context, int64_t index, int32_t thread) {",
         `  const struct attention a = ${attention.c(shape, noNames)};`,
-        `  ${call};`,
+        `  ${attentionCalls[unit]};`,
         "}",
       ],
     })
@@ -338,14 +347,9 @@ class Code implements StepCode {
     const { distances } = step.biases ?? {}
     const buckets = relative && relative.query.columns / step.attention.heads
     const shape = { ...this.#attentionShape(step.attention, place), distances, buckets }
-    const name = this.#attentionUnit(
-      "attention",
-      shape,
-      "attention_item(context, a, index, thread)",
-    )
-    const pieces = isInPieces(step.attention)
-      ? this.#attentionUnit("pieces", shape, "attention_piece_item(context, a, index, thread)")
-      : undefined
+    const told = { shape, isTold: step.attention.headDim < NARROW }
+    const name = this.#attentionUnit("attention", told)
+    const pieces = isInPieces(step.attention) ? this.#attentionUnit("pieces", told) : undefined
     if (output.from !== 0) throw new Error("internal: attention into some columns of a buffer")
     if (step.span !== undefined) throw new Error("internal: attention in spans")
     if (step.chosen && step.chosen.from !== 0)
@@ -373,7 +377,7 @@ class Code implements StepCode {
       chosen_stride: step.chosen && strideOf(this.#plan, step.chosen),
       output: output.buffer,
       out_stride: strideOf(this.#plan, output),
-      attention: shape,
+      attention: told,
     })
     return { kind: "ATTEND", words, fields: { body: name, attention: text } }
   }
@@ -384,7 +388,8 @@ class Code implements StepCode {
     const { heads, headDim, top } = indexer
     // Without values: they might be columns of keys.
     const shape = { heads, ...storageOf(this.#plan, place), latent: headDim, scale: 1 }
-    const name = this.#attentionUnit("indexer", shape, "indexer_item(context, a, index)")
+    const told = { shape, isTold: headDim < NARROW }
+    const name = this.#attentionUnit("indexer", told)
     const { text, words } = this.#said(indexerStep, {
       query: query.buffer,
       from: query.from,
@@ -398,7 +403,7 @@ class Code implements StepCode {
       output: output.buffer,
       out_stride: strideOf(this.#plan, output),
       blocks: output.columns,
-      attention: shape,
+      attention: told,
     })
     return { kind: "INDEX", words, fields: { body: name, indexer: text } }
   }
@@ -523,6 +528,13 @@ interface Entry {
 /** As the plan has it; or the output holds gates, and becomes activation(output) * y; or it becomes activation(y). */
 type ProductEnd = Epilogue | { kind: "under" | "activated"; activation: Activation }
 type ProductFields = ValueOf<typeof productStep.fields>
+
+/** Where the shape is known, `a`. */
+const attentionCalls: Record<AttentionUnit, string> = {
+  attention: "attention_item(context, a, index, thread)",
+  pieces: "attention_piece_item(context, a, index, thread)",
+  indexer: "indexer_item(context, a, index)",
+}
 
 /** Of what has no fields that steps differ in. */
 const noNames: Names = {
