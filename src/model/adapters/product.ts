@@ -117,9 +117,10 @@ async function rightRows(
   { right }: LowRank,
   { turnedColumns: channels, turnedFrom }: Partial<Source> = {},
 ): Promise<Float32Array> {
-  const { read, height } = right
-  if (channels === undefined) return read(0, height)
-  const { values } = await turnedColumns(tensorOf(read), channels, turnedFrom).read(0, height)
+  const { height } = right
+  if (channels === undefined) return right.read(0, height)
+  const stored = tensorOf((first, count) => right.read(first, count))
+  const { values } = await turnedColumns(stored, channels, turnedFrom).read(0, height)
   return widen(values, "f32")
 }
 
