@@ -26,6 +26,8 @@ export interface LoadOptions {
   isEnough?: () => boolean
   /** Seconds at first that are not measured. */
   warmUp: number
+  /** Has the server collect its garbage; absent: its memory is watched (growthOf). */
+  collect?: () => Promise<void>
   seed: number
   /** How often each kind of visitor comes, relative to the others. */
   mix: Readonly<Partial<Record<VisitorName, number>>>
@@ -42,7 +44,7 @@ export const usualMix: Readonly<Record<VisitorName, number>> = {
 }
 
 export interface LoadReport extends Report {
-  /** Bytes that the server's memory grew by while measured, its garbage apart (see growthOf). */
+  /** Bytes that the server's memory grew by while measured, its garbage apart. */
   growth: number
 }
 
@@ -77,12 +79,16 @@ export async function load(options: LoadOptions): Promise<LoadReport> {
   try {
     await crowd.arrive({ ...options, seconds: options.warmUp, seed: options.seed + 1 })
     const before = await crowd.atRest()
+    const { collect } = options
+    const least = collect && (await collect().then(crowd.resident))
     const begun = performance.now()
     const memory = watch(crowd.resident)
     const outcomes = await crowd.arrive(options)
     const seconds = (performance.now() - begun) / 1000
-    const growth = growthOf(await memory.end())
-    return { ...report(outcomes, seconds, before, await crowd.atRest()), growth }
+    const watched = growthOf(await memory.end())
+    const after = await crowd.atRest()
+    const growth = collect ? (await collect().then(crowd.resident)) - least! : watched
+    return { ...report(outcomes, seconds, before, after), growth }
   } finally {
     crowd.leave()
   }

@@ -1,8 +1,11 @@
 // Preloaded into a server under test: how much of the processor's time its event loop takes in one turn. Delays grow with
 // everything else that the machine does; this does not. Linux counts it for each thread, elsewhere nothing is told.
-// SIGUSR2 begins anew; at the end the quantiles go into the file that LOOP_TIMES names, as JSON.
+// SIGUSR2 begins anew; at the end the quantiles go into the file that LOOP_TIMES names, as JSON. SIGWINCH collects garbage, which
+// does not count.
 
 import { closeSync, existsSync, openSync, readSync, writeFileSync } from "node:fs"
+import { setFlagsFromString } from "node:v8"
+import { runInNewContext } from "node:vm"
 import { isMainThread } from "node:worker_threads"
 
 export interface LoopTimes {
@@ -31,6 +34,12 @@ function watch(file: string): void {
   timer.unref()
   process.on("SIGUSR2", () => {
     times = []
+  })
+  setFlagsFromString("--expose-gc")
+  const collect = runInNewContext("gc") as () => void
+  process.on("SIGWINCH", () => {
+    collect()
+    before = now()
   })
   process.on("exit", () => {
     closeSync(counter)
