@@ -20,7 +20,7 @@ import {
   stepLine,
 } from "../../plan.ts"
 import { runs } from "../runs.ts"
-import { type AttentionUnit, toldUnit } from "./attentions.ts"
+import { type AttentionUnit, knownUnit, toldUnit } from "./attentions.ts"
 import { isHalves, type Kept, matrixBytes, panelsCount } from "./kept.ts"
 import {
   attention,
@@ -163,16 +163,9 @@ class Code implements StepCode {
   }
 
   #attentionUnit(unit: AttentionUnit, { shape, isTold }: AttentionShape): string {
-    const known = { ATTENTION_SPARSE: shape.sparse ?? 0 }
-    if (isTold) return this.#unit(unit, { known, ...toldUnit(unit, shape.number!) })
     return this.#unit(unit, {
-      known,
-      body: [
-        "void NAME(void *context, int64_t index, int32_t thread) {",
-        `  const struct attention a = ${attention.c(shape, noNames)};`,
-        `  ${attentionCalls[unit]};`,
-        "}",
-      ],
+      known: { ATTENTION_SPARSE: shape.sparse ?? 0 },
+      ...(isTold ? toldUnit(unit, shape.number!) : knownUnit(unit, attention.c(shape, noNames)!)),
     })
   }
 
@@ -528,13 +521,6 @@ interface Entry {
 /** As the plan has it; or the output holds gates, and becomes activation(output) * y; or it becomes activation(y). */
 type ProductEnd = Epilogue | { kind: "under" | "activated"; activation: Activation }
 type ProductFields = ValueOf<typeof productStep.fields>
-
-/** Where the shape is known, `a`. */
-const attentionCalls: Record<AttentionUnit, string> = {
-  attention: "attention_item(context, a, index, thread)",
-  pieces: "attention_piece_item(context, a, index, thread)",
-  indexer: "indexer_item(context, a, index)",
-}
 
 /** Of what has no fields that steps differ in. */
 const noNames: Names = {
