@@ -26,6 +26,8 @@ export interface LoadOptions {
   isEnough?: () => boolean
   /** Seconds at first that are not measured. */
   warmUp: number
+  /** That time again until there have been so many visits. */
+  warmUpVisits?: number
   /** Has the server collect its garbage; absent: its memory is watched (growthOf). */
   collect?: () => Promise<void>
   seed: number
@@ -77,7 +79,11 @@ const HELD = ["sinter_running", "sinter_waiting", "sinter_blocks_used"] as const
 export async function load(options: LoadOptions): Promise<LoadReport> {
   const crowd = await gather(options)
   try {
-    await crowd.arrive({ ...options, seconds: options.warmUp, seed: options.seed + 1 })
+    const { warmUp, warmUpVisits = 0 } = options
+    let visits = 0
+    let { seed } = options
+    do visits += (await crowd.arrive({ ...options, seconds: warmUp, seed: ++seed })).length
+    while (warmUp > 0 && visits < warmUpVisits)
     const before = await crowd.atRest()
     const { collect } = options
     const least = collect && (await collect().then(crowd.resident))
