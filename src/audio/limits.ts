@@ -12,7 +12,7 @@ export function rateProblem(rate: number): string | undefined {
 /** @param most seconds */
 export function lengthProblem(seconds: number, most: number): string | undefined {
   if (seconds <= most) return undefined
-  return `lasts ${hundredths(seconds)} seconds; this model hears at most ${most}; send a part of it`
+  return `lasts ${roundedUp(seconds, 100)} seconds; this model hears at most ${most}; send a part of it`
 }
 
 /** Where a decoder has stopped as soon as it was too long. */
@@ -24,9 +24,9 @@ export function tooLong(most: number): string {
 export function shortProblem(samples: number, least: number, rate: number): string | undefined {
   if (samples >= least) return undefined
   if (samples === 0) return "holds no sound; send one that does"
-  const seconds = `${hundredths(samples / rate)} seconds`
-  return `lasts ${seconds}; this model hears nothing of less than ${hundredths(least / rate)}; send a longer one`
+  const seconds = roundedUp(least / rate, 1000)
+  return `lasts less than ${seconds} seconds, the least that this model hears; send a longer one`
 }
 
-/** Rounded up, so that what is over a limit looks it. */
-const hundredths = (seconds: number) => Math.ceil(seconds * 100) / 100
+/** So that what is over a limit looks it, and what lasts as long as a limit says is heard. */
+const roundedUp = (seconds: number, parts: number) => Math.ceil(seconds * parts) / parts

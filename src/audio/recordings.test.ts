@@ -87,7 +87,7 @@ test("one is refused that is too long, too short or too large", async () => {
   await expect(said(70_001, 1000)).rejects.toThrow(tooLong)
   expect((await said(70_000, 1000)).rows).toBe(1750)
   await expect(said(320)).rejects.toThrow(
-    "audio lasts 0.02 seconds; this model hears nothing of less than 0.03; send a longer one.",
+    "audio lasts less than 0.021 seconds, the least that this model hears; send a longer one.",
   )
   expect((await said(321)).rows).toBe(1)
   await expect(said(0)).rejects.toThrow("audio holds no sound; send one that does.")
