@@ -1,7 +1,7 @@
 import { getPriority, platform } from "node:os"
 import { describe, expect, onTestFinished, test, vi } from "vitest"
 import type { Opening, Order } from "./planted.ts"
-import type { WorkerOptions } from "./protocol.ts"
+import type { Ending, WorkerOptions } from "./protocol.ts"
 import { Worker } from "./worker.ts"
 
 const HOSTS = ["thread", "process"] as const
@@ -92,13 +92,16 @@ describe.each(HOSTS)("in a %s", (host) => {
   })
 
   test("an order that nobody waits for any more is given up soon", async () => {
-    const worker = started({ host, milliseconds: 3_600_000, unwantedMilliseconds: 10 })
+    const ends: string[] = []
+    const onLoss = ({ why }: Ending) => void ends.push(why)
+    const worker = started({ host, milliseconds: 3_600_000, unwantedMilliseconds: 10, onLoss })
     const leaving = new AbortController()
     const hanging = worker.ask("hang", { signal: leaving.signal })
     const next = worker.ask({ say: 1 })
     leaving.abort(new Error("gone"))
     await expect(hanging).rejects.toThrow("gone")
     expect(await next).toEqual([1])
+    expect(ends).toEqual(["it went on with an order whose asker had left"])
   })
 
   const isWhole = host === "thread" && platform() !== "linux"

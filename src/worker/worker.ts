@@ -204,8 +204,13 @@ export class Worker<Order, Answer> {
       ({ since = now, ...pending }) => now - since >= this.#most(pending),
     )
     if (!late) return
-    const why = `it took more than ${this.#most(late) / 1000} seconds`
-    this.#lost({ reason: late.isWanted ? "time" : "unwanted", why }, late)
+    if (late.isWanted) {
+      const why = `it took more than ${this.#most(late) / 1000} seconds`
+      this.#lost({ reason: "time", why }, late)
+    } else {
+      const why = "it went on with an order whose asker had left"
+      this.#lost({ reason: "unwanted", why }, late)
+    }
   }
 
   #most({ milliseconds, isWanted }: Pick<Pending, "milliseconds" | "isWanted">): number {
