@@ -80,7 +80,7 @@ function compiled(name: string, change = (config: ModelConfig) => config): Plan 
  */
 function countsOf(name: string): string {
   const plan = planOf(name)
-  const { tape } = tapeOf(plan, printers.cuda)
+  const { tape } = tapeOf(plan, printers.cuda.units)
   const counts = (["one span", "all"] as const).map((sees) => {
     const all = new Set(layerLaunches(tape.steps, sees).slice(0, -1))
     return [...all].sort((a, b) => a - b).join(" ")
@@ -175,7 +175,7 @@ test("a model that sees launches no more than one that does not", () => {
 
 test("of two rows, which may be one sequence's, what is kept is kept before any launch convolves it", () => {
   for (const name of ["lfm2", "qwen3-5"]) {
-    const { tape, kernels } = tapeOf(planOf(name), printers.cuda)
+    const { tape, kernels } = tapeOf(planOf(name), printers.cuda.units)
     const steps = tape.steps.filter(({ text }) => text.some((line) => line.includes(" convolve ")))
     const ofRows = (rows: number) =>
       stepLaunches(steps, () => rows).map(({ launch: { kernel } }) =>

@@ -191,7 +191,7 @@ async function judgeOn(on: Device, path = FOLDER): Promise<void> {
   const model = await openModel(path, { sees: true })
   onTestFinished(() => model.close())
   expect(model.blind).toBeUndefined()
-  const { sums } = on === "vulkan" ? traitsOf(on) : {}
+  const { sums } = on === "vulkan" || on === "opencl" ? traitsOf(on) : {}
   const options = { format: "q0f32", activations: "float", kv: "f32" } as const
   const plan = compile(model.graph, { ...options, ...(sums && { sums }) })
   const program = await opening[on](plan, limitsFor(plan, SIZES))
@@ -270,16 +270,17 @@ test.each([2, 4])("in %i shards it computes the bits of one", async (count) => {
   expect(several).toEqual(one)
 })
 
-const { isSkipped, why } = lackOf("vulkan")
-
-test.skipIf(isSkipped)(
-  `sees as the model does, on vulkan${why}`,
-  async () => {
-    await judgeOn("vulkan")
-    await judgeTower("mllama", opening.vulkan, { sums: traitsOf("vulkan").sums })
-  },
-  GPU_MILLISECONDS,
-)
+for (const on of ["vulkan", "opencl"] as const) {
+  const { isSkipped, why } = lackOf(on)
+  test.skipIf(isSkipped)(
+    `sees as the model does, on ${on}${why}`,
+    async () => {
+      await judgeOn(on)
+      await judgeTower("mllama", opening[on], { sums: traitsOf(on).sums })
+    },
+    GPU_MILLISECONDS,
+  )
+}
 
 test("the tower on cpu, and compiled", async () => {
   await judgeTower("mllama", opening.cpu)

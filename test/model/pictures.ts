@@ -58,10 +58,11 @@ export function golden<Own extends Prompt>(name: string) {
 export type Open = (plan: Plan, limits: ProgramLimits) => LoadableProgram | Promise<LoadableProgram>
 
 /** How programs are opened on each target. */
-export const opening: Record<"reference" | "cpu" | "vulkan", Open> = {
+export const opening: Record<"reference" | "cpu" | "vulkan" | "opencl", Open> = {
   reference: openReference,
   cpu: async (plan, limits) => (await targets.cpu.prepare(plan)).open(limits),
   vulkan: async (plan, limits) => (await targets.vulkan.prepare(plan)).open(limits),
+  opencl: async (plan, limits) => (await targets.opencl.prepare(plan)).open(limits),
 }
 
 type Size = { width: number; height: number } | undefined

@@ -59,8 +59,9 @@ import { asOperand, randomParts } from "./check-products.ts"
 import { mulberry32 } from "./check-random.ts"
 import type { Kernel } from "./ir/ir.ts"
 import { Memory, runKernel } from "./ir/run.ts"
+import type { Units } from "./kernels/tiles.ts"
 import { weightLayout } from "./layout.ts"
-import { type KernelWords, tapeOf } from "./tape-of.ts"
+import { tapeOf } from "./tape-of.ts"
 
 /** How decoders differ: each brings what the others have not. */
 interface Decoder {
@@ -479,8 +480,8 @@ class Play {
   #before: Memory | undefined
   #pairs = new Memory(0)
 
-  constructor(plan: Plan, words: KernelWords) {
-    const { tape, kernels } = tapeOf(plan, words)
+  constructor(plan: Plan, units: readonly Units[]) {
+    const { tape, kernels } = tapeOf(plan, units)
     const { vocabulary } = plan.shapes
     const taken = takenColumns(plan.shapes)
     const all: ProgramLimits = { ...limits, blocks: plan.groups.map(() => BLOCKS) }
@@ -583,7 +584,7 @@ class Play {
 }
 
 /** @param sums as the target's plans have them */
-export function* stepKernels(sums: SumOrder, words: KernelWords): Generator<CheckedKernel> {
+export function* stepKernels(sums: SumOrder, units: readonly Units[]): Generator<CheckedKernel> {
   const known = new Set<string>()
   for (const decoder of decoders) {
     const { kv, table, ups, outs = "q4f16_1" } = decoder
@@ -599,7 +600,7 @@ export function* stepKernels(sums: SumOrder, words: KernelWords): Generator<Chec
       kv,
       sums,
     })
-    const play = new Play(plan, words)
+    const play = new Play(plan, units)
     for (const [number, [long, short]] of steps.entries()) {
       play.take(
         stepOf(number, decoder),
