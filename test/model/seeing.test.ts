@@ -21,7 +21,14 @@ import { BLOCK, type LoadableProgram, type ProgramLimits } from "../../src/runti
 import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
 import { goldenFolder } from "./golden.ts"
 import { greedily, halfRight, reply } from "./replies.ts"
-import { blocksFor, continueGreedily, limitsFor, take, worstDifference } from "./steps.ts"
+import {
+  blocksFor,
+  continueGreedily,
+  expectNear,
+  limitsFor,
+  take,
+  worstDifference,
+} from "./steps.ts"
 import {
   type GoldenSight,
   readSights,
@@ -82,7 +89,7 @@ async function see(name: string, on: On): Promise<Seeing> {
     const rows = sight.features.length / hidden
     const features = await tower.read(rows, async () => tilesOf(eye, sight), { client: "" })
     const golden = sight.features.map((feature) => feature * eye.projector.factor)
-    expect(worstDifference(features, golden)).toBeLessThan(1e-4)
+    expectNear(features, golden, 1e-4)
     prompts.push(seenPrompt(sight, eye.softToken, features))
   }
   await tower.close()

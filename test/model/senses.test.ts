@@ -23,6 +23,7 @@ import { answersWith } from "./answers.ts"
 import { goldenFolder, readTensors } from "./golden.ts"
 import { opening } from "./pictures.ts"
 import { sound, wavOf } from "./recordings.ts"
+import { expectNear } from "./steps.ts"
 import { read, write } from "./tensor-file.ts"
 
 type Json = Record<string, unknown>
@@ -107,8 +108,8 @@ async function judge(
       expect(made).toHaveLength(truth.length)
       const { projector } = sense.config as { projector: { factor?: number } }
       const { factor = 1 } = projector
-      const worst = made.reduce((most, x, i) => Math.max(most, Math.abs(x / factor - truth[i]!)), 0)
-      expect(worst).toBeLessThan(2e-4)
+      const rows = made.map((x) => x / factor)
+      expectNear(rows, truth, 2e-4)
     }
   }
 }

@@ -6,7 +6,7 @@ import type { Plan } from "../../src/compiler/plan.ts"
 import type { Vision } from "../../src/model/vision/open-vision.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import type { LoadableProgram, ProgramLimits } from "../../src/runtime/program.ts"
-import { batch, blocksFor, limitsFor, type Part, take } from "./steps.ts"
+import { batch, blocksFor, expectNear, limitsFor, type Part, take } from "./steps.ts"
 import { type GoldenSight, tilesOf } from "./vision.ts"
 
 export type Open = (plan: Plan, limits: ProgramLimits) => LoadableProgram | Promise<LoadableProgram>
@@ -48,8 +48,7 @@ export async function judgeTower(
     const { factor } = vision.config.projector
     const expected = golden.features.map((feature) => feature * factor)
     expect(hidden.length).toBe(expected.length)
-    const worst = hidden.reduce((most, x, i) => Math.max(most, Math.abs(x - expected[i]!)), 0)
-    expect(worst).toBeLessThan(1e-4)
+    expectNear(hidden, expected, 1e-4)
     rows.push(hidden)
   }
   return rows

@@ -43,7 +43,7 @@ struct tiles {
 // Nibbles of a chunk as signed bytes, in the order that the matrix unit reads: the panel's own.
 INLINE void tiles_expand(const struct panels w, const uint8_t *panel, int64_t groups,
                          struct tiles *t) {
-  const ivec zero = ivec_set(w.zero * 0x01010101);
+  const ivec zero = ivec_set((int)((unsigned)w.zero * 0x01010101u));
 #define SIGNED_BYTES(to, nibbles) _mm512_store_si512(to, _mm512_sub_epi8(nibbles, zero))
   int8_t *left = t->weights[0], *right = t->weights[1];
   for (int64_t g = 0; g < groups; g++) {
