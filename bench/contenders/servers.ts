@@ -175,7 +175,8 @@ async function launch(
   })
   const url = `http://127.0.0.1:${port}`
   while (!(await healthy(url))) {
-    if (child.exitCode !== null) throw new Error(`${name} ended: ${words}`)
+    const how = child.exitCode ?? child.signalCode
+    if (how !== null) throw new Error(`${name} ended (${how}): ${words}`)
     await sleep(5)
   }
   return { child, url, seconds: (performance.now() - begun) / 1000 }
