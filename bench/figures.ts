@@ -93,12 +93,17 @@ const serverRows: Record<string, string> = {
   "memory in use, MiB": "memory in use, MiB",
 }
 
+const BESIDE = "between tokens p95, beside a prompt of 2000, ms"
+
 /** For docs/performance.md. */
 export function besideOthers(): string {
   const packed = new Run("1B-q4f16_1")
   const floats = new Run("1B-q0bf16", "sinter's engine")
   const small = new Run("0.6B-q4f16_1")
+  const later = new Run("1B-q4f16_1-amx")
   const bench = "llama-bench"
+  const both = (row: string) =>
+    [bench, "OpenVINO GenAI"].map((peer) => times(later.ratio(row, peer))).join(" and ")
   const engines = Object.entries(engineRows).map(([row, words]) => [
     words,
     ...[bench, "OpenVINO GenAI", "node-llama-cpp"].map((peer) => times(packed.ratio(row, peer))),
@@ -112,6 +117,9 @@ ${servers(packed)}
 
 - Decoding one sequence, the engine reads its weights at ${percent(packed.share("decode 1 together: read bandwidth"))} of the rate of a loop that only reads memory. A prompt of
   4,096 tokens is read at ${percent(packed.median(prefill(4096)) / packed.median(prefill(512)))} of the rate of one of 512.
+- Later versions of all, on another such Xeon ([results](../bench/results/1B-q4f16_1-amx.md), ${rounds(later)}), beside llama.cpp and OpenVINO: a
+  prompt of 512 ${both(prefill(512))} times as fast, one sequence ${both(decode(1))}, 8 together ${both(decode(8))}, 16 together
+  ${both(decode(16))}. The pace of tokens beside another's prompt is ${times(later.ratio(BESIDE, "llama-server"))} of llama-server's (95th percentile).
 - In bf16 ([results](../bench/results/1B-q0bf16.md)), engines alone, beside llama.cpp: prompts ${rows(floats, [512, 2048].map(prefill))} times as fast, one
   sequence ${times(floats.ratio(decode(1), bench))}, 4 to 16 together ${rows(floats, TOGETHER)}.
 - Qwen3-0.6B's shape ([results](../bench/results/0.6B-q4f16_1.md), ${rounds(small)}), beside llama.cpp: prompts ${rows(small, PROMPTS)}, one sequence

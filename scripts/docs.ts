@@ -29,6 +29,7 @@ export const pages: Record<string, () => string> = {
   "../README.md": () => withPassages("../README.md", [readmeTables()]),
   ...resultsPages([
     "1B-q4f16_1",
+    "1B-q4f16_1-amx",
     "1B-q4f16_1-start",
     "1B-q4f16_1-start-node24",
     "1B-q0bf16",

@@ -122,7 +122,7 @@ test.each([
     expect(context).toMatchObject({ of: CONTEXT, why: "what memory allows" })
     expect(memory.share).toBe(share)
     expect(memory.available / share / readMemory().total).toBeLessThanOrEqual(1)
-    const body = { model: folder, prompt: "Hello", max_tokens: 3 }
+    const body = { model: folder, prompt: "Hello", max_tokens: 3, temperature: 0 }
     const { usage } = await ask({ app, url }, "/v1/completions", body)
     expect(usage.completion_tokens).toBe(3)
   } finally {
