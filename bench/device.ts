@@ -328,7 +328,7 @@ interface TorchLine {
 
 async function twins(): Promise<void> {
   const { sums } = traitsOf(device.name)
-  const kernels = checkedKernels(sums!, printers[device.name].units)
+  const kernels = checkedKernels(sums!, printers[device.name])
   const { name: kind, id } = device
   const lines = await checkDevice({ kind, id }, DRIVER_MILLISECONDS, kernels)
   const wrong = lines.filter(({ result }) => result !== "equal")

@@ -64,7 +64,7 @@ export class StepPlayer {
     this.#device = device
     this.#plan = plan
     this.#limits = limits
-    this.#unprinted = tapeOf(plan, printers[kind].units)
+    this.#unprinted = tapeOf(plan, printers[kind])
     const { vocabulary } = plan.shapes
     const taken = takenColumns(plan.shapes)
     const shape = { limits, sinks: plan.sinks, vocabulary, taken }

@@ -41,7 +41,7 @@ function kernelsOf(kind: "cuda" | "rocm"): () => readonly Kernel[] {
   let kernels: readonly Kernel[] | undefined
   return () => {
     kernels ??= Array.from(
-      checkedKernels(traitsOf(kind).sums!, printers[kind].units),
+      checkedKernels(traitsOf(kind).sums!, printers[kind]),
       ({ kernel }) => kernel,
     )
     return kernels

@@ -22,7 +22,7 @@ const MILLISECONDS = 240_000 // a driver makes a hundred and fifty kernels
 const device = await openVulkan(0).catch(() => undefined)
 afterAll(() => device?.close())
 const without = isLeftOut(device)
-const kernels = without ? [] : [...checkedKernels(traitsOf("vulkan").sums!, printers.vulkan.units)] // seconds
+const kernels = without ? [] : [...checkedKernels(traitsOf("vulkan").sums!, printers.vulkan)] // seconds
 const titled = (what: string) => (without ? `${what} (skipped: no device of Vulkan)` : what)
 
 test.skipIf(without)(

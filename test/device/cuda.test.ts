@@ -223,7 +223,7 @@ test.skipIf(noCompiler).each([
 test.skipIf(noCompiler)(
   `attention by wide loads has the slow twin's bits, in every order of threads${noCompiler ? " (skipped: no g++)" : ""}`,
   () => {
-    for (const { name, shapes, at } of stepKernels({ parts: 8, span: 256 }, printers.cuda.units)) {
+    for (const { name, shapes, at } of stepKernels({ parts: 8, span: 256 }, printers.cuda)) {
       if (!name.includes("_wide_")) continue
       const last = at(shapes - 1)
       return expectTwinsBits(built(printed([last.kernel])), last, 0)

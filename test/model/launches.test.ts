@@ -10,7 +10,7 @@ import { decodeCosts, layerLaunches } from "../../src/compiler/targets/gpu/costs
 import { planOfOne } from "../../src/compiler/targets/gpu/one-token.ts"
 import { unitsOf } from "../../src/compiler/targets/gpu/order.ts"
 import { printers } from "../../src/compiler/targets/gpu/printers.ts"
-import { tapeOf } from "../../src/compiler/targets/gpu/tape-of.ts"
+import { type KernelWords, tapeOf } from "../../src/compiler/targets/gpu/tape-of.ts"
 import { traitsOf } from "../../src/compiler/targets/prepare.ts"
 import { viewsRead } from "../../src/compiler/targets/runs.ts"
 import { architectures } from "../../src/model/architectures.ts"
@@ -80,7 +80,7 @@ function compiled(name: string, change = (config: ModelConfig) => config): Plan 
  */
 function countsOf(name: string): string {
   const plan = planOf(name)
-  const { tape } = tapeOf(plan, printers.cuda.units)
+  const { tape } = tapeOf(plan, printers.cuda)
   const counts = (["one span", "all"] as const).map((sees) => {
     const all = new Set(layerLaunches(tape.steps, sees).slice(0, -1))
     return [...all].sort((a, b) => a - b).join(" ")
@@ -155,6 +155,15 @@ test("and so do those of towers, whose layers keep what they see in one place", 
   }
 })
 
+test("on OpenCL no kernel does two things beside each other, of which PoCL computes wrong numbers", () => {
+  const besides = (words: KernelWords) =>
+    tapeOf(planOf("deepseek-v3"), words)
+      .kernels.map(({ name }) => name)
+      .filter((name) => name.includes("_beside_"))
+  expect(besides(printers.cuda)).not.toEqual([])
+  expect(besides(printers.opencl)).toEqual([])
+})
+
 test("a model that sees launches no more than one that does not", () => {
   const sees = (config: ModelConfig): ModelConfig => ({
     ...config,
@@ -175,7 +184,7 @@ test("a model that sees launches no more than one that does not", () => {
 
 test("of two rows, which may be one sequence's, what is kept is kept before any launch convolves it", () => {
   for (const name of ["lfm2", "qwen3-5"]) {
-    const { tape, kernels } = tapeOf(planOf(name), printers.cuda.units)
+    const { tape, kernels } = tapeOf(planOf(name), printers.cuda)
     const steps = tape.steps.filter(({ text }) => text.some((line) => line.includes(" convolve ")))
     const ofRows = (rows: number) =>
       stepLaunches(steps, () => rows).map(({ launch: { kernel } }) =>

@@ -135,7 +135,7 @@ function kernelsFor(
     check: async (id, milliseconds) => {
       const { checkDevice, checkedKernels } = await import("./gpu/check.ts")
       const { printers } = await import("./gpu/printers.ts")
-      const kernels = checkedKernels(traits.sums, printers[name].units)
+      const kernels = checkedKernels(traits.sums, printers[name])
       return checkDevice({ kind: name, id }, milliseconds, kernels)
     },
     library,

@@ -220,7 +220,7 @@ class OpenclDevice implements GpuDevice {
   constructor(cl: Api, opened: OpenedOpenCl) {
     this.#cl = cl
     this.#opened = opened
-    const { features, description, type, driver } = opened.described
+    const { features, description, type } = opened.described
     const isRounded = (this.#ask(SINGLE_CONFIG) & ROUNDED_DIVIDE_SQRT) !== 0n
     const versions = this.#value((size, value, needed) =>
       cl.deviceInfo(opened.handle.device, ALL_C_VERSIONS, size, value, needed),
@@ -229,11 +229,9 @@ class OpenclDevice implements GpuDevice {
       ...(isRounded ? ["-cl-fp32-correctly-rounded-divide-sqrt"] : []),
       // Left alone, compilers take the text for OpenCL C 1.2, and some have no dots there.
       ...(features.int8_dot === true && hasVersion3(versions) ? ["-cl-std=CL3.0"] : []),
-      // What PoCL's optimizer makes of two products in one kernel computes other numbers, and so does more.
-      ...(type === "processor" && /pocl/i.test(driver) ? ["-cl-opt-disable"] : []),
     ].join(" ")
     this.description = description
-    this.maker = [description, driver, this.#buildOptions].join("\n")
+    this.maker = [description, opened.described.driver, this.#buildOptions].join("\n")
     this.traits = {
       threads: Number(features.threads_per_group),
       sharedBytes: Number(features.shared_bytes),

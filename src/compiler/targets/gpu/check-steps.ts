@@ -59,9 +59,8 @@ import { asOperand, randomParts } from "./check-products.ts"
 import { mulberry32 } from "./check-random.ts"
 import type { Kernel } from "./ir/ir.ts"
 import { Memory, runKernel } from "./ir/run.ts"
-import type { Units } from "./kernels/tiles.ts"
 import { weightLayout } from "./layout.ts"
-import { tapeOf } from "./tape-of.ts"
+import { type KernelWords, tapeOf } from "./tape-of.ts"
 
 /** How decoders differ: each brings what the others have not. */
 interface Decoder {
@@ -480,8 +479,8 @@ class Play {
   #before: Memory | undefined
   #pairs = new Memory(0)
 
-  constructor(plan: Plan, units: readonly Units[]) {
-    const { tape, kernels } = tapeOf(plan, units)
+  constructor(plan: Plan, words: KernelWords) {
+    const { tape, kernels } = tapeOf(plan, words)
     const { vocabulary } = plan.shapes
     const taken = takenColumns(plan.shapes)
     const all: ProgramLimits = { ...limits, blocks: plan.groups.map(() => BLOCKS) }
@@ -584,7 +583,7 @@ class Play {
 }
 
 /** @param sums as the target's plans have them */
-export function* stepKernels(sums: SumOrder, units: readonly Units[]): Generator<CheckedKernel> {
+export function* stepKernels(sums: SumOrder, words: KernelWords): Generator<CheckedKernel> {
   const known = new Set<string>()
   for (const decoder of decoders) {
     const { kv, table, ups, outs = "q4f16_1" } = decoder
@@ -600,7 +599,7 @@ export function* stepKernels(sums: SumOrder, units: readonly Units[]): Generator
       kv,
       sums,
     })
-    const play = new Play(plan, units)
+    const play = new Play(plan, words)
     for (const [number, [long, short]] of steps.entries()) {
       play.take(
         stepOf(number, decoder),

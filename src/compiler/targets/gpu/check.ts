@@ -9,7 +9,7 @@ import type { SumOrder } from "../../plan.ts"
 import { type CheckedKernel, languageKernels, type ShapedCase } from "./check-cases.ts"
 import { weightKernels } from "./check-products.ts"
 import { stepKernels } from "./check-steps.ts"
-import type { Units } from "./kernels/tiles.ts"
+import type { KernelWords } from "./tape-of.ts"
 
 export interface CheckOpening {
   kind: GpuKind
@@ -43,10 +43,10 @@ const MOST_PROCESSES = 6
 const GONE = "the driver's process is gone"
 
 /** All that there are: the language, each codec's, and those of steps. @param sums as the target's plans have them */
-export function* checkedKernels(sums: SumOrder, units: readonly Units[]): Generator<CheckedKernel> {
+export function* checkedKernels(sums: SumOrder, words: KernelWords): Generator<CheckedKernel> {
   yield* languageKernels
-  yield* weightKernels(units)
-  yield* stepKernels(sums, units)
+  yield* weightKernels(words.units)
+  yield* stepKernels(sums, words)
 }
 
 /** What a machine's processors are enough for: twins are slow, and a compiler takes its time for every kernel. */

@@ -36,7 +36,7 @@ const draws = {
 
 /** @param sees "all": more positions than a span of attention, whose spans are then merged */
 export function decodeCosts(plan: Plan, kind: GpuKind, sees: Sees): StepCosts {
-  const { steps } = tapeOf(plan, printers[kind].units).tape
+  const { steps } = tapeOf(plan, printers[kind]).tape
   const launches = launchesOf(steps, sees)
   const layers = layerLaunches(steps, sees).sort((a, b) => a - b)
   const submissions = Math.ceil(launches / Math.min(launches, launchesAtOnce(1, 1)))
@@ -119,7 +119,7 @@ export function costLines(plan: Plan, kind: GpuKind): [name: string, value: stri
 }
 
 function drawText(plan: Plan, kind: GpuKind): string {
-  const draw = tapeOf(plan, printers[kind].units).tape.steps.slice(-1)
+  const draw = tapeOf(plan, printers[kind]).tape.steps.slice(-1)
   const [greedy, few, plain, cut, most] = (Object.keys(draws) as (keyof typeof draws)[]).map(
     (each) => launchesOf(draw, "all", each),
   )

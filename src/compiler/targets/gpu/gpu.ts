@@ -44,7 +44,7 @@ export async function prepareGpu(
 ): Promise<Build> {
   const sharded = shard(plan, shards)
   const own = sharded?.plan ?? plan
-  const unprinted = tapeOf(own, printers[target].units, sharded)
+  const unprinted = tapeOf(own, printers[target], sharded)
   const { tape, kernels } = unprinted
   const made = [JSON.stringify(tape), JSON.stringify(kernels, replaceSets), printersHash()]
   const printed = { ...printers[target], architectures }

@@ -7,17 +7,15 @@ import { isTileShape, type Need, type Profile } from "../../../runtime/gpu/tape.
 import { compileCuda } from "./cuda-compiler.ts"
 import { checkKernel } from "./ir/check.ts"
 import { type Kernel, type KernelNeed, sharedBytes } from "./ir/ir.ts"
-import type { Units } from "./kernels/tiles.ts"
 import type { PrintedProgram } from "./print/c.ts"
 import { printCuda } from "./print/cuda.ts"
 import { metalProfiles, printMetal } from "./print/metal.ts"
 import { openclProfiles, printOpencl } from "./print/opencl.ts"
 import { printSpirv, spirvProfiles } from "./print/spirv.ts"
 import { compileRocm } from "./rocm-compiler.ts"
+import type { KernelWords } from "./tape-of.ts"
 
-export interface Printer {
-  /** What products of codes are written for, the best first: what a profile has not, it prints otherwise. */
-  units: readonly Units[]
+export interface Printer extends KernelWords {
   profiles: readonly (readonly Need[])[]
   /** What a device of this architecture has, of what profiles need; absent: kernels are the same for all. */
   needsOf?: (architecture: string) => readonly Need[]
@@ -88,6 +86,7 @@ export const printers: Record<GpuKind, Printer> = {
   },
   opencl: {
     units: ["dots"],
+    apart: true, // with its optimizer on, PoCL 3.1 computes wrong numbers of such kernels
     profiles: openclProfiles,
     print(kernels, needs) {
       checkOnce(kernels)

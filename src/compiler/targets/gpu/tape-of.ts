@@ -43,6 +43,13 @@ import { strideOf, weightLayout } from "./layout.ts"
 import { beginOfOne, choicesOfOne, planOfOne, withOne } from "./one-token.ts"
 import { mayMake, type Unit, unitsOf } from "./order.ts"
 
+export interface KernelWords {
+  /** What products of codes are written for, the best first: what a device has not, its profile prints otherwise. */
+  units: readonly Units[]
+  /** Whether no kernel does two things beside each other, and products of floats make no rows for themselves. */
+  apart?: true
+}
+
 /** A tape whose kernels are not printed yet. */
 export interface Unprinted {
   tape: Omit<Tape, "profiles" | "kernels">
@@ -50,11 +57,11 @@ export interface Unprinted {
 }
 
 /**
- * @param units what the devices of the target may multiply codes with, the best first
+ * @param words what the target's kernels may be made of
  * @param sharded whose shards' plan it is; absent: the plan is whole
  */
-export function tapeOf(plan: Plan, units: readonly Units[], sharded?: Sharded): Unprinted {
-  const maker = new TapeMaker(plan, units)
+export function tapeOf(plan: Plan, words: KernelWords, sharded?: Sharded): Unprinted {
+  const maker = new TapeMaker(plan, words)
   const steps = stepsOf(plan, maker)
   steps.push(maker.draw())
   return {
@@ -127,15 +134,15 @@ class Numbered {
 
 class TapeMaker {
   readonly #plan: Plan
-  readonly #units: readonly Units[]
+  readonly #words: KernelWords
   readonly #all: Numbered
   /** Steps have no more than one token. */
   readonly #isOfOne: boolean
 
   /** @param all absent: nothing has been met */
-  constructor(plan: Plan, units: readonly Units[], all?: Numbered) {
+  constructor(plan: Plan, words: KernelWords, all?: Numbered) {
     this.#plan = plan
-    this.#units = units
+    this.#words = words
     this.#all = all ?? new Numbered()
     this.#isOfOne = all !== undefined
     for (const [id, { capacity, columns, dtype }] of plan.buffers.entries()) {
@@ -165,7 +172,7 @@ class TapeMaker {
 
   /** For the steps of one token of the same tape. */
   of(plan: Plan): TapeMaker {
-    return new TapeMaker(plan, this.#units, this.#all)
+    return new TapeMaker(plan, this.#words, this.#all)
   }
 
   /** Steps of the plan, or several that one kernel does. */
@@ -173,7 +180,7 @@ class TapeMaker {
     const choices = units.map((unit) => this.#choices(unit))
     for (const i of units.keys()) this.#makeRows(units, choices, i)
     for (const [i, { isBeside }] of units.entries())
-      if (isBeside) {
+      if (isBeside && !this.#words.apart) {
         // Between them may be a run that the first does as well where rows are few.
         const first = this.#isEnding(units, i - 1) ? i - 2 : i - 1
         const [own, other] = besideEachOther(choices[first]!, choices[i]!)
@@ -202,10 +209,13 @@ class TapeMaker {
     const places = this.#productsBehind(units, i)
     const products = places.map((at) => this.#steps(units[at]!.run)[0] as Matmul)
     const [only, another] = products
+    const { apart } = this.#words
+    if (apart && (another || products.some(({ input }) => input.kind === "float"))) return
     if (!only || (!another && isNarrow(plan, only)) || sumsOf(plan, run)) return
     const makings = makingsOf(plan, run, products)
     if (!makings) return
     const { of, others } = makings
+    if (apart && others.length > 0) return
     const behind = places.map((at) => units[at]!.behind)
     const endings = products.map((product, p) => endingOf(plan, product, behind[p]!))
     const ends = endings.flatMap((ending, p) => (ending ? behind[p]! : []))
@@ -359,7 +369,7 @@ class TapeMaker {
       case "gather":
         return []
       case "matmul":
-        return matmulChoices(plan, step, this.#units, endingOf(plan, step, behind))
+        return matmulChoices(plan, step, this.#words.units, endingOf(plan, step, behind))
       case "experts":
       case "expertRows":
       case "expertSums":
@@ -368,7 +378,7 @@ class TapeMaker {
         return this.#headChoices(step, before, behind)
       case "attend": {
         const isMerged = this.#pieces(step, behind) || mergesHeads(plan, step, behind[0])
-        return attendChoices(plan, step, this.#units, isMerged ? MOST_MERGED : undefined)
+        return attendChoices(plan, step, this.#words.units, isMerged ? MOST_MERGED : undefined)
       }
       case "delta":
         return [{ most: undefined, launches: deltaLaunches(plan, step) }]
@@ -387,7 +397,7 @@ class TapeMaker {
     const plan = this.#plan
     const [first] = before
     const isMerged = first?.op === "attend" && mergesHeads(plan, first, step)
-    const waiting = isMerged ? waitingOf(plan, first, this.#units) : undefined
+    const waiting = isMerged ? waitingOf(plan, first, this.#words.units) : undefined
     const codes = headCodes(plan, step, behind)
     const rope = headTurning(plan, before, step)
     return headChoices(plan, step, { waiting, codes, rope })
@@ -411,7 +421,7 @@ class TapeMaker {
   /** How a run merges the softmaxes of attention, if that is what stands before it. */
   #pieces(before: Step | undefined, run: readonly Step[]): Pieces | undefined {
     if (before?.op !== "attend" || !run[0] || !isRowStep(run[0])) return undefined
-    return piecesOf(this.#plan, before, run as RowStep[], this.#units)
+    return piecesOf(this.#plan, before, run as RowStep[], this.#words.units)
   }
 
   /** Tokens from logits. */

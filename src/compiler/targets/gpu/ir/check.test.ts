@@ -26,7 +26,7 @@ test("every kernel that plans become is well formed", () => {
     const [kv, shape] = [kvs[i % kvs.length]!, shapes[i % shapes.length]!]
     const activations = format === "q4f32_1" ? "float" : "int8"
     const options = { format, kv, activations, sums: { parts: 8, span: 256 } } as const
-    for (const kernel of tapeOf(compile(smallGraph(shape), options), ["tiles"]).kernels)
+    for (const kernel of tapeOf(compile(smallGraph(shape), options), { units: ["tiles"] }).kernels)
       checkKernel(kernel)
   }
 })
