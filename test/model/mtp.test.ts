@@ -17,7 +17,7 @@ import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
 import { asking, drafted, type On, opened } from "./drafted.ts"
 import { mtpModels, readGoldenMtp, writeMtpModel } from "./golden.ts"
 import { mtpFiles, writeMtpGguf } from "./mtp-gguf.ts"
-import { batch, blocksFor, expectNear, take } from "./steps.ts"
+import { arithmeticHere, batch, blocksFor, expectNear, take } from "./steps.ts"
 
 const LENGTH = 3
 const KEPT = 16 // every so many columns of the logits
@@ -77,7 +77,7 @@ describe.each([
       const made = (await take(guesser, { ...step, hiddenIn })).logits!
       const kept = made.filter((_, i) => (i % vocabulary) % KEPT === 0)
       expect(kept.length).toBe(golden.length)
-      expectNear(kept, golden, 5e-4)
+      expectNear(kept, golden, { distance: 5e-4, arithmetic: arithmeticHere })
     }
   })
 

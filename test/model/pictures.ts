@@ -17,7 +17,7 @@ import { loadParameters } from "../../src/model/weights/weights.ts"
 import type { LoadableProgram, ProgramLimits } from "../../src/runtime/program.ts"
 import { answersWith } from "./answers.ts"
 import { goldenFolder, readTensors } from "./golden.ts"
-import { expectNear } from "./steps.ts"
+import { arithmeticOf, expectNear } from "./steps.ts"
 
 /** Whose tiles are as large as their images, and whose prompts tell in which grids they lie. */
 const IS_FITTING = /^(cohere-compass|qwen|gemma4|glm|hunyuan|muse|paddleocr)/
@@ -115,7 +115,7 @@ export async function judgeTower(
     expect(rows.length).toBe(features.length)
     const { factor } = config.projector
     const made = rows.map((x) => x / factor)
-    expectNear(made, features, 2e-4)
+    expectNear(made, features, { distance: 2e-4, arithmetic: arithmeticOf(program) })
   }
   return grids
 }

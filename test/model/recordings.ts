@@ -14,7 +14,7 @@ import { openModel } from "../../src/model/model.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import { answersWith } from "./answers.ts"
 import { goldenFolder, readTensors } from "./golden.ts"
-import { expectNear } from "./steps.ts"
+import { arithmeticOf, expectNear } from "./steps.ts"
 
 export const hearingModels = readdirSync(goldenFolder("hearing", "."), { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
@@ -88,11 +88,10 @@ export async function judge(
       expect(width).toBe(40)
       for (let row = (KEPT - (at % KEPT)) % KEPT; row < rows[i]!; row += KEPT) {
         const [from, golden] = [row * width, ((at + row) / KEPT) * width]
-        expectNear(
-          out.subarray(from, from + width),
-          features.subarray(golden, golden + width),
-          2e-4,
-        )
+        expectNear(out.subarray(from, from + width), features.subarray(golden, golden + width), {
+          distance: 2e-4,
+          arithmetic: arithmeticOf(program),
+        })
       }
       at += rows[i]!
     }

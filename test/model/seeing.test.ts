@@ -22,6 +22,7 @@ import { GPU_MILLISECONDS, lackOf } from "../gpus.ts"
 import { goldenFolder } from "./golden.ts"
 import { greedily, halfRight, reply } from "./replies.ts"
 import {
+  arithmeticOf,
   blocksFor,
   continueGreedily,
   expectNear,
@@ -89,7 +90,7 @@ async function see(name: string, on: On): Promise<Seeing> {
     const rows = sight.features.length / hidden
     const features = await tower.read(rows, async () => tilesOf(eye, sight), { client: "" })
     const golden = sight.features.map((feature) => feature * eye.projector.factor)
-    expectNear(features, golden, 1e-4)
+    expectNear(features, golden, { distance: 1e-4, arithmetic: arithmeticOf(program) })
     prompts.push(seenPrompt(sight, eye.softToken, features))
   }
   await tower.close()

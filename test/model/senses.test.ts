@@ -23,7 +23,7 @@ import { answersWith } from "./answers.ts"
 import { goldenFolder, readTensors } from "./golden.ts"
 import { opening } from "./pictures.ts"
 import { sound, wavOf } from "./recordings.ts"
-import { expectNear } from "./steps.ts"
+import { arithmeticOf, expectNear } from "./steps.ts"
 import { read, write } from "./tensor-file.ts"
 
 type Json = Record<string, unknown>
@@ -109,7 +109,7 @@ async function judge(
       const { projector } = sense.config as { projector: { factor?: number } }
       const { factor = 1 } = projector
       const rows = made.map((x) => x / factor)
-      expectNear(rows, truth, 2e-4)
+      expectNear(rows, truth, { distance: 2e-4, arithmetic: arithmeticOf(program) })
     }
   }
 }

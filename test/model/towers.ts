@@ -6,7 +6,7 @@ import type { Plan } from "../../src/compiler/plan.ts"
 import type { Vision } from "../../src/model/vision/open-vision.ts"
 import { loadParameters } from "../../src/model/weights/weights.ts"
 import type { LoadableProgram, ProgramLimits } from "../../src/runtime/program.ts"
-import { batch, blocksFor, expectNear, limitsFor, type Part, take } from "./steps.ts"
+import { arithmeticOf, batch, blocksFor, expectNear, limitsFor, type Part, take } from "./steps.ts"
 import { type GoldenSight, tilesOf } from "./vision.ts"
 
 export type Open = (plan: Plan, limits: ProgramLimits) => LoadableProgram | Promise<LoadableProgram>
@@ -48,7 +48,7 @@ export async function judgeTower(
     const { factor } = vision.config.projector
     const expected = golden.features.map((feature) => feature * factor)
     expect(hidden.length).toBe(expected.length)
-    expectNear(hidden, expected, 1e-4)
+    expectNear(hidden, expected, { distance: 1e-4, arithmetic: arithmeticOf(program) })
     rows.push(hidden)
   }
   return rows
